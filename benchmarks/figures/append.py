@@ -12,14 +12,13 @@ from typing import Final
 from benchmarks.figure import Figure, Terms, at_most
 from turnlog.events.codec import EventBatch, encode_batch
 from turnlog.events.envelope import ChainHead
-from turnlog.events.ids import build_session_subject, build_session_filter
-from turnlog.events.log.outcomes import BatchAppended
-from turnlog.events.nats.layout import StreamOptions as Layout
-from turnlog.events.nats.opening import JetStreamClient, open_client
+from turnlog.events.ids import build_session_filter, build_session_subject
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
+from turnlog.events.model.turn_events import TurnExcluded
+from turnlog.events.store.append_outcomes import BatchAppended
 from turnlog.events.testing import make_draft
-from turnlog.events.turn import TurnExcluded
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 TENANT: Final = "bench"
 APPENDS: Final = 500

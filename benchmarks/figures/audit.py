@@ -16,15 +16,15 @@ from typing import Final, NamedTuple
 
 from benchmarks.figure import Figure, Terms, at_least, at_most
 from benchmarks.parts.leading import TENANT, TOKENS, TURNS, fill, held, led, sessions_of
-from turnlog.events.log.ports import EventLog
-from turnlog.events.nats.layout import StreamOptions as Layout
-from turnlog.events.nats.opening import open_client
-from turnlog.projections.audit.chain import ChainVerifier
+from turnlog.events.jetstream.jetstream_client import open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
+from turnlog.events.store.ports import EventLog
+from turnlog.projections.audit.verify.hash_chain import ChainVerifier
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.schema import prepare_schema
-from turnlog.services.runtime.auditing import VerifyService, VerifyOutcome
-from turnlog.services.runtime.bulk import reduce_collection
-from turnlog.services.runtime.verifiers import MAX_PROCESSES
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.auditing.verify_pool import MAX_PROCESSES
+from turnlog.services.auditing.verify_service import VerifyOutcome, VerifyService
+from turnlog.services.platform.gc_control import reduce_collection
 
 SHORT: Final = 140
 """Sessions that are more than are ever held at a time, and enough for several processes."""

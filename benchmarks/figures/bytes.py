@@ -12,9 +12,9 @@ from benchmarks.parts.aging import aged
 from benchmarks.parts.caller import calling, caught_up
 from benchmarks.parts.prose import Prose
 from benchmarks.parts.running import up
-from turnlog.events.log.ports import EventLog
-from turnlog.events.nats.connection import open_connection
-from turnlog.events.nats.opening import build_client
+from turnlog.events.jetstream.jetstream_client import build_client
+from turnlog.events.jetstream.nats_connection import open_connection
+from turnlog.events.store.ports import EventLog
 
 CHARACTERS: Final = 350
 """Of a text, and of a reply."""

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from benchmarks.figure import Figure, Terms, at_most
 from tests.parts.tales import Tale, picked
 from tests.parts.windows import fetched
-from turnlog.projections.window.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 
 SENTENCE: Final = "The tide comes in and the bell on the pier begins to ring again. "
 CALLS: Final = 200

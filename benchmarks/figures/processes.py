@@ -11,8 +11,7 @@ from typing import Final
 
 from benchmarks.figure import Figure, Terms
 from tests.parts.processes import free_port, machine
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "projector": ("run", "projector"),

@@ -10,10 +10,10 @@ from benchmarks.figure import Figure, Terms, at_least
 from benchmarks.parts.filling import SESSIONS, filled
 from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt
-from turnlog.events.log.ports import EventLog
+from turnlog.events.store.ports import EventLog
 from turnlog.projections.session.evolve import evolve
 from turnlog.projections.session.state import SessionState
-from turnlog.services.runtime.bulk import reduce_collection
+from turnlog.services.platform.gc_control import reduce_collection
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:

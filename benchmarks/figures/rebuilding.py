@@ -10,12 +10,11 @@ from pathlib import Path
 from benchmarks.figure import Figure, Terms, at_least
 from benchmarks.parts.filling import SESSIONS, filled
 from tests.parts.postgres import unstarted
-from turnlog.events.log.ports import EventLog
+from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.schema import prepare_schema
-from turnlog.services.projector.folding import LogFolder
-from turnlog.services.projector.rebuild import rebuild_rows
-from turnlog.services.runtime.telemetry import create_tracing
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.platform.telemetry import create_tracing
+from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
 
 Taken = list[tuple[float, float]]
 

@@ -10,17 +10,16 @@ from typing import Final
 
 from benchmarks.figure import Figure, Terms, at_most
 from benchmarks.parts.speaker import Speech, speaking_apart
-from turnlog.events.nats.layout import StreamOptions as Layout
-from turnlog.events.nats.opening import JetStreamClient, open_client
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.services.runtime.library import BlueprintFolders
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
-from turnlog.services.worker.attempt import ActiveAttempt
-from turnlog.services.worker.model.exchange import FinishedAnswer, ModelRequest
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
+from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
 from turnlog.services.worker.model.litellm_library import load_litellm
 from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest
 
 MODEL: Final = "openai/bench"
 MESSAGES: Final = ({"role": "user", "content": "What time is it?"},)

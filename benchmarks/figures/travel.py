@@ -21,11 +21,10 @@ from benchmarks.figure import Figure, Terms, at_most
 from benchmarks.parts.caller import Caller, awaited, calling, caught_up
 from benchmarks.parts.living import TENANT, lived
 from tests.parts.processes import Machine, ended, free_port, machine
-from turnlog.events.log.ports import EventLog
-from turnlog.events.nats.layout import StreamOptions as Layout
-from turnlog.events.nats.opening import open_client
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.events.jetstream.jetstream_client import open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
+from turnlog.events.store.ports import EventLog
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 SESSION: Final = "old"
 TURNS: Final = 10_000
@@ -115,7 +114,10 @@ async def old(terms: Terms) -> AsyncGenerator[tuple[Machine, int, float]]:
             "TURNLOG_DATABASE_URL": f"sqlite+aiosqlite:///{folder / 'rows.db'}",
             "TURNLOG_DATA_DIR": str(folder / "data"),
         }
-        async with machine(folder, variables) as on, open_client(server.url, Layout(replicas=1)) as log:
+        async with (
+            machine(folder, variables) as on,
+            open_client(server.url, Layout(replicas=1)) as log,
+        ):
             began = time.perf_counter()
             last = await lived(log, SESSION, TURNS, CHARACTERS)
             took = time.perf_counter() - began

@@ -16,10 +16,10 @@ from benchmarks.parts.aging import aged
 from benchmarks.parts.caller import Caller, calling, caught_up
 from benchmarks.parts.prose import Prose
 from benchmarks.parts.running import up
-from turnlog.events.call import AttemptEnded
-from turnlog.events.log.ports import EventLog
-from turnlog.events.nats.connection import open_connection
-from turnlog.events.nats.opening import build_client
+from turnlog.events.jetstream.jetstream_client import build_client
+from turnlog.events.jetstream.nats_connection import open_connection
+from turnlog.events.model.call_events import AttemptEnded
+from turnlog.events.store.ports import EventLog
 
 TENANT: Final = "default"
 PLACES: Final = (10, 100, 1_000, 10_000)

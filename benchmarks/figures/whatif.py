@@ -11,12 +11,12 @@ from benchmarks.figure import Figure, Terms, at_least
 from benchmarks.parts.prose import Prose
 from tests.parts.house import TENANT, House
 from tests.services.whatif.twice import FIRST, NAME, SECOND, Said, folder_of, led
-from turnlog.projections.audit.whatif.account import build_what_if_report
-from turnlog.projections.audit.whatif.change import WhatIfChange
-from turnlog.projections.audit.whatif.redone import rebuild_calls
-from turnlog.services.runtime.installed import collect_installed
-from turnlog.services.runtime.library import BlueprintFolders
-from turnlog.services.runtime.records import SessionRecord, SessionRecordLoader
+from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange
+from turnlog.projections.audit.what_if.reassembled_calls import rebuild_calls
+from turnlog.projections.audit.what_if.what_if_report import build_what_if_report
+from turnlog.services.auditing.session_record import SessionRecord, SessionRecordLoader
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.plugins import collect_installed
 
 TOKENS: Final = 4_000
 TURNS: Final = 60
@@ -31,7 +31,9 @@ async def measure(terms: Terms) -> Sequence[Figure]:
     second = folder_of(terms.folder / "second", _wide(SECOND, 90), persona_md=PERSONA * 2)
     records = await _recorded(first, 50 if terms.long else 10)
     changes = {
-        "blueprint": WhatIfChange(BlueprintFolders((second,)), BlueprintFolders((second,)).load_blueprint(NAME)),
+        "blueprint": WhatIfChange(
+            BlueprintFolders((second,)), BlueprintFolders((second,)).load_blueprint(NAME)
+        ),
         "budget": WhatIfChange(BlueprintFolders((first,)), budget=TOKENS // 2),
     }
     return [
@@ -63,5 +65,7 @@ async def _recorded(folder: Path, sessions: int) -> list[SessionRecord]:
 def _rate(records: Sequence[SessionRecord], change: WhatIfChange) -> float:
     began, calls = time.process_time(), 0
     for record in records:
-        calls += build_what_if_report(rebuild_calls(record.events, record.blobs, collect_installed(), change)).calls
+        calls += build_what_if_report(
+            rebuild_calls(record.events, record.blobs, collect_installed(), change)
+        ).calls
     return calls / (time.process_time() - began)

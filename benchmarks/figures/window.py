@@ -14,12 +14,12 @@ from benchmarks.figure import Figure, Terms, at_most
 from benchmarks.parts.lessons import Moment, moment
 from benchmarks.parts.prose import Prose
 from tests.parts.house import BY, TENANT, House
-from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.assemble import assemble, find_prompt_needs
-from turnlog.projections.window.call import AssembledPrompt, PromptCall
-from turnlog.projections.window.material import SessionMaterial
 
 TURNS: Final = 400
 CHARACTERS: Final = 1_000
@@ -95,7 +95,9 @@ def _proved(lesson: Moment) -> tuple[float, float]:
 async def _talked(house: House, blueprint: Blueprint) -> SessionState:
     """Give a session of so many answered turns, and one open."""
     ref, prose = await house.blueprints.store_blueprint(TENANT, blueprint), Prose()
-    await house.sessions.handle(TENANT, "s", OpenSession(ref, "one", compute_history_reach(blueprint)), BY)
+    await house.sessions.handle(
+        TENANT, "s", OpenSession(ref, "one", compute_history_reach(blueprint)), BY
+    )
     house.model.scripts += [[prose.say(CHARACTERS // 2)] for _ in range(TURNS)]
     worker = house.worker()
     for _ in range(TURNS):
@@ -104,7 +106,9 @@ async def _talked(house: House, blueprint: Blueprint) -> SessionState:
     return await house.state()
 
 
-async def _median(house: House, material: SessionMaterial, state: SessionState, call: PromptCall) -> float:
+async def _median(
+    house: House, material: SessionMaterial, state: SessionState, call: PromptCall
+) -> float:
     took: list[float] = []
     for _ in range(TIMES):
         began = time.process_time()

@@ -16,9 +16,9 @@ from benchmarks.parts.prose import Prose
 from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.content import PlainText
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.kinds import KnownEvent, UnknownEvent
-from turnlog.events.log.outcomes import BatchAlreadyStored, BatchAppended
-from turnlog.events.log.ports import EventLog
+from turnlog.events.registry import KnownEvent, UnknownEvent
+from turnlog.events.store.append_outcomes import BatchAlreadyStored, BatchAppended
+from turnlog.events.store.ports import EventLog
 
 AT_ONCE: Final = 60
 """Turns in one batch."""

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from turnlog.events.log.ports import EventLog
+from turnlog.events.store.ports import EventLog
 
 FAILED = 400
 LOOK_EVERY = 0.05

@@ -17,13 +17,12 @@ from benchmarks.parts.aging import aged
 from benchmarks.parts.prose import Prose
 from tests.parts.house import House
 from turnlog.events.codec import EventDraft, encode_batch
-from turnlog.events.kinds import UnknownEvent
-from turnlog.events.log.outcomes import BatchAppended
-from turnlog.events.log.ports import EventLog
-from turnlog.events.nats.layout import StreamOptions as Layout
-from turnlog.events.nats.opening import JetStreamClient, open_client
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
+from turnlog.events.registry import UnknownEvent
+from turnlog.events.store.append_outcomes import BatchAppended
+from turnlog.events.store.ports import EventLog
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 TENANT: Final = "bench"
 SESSIONS: Final = 100

@@ -16,19 +16,18 @@ from benchmarks.parts.prose import Prose
 from tests.parts.house import BY, House, NoOlderCommands
 from tests.parts.house import TENANT as LED_FOR
 from turnlog.events.codec import EventDraft, encode_batch
-from turnlog.events.kinds import UnknownEvent
-from turnlog.events.log.outcomes import BatchAppended
-from turnlog.events.log.ports import EventLog
-from turnlog.events.nats.layout import StreamOptions as Layout
-from turnlog.events.nats.opening import JetStreamClient, open_client
-from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
+from turnlog.events.registry import UnknownEvent
+from turnlog.events.store.append_outcomes import BatchAppended
+from turnlog.events.store.ports import EventLog
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.session.commands import OpenSession
-from turnlog.services.runtime.clock import create_id, read_clock
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
-from turnlog.services.runtime.sessions import CommandHandler
-from turnlog.services.runtime.snapshots import CheckedSnapshotStore
-from turnlog.services.runtime.texts import TextReader
+from turnlog.services.platform.clock import create_id, read_clock
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.text_cache import TextReader
 
 TENANT: Final = LED_FOR
 TOKENS: Final = 4_000
@@ -68,7 +67,9 @@ async def led(turns: int = TURNS) -> House:
     """Lead a session `s` for so many turns."""
     house, prose = House(), Prose()
     ref = await house.blueprints.store_blueprint(TENANT, BLUEPRINT)
-    await house.sessions.handle(TENANT, "s", OpenSession(ref, "one", compute_history_reach(BLUEPRINT)), BY)
+    await house.sessions.handle(
+        TENANT, "s", OpenSession(ref, "one", compute_history_reach(BLUEPRINT)), BY
+    )
     house.model.scripts += [[prose.say(CHARACTERS // 2)] for _ in range(turns)]
     worker = house.worker()
     for _ in range(turns):
@@ -113,4 +114,6 @@ def sessions_of(on: JetStreamClient) -> CommandHandler:
     """Make the sessions of a process that only reads."""
     snapshots = CheckedSnapshotStore(on.log, on.snapshots)
     texts = TextReader(on.log, on.blobs)
-    return CommandHandler(on.log, snapshots, texts, NoOlderCommands(), read_clock, create_id, "/turnlog/bench")
+    return CommandHandler(
+        on.log, snapshots, texts, NoOlderCommands(), read_clock, create_id, "/turnlog/bench"
+    )

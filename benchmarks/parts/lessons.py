@@ -14,13 +14,13 @@ from benchmarks.parts.prose import Prose
 from tests.parts.windows import blobs_of, fetched
 from tests.tutor.lessons import MODEL, Lesson, opened, shipped, shipped_files
 from turnlog.events.content import Digest
-from turnlog.projections.history import HistoryTurn, build_history
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall, PromptTexts
+from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.projections.prompt.readback import read_parts, read_tools
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.assemble import assemble, find_prompt_needs
-from turnlog.projections.window.call import AssembledPrompt, PromptCall, PromptTexts
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.projections.window.readback import read_parts, read_tools
-from turnlog.projections.window.request import ChatRequest
 
 TASK: Final = "share-before-reading"
 TURNS: Final = 12
@@ -52,7 +52,9 @@ class Moment:
         """Read the call back by its manifest."""
         asked, manifest = assembled.request, assembled.manifest
         messages = read_parts(manifest, self.lesson.session.events, self.turns, self.blobs)
-        return ChatRequest(asked.model, messages, read_tools(manifest, self.blobs), asked.parameters)
+        return ChatRequest(
+            asked.model, messages, read_tools(manifest, self.blobs), asked.parameters
+        )
 
 
 def moment() -> Moment:

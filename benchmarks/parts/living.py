@@ -11,13 +11,23 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from benchmarks.parts.prose import Prose
-from turnlog.events.codec import EventBatch, EventDraft, BatchMessage, decode_event, format_rfc3339, encode_batch
+from turnlog.events.codec import (
+    BatchMessage,
+    EventBatch,
+    EventDraft,
+    decode_event,
+    encode_batch,
+    format_rfc3339,
+)
 from turnlog.events.ids import build_session_filter
-from turnlog.events.log.outcomes import BatchAppended
-from turnlog.events.nats.opening import JetStreamClient
-from turnlog.events.prompt import PromptFile
-from turnlog.projections.blueprint.layer import FileLayer
-from turnlog.projections.blueprint.schema import compute_history_reach
+from turnlog.events.jetstream.jetstream_client import JetStreamClient
+from turnlog.events.model.prompt_events import PromptFile
+from turnlog.events.store.append_outcomes import BatchAppended
+from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
+from turnlog.projections.blueprint.schema.layer_specs import FileLayer
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assembly_inputs import PromptCall, parse_provider
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     ClaimTurn,
     Command,
@@ -31,16 +41,16 @@ from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import SAMPLE_SPENT, get_attempt, get_open_turn
-from turnlog.projections.window.assemble import assemble, find_prompt_needs
-from turnlog.projections.window.call import PromptCall, parse_provider
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.services.runtime.blueprints import BlueprintStore
-from turnlog.services.runtime.bulk import reduce_collection
-from turnlog.services.runtime.clock import create_id, read_clock
-from turnlog.services.runtime.library import BlueprintFolders
-from turnlog.services.runtime.snapshots import CheckedSnapshotStore
-from turnlog.services.runtime.texts import TextReader
-from turnlog.services.runtime.waypoints import IntervalSnapshots, has_crossed_interval
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.platform.clock import create_id, read_clock
+from turnlog.services.platform.gc_control import reduce_collection
+from turnlog.services.sessions.session_snapshots import (
+    CheckedSnapshotStore,
+    IntervalSnapshots,
+    has_crossed_interval,
+)
+from turnlog.services.sessions.text_cache import TextReader
 
 TENANT: Final = "default"
 BLUEPRINT: Final = "assistant"
@@ -69,7 +79,10 @@ class Life:
         before = self.state
         head = before.head if before else None
         events = decide(before, command, read_clock())
-        drafts = [EventDraft(each, create_id(), read_clock(), "/turnlog/bench", "bench") for each in events]
+        drafts = [
+            EventDraft(each, create_id(), read_clock(), "/turnlog/bench", "bench")
+            for each in events
+        ]
         messages = encode_batch(TENANT, self.session, head, drafts).messages
         place = head.stream_sequence if head else 0
         recorded = [decode_event(each.payload, place + n) for n, each in enumerate(messages, 1)]
@@ -121,7 +134,11 @@ async def _begun(on: JetStreamClient, session: str, characters: int) -> Life:
     life = Life(session, SessionMaterial(blueprint), files, texts, Prose(), characters)
     ref = await store.store_blueprint(TENANT, blueprint)
     attributes = {"language": "English", "name": "Turnlog"}
-    life.does(OpenSession(ref, blueprint.default_profile, compute_history_reach(blueprint), {**attributes}))
+    life.does(
+        OpenSession(
+            ref, blueprint.default_profile, compute_history_reach(blueprint), {**attributes}
+        )
+    )
     return life
 
 

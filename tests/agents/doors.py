@@ -16,27 +16,28 @@ from hypothesis import strategies as st
 
 from tests.agents.workshop import Workshop, agent
 from tests.parts.house import BY, TENANT
-from turnlog.events.call import ContextAssembled
 from turnlog.events.errors import Refused
-from turnlog.events.phase import PhaseEntered
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     Command,
     EnterPhase,
     ExcludeTurn,
+    PurgeMemory,
     RedactReply,
     RestoreTurn,
     SwitchProfile,
+    UndoSummary,
 )
-from turnlog.projections.session.memory_commands import PurgeMemory, UndoSummary
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.services.runtime.prices import PriceTable
-from turnlog.services.worker.model.exchange import (
+from turnlog.services.blueprints.model_prices import PriceTable
+from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     ModelRequest,
-    TextDelta,
     ModelToolCall,
     ModelUsage,
+    TextDelta,
 )
 
 ORDER = ("ideate", "focus", "operate", "complete")
@@ -112,7 +113,9 @@ class Marking:
     mark: str = ""
     requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
         self.requests.append(request)
         told = str(request.messages[0]["content"])

@@ -29,12 +29,12 @@ from tests.services.gateway.stand import InMemory, Stand, answering, ended, stan
 from tests.services.gateway.watching import Answer as Watched
 from tests.services.gateway.watching import asking
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.kinds import KnownEvent, format_event_name
-from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
-from turnlog.projections.blueprint.source import BLUEPRINT_FILE
-from turnlog.services.runtime.prices import ShippedPrices
-from turnlog.services.worker.answering import TurnRunner
+from turnlog.events.registry import KnownEvent, format_event_name
+from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
+from turnlog.services.blueprints.model_prices import ShippedPrices
 from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.turn_runner import TurnRunner
 
 MODEL = "openai/heron"
 Kind = TypeVar("Kind", bound=KnownEvent)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from tests.agents.test_summaries import said, talked
 from tests.agents.workshop import Workshop
 from tests.parts.house import BY, TENANT
-from turnlog.events.memory import HistorySummarised
-from turnlog.projections.audit.diff import PromptChange, compare_calls
-from turnlog.projections.audit.known import build_complete_log
-from turnlog.projections.audit.sides import build_call_snapshot
-from turnlog.projections.session.commands import ExcludeTurn
-from turnlog.projections.session.memory_commands import PurgeMemory, UndoSummary
+from turnlog.events.model.memory_events import HistorySummarised
+from turnlog.projections.audit.diff.call_diff import PromptChange, compare_calls
+from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
+from turnlog.projections.audit.record.partial_log import build_complete_log
+from turnlog.projections.session.commands import ExcludeTurn, PurgeMemory, UndoSummary
 
 
 def changes(shop: Workshop, left: str, right: str) -> dict[str, list[tuple[str, list[str]]]]:
     """Give what differs between two calls in the history, each with why and by which events."""
     events = build_complete_log(shop.house.events())
-    found = compare_calls(build_call_snapshot(events, left), build_call_snapshot(events, right)).changes
+    found = compare_calls(
+        build_call_snapshot(events, left), build_call_snapshot(events, right)
+    ).changes
     return {_named(each): _reasons(each) for each in found if each.layer == "history"}
 
 

@@ -13,9 +13,9 @@ import pytest
 from tests.agents.platform import Platform, says
 from tests.agents.workshop import Workshop
 from tests.parts.house import BY, TENANT
-from turnlog.events.call import ContextAssembled
-from turnlog.events.manifest import HistorySource, Manifest
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.manifest import HistorySource, Manifest
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -9,10 +9,10 @@ import pytest
 
 from tests.agents.platform import STEPS, Platform, plans, says, takes
 from tests.agents.workshop import agent
-from turnlog.events.call import ContextAssembled
-from turnlog.events.manifest import BlobSource, PromptPart
-from turnlog.events.turn import TurnFailed
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.manifest import BlobSource, PromptPart
+from turnlog.events.model.turn_events import TurnFailed
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

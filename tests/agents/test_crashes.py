@@ -17,15 +17,15 @@ import pytest
 from tests.agents.workshop import TURN, Workshop
 from tests.parts.house import delivery
 from tests.parts.puppet import PuppetModel
-from turnlog.events.call import CallCompleted, ContextAssembled
 from turnlog.events.codec import EventBatch
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.log.outcomes import AppendOutcome
-from turnlog.events.tool import ToolCalled, ToolReturned
-from turnlog.events.turn import TurnCompleted
-from turnlog.services.runtime.tasks import cancel_tasks
-from turnlog.services.worker.delivery import DeliverySettled
-from turnlog.services.worker.model.exchange import FinishedAnswer, ModelRequest, TextDelta
+from turnlog.events.model.call_events import CallCompleted, ContextAssembled
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.store.append_outcomes import AppendOutcome
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
+from turnlog.services.worker.turn_queue import DeliverySettled
 
 APPENDS = 14
 """How many appends the turn takes that is played here."""
@@ -64,7 +64,9 @@ class Mortal:
 class Steady(PuppetModel):
     """Answers by what it is asked, so that a call that is made again is answered alike."""
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
         said = str(request.messages[0]["content"])
         offered = str(request.tools)

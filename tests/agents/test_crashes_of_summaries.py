@@ -11,10 +11,10 @@ import pytest
 from tests.agents.test_crashes import WHEN, killed
 from tests.agents.test_summaries import talked
 from tests.parts.puppet import PuppetModel
-from turnlog.events.call import CallCompleted, ContextAssembled
-from turnlog.events.memory import HistorySummarised, SummaryBegun
-from turnlog.events.turn import TurnCompleted
-from turnlog.services.worker.model.exchange import FinishedAnswer, ModelRequest, TextDelta
+from turnlog.events.model.call_events import CallCompleted, ContextAssembled
+from turnlog.events.model.memory_events import HistorySummarised, SummaryBegun
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
 
 APPENDS = 6
 """How many appends the turn takes that is played here."""
@@ -23,7 +23,9 @@ APPENDS = 6
 class Summing(PuppetModel):
     """Sums up when it is told to, and replies otherwise."""
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
         asked = request.messages[-1]["content"] == "Sum up what was said."
         self.scripts = [["They spoke of words." if asked else "Well."]]

@@ -14,12 +14,12 @@ from tests.agents.platform import Platform, plans, says, takes
 from tests.agents.workshop import agent
 from tests.parts.house import blueprint
 from tests.parts.openai_behaviours import Answer, Refusal
-from turnlog.events.call import AttemptEnded, CallCompleted
 from turnlog.events.content import compute_digest
-from turnlog.events.log.ports import RawEvent
-from turnlog.events.tool import ToolReturned
-from turnlog.events.turn import TurnCompleted
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.events.model.call_events import AttemptEnded, CallCompleted
+from turnlog.events.model.tool_events import ToolReturned
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.store.ports import RawEvent
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 Said = Sequence[MutableMapping[str, Any]]

@@ -9,12 +9,12 @@ import pytest
 
 from tests.agents.platform import Platform, plans, says, takes
 from tests.agents.workshop import Shop, Workshop, agent, planning, taking
-from turnlog.events.call import ContextAssembled
-from turnlog.events.tool import ToolCalled, ToolReturned
-from turnlog.events.turn import TurnCompleted
-from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
-from turnlog.services.runtime.tasks import cancel_tasks
-from turnlog.services.worker.tools.exchange import ToolServerFailure
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.worker.tools.tool_servers import ToolServerFailure
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LOOK = ("shop_look", '{"what": "hammer"}')

@@ -9,10 +9,10 @@ import pytest
 
 from tests.agents.platform import STEPS, Platform, says
 from tests.agents.test_phases import entered, ifoc, walked
-from turnlog.events.session import ProfileSwitched
-from turnlog.events.tool import ToolsSnapshotted
-from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
-from turnlog.projections.blueprint.source import BLUEPRINT_FILE
+from turnlog.events.model.session_events import ProfileSwitched
+from turnlog.events.model.tool_events import ToolsSnapshotted
+from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

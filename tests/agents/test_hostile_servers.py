@@ -16,10 +16,10 @@ from mcp import MCPError
 
 import tests.parts.hostile_mcp_server
 from tests.parts.processes import LOOK_EVERY
-from turnlog.projections.blueprint.tools import LocalServerSpec
-from turnlog.services.worker.tools import links
-from turnlog.services.worker.tools.exchange import ToolAnswer
+from turnlog.projections.blueprint.schema.tool_specs import LocalServerSpec
+from turnlog.services.worker.tools import mcp_servers
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
+from turnlog.services.worker.tools.tool_servers import ToolAnswer
 
 COMMAND = (sys.executable, "-I", "-S", str(Path(tests.parts.hostile_mcp_server.__file__)))
 HOSTILE = LocalServerSpec(command=COMMAND)
@@ -57,7 +57,7 @@ async def test_a_server_that_is_given_up_ends_and_so_does_what_it_says(
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
             await ask(servers, "endless")
-    async with asyncio.timeout(links.CLOSE_SECONDS):
+    async with asyncio.timeout(mcp_servers.CLOSE_SECONDS):
         await ended(pid)
 
 
@@ -94,11 +94,11 @@ async def test_a_refusal_by_the_code_of_a_closed_connection_is_told_as_it_was_sa
 async def test_of_many_servers_those_that_were_not_used_for_longest_are_let_go_of(
     servers: McpToolServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(links, "MOST_KEPT", 2)
+    monkeypatch.setattr(mcp_servers, "MOST_KEPT", 2)
     first, second, third = (LocalServerSpec(command=(*COMMAND, name)) for name in "abc")
     one, two = [int((await ask(servers, "who", each)).text) for each in (first, second)]
     assert int((await ask(servers, "who", first)).text) == one
     assert int((await ask(servers, "who", third)).text)
-    async with asyncio.timeout(links.CLOSE_SECONDS):
+    async with asyncio.timeout(mcp_servers.CLOSE_SECONDS):
         await ended(two)
     assert int((await ask(servers, "who", first)).text) == one

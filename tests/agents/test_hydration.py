@@ -16,10 +16,9 @@ from tests.agents.platform import plans as planned
 from tests.agents.workshop import Shop, Workshop, agent, planning, taking
 from tests.parts.house import BY, TENANT
 from tests.parts.puppet import Line
-from turnlog.events.call import CallCompleted, ContextAssembled
-from turnlog.events.plan import StepPlanned
-from turnlog.events.tool import ToolReturned
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.events.model.call_events import CallCompleted, ContextAssembled
+from turnlog.events.model.tool_events import StepPlanned, ToolReturned
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.session.commands import Command, ExcludeTurn, RedactReply, RestoreTurn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

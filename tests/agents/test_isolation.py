@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from tests.agents.doors import CAN_SEE, CARRIED, MARK, ORDER, WALKS, Walker, walker
 from turnlog.events.errors import Refused
-from turnlog.events.memory import HistorySummarised
-from turnlog.events.phase import PhaseEntered
-from turnlog.events.plan import StepPlanned
+from turnlog.events.model.memory_events import HistorySummarised
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.tool_events import StepPlanned
 
 Walk = list[tuple[Any, ...]]
 WITHOUT_UNDOING = WALKS.map(lambda walk: [deed for deed in walk if deed[0] != "undo"])

@@ -10,11 +10,11 @@ from contextlib import suppress
 
 import pytest
 
-from turnlog.services.worker.tools.leash import wrap_command
+from turnlog.services.worker.tools.child_process import wrap_command
 
 HOLDER = """
 import subprocess, sys, time
-from turnlog.services.worker.tools.leash import leashed
+from turnlog.services.worker.tools.child_process import leashed
 deaf = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 child = subprocess.Popen(leashed([sys.executable, "-S", "-c", deaf]), stdin=subprocess.PIPE)
 time.sleep(600)

@@ -9,8 +9,8 @@ import pytest
 from tests.agents.platform import MODEL, STEPS, Platform, plans, says
 from tests.agents.workshop import agent
 from tests.parts.openai_behaviours import Refusal
-from turnlog.events.memory import HistorySummarised, SummaryFailed
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.events.model.memory_events import HistorySummarised, SummaryFailed
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -10,7 +10,7 @@ import pytest
 from tests.agents.platform import STEPS, Platform, says
 from tests.agents.test_phases import entered, ifoc
 from tests.e2e.browser import CHROMIUM, browsing, texts
-from turnlog.events.tool import ToolStarted
+from turnlog.events.model.tool_events import ToolStarted
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),

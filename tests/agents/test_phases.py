@@ -11,14 +11,13 @@ from rich.console import Console, RenderableType
 from tests.agents.doors import CAN_SEE, ORDER
 from tests.agents.platform import STEPS, Platform, says
 from tests.agents.test_profiles import talker
-from turnlog.events.session import ProfileSwitched
-from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.window.visibility import HIDDEN_PHASE
-from turnlog.services.cli.screens.history import render_conversation
-from turnlog.services.cli.screens.sessions import render_session
-from turnlog.services.gateway.payloads.calls import CallList
-from turnlog.services.gateway.payloads.sessions import SessionView
-from turnlog.services.gateway.payloads.turns import HistoryView
+from turnlog.events.model.session_events import ProfileSwitched
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.session_material import HIDDEN_PHASE
+from turnlog.services.api.call_payloads import CallList
+from turnlog.services.api.session_payloads import SessionView
+from turnlog.services.api.turn_payloads import HistoryView
+from turnlog.services.cli.views.session_view import render_conversation, render_session
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

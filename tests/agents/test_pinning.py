@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from tests.agents.workshop import Shop, agent
 from turnlog.events.content import Digest, compute_digest
-from turnlog.projections.tools.offers import ToolOffer
-from turnlog.services.worker.tools.pinning import ToolSnapshots
+from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.worker.tools.tool_runner import ToolSnapshots
 
 
 @dataclass

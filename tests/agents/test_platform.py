@@ -9,7 +9,7 @@ import pytest
 
 from tests.agents.platform import STEPS, Platform, plans, says
 from tests.services.gateway.watching import Heard
-from turnlog.events.tool import ToolReturned
+from turnlog.events.model.tool_events import ToolReturned
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

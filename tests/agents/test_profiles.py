@@ -9,12 +9,12 @@ import pytest
 from tests.agents.platform import MODEL, STEPS, Platform, plans, says
 from tests.agents.workshop import Workshop, agent
 from tests.parts.house import BY, TENANT
-from turnlog.events.call import ContextAssembled
 from turnlog.events.errors import Refused
-from turnlog.events.prompt import PromptsSnapshotted
-from turnlog.events.session import ProfileSwitched
-from turnlog.events.tool import ToolsSnapshotted
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.prompt_events import PromptsSnapshotted
+from turnlog.events.model.session_events import ProfileSwitched
+from turnlog.events.model.tool_events import ToolsSnapshotted
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.session.commands import SwitchProfile
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

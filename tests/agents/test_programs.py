@@ -13,9 +13,9 @@ import pytest_asyncio
 
 import tests.parts.small_mcp_server
 from tests.parts.processes import LOOK_EVERY
-from turnlog.projections.blueprint.tools import LocalServerSpec
-from turnlog.services.worker.tools.exchange import ToolServerFailure
+from turnlog.projections.blueprint.schema.tool_specs import LocalServerSpec
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
+from turnlog.services.worker.tools.tool_servers import ToolServerFailure
 
 SMALL = LocalServerSpec(
     command=(sys.executable, "-I", "-S", str(Path(tests.parts.small_mcp_server.__file__)))
@@ -46,7 +46,9 @@ async def test_a_server_that_hangs_is_given_up_and_the_next_call_has_another(
     assert await ask(servers, "who") == second
 
 
-async def test_a_server_that_dies_is_started_again_at_the_next_call(servers: McpToolServers) -> None:
+async def test_a_server_that_dies_is_started_again_at_the_next_call(
+    servers: McpToolServers,
+) -> None:
     first = await ask(servers, "who")
     with pytest.raises(ToolServerFailure):
         await ask(servers, "die")

@@ -16,7 +16,7 @@ from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.processes import machine
 from tests.parts.roles import telling
-from turnlog.events.tool import ToolReturned, ToolsSnapshotted
+from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 BLUEPRINT = Path(__file__).parent / "blueprints/clockmaker.yaml"

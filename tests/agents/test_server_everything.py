@@ -11,9 +11,9 @@ import pytest_asyncio
 from tests.agents.platform import Platform, plans, says, takes
 from tests.agents.workshop import agent
 from tests.parts.server_everything import ABSENT, Everything, server_everything
-from turnlog.events.call import ContextAssembled
-from turnlog.events.tool import ToolReturned, ToolsSnapshotted
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 
 pytestmark = [

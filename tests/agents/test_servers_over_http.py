@@ -19,10 +19,10 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PARSE_ERROR
 from tests.agents.workshop import Workshop, agent, planning, taking
 from tests.parts.house import TENANT
 from tests.parts.processes import LOOK_EVERY, free_port
-from turnlog.events.tool import ToolReturned
-from turnlog.projections.blueprint.tools import RemoteServerSpec
-from turnlog.services.worker.tools.exchange import ToolServerFailure
+from turnlog.events.model.tool_events import ToolReturned
+from turnlog.projections.blueprint.schema.tool_specs import RemoteServerSpec
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
+from turnlog.services.worker.tools.tool_servers import ToolServerFailure
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.agents.platform import Platform, plans, says, takes
 from tests.agents.workshop import agent
-from turnlog.events.call import AttemptStarted
-from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
-from turnlog.events.turn import TurnCancelled, TurnFailed
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.events.model.call_events import AttemptStarted
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolStarted
+from turnlog.events.model.turn_events import TurnCancelled, TurnFailed
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 BOTH = takes(("shop_pay", {"what": "hammer"}), ("shop_look", {"what": "nail"}))

@@ -8,12 +8,12 @@ import pytest
 
 from tests.agents.platform import Platform, plans, says
 from tests.agents.workshop import agent
-from turnlog.events.call import AttemptEnded, CallCompleted, ContextAssembled
 from turnlog.events.content import PlainText
-from turnlog.events.plan import StepPlanned
-from turnlog.events.session import SessionOpened
-from turnlog.events.turn import TurnCompleted, TurnFailed
-from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
+from turnlog.events.model.call_events import AttemptEnded, CallCompleted, ContextAssembled
+from turnlog.events.model.session_events import SessionOpened
+from turnlog.events.model.tool_events import StepPlanned
+from turnlog.events.model.turn_events import TurnCompleted, TurnFailed
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SCHEMA = {

@@ -10,10 +10,10 @@ import pytest
 from tests.agents.workshop import Workshop, agent
 from tests.parts.house import BY, TENANT
 from tests.parts.puppet import Line
-from turnlog.events.call import AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
-from turnlog.events.memory import (
+from turnlog.events.model.call_events import AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
     SummaryBegun,
@@ -21,10 +21,15 @@ from turnlog.events.memory import (
     SummaryUndone,
     TurnRange,
 )
-from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.session.commands import ExcludeTurn, RedactReply, RestoreTurn
-from turnlog.projections.session.memory_commands import PurgeMemory, UndoSummary
-from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.session.commands import (
+    ExcludeTurn,
+    PurgeMemory,
+    RedactReply,
+    RestoreTurn,
+    UndoSummary,
+)
+from turnlog.services.worker.model.model_types import ModelFailure
 
 LONG = "word " * 20
 """100 characters."""

@@ -10,13 +10,13 @@ from pydantic import JsonValue
 
 from tests.agents.platform import STEPS, Platform, plans, says, takes
 from tests.agents.workshop import agent
-from turnlog.events.call import ContextAssembled
 from turnlog.events.content import compute_digest
-from turnlog.events.tool import ToolReturned, ToolsSnapshotted
-from turnlog.projections.tools.offers import ToolOffer
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
+from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.cli.actions.session_actions import print_tool_result, send_schema_request
+from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.options import ServiceTarget
-from turnlog.services.cli.reader.reader import ServiceReader
-from turnlog.services.cli.tooling import send_schema_request, print_tool_result
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -172,7 +172,9 @@ async def test_u8_a_terminal_shows_the_whole_of_a_result(
     session = await platform.open()
     await platform.turn(session, plans(("Look.", [])), takes(("shop_look", {})), says("Many."))
     (returned,) = await platform.events(session, ToolReturned)
-    await print_tool_result(ServiceReader(platform.http), session, returned.call, returned.id, "table")
+    await print_tool_result(
+        ServiceReader(platform.http), session, returned.call, returned.id, "table"
+    )
     shown = " ".join(capsys.readouterr().out.split())
     assert "prompts hold a summary of it" in shown
     assert '"name": "thing 999"' in shown

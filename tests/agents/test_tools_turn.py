@@ -8,16 +8,20 @@ from pydantic import JsonValue
 
 from tests.agents.workshop import TURN, USAGE, Shop, Workshop, planning, taking
 from tests.parts.house import BY, TENANT
-from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.content import PlainText
+from turnlog.events.model.call_events import (
+    AttemptEnded,
+    AttemptStarted,
+    CallCompleted,
+    ContextAssembled,
+)
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolsSnapshotted
+from turnlog.events.model.turn_events import TurnCompleted, TurnFailed
 from turnlog.events.tokens import Token
-from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted
-from turnlog.events.turn import TurnCompleted, TurnFailed
-from turnlog.projections.blueprint.schema import Policies
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import CancelTurn
-from turnlog.projections.tools.offers import ToolOffer
-from turnlog.services.worker.model.exchange import FinishedAnswer, ModelToolCall
-from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.worker.model.model_types import FinishedAnswer, ModelFailure, ModelToolCall
 
 EIGHT = tuple((f"Step {n}.", ()) for n in range(8))
 

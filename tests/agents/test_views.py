@@ -11,11 +11,11 @@ from tests.agents.test_condensing import chat, last, talked
 from tests.agents.test_crashes import APPENDS, Mortal
 from tests.agents.workshop import TURN, Workshop, agent, planning
 from tests.parts.house import ACK_WAIT, BY, TENANT, delivery
-from turnlog.events.turn import TurnCompleted
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
-from turnlog.services.runtime.tasks import cancel_tasks
-from turnlog.services.worker.delivery import DeliverySettled
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.worker.turn_queue import DeliverySettled
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PRIMED = [("You are a helpful assistant.", "Understood."), ("Who?", "Me."), ("Why?", "So.")]

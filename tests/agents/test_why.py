@@ -6,10 +6,14 @@ from functools import partial
 
 from tests.agents.workshop import TURN, Workshop
 from tests.properties.test_explained_in_part import in_part
-from turnlog.projections.audit.diff import CallDiff, compare_calls
-from turnlog.projections.audit.known import PartialLog, build_complete_log
-from turnlog.projections.audit.sides import build_call_snapshot
-from turnlog.projections.audit.why import TurnExplanation, explain_turn, explain_call
+from turnlog.projections.audit.diff.call_diff import CallDiff, compare_calls
+from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
+from turnlog.projections.audit.explain.turn_explanation import (
+    TurnExplanation,
+    explain_call,
+    explain_turn,
+)
+from turnlog.projections.audit.record.partial_log import PartialLog, build_complete_log
 
 
 async def bought() -> Workshop:

@@ -13,14 +13,14 @@ from pydantic import JsonValue
 from tests.parts.house import BY, TENANT, House, delivery
 from tests.parts.puppet import Line
 from turnlog.events.envelope import RecordedEvent
-from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
-from turnlog.projections.blueprint.tools import ServerSpec
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
-from turnlog.projections.tools.offers import ToolOffer
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.services.worker.delivery import DeliverySettled
-from turnlog.services.worker.model.exchange import FinishedAnswer, ModelToolCall, ModelUsage
-from turnlog.services.worker.tools.exchange import ToolAnswer
+from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.worker.model.model_types import FinishedAnswer, ModelToolCall, ModelUsage
+from turnlog.services.worker.tools.tool_servers import ToolAnswer
+from turnlog.services.worker.turn_queue import DeliverySettled
 
 USAGE = ModelUsage(10, 5)
 
@@ -156,7 +156,9 @@ class Workshop:
         """Open the session."""
         ref = await self.house.blueprints.store_blueprint(TENANT, self.kind)
         graph = SessionMaterial(self.kind).phases
-        command = OpenSession(ref, self.kind.default_profile, compute_history_reach(self.kind), phases=graph)
+        command = OpenSession(
+            ref, self.kind.default_profile, compute_history_reach(self.kind), phases=graph
+        )
         await self.house.sessions.handle(TENANT, "s", command, BY)
         return self
 

@@ -23,10 +23,9 @@ from tests.parts.processes import NOTHING, Machine, ended, free_port, machine
 from tests.parts.roles import telling
 from tests.parts.service import Service, serviced
 from turnlog.events.envelope import RecordedEvent
-from turnlog.projections.blueprint.keys import compute_session_id
-from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS, BlueprintFolders
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.projections.blueprint.validation.input_values import compute_session_id
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 RISK = "How risky is LOGT11?"
 PRICE = "And what is its price?"
@@ -128,7 +127,9 @@ def said(*words: str) -> Answer:
 def session_of(conversation: str, client: str) -> str:
     """Work out the id of a conversation's session, as anybody can."""
     key = {"client_id": client, "conversation_id": conversation}
-    return compute_session_id(BlueprintFolders((SHIPPED_BLUEPRINTS,)).load_blueprint("araquem"), key)
+    return compute_session_id(
+        BlueprintFolders((SHIPPED_BLUEPRINTS,)).load_blueprint("araquem"), key
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from tests.araquem.answerer import Answerer, Behaviour, answering
 from tests.araquem.bank import RISK, Bank, bank, said, town
 from tests.parts.openai_behaviours import Answer, Break
 from tests.parts.openai_server import OpenAIServer
-from turnlog.events.call import AttemptEnded
-from turnlog.events.reference import TurnResolved
-from turnlog.events.turn import TurnFailed
+from turnlog.events.model.call_events import AttemptEnded
+from turnlog.events.model.turn_events import TurnFailed, TurnResolved
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 

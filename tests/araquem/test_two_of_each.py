@@ -19,7 +19,7 @@ import pytest_asyncio
 from tests.araquem.bank import NOWHERE, PRICE, RISK, Bank, Town, bank, said, town
 from tests.araquem.rows import conversations, front_door, memory, references
 from tests.parts.openai_server import OpenAIServer
-from turnlog.events.call import AttemptStarted
+from turnlog.events.model.call_events import AttemptStarted
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from tests.araquem.bank import PRICE, PRICE_ANSWER, RISK, RISK_ANSWER, Bank, bank, town
 from tests.parts.openai_server import OpenAIServer
-from turnlog.events.call import AttemptEnded
+from turnlog.events.model.call_events import AttemptEnded
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 

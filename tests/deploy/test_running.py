@@ -15,9 +15,9 @@ from sqlalchemy import select
 from tests.deploy.composition import ROOT, SECRETS, Service, services
 from tests.deploy.composition_running import BIN, Host, host
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.reach import ProjectionSignal, wait_until_folded
-from turnlog.projections.store.selecting import match_session
-from turnlog.projections.store.tables import CALLS, TURNS
+from turnlog.projections.store.read.query_helpers import match_session
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
+from turnlog.projections.store.schema.read_model_tables import CALLS, TURNS
 
 TENANT = "default"
 REPLY_WITHIN = 60.0
@@ -62,7 +62,9 @@ async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it
         assert told["reply"].startswith("Everything that happened, in order:")
 
         session, sequence = opened["session"], told["settled"]
-        assert await wait_until_folded(store, ProjectionSignal(), TENANT, session, sequence, within=REPLY_WITHIN)
+        assert await wait_until_folded(
+            store, ProjectionSignal(), TENANT, session, sequence, within=REPLY_WITHIN
+        )
         listed = (await client.get("/v1/sessions")).json()["sessions"]
         assert [(each["session"], each["turns"]) for each in listed] == [(session, 1)]
         assert await rows(store, session) == [("completed", told["settled"], "scripted/demo")]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.browser import CHROMIUM, Browser, clicked, texts, typed
 from tests.services.gateway.stand import Stand
-from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),

@@ -12,7 +12,7 @@ from tests.parts.everything import Up
 from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
 from tests.services.gateway.watching import Watcher
-from turnlog.events.turn import TurnCancelled
+from turnlog.events.model.turn_events import TurnCancelled
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

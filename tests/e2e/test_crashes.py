@@ -21,8 +21,8 @@ from tests.parts.proof import rows_before_and_after, states_loaded_and_folded
 from tests.parts.roles import Roles
 from tests.parts.service import Service
 from tests.services.gateway.watching import Heard
-from turnlog.events.call import AttemptEnded, AttemptStarted
-from turnlog.events.turn import TurnCompleted, TurnSubmitted
+from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
+from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
 

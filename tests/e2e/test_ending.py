@@ -13,8 +13,8 @@ from tests.parts.openai_server import OpenAIServer
 from tests.parts.processes import Machine, ended, exit_code
 from tests.parts.roles import WITHOUT_LITELLM, Roles
 from tests.parts.service import Service
-from turnlog.events.call import AttemptEnded
-from turnlog.events.turn import TurnCompleted
+from turnlog.events.model.call_events import AttemptEnded
+from turnlog.events.model.turn_events import TurnCompleted
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 

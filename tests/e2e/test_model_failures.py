@@ -13,7 +13,7 @@ import pytest
 from tests.parts.everything import Up
 from tests.parts.openai_behaviours import Answer, Behaviour, Break, Refusal
 from tests.parts.openai_server import OpenAIServer
-from turnlog.events.call import AttemptEnded
+from turnlog.events.model.call_events import AttemptEnded
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

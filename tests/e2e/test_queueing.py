@@ -10,11 +10,11 @@ from tests.parts.everything import Up
 from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.proof import rows_before_and_after, snapshots_held, states_loaded_and_folded
-from turnlog.events.call import AttemptEnded
 from turnlog.events.ids import SESSIONS_STREAM
-from turnlog.events.kinds import format_event_name
-from turnlog.events.nats.workers import WORKERS_CONSUMER
-from turnlog.events.turn import TurnCompleted
+from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
+from turnlog.events.model.call_events import AttemptEnded
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.registry import format_event_name
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -23,7 +23,9 @@ MANY = 60
 
 async def named(up: Up, session: str) -> list[str]:
     """Name the events of a session in order."""
-    return [format_event_name(recorded.envelope.type) for recorded in await up.service.events(session)]
+    return [
+        format_event_name(recorded.envelope.type) for recorded in await up.service.events(session)
+    ]
 
 
 async def test_sixty_waiting_turns_hold_up_nobody_else(up: Up, provider: OpenAIServer) -> None:
@@ -37,7 +39,9 @@ async def test_sixty_waiting_turns_hold_up_nobody_else(up: Up, provider: OpenAIS
     async with asyncio.TaskGroup() as tasks:
         for number in range(2, MANY + 2):
             tasks.create_task(service.submit(busy, f"turn {number}"))
-    told = await service.nats.connection.nc.jetstream().consumer_info(SESSIONS_STREAM, WORKERS_CONSUMER)
+    told = await service.nats.connection.nc.jetstream().consumer_info(
+        SESSIONS_STREAM, WORKERS_CONSUMER
+    )
     assert (told.num_pending, told.num_ack_pending) == (0, 1), "workers are told of waiting turns"
     assert (await service.say(other))["status"] == "completed"
     names = await named(up, busy)

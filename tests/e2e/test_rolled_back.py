@@ -9,7 +9,7 @@ import pytest
 from tests.parts.old_store import copied, put_back
 from tests.parts.processes import exit_code
 from tests.parts.roles import WITHOUT_LITELLM, Roles
-from turnlog.services.cli.failures import ExitCode
+from turnlog.services.cli.error_display import ExitCode
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 

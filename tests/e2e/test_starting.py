@@ -10,8 +10,8 @@ import pytest
 from tests.parts.everything import everything
 from tests.parts.processes import Machine
 from tests.parts.roles import DOOR
-from turnlog.events.call import AttemptStarted
-from turnlog.events.turn import TurnCompleted
+from turnlog.events.model.call_events import AttemptStarted
+from turnlog.events.model.turn_events import TurnCompleted
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

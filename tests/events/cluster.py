@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from turnlog.services.runtime.nats_server import find_server_binary
+from turnlog.services.platform.nats_server import find_server_binary
 
 CONFIG = """\
 listen: 127.0.0.1:{port}
@@ -57,7 +57,13 @@ class Cluster:
                     routes=routes,
                 )
             )
-            command = [str(find_server_binary()), "-c", str(config), "-l", str(config.with_suffix(".log"))]
+            command = [
+                str(find_server_binary()),
+                "-c",
+                str(config),
+                "-l",
+                str(config.with_suffix(".log")),
+            ]
             self.running[f"n{number}"] = await asyncio.create_subprocess_exec(*command)
 
     async def kill(self, name: str) -> None:

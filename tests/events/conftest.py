@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from turnlog.events.log.memory import MemoryBlobStore, MemoryLog, MemorySnapshotStore, MemoryTokenStream
-from turnlog.events.log.ports import BlobStore, EventLog, SnapshotStore, TokenStream
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import JetStreamClient, open_client
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.store.memory_log import (
+    MemoryBlobStore,
+    MemoryLog,
+    MemorySnapshotStore,
+    MemoryTokenStream,
+)
+from turnlog.events.store.ports import BlobStore, EventLog, SnapshotStore, TokenStream
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 
 @dataclass(frozen=True, slots=True)

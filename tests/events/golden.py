@@ -12,9 +12,9 @@ from pathlib import Path
 from turnlog.events.codec import CommandRef, encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead
-from turnlog.events.kinds import KnownEvent
-from turnlog.events.testing import SESSION, TENANT, make_id, make_draft
-from turnlog.events.testing.samples import build_samples
+from turnlog.events.registry import KnownEvent
+from turnlog.events.testing import SESSION, TENANT, make_draft, make_id
+from turnlog.events.testing.event_samples import build_samples
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from turnlog.events.codec import CommandRef, EventDraft, encode_library_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead
-from turnlog.events.library import SEGMENT_FAMILY, LibraryEvent
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
+from turnlog.events.registry import LibraryEvent
 from turnlog.events.testing import FIRST_EVENT_TIME, TENANT, make_id
-from turnlog.events.testing.library_samples import build_library_samples
+from turnlog.events.testing.event_samples import build_library_samples
 
 GOLDEN = Path(__file__).parent / "golden_library"
 
@@ -18,7 +19,9 @@ GOLDEN = Path(__file__).parent / "golden_library"
 def bytes_of(event: LibraryEvent) -> bytes:
     """Write an event with every field of the envelope filled."""
     command = CommandRef("import-17", compute_digest("the command's body"))
-    draft = EventDraft(event, make_id(7), FIRST_EVENT_TIME, "/turnlog/test", "user:ann", command=command)
+    draft = EventDraft(
+        event, make_id(7), FIRST_EVENT_TIME, "/turnlog/test", "user:ann", command=command
+    )
     full = replace(
         draft,
         causation=make_id(6),

@@ -10,17 +10,18 @@ from typing import TypeVar
 from turnlog.events.codec import EventBatch, encode_batch
 from turnlog.events.content import PlainText
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.log.outcomes import BatchAppended, AppendOutcome
-from turnlog.events.log.ports import EventLog, RawEvent
+from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.events.store.append_outcomes import AppendOutcome, BatchAppended
+from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.events.testing import make_drafts
-from turnlog.events.turn import TurnSubmitted
 
 Item = TypeVar("Item")
 
 
 def said(*texts: str, first: int = 1) -> list[TurnSubmitted]:
     return [
-        TurnSubmitted(turn=turn, text=PlainText(text=text)) for turn, text in enumerate(texts, first)
+        TurnSubmitted(turn=turn, text=PlainText(text=text))
+        for turn, text in enumerate(texts, first)
     ]
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from nats.aio.msg import Msg
 
 from tests.events.sessions import add, batch_of
-from turnlog.events.log.outcomes import BatchAlreadyStored
-from turnlog.events.nats.connection import NatsConnection, RequestUnanswered
-from turnlog.events.nats.fetching import LEADER_GET_SUBJECT
-from turnlog.events.nats.opening import JetStreamClient
+from turnlog.events.jetstream.direct_get import LEADER_GET_SUBJECT
+from turnlog.events.jetstream.jetstream_client import JetStreamClient
+from turnlog.events.jetstream.nats_connection import NatsConnection, RequestUnanswered
+from turnlog.events.store.append_outcomes import BatchAlreadyStored
 
 Sent = tuple[str, bytes, Mapping[str, str]]
 
@@ -30,7 +30,11 @@ class Late(NatsConnection):
         if headers and not self.arrived and not self.on_its_way:
             self.on_its_way.append((subject, payload, headers))
             raise RequestUnanswered("nats", "no answer yet")
-        if self.on_its_way and subject.startswith(LEADER_GET_SUBJECT) and b"last_by_subj" in payload:
+        if (
+            self.on_its_way
+            and subject.startswith(LEADER_GET_SUBJECT)
+            and b"last_by_subj" in payload
+        ):
             self.arrived.append(self.on_its_way.pop())
             await plain.send_request(*self.arrived[-1])
         return await plain.send_request(subject, payload, headers)

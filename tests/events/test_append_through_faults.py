@@ -12,13 +12,17 @@ from tests.events.hanging import hanging
 from tests.events.sessions import add, appended, batch_of, followed, sequences
 from tests.parts.fault_proxy import between
 from turnlog.events.envelope import ChainHead
-from turnlog.events.log.outcomes import BatchAlreadyStored, BatchAppended, BatchConflict, LogUnreachable
-from turnlog.events.log.ports import EventLog
-from turnlog.events.nats.connection import open_connection
-from turnlog.events.nats.jetstream_log import JetStreamLog
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import JetStreamClient, open_client
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, JetStreamLog, open_client
+from turnlog.events.jetstream.nats_connection import open_connection
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.store.append_outcomes import (
+    BatchAlreadyStored,
+    BatchAppended,
+    BatchConflict,
+    LogUnreachable,
+)
+from turnlog.events.store.ports import EventLog
+from turnlog.services.platform.nats_server import NatsServer
 
 
 @asynccontextmanager

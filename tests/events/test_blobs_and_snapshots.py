@@ -7,7 +7,7 @@ from turnlog.events.codec import MAX_EVENT_BYTES
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt, Refused, TooLarge
 from turnlog.events.ids import BLOBS_STREAM, build_blob_subject
-from turnlog.events.nats.opening import JetStreamClient
+from turnlog.events.jetstream.jetstream_client import JetStreamClient
 
 
 async def test_a_blob_is_found_under_its_digest(store: Store, fresh_tenant: str) -> None:
@@ -17,10 +17,15 @@ async def test_a_blob_is_found_under_its_digest(store: Store, fresh_tenant: str)
 
 
 async def test_an_empty_text_is_a_blob_too(store: Store, fresh_tenant: str) -> None:
-    assert await store.blobs.get_blob(fresh_tenant, await store.blobs.put_blob(fresh_tenant, b"")) == b""
+    assert (
+        await store.blobs.get_blob(fresh_tenant, await store.blobs.put_blob(fresh_tenant, b""))
+        == b""
+    )
 
 
-async def test_a_blob_put_twice_is_stored_once(jetstream: JetStreamClient, fresh_tenant: str) -> None:
+async def test_a_blob_put_twice_is_stored_once(
+    jetstream: JetStreamClient, fresh_tenant: str
+) -> None:
     digest = await jetstream.blobs.put_blob(fresh_tenant, b"text")
     assert await jetstream.blobs.put_blob(fresh_tenant, b"text") == digest
     stored = await jetstream.connection.nc.jetstream().stream_info(

@@ -13,9 +13,10 @@ from tests.events.cluster import Cluster, cluster_in
 from tests.events.sessions import add, batch_of, sequences
 from turnlog.events.envelope import ChainHead
 from turnlog.events.ids import SESSIONS_STREAM, build_session_filter
-from turnlog.events.log.outcomes import BatchAlreadyStored, BatchAppended
-from turnlog.events.nats import JetStreamClient, StreamOptions, open_client
-from turnlog.events.nats.publishing import PublishContested, publish_batch
+from turnlog.events.jetstream.batch_append import PublishContested, publish_batch
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.store.append_outcomes import BatchAlreadyStored, BatchAppended
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -51,7 +52,9 @@ async def test_readers_right_behind_a_writer_never_see_a_hole(
         (event,) = await add(replicated.log, fresh_tenant, "s", "text", after=head)
         head = event.head
         assert await replicated.log.read_last_event(fresh_tenant, "s", leader=True) == event
-        assert list(await replicated.log.read_events_at(fresh_tenant, [event.stream_sequence])) == [event]
+        assert list(await replicated.log.read_events_at(fresh_tenant, [event.stream_sequence])) == [
+            event
+        ]
         if sequence % 20 == 0:
             whole = await replicated.log.read_range(fresh_tenant, "s", None, event)
             assert sequences(whole) == list(range(1, sequence + 1))

@@ -12,15 +12,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.events.golden import bytes_of
-from turnlog.events.codec import MAX_BATCH_EVENTS, MAX_EVENT_BYTES, EventDraft, decode_event, encode_batch
+from turnlog.events.codec import (
+    MAX_BATCH_EVENTS,
+    MAX_EVENT_BYTES,
+    EventDraft,
+    decode_event,
+    encode_batch,
+)
 from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, TooLarge
-from turnlog.events.kinds import KnownEvent, UnknownEvent, format_event_name
+from turnlog.events.model.turn_events import (
+    TurnCompleted,
+    TurnExcluded,
+    TurnReleased,
+    TurnSubmitted,
+)
+from turnlog.events.registry import (
+    EventData,
+    KnownEvent,
+    UnknownEvent,
+    apply_upcasters,
+    format_event_name,
+)
 from turnlog.events.testing import SESSION, TENANT, make_draft, make_drafts, record_events
-from turnlog.events.testing.samples import build_samples
-from turnlog.events.turn import TurnCompleted, TurnExcluded, TurnReleased, TurnSubmitted
-from turnlog.events.upcast import EventData, apply_upcasters
+from turnlog.events.testing.event_samples import build_samples
 
 WAITED_FOR = ("turn-submitted", "turn-released")
 GOLDEN = [bytes_of(event) for event in build_samples().values()]
@@ -134,7 +150,10 @@ def test_an_upcaster_brings_old_data_to_the_version_in_use() -> None:
         return "turnlog.turn-hummed.v3", {"volume": 1 if data["loud"] else 0}
 
     steps = {"turnlog.turn-hummed.v1": to_v2, "turnlog.turn-hummed.v2": to_v3}
-    assert apply_upcasters("turnlog.turn-hummed.v1", {}, steps) == ("turnlog.turn-hummed.v3", {"volume": 0})
+    assert apply_upcasters("turnlog.turn-hummed.v1", {}, steps) == (
+        "turnlog.turn-hummed.v3",
+        {"volume": 0},
+    )
     assert apply_upcasters("turnlog.turn-sung.v1", {}, steps) == ("turnlog.turn-sung.v1", {})
 
 
@@ -147,7 +166,9 @@ def test_an_upcaster_brings_old_data_to_the_version_in_use() -> None:
         ErasedText(erased=True, digest="hmac-sha256:" + "0" * 64, characters=4),
     ],
 )
-def test_content_keeps_its_form_and_its_length(content: PlainText | SealedText | ErasedText) -> None:
+def test_content_keeps_its_form_and_its_length(
+    content: PlainText | SealedText | ErasedText,
+) -> None:
     (event,) = record_events(TurnCompleted(turn=1, call="1.1", text=content, finish="stop"))
     assert isinstance(event.event, TurnCompleted)
     assert event.event.text == content

@@ -11,8 +11,13 @@ from nats.aio.client import Client
 from tests.events.hanging import hanging
 from tests.parts.fault_proxy import between
 from turnlog.events.errors import Unavailable
-from turnlog.events.nats.connection import RequestNotSent, NatsConnection, RequestUnanswered, open_connection
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.events.jetstream.nats_connection import (
+    NatsConnection,
+    RequestNotSent,
+    RequestUnanswered,
+    open_connection,
+)
+from turnlog.services.platform.nats_server import NatsServer
 
 
 async def test_a_server_that_is_not_there_is_told_within_patience() -> None:
@@ -46,7 +51,10 @@ async def test_a_connection_that_was_cut_comes_back_and_its_hook_runs(nats_url: 
         await runs.put(connection)
         raise Unavailable("nats", "a hook that fails must not end reconnecting")
 
-    async with between(nats_url) as proxy, open_connection(proxy.url, on_reconnect=hook) as connection:
+    async with (
+        between(nats_url) as proxy,
+        open_connection(proxy.url, on_reconnect=hook) as connection,
+    ):
         for _ in range(3):
             proxy.cut()
             assert await runs.get() is connection

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nats.protocol.parser import Parser
 
-from turnlog.events.nats.frames import RawFrame, RawParser
+from turnlog.events.jetstream.subscriptions import RawFrame, RawParser
 
 TAKEN = 7
 OTHER = 3

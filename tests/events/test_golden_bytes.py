@@ -11,10 +11,9 @@ from jsonschema import Draft202012Validator
 from tests.events.golden import GOLDEN, bytes_of, path_of
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import Envelope
-from turnlog.events.kinds import EVENT_TYPES, UnknownEvent, format_event_name
+from turnlog.events.registry import EVENT_TYPES, UnknownEvent, apply_upcasters, format_event_name
 from turnlog.events.testing import FIRST_EVENT_TIME, SESSION, TENANT, make_id
-from turnlog.events.testing.samples import build_samples
-from turnlog.events.upcast import apply_upcasters
+from turnlog.events.testing.event_samples import build_samples
 
 NAMES = sorted(build_samples())
 

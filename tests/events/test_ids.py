@@ -12,16 +12,16 @@ from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.ids import (
     build_blob_subject,
-    validate_id,
-    build_session_subject,
     build_session_filter,
+    build_session_subject,
     build_snapshot_subject,
-    find_session_stream,
-    build_token_subject,
     build_token_filter,
+    build_token_subject,
+    find_session_stream,
+    validate_id,
 )
+from turnlog.events.model.turn_events import TurnReleased
 from turnlog.events.testing import make_draft
-from turnlog.events.turn import TurnReleased
 
 FINE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 BAD = [
@@ -58,8 +58,12 @@ BUILDERS: dict[str, Callable[[str], object]] = {
     "digest of a blob": lambda bad: build_blob_subject("t", bad),
     "tenant of a snapshot": lambda bad: build_snapshot_subject(bad, "s"),
     "session of a snapshot": lambda bad: build_snapshot_subject("t", bad),
-    "tenant of a batch": lambda bad: encode_batch(bad, "s", None, [make_draft(TurnReleased(turn=1))]),
-    "session of a batch": lambda bad: encode_batch("t", bad, None, [make_draft(TurnReleased(turn=1))]),
+    "tenant of a batch": lambda bad: encode_batch(
+        bad, "s", None, [make_draft(TurnReleased(turn=1))]
+    ),
+    "session of a batch": lambda bad: encode_batch(
+        "t", bad, None, [make_draft(TurnReleased(turn=1))]
+    ),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import turnlog.events
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.kinds import EVENT_TYPES
+from turnlog.events.registry import EVENT_TYPES
 
 ALLOWED = {
     "turnlog",
@@ -40,11 +40,11 @@ def loaded_by(module: str) -> set[str]:
     [
         "turnlog.events",
         "turnlog.events.codec",
-        "turnlog.events.kinds",
+        "turnlog.events.registry",
         "turnlog.events.tokens",
-        "turnlog.events.log.memory",
+        "turnlog.events.store.memory_log",
         "turnlog.events.testing",
-        "turnlog.events.testing.samples",
+        "turnlog.events.testing.event_samples",
     ],
 )
 def test_typed_events_load_pydantic_and_nothing_else(module: str) -> None:
@@ -64,6 +64,6 @@ def test_every_name_of_the_package_is_there_and_every_event_is_among_them() -> N
 
 
 def test_the_consumer_loads_the_nats_client_and_no_part_of_a_service() -> None:
-    loaded = loaded_by("turnlog.events.nats")
+    loaded = loaded_by("turnlog.events.jetstream")
     assert "nats" in loaded
     assert loaded & {"fastapi", "faststream", "litellm", "opentelemetry", "sqlalchemy"} == set()

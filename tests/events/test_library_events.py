@@ -12,25 +12,30 @@ import pytest_asyncio
 
 from tests.events.golden_library import bytes_of, path_of
 from tests.events.sessions import appended, take
-from turnlog.events.codec import EventBatch, EventDraft, decode_event, encode_library_batch
+from turnlog.events.codec import (
+    EventBatch,
+    EventDraft,
+    decode_event,
+    decode_library_event,
+    encode_library_batch,
+)
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.kinds import UnknownEvent, format_event_name
-from turnlog.events.library import (
-    LIBRARY_EVENT_TYPES,
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.model.segment_events import (
     SEGMENT_FAMILY,
     NewSegment,
     SegmentsAdded,
     SegmentText,
-    decode_library_event,
 )
-from turnlog.events.log.library import LibraryLog, MemoryLibraryLog
-from turnlog.events.log.outcomes import BatchAlreadyStored, BatchAppended, BatchConflict
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import JetStreamClient, open_client
+from turnlog.events.registry import LIBRARY_EVENT_TYPES, UnknownEvent, format_event_name
+from turnlog.events.store.append_outcomes import BatchAlreadyStored, BatchAppended, BatchConflict
+from turnlog.events.store.memory_log import MemoryLibraryLog
+from turnlog.events.store.ports import LibraryLog
 from turnlog.events.testing import FIRST_EVENT_TIME, make_id
-from turnlog.events.testing.library_samples import build_library_samples
+from turnlog.events.testing.event_samples import build_library_samples
 
 NAMES = sorted(build_library_samples())
 
@@ -82,7 +87,9 @@ def test_golden_bytes_are_read_and_written_as_they_were(name: str) -> None:
 def test_what_a_later_release_writes_is_unknown_and_what_none_writes_is_corrupt() -> None:
     wire = json.loads(bytes_of(added("x")))
     later = wire | {"type": "turnlog.quota-edited.v1"}
-    assert isinstance(decode_library_event(decode_event(json.dumps(later).encode(), 1)), UnknownEvent)
+    assert isinstance(
+        decode_library_event(decode_event(json.dumps(later).encode(), 1)), UnknownEvent
+    )
     broken = wire | {"data": {"segments": [{"id": "one"}]}}
     with pytest.raises(Corrupt, match=r"LIBRARY, stream sequence 9"):
         decode_library_event(decode_event(json.dumps(broken).encode(), 9))
@@ -97,11 +104,16 @@ def test_no_tenant_spells_its_way_into_anothers_library() -> None:
 
 async def test_a_library_is_one_chained_history(library: LibraryLog, fresh_tenant: str) -> None:
     (first,) = appended(await library.append_batch(batch_of(fresh_tenant, None, "one")))
-    events = appended(await library.append_batch(batch_of(fresh_tenant, first.head, "two", "three")))
+    events = appended(
+        await library.append_batch(batch_of(fresh_tenant, first.head, "two", "three"))
+    )
     last = await library.read_last_event(fresh_tenant, SEGMENT_FAMILY, leader=True)
     assert last is not None
     assert last == events[-1]
-    assert list(await library.read_range(fresh_tenant, SEGMENT_FAMILY, None, last)) == [first, *events]
+    assert list(await library.read_range(fresh_tenant, SEGMENT_FAMILY, None, last)) == [
+        first,
+        *events,
+    ]
     assert events[0].envelope.prevhash == first.head.hash
     assert (last.session, last.sequence) == (SEGMENT_FAMILY, 3)
 
@@ -129,6 +141,8 @@ async def test_a_session_and_a_library_of_one_tenant_do_not_meet(
 ) -> None:
     (event,) = appended(await jetstream.library.append_batch(batch_of(fresh_tenant, None, "one")))
     assert await jetstream.log.read_last_event(fresh_tenant, SEGMENT_FAMILY, leader=True) is None
-    async with aclosing(jetstream.library.stream_raw_events(event.stream_sequence - 1, live=True)) as bulks:
+    async with aclosing(
+        jetstream.library.stream_raw_events(event.stream_sequence - 1, live=True)
+    ) as bulks:
         ((raw, *_),) = await take(bulks, 1)
     assert raw.stored == event.stored

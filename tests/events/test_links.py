@@ -8,8 +8,8 @@ import pytest
 
 from tests.events.golden import GOLDEN
 from turnlog.events.codec import decode_event
+from turnlog.events.envelope import ENVELOPE_START, get_chain_header, parse_chain_header
 from turnlog.events.errors import Corrupt
-from turnlog.events.links import ENVELOPE_START, get_chain_header, parse_chain_header
 
 SAID = (
     b'{"specversion":"1.0","id":"a","source":"b","type":"c","subject":"%s","time":"d","tenant":"t"'

@@ -14,9 +14,9 @@ from tests.events.sessions import said as said_by
 from turnlog.events.codec import decode_event, encode_batch
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.log.outcomes import BatchAlreadyStored, BatchAppended, BatchConflict
+from turnlog.events.model.turn_events import TurnExcluded
+from turnlog.events.store.append_outcomes import BatchAlreadyStored, BatchAppended, BatchConflict
 from turnlog.events.testing import make_drafts
-from turnlog.events.turn import TurnExcluded
 
 
 async def test_what_was_appended_is_read_back_byte_for_byte(
@@ -83,7 +83,9 @@ async def test_appending_behind_what_was_never_there_is_a_conflict(
     store: Store, fresh_tenant: str
 ) -> None:
     nowhere = ChainHead(7, 10**9, "sha256:" + "0" * 64)
-    assert await store.log.append_batch(batch_of(fresh_tenant, "s", nowhere, "one")) == BatchConflict(0)
+    assert await store.log.append_batch(
+        batch_of(fresh_tenant, "s", nowhere, "one")
+    ) == BatchConflict(0)
 
 
 async def test_sessions_of_one_name_do_not_meet_across_tenants(
@@ -209,7 +211,11 @@ async def test_events_are_read_by_their_places_in_the_order_asked(
 ) -> None:
     events = await grow(store.log, fresh_tenant, "s", 3)
     places = [events[2].stream_sequence, events[0].stream_sequence, events[2].stream_sequence]
-    assert list(await store.log.read_events_at(fresh_tenant, places)) == [events[2], events[0], events[2]]
+    assert list(await store.log.read_events_at(fresh_tenant, places)) == [
+        events[2],
+        events[0],
+        events[2],
+    ]
     assert list(await store.log.read_events_at(fresh_tenant, [])) == []
 
 
@@ -303,7 +309,9 @@ async def test_a_log_says_where_it_ends(store: Store, fresh_tenant: str) -> None
     (event,) = await add(store.log, fresh_tenant, "s", "one")
     assert await store.log.get_last_stream_sequence(fresh_tenant) == event.stream_sequence
     events = await add(store.log, fresh_tenant, "s", "two", "three", after=event.head)
-    assert await store.log.get_last_stream_sequence(f"{fresh_tenant}-2") == events[-1].stream_sequence
+    assert (
+        await store.log.get_last_stream_sequence(f"{fresh_tenant}-2") == events[-1].stream_sequence
+    )
 
 
 @pytest.mark.parametrize("bad", ["", "a.b", "*", ">", "a b", "ä"])

@@ -9,15 +9,25 @@ from nats.js import api
 from tests.events.sessions import add
 from turnlog.events.codec import encode_batch
 from turnlog.events.errors import Corrupt, Unavailable
-from turnlog.events.ids import BLOBS_STREAM, LIBRARY_STREAM, SESSIONS_STREAM, SNAPSHOTS_STREAM, TOKENS_STREAM
-from turnlog.events.nats.connection import open_connection
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import open_client
-from turnlog.events.nats.provision import provision_streams
-from turnlog.events.nats.workers import WORKERS_CONSUMER, WorkQueueOptions, ensure_work_queue
+from turnlog.events.ids import (
+    BLOBS_STREAM,
+    LIBRARY_STREAM,
+    SESSIONS_STREAM,
+    SNAPSHOTS_STREAM,
+    TOKENS_STREAM,
+)
+from turnlog.events.jetstream.jetstream_client import open_client
+from turnlog.events.jetstream.nats_connection import open_connection
+from turnlog.events.jetstream.stream_setup import (
+    WORKERS_CONSUMER,
+    StreamOptions,
+    WorkQueueOptions,
+    ensure_work_queue,
+    provision_streams,
+)
+from turnlog.events.model.turn_events import TurnCancelled, TurnReleased
 from turnlog.events.testing import make_draft
-from turnlog.events.turn import TurnCancelled, TurnReleased
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.platform.nats_server import NatsServer
 
 
 async def test_what_is_missing_is_made_and_lasts_as_promised(own_server: NatsServer) -> None:
@@ -56,7 +66,9 @@ async def test_many_processes_may_provision_at_once(own_server: NatsServer) -> N
         open_connection(own_server.url) as two,
         open_connection(own_server.url) as three,
     ):
-        await asyncio.gather(*(provision_streams(each, StreamOptions()) for each in (one, two, three)))
+        await asyncio.gather(
+            *(provision_streams(each, StreamOptions()) for each in (one, two, three))
+        )
 
 
 @pytest.mark.parametrize(

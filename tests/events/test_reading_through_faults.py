@@ -18,10 +18,10 @@ from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.ids import SESSIONS_STREAM
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import JetStreamClient, open_client
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.services.platform.nats_server import NatsServer
 
 
 async def lose(jetstream: JetStreamClient, event: RecordedEvent) -> None:
@@ -39,7 +39,9 @@ async def test_an_event_that_is_gone_is_found_missing(
     assert str(events[2].stream_sequence) in str(missing.value)
     for some in (events[2:3], events):
         with pytest.raises(Corrupt, match=str(events[2].stream_sequence)):
-            await jetstream.log.read_events_at(fresh_tenant, [event.stream_sequence for event in some])
+            await jetstream.log.read_events_at(
+                fresh_tenant, [event.stream_sequence for event in some]
+            )
     tail = await jetstream.log.read_range(fresh_tenant, "s", events[2].head, events[-1])
     assert list(tail) == events[3:]
 
@@ -95,7 +97,10 @@ async def test_junk_stops_its_own_session_and_bulk_readers_decide(
 async def test_readers_live_on_through_kills_of_the_server(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
-    async with open_client(own_server.url, StreamOptions()) as there, open_client(own_server.url, StreamOptions()) as reader:
+    async with (
+        open_client(own_server.url, StreamOptions()) as there,
+        open_client(own_server.url, StreamOptions()) as reader,
+    ):
         log = there.log
         events = await grow(log, fresh_tenant, "s", 20)
         async with (

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.events.sessions import add, batch_of, take
-from turnlog.events.nats import JetStreamClient, subscribe_events
+from turnlog.events.jetstream.event_consumer import subscribe_events
+from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.tokens import Token
 
 README = Path(__file__).parents[2] / "events/README.md"

@@ -7,20 +7,32 @@ import asyncio
 import pytest
 
 from tests.events.sessions import add, grow, take
-from turnlog.events.call import TokenUsage
 from turnlog.events.codec import encode_batch
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.kinds import KnownEvent
-from turnlog.events.nats import JetStreamClient, TurnTokenEvent, UndecodableItem, subscribe_events
-from turnlog.events.nats.consuming import ConsumerItem
+from turnlog.events.jetstream.event_consumer import (
+    ConsumerItem,
+    TurnTokenEvent,
+    UndecodableItem,
+    subscribe_events,
+)
+from turnlog.events.jetstream.jetstream_client import JetStreamClient
+from turnlog.events.model.call_events import TokenUsage
+from turnlog.events.model.turn_events import (
+    TurnCompleted,
+    TurnExcluded,
+    TurnReleased,
+    TurnSubmitted,
+)
+from turnlog.events.registry import KnownEvent
 from turnlog.events.testing import make_drafts
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
-from turnlog.events.turn import TurnCompleted, TurnExcluded, TurnReleased, TurnSubmitted
 
 
-async def happen(on: JetStreamClient, tenant: str, after: ChainHead | None, *events: KnownEvent) -> ChainHead:
+async def happen(
+    on: JetStreamClient, tenant: str, after: ChainHead | None, *events: KnownEvent
+) -> ChainHead:
     first = after.sequence + 1 if after else 1
     await on.log.append_batch(encode_batch(tenant, "s", after, make_drafts(events, first)))
     last = await on.log.read_last_event(tenant, "s", leader=True)
@@ -109,9 +121,13 @@ async def test_an_item_is_handled_when_the_next_is_asked_for(
         beginning = stream.cursor
         await take(stream, 2)
         cursor = stream.cursor
-    async with subscribe_events(nats_url, tenant=fresh_tenant, session=session, after=cursor) as stream:
+    async with subscribe_events(
+        nats_url, tenant=fresh_tenant, session=session, after=cursor
+    ) as stream:
         assert await take(stream, 2) == events[1:]
-    async with subscribe_events(nats_url, tenant=fresh_tenant, session=session, after=beginning) as again:
+    async with subscribe_events(
+        nats_url, tenant=fresh_tenant, session=session, after=beginning
+    ) as again:
         assert await take(again, 3) == events
 
 
@@ -122,7 +138,9 @@ async def test_a_consumer_that_comes_back_again_and_again_misses_and_repeats_not
     cursor: str | None = None
     seen: list[ConsumerItem] = []
     while len(seen) < 60:
-        async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", after=cursor) as stream:
+        async with subscribe_events(
+            nats_url, tenant=fresh_tenant, session="s", after=cursor
+        ) as stream:
             *handled, _dropped = await take(stream, 11)
             seen += handled
             cursor = stream.cursor
@@ -293,7 +311,9 @@ async def test_a_cursor_from_elsewhere_or_from_the_future_is_refused(
         (None, f"{everywhere}.{10**12}"),
     ):
         with pytest.raises(Refused):
-            async with subscribe_events(nats_url, tenant=fresh_tenant, session=session, after=foreign):
+            async with subscribe_events(
+                nats_url, tenant=fresh_tenant, session=session, after=foreign
+            ):
                 pass
 
 

@@ -7,16 +7,23 @@ from nats.aio.msg import Msg
 
 from tests.events.conftest import Store
 from tests.events.sessions import take
-from turnlog.events.call import TokenUsage
 from turnlog.events.content import compute_digest
-from turnlog.events.log.memory import MemoryTokenStream
-from turnlog.events.nats.arrivals import MESSAGE_OVERHEAD_BYTES, LIVE_BUFFER_BYTES, LiveSubscription
-from turnlog.events.nats.connection import NatsConnection, open_connection
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import JetStreamClient, build_client
-from turnlog.events.nats.provision import provision_streams, provision_token_stream
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
+from turnlog.events.jetstream.nats_connection import NatsConnection, open_connection
+from turnlog.events.jetstream.stream_setup import (
+    StreamOptions,
+    provision_streams,
+    provision_token_stream,
+)
+from turnlog.events.jetstream.subscriptions import (
+    LIVE_BUFFER_BYTES,
+    MESSAGE_OVERHEAD_BYTES,
+    LiveSubscription,
+)
+from turnlog.events.model.call_events import TokenUsage
+from turnlog.events.store.memory_log import MemoryTokenStream
 from turnlog.events.tokens import AttemptClosed, Token, TokenEvent
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.platform.nats_server import NatsServer
 
 
 def tokens(count: int, start: int = 0) -> list[TokenEvent]:

@@ -15,7 +15,7 @@ from tests.faults.site import ACK_WAIT, Role, Site
 from tests.parts.forked import Process
 from tests.parts.processes import LOOK_EVERY
 from turnlog.events.ids import SESSIONS_STREAM, TOKENS_STREAM
-from turnlog.events.nats.workers import WORKERS_CONSUMER
+from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
 
 Attack = Callable[[Site], Awaitable[None]]
 WHILE = 1.0
@@ -61,7 +61,9 @@ async def _has_room(at: Site) -> bool:
 
 
 async def durable_deleted(at: Site) -> None:
-    await at.service.nats.connection.nc.jetstream().delete_consumer(SESSIONS_STREAM, WORKERS_CONSUMER)
+    await at.service.nats.connection.nc.jetstream().delete_consumer(
+        SESSIONS_STREAM, WORKERS_CONSUMER
+    )
 
 
 async def tokens_forgotten(at: Site) -> None:

@@ -16,10 +16,12 @@ from tests.faults import costs, settling, tools
 from tests.faults.history import Heard, History, Look, Try
 from turnlog.events.content import Digest, PlainText
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.turn import TurnCompleted, TurnQueued, TurnSubmitted
-from turnlog.projections.audit.prompts import VerificationContext
-from turnlog.projections.audit.verify import verify_session
-from turnlog.services.runtime.installed import collect_installed
+from turnlog.events.model.turn_events import TurnCompleted, TurnQueued, TurnSubmitted
+from turnlog.projections.audit.verify.session_verification import (
+    VerificationContext,
+    verify_session,
+)
+from turnlog.services.blueprints.plugins import collect_installed
 
 Fault = Literal[
     "lost", "invented", "doubled", "untrue answer", "reordered", "gap", "unproven", "two answers",
@@ -130,7 +132,9 @@ def _record(events: Sequence[RecordedEvent], evidence: Evidence) -> Said:
         if recorded.sequence != place:
             yield "gap", f"event {recorded.sequence} stands in place {place}"
             break
-    for finding in verify_session(events, evidence.blobs, VerificationContext(collect_installed())).findings:
+    for finding in verify_session(
+        events, evidence.blobs, VerificationContext(collect_installed())
+    ).findings:
         if finding.check in {"chain", "reference", "assembly"}:
             yield "unproven", f"event {finding.sequence}: {finding.detail}"
     for turn, ends in settling.settled(events).items():

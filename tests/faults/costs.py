@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tests.faults.settling import settled
-from turnlog.events.call import AttemptEnded, AttemptStarted
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
 
 
 def wrong(events: Sequence[RecordedEvent]) -> Iterator[str]:

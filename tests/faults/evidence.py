@@ -16,7 +16,7 @@ from tests.parts.proof import everything, rows_before_and_after
 from tests.parts.service import TENANT, WITHIN, Service
 from turnlog.events.content import Digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.projections.audit.retelling import collect_blob_digests
+from turnlog.projections.audit.record.session_replay import collect_blob_digests
 
 
 async def nothing_is_wrong(at: Site, history: History) -> None:
@@ -61,4 +61,6 @@ async def _settled(service: Service) -> dict[str, list[RecordedEvent]]:
 
 async def _blobs(service: Service, log: Iterable[list[RecordedEvent]]) -> dict[Digest, str]:
     needed = {digest for events in log for digest in collect_blob_digests(events)}
-    return {digest: (await service.nats.blobs.get_blob(TENANT, digest)).decode() for digest in needed}
+    return {
+        digest: (await service.nats.blobs.get_blob(TENANT, digest)).decode() for digest in needed
+    }

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.turn import (
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.turn_events import (
     TurnCancelled,
     TurnCompleted,
     TurnFailed,

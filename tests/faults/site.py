@@ -26,8 +26,7 @@ from tests.parts.openai_server import OpenAIServer
 from tests.parts.processes import LOOK_EVERY, NOTHING, Machine, free_port, machine
 from tests.parts.roles import telling
 from tests.parts.service import WITHIN, Service, serviced
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 Role = Literal["gateway", "projector", "worker"]
 ROLES: tuple[Role, ...] = ("gateway", "projector", "worker", "worker")

@@ -11,20 +11,20 @@ import pytest
 
 from tests.faults.checker import Evidence, check
 from tests.faults.history import Heard, History, Look, Try
-from turnlog.events.call import AttemptEnded, AttemptCost, TokenUsage
 from turnlog.events.codec import CommandRef
 from turnlog.events.content import PlainText
-from turnlog.events.kinds import KnownEvent
-from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
-from turnlog.events.turn import TurnCompleted, TurnFailed
+from turnlog.events.model.call_events import AttemptCost, AttemptEnded, TokenUsage
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolStarted
+from turnlog.events.model.turn_events import TurnCompleted, TurnFailed
+from turnlog.events.registry import KnownEvent
 from turnlog.projections.testing import (
     SESSION,
     START,
-    SessionScenario,
     KeyedCommand,
     ScenarioStep,
-    complete_turn,
+    SessionScenario,
     claim_turn,
+    complete_turn,
     given,
     open_session,
     submit_turn,
@@ -125,7 +125,10 @@ PLANTED = {
         "tools",
         evidence(TWO_TURNS.apply_steps(STEP, STARTED, LOST, AGAIN, RETURNED_AGAIN)),
     ),
-    "an accepted turn that is not on the log": ("lost", evidence(given(KeyedCommand(open_session(), "open")))),
+    "an accepted turn that is not on the log": (
+        "lost",
+        evidence(given(KeyedCommand(open_session(), "open"))),
+    ),
     "an accepted session that is not on the log": ("lost", replace(evidence(), log={})),
     "a command that nobody sent": (
         "invented",

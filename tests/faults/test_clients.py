@@ -12,8 +12,8 @@ from tests.faults.evidence import nothing_is_wrong
 from tests.faults.history import History, Try
 from tests.faults.site import Site
 from tests.parts.openai_behaviours import Echo
-from turnlog.events.call import AttemptEnded
-from turnlog.events.turn import TurnCancelled
+from turnlog.events.model.call_events import AttemptEnded
+from turnlog.events.model.turn_events import TurnCancelled
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 

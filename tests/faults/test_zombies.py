@@ -17,10 +17,10 @@ from tests.faults.extent import rows
 from tests.faults.history import History
 from tests.faults.site import ACK_WAIT, Site
 from tests.parts.processes import ended
-from turnlog.events.call import AttemptEnded
 from turnlog.events.ids import SESSIONS_STREAM
-from turnlog.events.nats.workers import WORKERS_CONSUMER
-from turnlog.events.turn import TurnCompleted, TurnSubmitted
+from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
+from turnlog.events.model.call_events import AttemptEnded
+from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 

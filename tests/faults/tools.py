@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tests.faults.settling import settled
-from turnlog.events.call import CallCompleted
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
+from turnlog.events.model.call_events import CallCompleted
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
 
 Use = tuple[str, str]
 """A call, and the id of a tool that its answer asked for."""

@@ -20,7 +20,7 @@ from tests.parts.openai_server import OpenAIServer
 from tests.parts.processes import machine
 from tests.parts.roles import telling
 from tests.parts.service import Service
-from turnlog.events.call import ContextAssembled
+from turnlog.events.model.call_events import ContextAssembled
 
 ENTRY = {"entry_point": "ep.gate", "world": "world.coast", "ruleset": "ruleset.dice"}
 GUARD = "npc.guard"

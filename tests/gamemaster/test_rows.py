@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.gamemaster.table import COAST, CUE, ENTRY, GUARD, Table, blocks, npcs, row
-from turnlog.events.manifest import SegmentSource
+from turnlog.events.model.manifest import SegmentSource
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

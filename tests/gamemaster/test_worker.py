@@ -11,13 +11,13 @@ from tests.gamemaster.table import COAST, ENTRY, GUARD, npcs
 from tests.parts.house import BY, TENANT, House
 from tests.parts.library import Library
 from tests.parts.tales import GAME_MASTER
-from turnlog.events.call import ContextAssembled
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.turn import TurnFailed, TurnReleased
-from turnlog.projections.blueprint.schema import compute_history_reach
-from turnlog.projections.library.commands import EditSegment
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.turn_events import TurnFailed, TurnReleased
+from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
+from turnlog.projections.library.segment_inputs import EditSegment
 from turnlog.projections.session.commands import OpenSession, SubmitTurn
-from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.services.worker.model.model_types import ModelFailure
 
 
 async def playing(**attributes: JsonValue) -> tuple[House, Library]:

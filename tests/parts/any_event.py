@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
-from turnlog.events.kinds import KnownEvent
-from turnlog.events.manifest import CounterRef, Manifest
-from turnlog.events.memory import (
+from turnlog.events.model.call_events import (
+    AttemptEnded,
+    AttemptStarted,
+    CallCompleted,
+    ContextAssembled,
+)
+from turnlog.events.model.manifest import CounterRef, Manifest
+from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
     SummaryBegun,
@@ -16,29 +20,30 @@ from turnlog.events.memory import (
     SummaryUndone,
     TurnRange,
 )
-from turnlog.events.phase import PhaseEntered
-from turnlog.events.plan import PlanMade, StepPlanned
-from turnlog.events.prompt import PromptFile, PromptsSnapshotted
-from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.reference import ReferenceUpdated, TurnResolved
-from turnlog.events.session import (
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import (
     BlueprintMoved,
     BlueprintRef,
     ProfileSwitched,
     SessionClosed,
     SessionOpened,
 )
-from turnlog.events.tool import (
+from turnlog.events.model.tool_events import (
+    PlanMade,
     SchemasRequested,
+    StepPlanned,
     ToolCalled,
     ToolPin,
     ToolReturned,
     ToolsSnapshotted,
     ToolStarted,
 )
-from turnlog.events.turn import (
+from turnlog.events.model.turn_events import (
     ChoiceRecorded,
     PhaseExchange,
+    ReferenceUpdated,
     TurnCancelled,
     TurnCompleted,
     TurnDisplayed,
@@ -46,9 +51,11 @@ from turnlog.events.turn import (
     TurnFailed,
     TurnQueued,
     TurnReleased,
+    TurnResolved,
     TurnRestored,
     TurnSubmitted,
 )
+from turnlog.events.registry import KnownEvent
 from turnlog.projections.testing import SAMPLE_SPENT
 
 TURNS = st.integers(-1, 6)
@@ -64,7 +71,10 @@ VIEWS = st.sampled_from(["recent", "other"])
 RANGES = st.just((TurnRange(first=1, last=2),))
 CALLS = st.sampled_from(["1.1", "2.1", "nonsense"])
 EXCHANGES = st.builds(
-    PhaseExchange, phase=PHASES, kind=st.sampled_from(["freeform", "debrief"]), count=st.integers(0, 3)
+    PhaseExchange,
+    phase=PHASES,
+    kind=st.sampled_from(["freeform", "debrief"]),
+    count=st.integers(0, 3),
 )
 MANIFEST = Manifest(
     kind="reply",

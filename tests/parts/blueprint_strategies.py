@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 
 LAYERS: dict[str, JsonValue] = {
     "persona": {"file": "persona.md", "keep": "always"},

@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from tests.parts.small_mcp_server import Server, serve
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.parts.small_mcp_server import Server, serve
 
 SLOW: Final = {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
 """A schema by which a text of some letters is looked at for hours."""

@@ -12,29 +12,38 @@ from tests.parts.puppet import PuppetModel
 from tests.parts.reproduction import KEPT
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.kinds import format_event_name
-from turnlog.events.log.library import MemoryLibraryLog
-from turnlog.events.log.memory import MemoryBlobStore, MemoryLog, MemorySnapshotStore, MemoryTokenStream
-from turnlog.events.turn import TurnReleased, TurnSubmitted
-from turnlog.projections.blueprint.schema import Blueprint, Policies, compute_history_reach
+from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
+from turnlog.events.registry import format_event_name
+from turnlog.events.store.memory_log import (
+    MemoryBlobStore,
+    MemoryLibraryLog,
+    MemoryLog,
+    MemorySnapshotStore,
+    MemoryTokenStream,
+)
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import OpenSession, SubmitTurn
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
-from turnlog.services.runtime.blueprints import BlueprintStore
-from turnlog.services.runtime.gathering import PromptInputLoader
-from turnlog.services.runtime.library import BlueprintFolders
-from turnlog.services.runtime.segments import SegmentFetcher
-from turnlog.services.runtime.sessions import CommandMetadata, CommandOutcome, CommandHandler
-from turnlog.services.runtime.shelves import SegmentService
-from turnlog.services.runtime.snapshots import CheckedSnapshotStore
-from turnlog.services.runtime.telemetry import Tracing, create_tracing
-from turnlog.services.runtime.texts import TextReader
-from turnlog.services.worker.answering import TurnRunner
-from turnlog.services.worker.context import CallContextBuilder
-from turnlog.services.worker.delivery import TurnDelivery, DeliveryVerdict
-from turnlog.services.worker.ending import OutcomeRecorder
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.platform.telemetry import Tracing, create_tracing
+from turnlog.services.sessions.command_handler import (
+    CommandHandler,
+    CommandMetadata,
+    CommandOutcome,
+)
+from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.text_cache import TextReader
+from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
+from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.heartbeat import AttemptHeartbeat
-from turnlog.services.worker.tools.exchange import ToolServers
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
+from turnlog.services.worker.tools.tool_servers import ToolServers
+from turnlog.services.worker.turn_queue import DeliveryVerdict, TurnDelivery
+from turnlog.services.worker.turn_runner import TurnRunner
 
 TENANT = "t"
 BY = CommandMetadata("tester")
@@ -146,7 +155,9 @@ class House:
             tokens=self.tokens,
             model=self.model,
             heartbeat=AttemptHeartbeat(sessions, self.tokens, ACK_WAIT / 3),
-            outcomes=OutcomeRecorder(sessions, self.tokens, self.blobs, self.model.prices, lambda: 0.0),
+            outcomes=OutcomeRecorder(
+                sessions, self.tokens, self.blobs, self.model.prices, lambda: 0.0
+            ),
             tracing=self.tracing,
             ack_wait=ACK_WAIT,
             servers=self.servers,
@@ -154,8 +165,12 @@ class House:
 
     def contexts(self, sessions: CommandHandler) -> CallContextBuilder:
         """Make what prepares the calls of one process."""
-        shelves = SegmentService(self.segments, self.blobs, self.clock, self.new_id, "/test/library")
-        gathering = PromptInputLoader(self.log, sessions.texts, SegmentFetcher(shelves, sessions.texts))
+        shelves = SegmentService(
+            self.segments, self.blobs, self.clock, self.new_id, "/test/library"
+        )
+        gathering = PromptInputLoader(
+            self.log, sessions.texts, SegmentFetcher(shelves, sessions.texts)
+        )
         return CallContextBuilder(
             sessions, self.blueprints, self.blobs, self.library, gathering, "puppet/one"
         )
@@ -164,7 +179,9 @@ class House:
         """Open a session by the small blueprint."""
         small = blueprint(**policies)
         ref = await self.blueprints.store_blueprint(TENANT, small)
-        return await self.sessions.handle(TENANT, session, OpenSession(ref, "one", compute_history_reach(small)), BY)
+        return await self.sessions.handle(
+            TENANT, session, OpenSession(ref, "one", compute_history_reach(small)), BY
+        )
 
     async def submit(
         self, text: str, session: str = "s", policies: Policies | None = None
@@ -174,7 +191,9 @@ class House:
         done = await self.sessions.handle(TENANT, session, command, BY)
         return done.events[-1]
 
-    async def answer(self, event: RecordedEvent, worker: TurnRunner | None = None) -> DeliveryVerdict:
+    async def answer(
+        self, event: RecordedEvent, worker: TurnRunner | None = None
+    ) -> DeliveryVerdict:
         """Let a worker take a turn's event."""
         return await (worker or self.worker()).run_turn(delivery(event))
 

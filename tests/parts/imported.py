@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from turnlog.services.cli import starting
-from turnlog.services.gateway import role as gateway
-from turnlog.services.projector import role as projector
-from turnlog.services.worker import role as worker
+from turnlog.services.gateway import main as gateway
+from turnlog.services.projector import main as projector
+from turnlog.services.worker import worker_process as worker
 from turnlog.services.worker.model import litellm_library
 
 __all__ = ["gateway", "projector", "starting", "worker"]

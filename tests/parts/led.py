@@ -16,9 +16,10 @@ from tests.parts.worlds import Put, Shelved, Told, World
 from turnlog.events import codec
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.library import (
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
+from turnlog.events.model.segment_events import (
     SEGMENT_FAMILY,
-    LibraryEvent,
     NewSegment,
     NewSegmentVersion,
     SegmentsActivated,
@@ -27,14 +28,20 @@ from turnlog.events.library import (
     SegmentsEdited,
     SegmentText,
 )
-from turnlog.events.phase import PhaseEntered
-from turnlog.events.prompt import PromptFile, PromptsSnapshotted
-from turnlog.events.session import BlueprintRef, SessionOpened
-from turnlog.events.turn import TurnCompleted
-from turnlog.projections.blueprint.memory import MemoryPolicy
-from turnlog.projections.blueprint.phases import PhaseGraph
-from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
-from turnlog.projections.library.picked import CallSegments, SelectedSegment, SegmentRequest
+from turnlog.events.model.session_events import BlueprintRef, SessionOpened
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.registry import LibraryEvent
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
+from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
+from turnlog.projections.library.segment_selection import (
+    CallSegments,
+    SegmentRequest,
+    SelectedSegment,
+)
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs, list_segment_requests
+from turnlog.projections.prompt.assembly_inputs import PromptCall
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     ExcludeTurn,
     FixContext,
@@ -50,13 +57,10 @@ from turnlog.projections.testing import (
     DEFAULT_POLICIES,
     TENANT,
     SessionScenario,
+    claim_turn,
     complete_turn,
     get_attempt,
-    claim_turn,
 )
-from turnlog.projections.window.assemble import assemble, find_prompt_needs, list_segment_requests
-from turnlog.projections.window.call import PromptCall
-from turnlog.projections.window.material import SessionMaterial
 
 PEOPLE = ("npc.a", "npc.b")
 LAYERS: dict[str, JsonValue] = {
@@ -146,7 +150,9 @@ class Led:
         assert isinstance(first, SessionOpened)
         assert isinstance(pinned, PromptsSnapshotted)
         made = first.model_copy(update={"blueprint": self.ref})
-        self.session = SessionScenario().apply_steps(made, PhaseEntered(phase=self.graph.start), pinned)
+        self.session = SessionScenario().apply_steps(
+            made, PhaseEntered(phase=self.graph.start), pinned
+        )
 
     @property
     def ref(self) -> BlueprintRef:
@@ -220,7 +226,9 @@ class Led:
 
     def ask(self, text: str, **inputs: JsonValue) -> None:
         """Put a turn to the session; it waits behind the one that is open."""
-        self.session = self.session.apply_steps(SubmitTurn(text, DEFAULT_POLICIES, self.graph, inputs=inputs))
+        self.session = self.session.apply_steps(
+            SubmitTurn(text, DEFAULT_POLICIES, self.graph, inputs=inputs)
+        )
         self.waiting.append(Put(text, inputs, (self.last,)))
 
     def begin(self) -> str:
@@ -241,7 +249,9 @@ class Led:
     def fix(self) -> str:
         """Record the prompt that the open turn's call has now."""
         state = self.session.opened_state
-        wanted = PromptCall("reply", CALL.model, CALL.provider, codec.format_rfc3339(self.session.now))
+        wanted = PromptCall(
+            "reply", CALL.model, CALL.provider, codec.format_rfc3339(self.session.now)
+        )
         asked = replace(wanted, inputs=self.inputs)
         found = list_segment_requests(self.material, state, asked)
         asked = replace(asked, gathered=CallSegments({each: self.given(each) for each in found}))
@@ -287,7 +297,9 @@ class Led:
     def mark(self, turn: int) -> None:
         """Exclude a turn, or restore it."""
         told = self.world.turns[turn]
-        self.session = self.session.apply_steps(RestoreTurn(turn) if told.excluded else ExcludeTurn(turn))
+        self.session = self.session.apply_steps(
+            RestoreTurn(turn) if told.excluded else ExcludeTurn(turn)
+        )
         told = replace(told, excluded=not told.excluded, marked=self.last)
         self.knows(turns={**self.world.turns, turn: told})
 
@@ -296,7 +308,9 @@ class Led:
         told = self.world.turns[turn]
         if told.redacted:
             return
-        self.session = self.session.apply_steps(RedactReply(turn, "because", "operator", replacement))
+        self.session = self.session.apply_steps(
+            RedactReply(turn, "because", "operator", replacement)
+        )
         told = replace(told, reply=replacement, redacted=self.last)
         self.knows(turns={**self.world.turns, turn: told})
         if turn == max(self.world.turns):
@@ -307,7 +321,13 @@ class Led:
         self.wander("red")
         self.blueprint, self.persona, self.name = blueprint, persona, name
         wanted = MoveBlueprint(
-            self.ref, compute_history_reach(blueprint), {"name": name}, {"chat"}, self.graph, self.graph, stale=True
+            self.ref,
+            compute_history_reach(blueprint),
+            {"name": name},
+            {"chat"},
+            self.graph,
+            self.graph,
+            stale=True,
         )
         self.session = self.session.apply_steps(wanted)
 

@@ -6,15 +6,18 @@ from dataclasses import dataclass, field
 
 from tests.parts.house import BY, SteppingClock
 from turnlog.events.codec import CommandRef
-from turnlog.events.log.library import LibraryLog, MemoryLibraryLog
-from turnlog.events.log.memory import MemoryBlobStore, MemoryLog
-from turnlog.events.log.ports import BlobStore
-from turnlog.projections.library.authored import SegmentInput
-from turnlog.projections.library.commands import AddSegment, ImportSegments, LibraryCommand
-from turnlog.projections.library.shelf import SegmentLibrary
-from turnlog.services.runtime.segments import SegmentFetcher
-from turnlog.services.runtime.shelves import LibraryCommandOutcome, SegmentService
-from turnlog.services.runtime.texts import TextReader
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLibraryLog, MemoryLog
+from turnlog.events.store.ports import BlobStore, LibraryLog
+from turnlog.projections.library.segment_inputs import (
+    AddSegment,
+    ImportSegments,
+    LibraryCommand,
+    SegmentInput,
+)
+from turnlog.projections.library.segment_library import SegmentLibrary
+from turnlog.services.sessions.prompt_inputs import SegmentFetcher
+from turnlog.services.sessions.segment_service import LibraryCommandOutcome, SegmentService
+from turnlog.services.sessions.text_cache import TextReader
 
 TENANT = "t"
 
@@ -31,7 +34,9 @@ class Library:
     ids: int = 0
 
     def __post_init__(self) -> None:
-        self.shelves = SegmentService(self.log, self.blobs, self.clock, self.new_id, f"/test/{self.name}")
+        self.shelves = SegmentService(
+            self.log, self.blobs, self.clock, self.new_id, f"/test/{self.name}"
+        )
         texts = TextReader(MemoryLog(), self.blobs)
         self.segments = SegmentFetcher(self.shelves, texts, timeout=0.2)
 
@@ -44,7 +49,9 @@ class Library:
         """Make another process on the same log."""
         return Library(self.log, self.blobs, self.clock, self.tenant, name)
 
-    async def act(self, command: LibraryCommand, key: CommandRef | None = None) -> LibraryCommandOutcome:
+    async def act(
+        self, command: LibraryCommand, key: CommandRef | None = None
+    ) -> LibraryCommandOutcome:
         """Carry out a command."""
         return await self.shelves.handle(self.tenant, command, BY, key)
 

@@ -12,11 +12,10 @@ import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from turnlog.events.log.ports import EventLog
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import open_client
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.events.jetstream.jetstream_client import open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.store.ports import EventLog
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 STORE = "jetstream"
 

@@ -6,10 +6,10 @@ import json
 
 from tests.parts.blueprint_strategies import Variant
 from turnlog.events.content import PlainText
-from turnlog.projections.blueprint.budget import get_max_characters_per_token
-from turnlog.projections.history import HistoryTurn, build_history
+from turnlog.projections.blueprint.schema.budget_specs import get_max_characters_per_token
+from turnlog.projections.prompt.chat_request import ChatMessage
+from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.testing import SessionScenario
-from turnlog.projections.window.request import ChatMessage
 
 
 def plain_window(variant: Variant, session: SessionScenario) -> list[ChatMessage] | None:
@@ -49,7 +49,11 @@ def messages_of(turn: HistoryTurn) -> list[ChatMessage]:
 
 def tokens(variant: Variant, text: str) -> int:
     """Count a text, rounding up."""
-    each = get_max_characters_per_token(variant.blueprint.budget["window"].counter) if variant.budget else 4
+    each = (
+        get_max_characters_per_token(variant.blueprint.budget["window"].counter)
+        if variant.budget
+        else 4
+    )
     return (len(text) + each - 1) // each
 
 

@@ -12,18 +12,17 @@ from tests.parts.service import TENANT, WITHIN, Service
 from tests.projections.store.folding import Rows, rows_of
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.nats.opening import JetStreamClient
+from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.store.checkpoints import read_active_position
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.services.projector.folding import LogFolder
-from turnlog.services.projector.rebuild import rebuild_rows
-from turnlog.services.runtime.clock import create_id, read_clock
-from turnlog.services.runtime.sessions import CommandHandler
-from turnlog.services.runtime.snapshots import CheckedSnapshotStore
-from turnlog.services.runtime.telemetry import create_tracing
-from turnlog.services.runtime.texts import TextReader
+from turnlog.projections.store.write.projection_positions import read_active_position
+from turnlog.services.platform.clock import create_id, read_clock
+from turnlog.services.platform.telemetry import create_tracing
+from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.text_cache import TextReader
 
 SILENT = create_tracing("test", None)
 
@@ -90,4 +89,6 @@ async def _store(database: str) -> AsyncGenerator[ReadModelStore]:
 def _sessions(nats: JetStreamClient) -> CommandHandler:
     snapshots = CheckedSnapshotStore(nats.log, nats.snapshots)
     texts = TextReader(nats.log, nats.blobs)
-    return CommandHandler(nats.log, snapshots, texts, NoOlderCommands(), read_clock, create_id, "/test")
+    return CommandHandler(
+        nats.log, snapshots, texts, NoOlderCommands(), read_clock, create_id, "/test"
+    )

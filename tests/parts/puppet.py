@@ -6,9 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from turnlog.services.runtime.prices import PriceTable
-from turnlog.services.worker.model.exchange import FinishedAnswer, ModelRequest, TextDelta, ModelUsage
-from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.services.blueprints.model_prices import PriceTable
+from turnlog.services.worker.model.model_types import (
+    FinishedAnswer,
+    ModelFailure,
+    ModelRequest,
+    ModelUsage,
+    TextDelta,
+)
 
 Line = str | asyncio.Event | ModelFailure | FinishedAnswer | Callable[[], None]
 """A piece of text, something to wait for, a failure, an end of its own, or something to do."""
@@ -28,7 +33,9 @@ class PuppetModel:
     requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
     closed: int = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
         self.requests.append(request)
         script = self.scripts.pop(0) if self.scripts else ["ok"]

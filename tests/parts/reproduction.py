@@ -10,17 +10,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from turnlog.events.call import ContextAssembled
 from turnlog.events.codec import decode_event
 from turnlog.events.content import Digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.log.memory import MemoryBlobStore, MemoryLog
-from turnlog.events.log.ports import BlobStore, EventLog, RawEvent
-from turnlog.projections.audit.prompts import VerificationContext
-from turnlog.projections.audit.retelling import collect_blob_digests
-from turnlog.projections.audit.verify import verify_session
-from turnlog.services.bundle.verifier import MALFORMED, EventChain, VerificationFailure, verify_prompt
-from turnlog.services.runtime.installed import collect_installed
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
+from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
+from turnlog.projections.audit.record.session_replay import collect_blob_digests
+from turnlog.projections.audit.verify.session_verification import (
+    VerificationContext,
+    verify_session,
+)
+from turnlog.services.blueprints.plugins import collect_installed
+from turnlog.services.bundle.verifier import (
+    MALFORMED,
+    EventChain,
+    VerificationFailure,
+    verify_prompt,
+)
 
 
 @dataclass
@@ -56,7 +63,9 @@ def means() -> VerificationContext:
     return VerificationContext(collect_installed())
 
 
-def unproven(raws: Iterable[RawEvent | None], blobs: Mapping[tuple[str, Digest], bytes]) -> list[str]:
+def unproven(
+    raws: Iterable[RawEvent | None], blobs: Mapping[tuple[str, Digest], bytes]
+) -> list[str]:
     """Say which calls on a log cannot be had again, and what else verifying finds."""
     sessions: dict[tuple[str, str], list[RecordedEvent]] = {}
     for raw in raws:
@@ -74,7 +83,9 @@ async def unproven_on(log: EventLog, blobs: BlobStore, tenant: str) -> list[str]
     """Say the same of a log that is elsewhere."""
     raws = [raw async for bulk in log.stream_raw_events(tenant, 0, live=False) for raw in bulk]
     named = collect_blob_digests(decode_event(raw.stored, raw.stream_sequence) for raw in raws)
-    return unproven(raws, {(tenant, digest): await blobs.get_blob(tenant, digest) for digest in named})
+    return unproven(
+        raws, {(tenant, digest): await blobs.get_blob(tenant, digest) for digest in named}
+    )
 
 
 def of_session(events: list[RecordedEvent], blobs: Mapping[Digest, bytes]) -> Iterator[str]:

@@ -15,8 +15,7 @@ from tests.parts.openai_server import OpenAIServer
 from tests.parts.postgres import PostgresServer
 from tests.parts.processes import Machine, free_port, machine
 from tests.parts.service import Service, serviced
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 BLUEPRINTS = Path(__file__).parent / "blueprints"
 MODEL = "openai/gpt-4o-mini"

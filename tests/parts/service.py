@@ -16,11 +16,11 @@ import httpx
 from tests.parts.forked import Process
 from tests.parts.processes import LOOK_EVERY
 from tests.services.gateway.watching import Answer, asking
-from turnlog.events.call import AttemptStarted
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.kinds import KnownEvent
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import JetStreamClient, open_client
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.model.call_events import AttemptStarted
+from turnlog.events.registry import KnownEvent
 
 TENANT = "default"
 WITHIN = 150.0

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.schema import Policies
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import (
     AttemptRef,
     CancelTurn,
@@ -29,7 +29,14 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
 )
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.testing import SAMPLE_SPENT, SessionScenario, KeyedCommand, get_attempt, given, open_session
+from turnlog.projections.testing import (
+    SAMPLE_SPENT,
+    KeyedCommand,
+    SessionScenario,
+    get_attempt,
+    given,
+    open_session,
+)
 
 fewer = settings(max_examples=50)
 """A random session is many random requests, so half as many sessions show as much."""
@@ -92,7 +99,9 @@ def asked_of(session: SessionScenario, request: Request) -> SessionScenario:
     if command is None:
         return session
     try:
-        return session.apply_steps(KeyedCommand(command, f"key-{len(session.events)}", request.text))
+        return session.apply_steps(
+            KeyedCommand(command, f"key-{len(session.events)}", request.text)
+        )
     except Refused:
         return session
 
@@ -117,7 +126,9 @@ def _command(state: SessionState, request: Request) -> Command | None:
         case "close":
             return CloseSession("done")
         case "late answer":
-            return CompleteTurn(AttemptRef(turn, f"{turn}.1", 0), request.text, "stop", SAMPLE_SPENT)
+            return CompleteTurn(
+                AttemptRef(turn, f"{turn}.1", 0), request.text, "stop", SAMPLE_SPENT
+            )
         case _:
             return _worked(state, request) if state.open else None
 

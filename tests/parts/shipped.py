@@ -11,19 +11,22 @@ from tests.parts.tales import PLACE, picked
 from tests.parts.windows import CALL, fetched
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.prompt import PromptFile, PromptsSnapshotted
-from turnlog.projections.blueprint.overriding import list_prompt_layers
-from turnlog.projections.blueprint.schema import compute_history_reach
-from turnlog.projections.library.picked import CallSegments, SelectedSegment, SegmentRequest
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
+from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
+from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
+from turnlog.projections.library.segment_selection import (
+    CallSegments,
+    SegmentRequest,
+    SelectedSegment,
+)
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs, list_segment_requests
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
+from turnlog.projections.prompt.session_material import SessionMaterial, list_vocabularies
 from turnlog.projections.session.evolve import fold_unbounded
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import SessionScenario, given, open_session
-from turnlog.projections.window.assemble import assemble, find_prompt_needs, list_segment_requests
-from turnlog.projections.window.call import AssembledPrompt, PromptCall
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.projections.window.pinned import list_vocabularies
-from turnlog.services.runtime.library import BlueprintFolders
-from turnlog.services.runtime.vocabularies import TiktokenVocabulary
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.tokenizers import TiktokenVocabulary
 
 LIBRARY = BlueprintFolders()
 ATTRIBUTES: dict[str, dict[str, JsonValue]] = {
@@ -90,7 +93,9 @@ class Shipped:
         wanted = list_segment_requests(self.material, state, call)
         return replace(call, gathered=CallSegments({want: _held(want) for want in wanted}))
 
-    def assembled(self, state: SessionState, events: Sequence[RecordedEvent], call: PromptCall) -> AssembledPrompt:
+    def assembled(
+        self, state: SessionState, events: Sequence[RecordedEvent], call: PromptCall
+    ) -> AssembledPrompt:
         """Assemble a call from a state, from all events where that does not reach far enough."""
         asked = find_prompt_needs(self.material, state, call)
         if asked.needs_older_turns:

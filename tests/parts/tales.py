@@ -10,15 +10,15 @@ from pydantic import JsonValue
 
 from tests.parts.windows import CALL, fetched
 from turnlog.events.content import compute_digest
-from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
-from turnlog.projections.library.picked import CallSegments, SelectedSegment
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.library.segment_selection import CallSegments, SelectedSegment
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs, list_segment_requests
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.testing import DEFAULT_POLICIES, SessionScenario, given, open_session
-from turnlog.projections.window.assemble import assemble, find_prompt_needs, list_segment_requests
-from turnlog.projections.window.call import AssembledPrompt, PromptCall
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.projections.window.pieces import ApplyRegisteredStep
-from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 
 GAME_MASTER = BlueprintFolders().load_blueprint("game-master")
 PLACE: dict[str, JsonValue] = {"entry_point": "ep.1", "world": "w.1", "ruleset": "r.1"}
@@ -37,7 +37,9 @@ def picked(
 ) -> SelectedSegment:
     """Make a segment; what belongs to the place has the place's reference."""
     of = REFS.get(scope, ref)
-    return SelectedSegment(number, scope, of, "en", 1, "a", tier, type, priority, compute_digest(text), text)
+    return SelectedSegment(
+        number, scope, of, "en", 1, "a", tier, type, priority, compute_digest(text), text
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,9 @@ class Tale:
     text: str
     inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     blueprint: Blueprint = GAME_MASTER
-    registered: Mapping[str, ApplyRegisteredStep] = field(default_factory=dict[str, ApplyRegisteredStep])
+    registered: Mapping[str, ApplyRegisteredStep] = field(
+        default_factory=dict[str, ApplyRegisteredStep]
+    )
 
     @property
     def material(self) -> SessionMaterial:

@@ -6,19 +6,26 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from turnlog.events.call import ContextAssembled
 from turnlog.events.content import Digest, PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.prompt import PromptFile, PromptsSnapshotted
-from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
-from turnlog.projections.blueprint.source import load_blueprint_source
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
+from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assembly_inputs import (
+    AssembledPrompt,
+    EarlierCall,
+    PromptCall,
+    PromptNeeds,
+    PromptTexts,
+)
+from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.evolve import fold_unbounded
-from turnlog.projections.session.state import TextRef, SessionState
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.testing import SessionScenario, given, open_session
-from turnlog.projections.window.assemble import assemble, find_prompt_needs
-from turnlog.projections.window.call import AssembledPrompt, PromptCall, EarlierCall, PromptNeeds, PromptTexts
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.projections.window.request import ChatMessage, ChatRequest
 
 CALL = PromptCall(kind="reply", model="openai/test", provider="openai", at="2026-01-01T00:00:00Z")
 
@@ -28,10 +35,13 @@ def blueprint_of(text: str) -> Blueprint:
     return load_blueprint_source(text).blueprint
 
 
-def opened_by(blueprint: Blueprint, files: Mapping[str, str], **attributes: JsonValue) -> SessionScenario:
+def opened_by(
+    blueprint: Blueprint, files: Mapping[str, str], **attributes: JsonValue
+) -> SessionScenario:
     """Open a session by a blueprint, with its prompt files pinned."""
     layers = {
-        name: PromptFile(digest=compute_digest(text), path=f"{name}.md") for name, text in files.items()
+        name: PromptFile(digest=compute_digest(text), path=f"{name}.md")
+        for name, text in files.items()
     }
     pinned = PromptsSnapshotted(provider="openai", layers=layers)
     return given(open_session(reach=compute_history_reach(blueprint), **attributes), pinned)
@@ -42,13 +52,18 @@ def blobs_of(files: Mapping[str, str]) -> dict[Digest, str]:
     return {compute_digest(text): text for text in files.values()}
 
 
-def assembled(session: SessionScenario, blueprint: Blueprint, files: Mapping[str, str]) -> AssembledPrompt:
+def assembled(
+    session: SessionScenario, blueprint: Blueprint, files: Mapping[str, str]
+) -> AssembledPrompt:
     """Assemble the next call of a session as a worker does."""
     return assembled_from(session.opened_state, session.events, blueprint, files)
 
 
 def assembled_from(
-    state: SessionState, events: Sequence[RecordedEvent], blueprint: Blueprint, files: Mapping[str, str]
+    state: SessionState,
+    events: Sequence[RecordedEvent],
+    blueprint: Blueprint,
+    files: Mapping[str, str],
 ) -> AssembledPrompt:
     """Assemble a call from a state; when that reaches too little far back, from all events."""
     asked = find_prompt_needs(SessionMaterial(blueprint), state, CALL)
@@ -60,7 +75,9 @@ def assembled_from(
     return assemble(SessionMaterial(blueprint), state, CALL, fetched(asked, events, files))
 
 
-def fetched(asked: PromptNeeds, events: Sequence[RecordedEvent], files: Mapping[str, str]) -> PromptTexts:
+def fetched(
+    asked: PromptNeeds, events: Sequence[RecordedEvent], files: Mapping[str, str]
+) -> PromptTexts:
     """Fetch what is asked for, and nothing else."""
     blobs = blobs_of(files)
     places = {event.stream_sequence: event for event in events}

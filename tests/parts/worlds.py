@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from turnlog.events.content import compute_digest
-from turnlog.projections.library.picked import SelectedSegment, SegmentRequest
+from turnlog.projections.library.segment_selection import SegmentRequest, SelectedSegment
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from turnlog.events.content import PlainText
-from turnlog.events.turn import TurnFailed
-from turnlog.projections.blueprint.schema import Policies
-from turnlog.projections.history import HistoryTurn, build_history
+from turnlog.events.model.turn_events import TurnFailed
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
@@ -11,7 +11,15 @@ from turnlog.projections.session.commands import (
     RedactReply,
     RestoreTurn,
 )
-from turnlog.projections.testing import SessionScenario, ScenarioStep, claim_turn, build_exchange, given, open_session, submit_turn
+from turnlog.projections.testing import (
+    ScenarioStep,
+    SessionScenario,
+    build_exchange,
+    claim_turn,
+    given,
+    open_session,
+    submit_turn,
+)
 
 REDACT = RedactReply(1, "a secret", "operator", "(Withheld.)")
 
@@ -86,5 +94,11 @@ def test_a_reply_withheld_later_was_settled_when_it_was_said() -> None:
 
 
 def test_turns_stand_in_the_order_they_were_submitted() -> None:
-    steps = (submit_turn("One"), submit_turn("Two"), submit_turn("Three"), CancelTurn(3), CancelTurn(1))
+    steps = (
+        submit_turn("One"),
+        submit_turn("Two"),
+        submit_turn("Three"),
+        CancelTurn(3),
+        CancelTurn(1),
+    )
     assert [turn.turn for turn in seen(*steps)] == [1, 2, 3]

@@ -4,14 +4,14 @@ import pytest
 
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.errors import Refused
-from turnlog.events.turn import TurnSubmitted
-from turnlog.projections.history import build_history
+from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.projections.read_models.session_history import build_history
 from turnlog.projections.session.commands import CancelTurn
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.testing import (
     KeyedCommand,
-    complete_turn,
     build_exchange,
+    complete_turn,
     given,
     open_session,
     submit_turn,

@@ -6,10 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from turnlog.projections.blueprint.faults import BlueprintFault, FaultyBlueprint
-from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
-from turnlog.projections.blueprint.source import load_blueprint_source
-from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS
+from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    BlueprintFault,
+    FaultyBlueprint,
+)
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 GOOD = (SHIPPED_BLUEPRINTS / "assistant/blueprint.yaml").read_text()
 WORDS = sorted({word.strip("{}[],:") for word in GOOD.split()})

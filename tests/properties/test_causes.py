@@ -11,10 +11,10 @@ from pydantic import JsonValue
 
 from tests.parts.expected import Expected, Reasons, expected
 from tests.parts.led import PEOPLE, Led, led_by
-from turnlog.events.manifest import SegmentSource
-from turnlog.projections.audit.diff import PromptChange, CallDiff, compare_calls
-from turnlog.projections.audit.known import build_complete_log
-from turnlog.projections.audit.sides import build_call_snapshot
+from turnlog.events.model.manifest import SegmentSource
+from turnlog.projections.audit.diff.call_diff import CallDiff, PromptChange, compare_calls
+from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
+from turnlog.projections.audit.record.partial_log import build_complete_log
 
 few = settings(max_examples=25)
 """A session of a dozen deeds, and every pair of its calls."""
@@ -85,7 +85,10 @@ def ask(draw: st.DrawFn, led: Led) -> None:
 
 def told(led: Led, before: str, after: str) -> CallDiff:
     events = build_complete_log(led.session.events)
-    return compare_calls(build_call_snapshot(events, before, led.library), build_call_snapshot(events, after, led.library))
+    return compare_calls(
+        build_call_snapshot(events, before, led.library),
+        build_call_snapshot(events, after, led.library),
+    )
 
 
 def read(found: CallDiff) -> Expected:
@@ -140,7 +143,10 @@ def test_every_difference_of_two_calls_has_the_cause_that_the_generator_knows(
 def test_where_prompts_agree_is_what_the_later_call_recorded_of_it(led: Led) -> None:
     calls = sorted(led.calls, key=lambda call: int(call.split(".")[0]))
     for before, after in pairwise(calls):
-        found, recorded = told(led, before, after), build_call_snapshot(build_complete_log(led.session.events), after)
+        found, recorded = (
+            told(led, before, after),
+            build_call_snapshot(build_complete_log(led.session.events), after),
+        )
         prefix = recorded.manifest.prefix
         assert prefix
         assert (found.prefix.messages, found.prefix.tokens) == (prefix.messages, prefix.tokens)

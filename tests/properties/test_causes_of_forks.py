@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.parts.led import Led, led_by
 from tests.parts.worlds import Told
 from turnlog.events.envelope import RecordedEvent
-from turnlog.projections.audit.diff import PromptChange, CallDiff, compare_calls
-from turnlog.projections.audit.known import build_complete_log
-from turnlog.projections.audit.sides import build_call_snapshot
+from turnlog.projections.audit.diff.call_diff import CallDiff, PromptChange, compare_calls
+from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
+from turnlog.projections.audit.record.partial_log import build_complete_log
 
 few = settings(max_examples=25)
 WORDS = st.text("ab", min_size=1, max_size=3)
@@ -163,7 +163,10 @@ def test_what_they_differ_in_is_what_either_went_through_alone(
     origin, fork, at = drawn
     left, right = (max(each.calls, key=number) for each in (origin, fork))
     events = forked(fork.session.events, at)
-    found = compare_calls(build_call_snapshot(build_complete_log(origin.session.events), left), build_call_snapshot(build_complete_log(events), right))
+    found = compare_calls(
+        build_call_snapshot(build_complete_log(origin.session.events), left),
+        build_call_snapshot(build_complete_log(events), right),
+    )
     wanted = expected(origin, fork, at)
     told = {thing: why for thing, why in read(found).items() if thing not in ("path", "note")}
     assert told == run_together(wanted, found)

@@ -13,10 +13,10 @@ from tests.parts.expected import Expected, Reasons
 from tests.parts.led import LAYERS, Led, led_by
 from tests.parts.worlds import Told
 from tests.properties.test_causes import read, run_together
-from turnlog.projections.audit.diff import compare_calls
-from turnlog.projections.audit.known import build_complete_log
-from turnlog.projections.audit.sides import build_call_snapshot
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.audit.diff.call_diff import compare_calls
+from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
+from turnlog.projections.audit.record.partial_log import build_complete_log
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 
 few = settings(max_examples=25)
 
@@ -187,7 +187,10 @@ def test_what_a_move_changed_leads_to_the_move(moved: Moved, data: st.DataObject
 def told(moved: Moved, was: Asked, now: Asked) -> bool:
     """Hold what is said of a difference against what was done."""
     events = moved.led.session.events
-    found = compare_calls(build_call_snapshot(build_complete_log(events), was.call), build_call_snapshot(build_complete_log(events), now.call))
+    found = compare_calls(
+        build_call_snapshot(build_complete_log(events), was.call),
+        build_call_snapshot(build_complete_log(events), now.call),
+    )
     wanted: Expected = dict(expected(was, now))
     beside = {("opening",), ("where",), ("path",), ("input",), ("note",)}
     said = {thing: why for thing, why in read(found).items() if thing not in beside}

@@ -8,10 +8,10 @@ from pydantic import JsonValue
 
 from tests.parts.led import Led, led_by
 from tests.properties.test_causes import reasons
-from turnlog.projections.audit.diff import PromptChange, CallDiff, compare_calls
-from turnlog.projections.audit.known import build_complete_log
-from turnlog.projections.audit.sides import build_call_snapshot
-from turnlog.projections.blueprint.memory import MemoryPolicy
+from turnlog.projections.audit.diff.call_diff import CallDiff, PromptChange, compare_calls
+from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
+from turnlog.projections.audit.record.partial_log import build_complete_log
+from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
 
 few = settings(max_examples=40)
 LENGTHS = st.integers(1, 40)
@@ -35,7 +35,10 @@ PLAIN: JsonValue = {
 
 def told(led: Led, before: str, after: str) -> CallDiff:
     events = led.session.events
-    return compare_calls(build_call_snapshot(build_complete_log(events), before), build_call_snapshot(build_complete_log(events), after))
+    return compare_calls(
+        build_call_snapshot(build_complete_log(events), before),
+        build_call_snapshot(build_complete_log(events), after),
+    )
 
 
 def gone(found: CallDiff, rule: str) -> list[PromptChange]:

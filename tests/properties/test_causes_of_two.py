@@ -11,9 +11,9 @@ from pydantic import JsonValue
 
 from tests.parts.led import LAYERS, Led, led_by
 from turnlog.events.envelope import RecordedEvent
-from turnlog.projections.audit.diff import PromptChange, compare_calls
-from turnlog.projections.audit.known import build_complete_log
-from turnlog.projections.audit.sides import build_call_snapshot
+from turnlog.projections.audit.diff.call_diff import PromptChange, compare_calls
+from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
+from turnlog.projections.audit.record.partial_log import build_complete_log
 
 few = settings(max_examples=40)
 

@@ -14,8 +14,7 @@ from tests.parts.led import LAYERS, Led, led_by, written
 from tests.properties.test_causes import of, reasons
 from tests.properties.test_causes_of_two import elsewhere
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.library import (
-    LibraryEvent,
+from turnlog.events.model.segment_events import (
     NewSegment,
     NewSegmentVersion,
     SegmentsActivated,
@@ -23,12 +22,16 @@ from turnlog.events.library import (
     SegmentsDeactivated,
     SegmentsEdited,
 )
-from turnlog.projections.audit.diff import compare_calls
-from turnlog.projections.audit.known import build_complete_log
-from turnlog.projections.audit.sides import CallSnapshot, build_call_snapshot
-from turnlog.projections.library.choosing import select_segments
-from turnlog.projections.library.picked import SelectedSegment, SegmentRequest
-from turnlog.projections.library.shelf import SegmentLibrary, SegmentVersion, fold
+from turnlog.events.registry import LibraryEvent
+from turnlog.projections.audit.diff.call_diff import compare_calls
+from turnlog.projections.audit.explain.call_snapshot import CallSnapshot, build_call_snapshot
+from turnlog.projections.audit.record.partial_log import build_complete_log
+from turnlog.projections.library.segment_library import SegmentLibrary, SegmentVersion, fold
+from turnlog.projections.library.segment_selection import (
+    SegmentRequest,
+    SelectedSegment,
+    select_segments,
+)
 from turnlog.projections.testing import TENANT
 
 few = settings(max_examples=25)
@@ -63,7 +66,9 @@ class Drawn:
     def edit(self, number: int, text: str, variant: str) -> None:
         self.versions[number] += 1
         said = written(self._kept(text), 0)
-        new = NewSegmentVersion(id=number, version=self.versions[number], variant=variant, text=said)
+        new = NewSegmentVersion(
+            id=number, version=self.versions[number], variant=variant, text=said
+        )
         self._edited(SegmentsEdited(versions=(new,)))
 
     def switch(self, number: int, variant: str | None, *, on: bool) -> None:

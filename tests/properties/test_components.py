@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from tests.parts.sessions import fewer
 from tests.parts.windows import assembled, blueprint_of, opened_by
-from turnlog.events.manifest import Manifest
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.events.model.manifest import Manifest
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
 from turnlog.projections.testing import SessionScenario, build_exchange, submit_turn
-from turnlog.projections.window.overflow import BudgetExceeded
 
 TEXT = """\
 blueprint: guide
@@ -53,7 +53,9 @@ def test_a_component_keeps_to_its_limit(
 ) -> None:
     blueprint = blueprint_of(TEXT.format(notes=notes or "none", fixed=fixed, some=some))
     files = {"base": base}
-    turns = [step for asked, answered in talk for step in build_exchange(asked or "?", answered or "!")]
+    turns = [
+        step for asked, answered in talk for step in build_exchange(asked or "?", answered or "!")
+    ]
     session = opened_by(blueprint, files).apply_steps(*turns, submit_turn(said or "?"))
     found = made(session, blueprint, files)
     if isinstance(found, BudgetExceeded):
@@ -70,7 +72,9 @@ def test_a_component_keeps_to_its_limit(
         assert step.component in {"notes", "history"}
 
 
-def made(session: SessionScenario, blueprint: Blueprint, files: dict[str, str]) -> Manifest | BudgetExceeded:
+def made(
+    session: SessionScenario, blueprint: Blueprint, files: dict[str, str]
+) -> Manifest | BudgetExceeded:
     try:
         return assembled(session, blueprint, files).manifest
     except BudgetExceeded as over:

@@ -12,15 +12,15 @@ from tests.parts.sessions import Request, fewer, played_on, requests
 from tests.parts.shipped import LIBRARY, SEGMENTS, Shipped
 from tests.parts.windows import blobs_of
 from turnlog.events.errors import Refused
-from turnlog.events.manifest import HistorySource, PromptPart
-from turnlog.projections.history import build_history
+from turnlog.events.model.manifest import HistorySource, PromptPart
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
+from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
+from turnlog.projections.prompt.readback import read_prompt
+from turnlog.projections.read_models.session_history import build_history
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.evolve import fold, fold_unbounded
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import DEFAULT_POLICIES, STATE_ADAPTER, SessionScenario
-from turnlog.projections.window.call import AssembledPrompt, PromptCall
-from turnlog.projections.window.overflow import BudgetExceeded
-from turnlog.projections.window.readback import read_prompt
 
 INPUTS: dict[str, JsonValue] = {"npcs": [{"npc": "npc.a", "tier": 1}], "game_state": "Dusk."}
 
@@ -123,7 +123,9 @@ def test_excluded_failed_and_cancelled_turns_stand_in_no_window(case: Case) -> N
 
 def turns_in(parts: tuple[PromptPart, ...]) -> set[int]:
     """Number the turns that stand in a prompt."""
-    runs = [part.source for part in parts if part.is_included and isinstance(part.source, HistorySource)]
+    runs = [
+        part.source for part in parts if part.is_included and isinstance(part.source, HistorySource)
+    ]
     return {turn for run in runs for turn in range(run.first, run.last + 1)}
 
 

@@ -12,11 +12,17 @@ from pydantic import JsonValue
 from tests.parts.led import Led, led_by
 from tests.properties.test_causes import DEEDS, done
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.kinds import UnknownEvent
-from turnlog.projections.audit.diff import compare_calls
-from turnlog.projections.audit.known import LASTING_LEAVES, MissingEvents, PartialLog, MissingState, build_complete_log
-from turnlog.projections.audit.sides import build_call_snapshot
-from turnlog.projections.audit.why import explain_turn, explain_call
+from turnlog.events.registry import UnknownEvent
+from turnlog.projections.audit.diff.call_diff import compare_calls
+from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
+from turnlog.projections.audit.explain.turn_explanation import explain_call, explain_turn
+from turnlog.projections.audit.record.partial_log import (
+    LASTING_LEAVES,
+    MissingEvents,
+    MissingState,
+    PartialLog,
+    build_complete_log,
+)
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 
@@ -47,7 +53,9 @@ def lasting(recorded: RecordedEvent) -> bool:
     return not isinstance(recorded.event, UnknownEvent) and recorded.event.leaf in LASTING_LEAVES
 
 
-def in_part(events: list[RecordedEvent], calls: set[str], ask: Callable[[PartialLog], Answer]) -> Answer:
+def in_part(
+    events: list[RecordedEvent], calls: set[str], ask: Callable[[PartialLog], Answer]
+) -> Answer:
     """Give an answer to whoever has only what is rare, some calls, and then what it asks for."""
     rare, last = [*filter(lasting, events)], events[-1:]
     known = (
@@ -84,7 +92,10 @@ def test_what_differs_is_told_from_part_of_a_session_as_from_all_of_it(
     before, after = data.draw(calls), data.draw(calls)
 
     def differ(known: PartialLog) -> object:
-        return compare_calls(build_call_snapshot(known, before, led.library), build_call_snapshot(known, after, led.library))
+        return compare_calls(
+            build_call_snapshot(known, before, led.library),
+            build_call_snapshot(known, after, led.library),
+        )
 
     assert in_part(events, {before, after}, differ) == differ(build_complete_log(events))
 

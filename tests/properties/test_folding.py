@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.parts.any_event import ANY_EVENT, EVENTS
 from tests.parts.sessions import Request, fewer, played, requests
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.kinds import KnownEvent, UnknownEvent
-from turnlog.projections.history import build_history
+from turnlog.events.registry import KnownEvent, UnknownEvent
+from turnlog.projections.read_models.session_history import build_history
 from turnlog.projections.session.evolve import evolve, fold, fold_unbounded
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import STATE_ADAPTER, SessionScenario

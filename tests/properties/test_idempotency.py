@@ -4,10 +4,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.events.content import compute_digest
-from turnlog.projections.blueprint.schema import Policies
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import CloseSession, ExcludeTurn, RestoreTurn
 from turnlog.projections.session.state import MAX_IDEMPOTENCY_RECORDS, IdempotencyRecord
-from turnlog.projections.testing import SessionScenario, KeyedCommand, claim_turn, build_exchange, open_session, submit_turn
+from turnlog.projections.testing import (
+    KeyedCommand,
+    SessionScenario,
+    build_exchange,
+    claim_turn,
+    open_session,
+    submit_turn,
+)
 from turnlog.projections.testing import given as given_session
 
 TALKED = given_session(open_session(), *build_exchange("Hi", "Hello"))
@@ -23,7 +30,9 @@ def test_a_submit_is_remembered_with_its_turn_and_its_place() -> None:
 
 
 def test_a_queued_submit_is_remembered_too() -> None:
-    session = given_session(open_session(), submit_turn("Hi"), KeyedCommand(submit_turn("More"), "k2"))
+    session = given_session(
+        open_session(), submit_turn("Hi"), KeyedCommand(submit_turn("More"), "k2")
+    )
     assert memo(session, "k2") == IdempotencyRecord("k2", compute_digest(""), 3, 2)
 
 
@@ -41,7 +50,9 @@ def test_a_command_of_many_events_is_remembered_once() -> None:
 
 def test_an_interrupting_submit_is_remembered_by_the_turn_it_opens() -> None:
     stop = submit_turn("Stop", Policies(second_submit="interrupt"))
-    session = given_session(open_session(), submit_turn("Hi"), claim_turn(), KeyedCommand(stop, "k4"))
+    session = given_session(
+        open_session(), submit_turn("Hi"), claim_turn(), KeyedCommand(stop, "k4")
+    )
     found = memo(session, "k4")
     assert found is not None
     assert (found.turn, found.sequence) == (2, session.opened_state.head.sequence)

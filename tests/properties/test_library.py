@@ -9,14 +9,18 @@ from hypothesis import strategies as st
 
 from turnlog.events.codec import EventDraft, decode_event, encode_library_batch
 from turnlog.events.errors import Refused
-from turnlog.events.library import SEGMENT_FAMILY, LibraryEvent
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
+from turnlog.events.registry import LibraryEvent
 from turnlog.events.testing import FIRST_EVENT_TIME, make_id
-from turnlog.projections.library.authored import SegmentInput
-from turnlog.projections.library.choosing import select_segments
-from turnlog.projections.library.commands import EditSegment, ImportSegments, LibraryCommand
-from turnlog.projections.library.decide import decide
-from turnlog.projections.library.picked import SegmentRequest
-from turnlog.projections.library.shelf import LibrarySegment, SegmentLibrary, fold
+from turnlog.projections.library.library_decisions import decide
+from turnlog.projections.library.segment_inputs import (
+    EditSegment,
+    ImportSegments,
+    LibraryCommand,
+    SegmentInput,
+)
+from turnlog.projections.library.segment_library import LibrarySegment, SegmentLibrary, fold
+from turnlog.projections.library.segment_selection import SegmentRequest, select_segments
 
 NUMBERS = st.integers(1, 5)
 VARIANTS = st.sampled_from("ab")
@@ -76,7 +80,11 @@ def lived(commands: list[LibraryCommand]) -> SegmentLibrary:
 
 
 def says(segment: LibrarySegment, row: SegmentInput) -> bool:
-    said = segment.active_versions.get(row.variant) if row.active else segment.latest_versions.get(row.variant)
+    said = (
+        segment.active_versions.get(row.variant)
+        if row.active
+        else segment.latest_versions.get(row.variant)
+    )
     place = (segment.scope, segment.ref, segment.locale)
     if said is None or place != (row.scope, row.ref, row.locale):
         return False

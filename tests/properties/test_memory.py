@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.projections.blueprint.memory import MemoryPolicy, MemoryReaderSpec
-from turnlog.projections.session.state import TextRef, SettledTurnRef
-from turnlog.projections.window.memory import MemoryAccess, find_memory_exclusions
+from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy, MemoryReaderSpec
+from turnlog.projections.prompt.history.memory_access import MemoryAccess, find_memory_exclusions
+from turnlog.projections.session.state import SettledTurnRef
+from turnlog.projections.session.text_refs import TextRef
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LIMITS = st.sampled_from([0, 1, 2, 3, 5, 40])
@@ -57,7 +58,9 @@ def _said(turn: int, field: str, characters: int, age: int) -> TextRef:
     return TextRef(turn, turn, field, "sha256:x", characters, at)
 
 
-def may_be_told(policy: MemoryPolicy, block: MemoryReaderSpec, entity: str, turns: list[SettledTurnRef]) -> set[int]:
+def may_be_told(
+    policy: MemoryPolicy, block: MemoryReaderSpec, entity: str, turns: list[SettledTurnRef]
+) -> set[int]:
     """Try every tail of the conversation, and keep the longest that breaks no rule."""
     allowed = entity in block.allowed_entities or not block.allowed_entities
     if not (policy.enabled and block.enabled and allowed) or entity in block.denied_entities:

@@ -17,15 +17,15 @@ from pydantic import JsonValue
 from tests.gamemaster.table import blocks
 from tests.parts.tales import Tale, picked, with_budget
 from turnlog.events.content import compute_digest
-from turnlog.events.manifest import SegmentSource
-from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.library.picked import SelectedSegment
-from turnlog.projections.window.account import LayerReport, list_layer_reports
-from turnlog.projections.window.assemble import list_segment_requests
-from turnlog.projections.window.call import AssembledPrompt
-from turnlog.projections.window.overflow import BudgetExceeded
-from turnlog.projections.window.readback import read_prompt
-from turnlog.projections.window.segments import restore_segments
+from turnlog.events.model.manifest import SegmentSource
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.library.segment_selection import SelectedSegment
+from turnlog.projections.prompt.assemble import list_segment_requests
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
+from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
+from turnlog.projections.prompt.manifest_reports import LayerReport, list_layer_reports
+from turnlog.projections.prompt.readback import read_prompt
+from turnlog.projections.prompt.sources.segment_layers import restore_segments
 
 ORDER = (
     "core",
@@ -270,7 +270,9 @@ def test_a_prompt_is_had_again_from_its_record_by_reference_and_by_assembling(
 def test_every_segment_that_was_given_is_on_the_record_with_its_digest(tale: Tale) -> None:
     found = told(tale)
     given_ = {each.id for those in tale.call.gathered.segments.values() for each in those}
-    sources = [part.source for part in found.manifest.parts if isinstance(part.source, SegmentSource)]
+    sources = [
+        part.source for part in found.manifest.parts if isinstance(part.source, SegmentSource)
+    ]
     standing = [part.layer for part in found.manifest.parts]
     if "entry_start" in standing and not any(s.scope == "entry_start" for s in sources):
         given_ -= {each.id for each in tale.segments if each.scope == "entry_start"}

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.parts.led import Led, led_by
-from turnlog.projections.audit.known import build_complete_log
-from turnlog.projections.audit.why import explain_call
+from turnlog.projections.audit.explain.turn_explanation import explain_call
+from turnlog.projections.audit.record.partial_log import build_complete_log
 
 few = settings(max_examples=30)
 
@@ -32,7 +32,9 @@ def test_every_turn_that_is_not_as_it_was_said_has_the_event_that_did_it(
         else:
             led.redact(data.draw(st.sampled_from(sorted(led.world.turns))), "(withheld)")
     runs = [
-        gone for each in explain_call(build_complete_log(led.session.events), call).parts for gone in each.removed
+        gone
+        for each in explain_call(build_complete_log(led.session.events), call).parts
+        for gone in each.removed
     ]
     told = {
         turn: (gone.rule, gone.by.sequence)

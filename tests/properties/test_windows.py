@@ -12,13 +12,20 @@ from tests.parts.plain_window import messages_of, plain_window, said, tokens
 from tests.parts.sessions import Request, played_on, requests
 from tests.parts.windows import assembled, assembled_from, blobs_of, opened_by
 from turnlog.events.errors import Refused
-from turnlog.events.manifest import EventTextSource, HistorySource, PromptPart
-from turnlog.projections.history import build_history
+from turnlog.events.model.manifest import EventTextSource, HistorySource, PromptPart
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
+from turnlog.projections.prompt.chat_request import ChatMessage
+from turnlog.projections.prompt.readback import read_prompt
+from turnlog.projections.read_models.session_history import build_history
 from turnlog.projections.session.evolve import fold, fold_unbounded
-from turnlog.projections.testing import STATE_ADAPTER, SessionScenario, complete_turn, claim_turn, build_exchange, submit_turn
-from turnlog.projections.window.call import AssembledPrompt
-from turnlog.projections.window.readback import read_prompt
-from turnlog.projections.window.request import ChatMessage
+from turnlog.projections.testing import (
+    STATE_ADAPTER,
+    SessionScenario,
+    build_exchange,
+    claim_turn,
+    complete_turn,
+    submit_turn,
+)
 
 few = settings(max_examples=30)
 """For what the first property here implies, and which stands apart to be named when it breaks."""

@@ -12,7 +12,7 @@ from typing import Any
 from turnlog.events.codec import decode_event
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import Envelope, RecordedEvent
-from turnlog.projections.audit.bundle import (
+from turnlog.projections.audit.export.bundle_format import (
     MANIFEST_FILE,
     BundledSession,
     BundleManifest,
@@ -38,7 +38,9 @@ class Copy:
         """Read a bundle."""
         listed = BundleManifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
         names = [each.session for each in listed.sessions]
-        sessions = {name: (folder / build_session_path(name)).read_bytes().splitlines() for name in names}
+        sessions = {
+            name: (folder / build_session_path(name)).read_bytes().splitlines() for name in names
+        }
         blobs = {digest: (folder / build_blob_path(digest)).read_bytes() for digest in listed.blobs}
         return cls(listed, sessions, blobs)
 

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 
 from tests.replay.playing import played
 from tests.services.gateway.stand import InMemory, standing
-from turnlog.projections.audit.bundle import README_FILE, VERIFIER_FILE
-from turnlog.services.cli.exporting import export_bundle
-from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.projections.audit.export.bundle_format import README_FILE, VERIFIER_FILE
+from turnlog.services.cli.actions.session_export import export_bundle
+from turnlog.services.cli.client.service_reader import ServiceReader
 
 GOLDEN = Path(__file__).with_name("golden")
 

@@ -18,19 +18,23 @@ from tests.parts.house import NoOlderCommands, SteppingClock
 from tests.parts.reproduction import means
 from tests.replay.copies import Copy
 from turnlog.events.ids import BLOBS_STREAM, SESSIONS_STREAM, build_blob_subject
-from turnlog.events.log.library import MemoryLibraryLog
-from turnlog.events.log.memory import MemoryBlobStore, MemoryLog, MemorySnapshotStore
-from turnlog.events.log.ports import BlobStore, EventLog, RawEvent
-from turnlog.events.nats.answers import PublishAck, request_json
-from turnlog.events.nats.layout import StreamOptions, build_durable_streams
-from turnlog.events.nats.opening import JetStreamClient
-from turnlog.projections.audit.checkpoint import AuditCheckpoint
+from turnlog.events.jetstream.jetstream_client import JetStreamClient
+from turnlog.events.jetstream.js_api import PublishAck, request_json
+from turnlog.events.jetstream.stream_setup import StreamOptions, build_durable_streams
+from turnlog.events.store.memory_log import (
+    MemoryBlobStore,
+    MemoryLibraryLog,
+    MemoryLog,
+    MemorySnapshotStore,
+)
+from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
+from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.schema import prepare_schema
-from turnlog.services.runtime.auditing import VerifyService, LocatedFinding
-from turnlog.services.runtime.sessions import CommandHandler
-from turnlog.services.runtime.snapshots import CheckedSnapshotStore
-from turnlog.services.runtime.texts import TextReader
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.auditing.verify_service import LocatedFinding, VerifyService
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.text_cache import TextReader
 
 NOTHING: Final = "session.nobody.nothing.turn"
 """Where what lay between the sessions is put, and removed again."""
@@ -66,7 +70,9 @@ def log_of(copy: Copy, sound: Copy, sessions: Sequence[str]) -> MemoryLog:
 
 def blobs_of(copy: Copy) -> MemoryBlobStore:
     """Give its blobs in memory."""
-    return MemoryBlobStore({(copy.listed.tenant, digest): raw for digest, raw in copy.blobs.items()})
+    return MemoryBlobStore(
+        {(copy.listed.tenant, digest): raw for digest, raw in copy.blobs.items()}
+    )
 
 
 async def made_anew(on: JetStreamClient, copy: Copy, sound: Copy, sessions: Sequence[str]) -> None:
@@ -82,7 +88,9 @@ async def made_anew(on: JetStreamClient, copy: Copy, sound: Copy, sessions: Sequ
     await request_json(on.connection, f"$JS.API.STREAM.PURGE.{SESSIONS_STREAM}", _Done, between)
     await _replaced(on, BLOBS_STREAM, 1)
     for digest, text in copy.blobs.items():
-        await request_json(on.connection, build_blob_subject(copy.listed.tenant, digest), PublishAck, text)
+        await request_json(
+            on.connection, build_blob_subject(copy.listed.tenant, digest), PublishAck, text
+        )
 
 
 async def _replaced(on: JetStreamClient, stream: str, first: int) -> None:
@@ -111,6 +119,8 @@ async def wrongs(
     try:
         await prepare_schema(store)
         auditing = VerifyService(tenant, sessions, MemoryLibraryLog(), store, means())
-        return [step async for step in auditing.verify_log(witness) if isinstance(step, LocatedFinding)]
+        return [
+            step async for step in auditing.verify_log(witness) if isinstance(step, LocatedFinding)
+        ]
     finally:
         await store.close()

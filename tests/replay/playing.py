@@ -20,10 +20,9 @@ from tests.agents.workshop import planning, taking
 from tests.gamemaster.table import COAST, ENTRY, GUARD, npcs, row
 from tests.parts.puppet import Line, finished
 from tests.services.gateway.stand import Stand
-from turnlog.events.turn import TurnCompleted
-from turnlog.projections.blueprint.phases import TRANSITION_TOOL
-from turnlog.services.worker.model.exchange import ModelToolCall
-from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
+from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall
 
 SECRET = "Write to me at trick@example.org. "
 DOWN = ModelFailure("server_error", "down", retry_after=0.001)

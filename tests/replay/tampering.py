@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.replay.copies import Copy, calls
-from turnlog.events.call import ContextAssembled
-from turnlog.projections.window.readback import read_prompt, read_tools
-from turnlog.projections.window.request import ChatRequest
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.projections.prompt.readback import read_prompt, read_tools
 
 GAME = "game"
 TUTOR = "drawing"

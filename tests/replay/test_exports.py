@@ -20,11 +20,11 @@ from tests.replay.copies import Copy, calls
 from tests.replay.playing import played
 from tests.services.gateway.stand import InMemory, Stand, standing
 from turnlog.events.errors import Refused
-from turnlog.projections.audit.verify import verify_session
+from turnlog.projections.audit.verify.session_verification import verify_session
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.bundle.verifier import EventChain, verify_prompt
-from turnlog.services.cli.exporting import export_bundle, export_files
-from turnlog.services.cli.reader.reader import ServiceReader
-from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.services.cli.actions.session_export import export_bundle, export_files
+from turnlog.services.cli.client.service_reader import ServiceReader
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -9,10 +9,10 @@ import pytest
 from tests.parts.reproduction import by_stranger, means
 from tests.replay.copies import Copy, calls
 from tests.replay.golden import releases, this_release
-from turnlog.events.call import ContextAssembled
-from turnlog.projections.audit.report import VerificationReport
-from turnlog.projections.audit.verify import verify_session
-from turnlog.projections.window.call import ASSEMBLER_VERSION
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.projections.audit.verify.session_verification import verify_session
+from turnlog.projections.audit.verify.verification_report import VerificationReport
+from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION
 
 RAISE = (
     "assembly gives another prompt than it did: take the change back, or raise ASSEMBLER in "

@@ -12,16 +12,19 @@ from tests.replay.golden import this_release
 from tests.replay.logs import blobs_of, log_of, made_anew, wrongs
 from tests.replay.tampering import GAME, TAMPERINGS, TUTOR, Tampering
 from turnlog.events.content import compute_digest
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import open_client
-from turnlog.projections.audit.bundle import CHECKPOINT_FILE
-from turnlog.projections.audit.checkpoint import AuditCheckpoint, CheckpointHead, SignedCheckpoint
-from turnlog.projections.audit.verify import verify_session
+from turnlog.events.jetstream.jetstream_client import open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.projections.audit.export.bundle_format import CHECKPOINT_FILE
+from turnlog.projections.audit.verify.session_verification import verify_session
+from turnlog.projections.audit.verify.signed_checkpoints import (
+    AuditCheckpoint,
+    CheckpointHead,
+    SignedCheckpoint,
+)
+from turnlog.services.auditing.checkpoint_signatures import sign_checkpoint
+from turnlog.services.auditing.verify_service import LocatedFinding
 from turnlog.services.bundle.verifier import EXIT_FAILED, main
-from turnlog.services.runtime.auditing import LocatedFinding
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
-from turnlog.services.runtime.signing import sign_checkpoint
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 SOUND = Copy.read(this_release())
 TENANT = SOUND.listed.tenant

@@ -13,8 +13,8 @@ from turnlog.events.codec import CommandRef
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.log.memory import MemoryLog
-from turnlog.projections.blueprint.schema import Policies
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import CancelTurn, ExcludeTurn, RestoreTurn, SubmitTurn
 
 ONE_AT_A_TIME = Policies(second_submit="reject")
@@ -26,11 +26,15 @@ class ReadLog(MemoryLog):
 
     reads: list[str] = field(default_factory=list[str])
 
-    async def read_last_event(self, tenant: str, session: str, *, leader: bool = False) -> RecordedEvent | None:
+    async def read_last_event(
+        self, tenant: str, session: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
         self.reads.append("last")
         return await super().read_last_event(tenant, session, leader=leader)
 
-    async def read_events_at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[RecordedEvent]:
+    async def read_events_at(
+        self, tenant: str, stream_sequences: Sequence[int]
+    ) -> Sequence[RecordedEvent]:
         self.reads.append("at")
         return await super().read_events_at(tenant, stream_sequences)
 
@@ -48,7 +52,9 @@ class LaggingLog(MemoryLog):
 
     upto: RecordedEvent | None = None
 
-    async def read_last_event(self, tenant: str, session: str, *, leader: bool = False) -> RecordedEvent | None:
+    async def read_last_event(
+        self, tenant: str, session: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
         if self.upto is not None and not leader:
             return self.upto
         return await super().read_last_event(tenant, session, leader=leader)
@@ -60,7 +66,9 @@ class CrossingLog(MemoryLog):
 
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
-    async def read_last_event(self, tenant: str, session: str, *, leader: bool = False) -> RecordedEvent | None:
+    async def read_last_event(
+        self, tenant: str, session: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
         found = await super().read_last_event(tenant, session, leader=leader)
         if leader and self.meanwhile:
             crossing, self.meanwhile = self.meanwhile, None
@@ -135,7 +143,9 @@ async def test_a_key_that_came_to_another_process_first_has_one_effect(house: Ho
     assert again.memo
     assert again.memo.sequence == first.state.head.sequence
     with pytest.raises(Refused, match="another body"):
-        await house.sessions.handle(TENANT, "s", submit, BY, CommandRef("key", compute_digest("other")))
+        await house.sessions.handle(
+            TENANT, "s", submit, BY, CommandRef("key", compute_digest("other"))
+        )
 
 
 async def test_only_the_very_next_event_is_taken_in(house: House, log: ReadLog) -> None:

@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from turnlog.services.runtime.aside import run_in_thread
+from turnlog.services.platform.concurrency import run_in_thread
 
 LEAVES = """
 import asyncio, threading
-from turnlog.services.runtime.aside import aside
+from turnlog.services.platform.concurrency import aside
 
 async def main():
     begun = threading.Event()

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from turnlog.services.runtime.bulk import reduce_collection, freeze_live_objects, pause_collection
+from turnlog.services.platform.gc_control import (
+    freeze_live_objects,
+    pause_collection,
+    reduce_collection,
+)
 
 
 @pytest.fixture(autouse=True)

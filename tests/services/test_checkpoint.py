@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tests.parts.house import TENANT, House
 from tests.parts.reproduction import means
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.log.ports import RawEvent
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import open_store
-from turnlog.services.runtime.auditing import VerifyService
+from turnlog.services.auditing.verify_service import VerifyService
 
 
 @dataclass

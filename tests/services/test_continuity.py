@@ -8,10 +8,10 @@ import pytest
 
 from tests.parts.house import BY, TENANT, House
 from turnlog.events.errors import Corrupt
-from turnlog.events.log.memory import MemoryLog
-from turnlog.projections.blueprint.schema import Policies
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import SubmitTurn
-from turnlog.services.runtime.continuity import check_log_identity
+from turnlog.services.sessions.log_identity import check_log_identity
 
 QUEUES = Policies.model_validate({"second_submit": "queue"})
 

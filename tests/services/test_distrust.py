@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from turnlog.services.bundle.verifier import EXIT_FAILED, encode_canonical, compute_digest, main
+from turnlog.services.bundle.verifier import EXIT_FAILED, compute_digest, encode_canonical, main
 
 KEY = Ed25519PrivateKey.generate()
 SIGNER = b64encode(KEY.public_key().public_bytes_raw()).decode()
@@ -28,7 +28,9 @@ def bundle(folder: Path, sessions: Sequence[str], checkpoint: Json | None = None
     (folder / "sessions").mkdir()
     for session in sessions:
         (folder / "sessions" / f"{session}.ndjson").write_bytes(line(session) + b"\n")
-    stated = [{"session": each, "events": 1, "head": compute_digest(line(each))} for each in sessions]
+    stated = [
+        {"session": each, "events": 1, "head": compute_digest(line(each))} for each in sessions
+    ]
     listed = {"tenant": "t", "sessions": stated, "blobs": []}
     (folder / "manifest.json").write_text(json.dumps(listed))
     if checkpoint is not None:

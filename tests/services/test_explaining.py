@@ -9,13 +9,17 @@ import pytest
 
 from tests.parts.house import TENANT, House
 from tests.services.test_past import CountedLog, Rows, fixed, log_of, past
-from turnlog.projections.audit.diff import CallDiff, compare_calls
-from turnlog.projections.audit.known import build_complete_log
-from turnlog.projections.audit.sides import build_call_snapshot
-from turnlog.projections.audit.why import TurnExplanation, explain_turn, explain_call
+from turnlog.projections.audit.diff.call_diff import CallDiff, compare_calls
+from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
+from turnlog.projections.audit.explain.turn_explanation import (
+    TurnExplanation,
+    explain_call,
+    explain_turn,
+)
+from turnlog.projections.audit.record.partial_log import build_complete_log
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply, RestoreTurn
-from turnlog.services.runtime.explaining import ExplainService, EvidenceBySession
-from turnlog.services.runtime.sessions import CommandMetadata
+from turnlog.services.auditing.explain_service import EvidenceBySession, ExplainService
+from turnlog.services.sessions.command_handler import CommandMetadata
 
 TURNS = 60
 LONG = "A long one. " * 500
@@ -70,7 +74,9 @@ def why_of_turn(turn: int) -> Callable[[EvidenceBySession], TurnExplanation]:
 
 
 def difference(before: str, after: str) -> Callable[[EvidenceBySession], CallDiff]:
-    return lambda by: compare_calls(build_call_snapshot(by["s"], before), build_call_snapshot(by["s"], after))
+    return lambda by: compare_calls(
+        build_call_snapshot(by["s"], before), build_call_snapshot(by["s"], after)
+    )
 
 
 async def test_why_is_told_from_little_as_from_all(house: House) -> None:

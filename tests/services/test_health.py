@@ -9,7 +9,7 @@ import pytest
 
 from tests.parts.processes import free_port
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.services.runtime.health import serve_health
+from turnlog.services.platform.process_health import serve_health
 
 
 async def well() -> None:

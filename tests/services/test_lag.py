@@ -9,10 +9,10 @@ import pytest
 from tests.projections.store.folding import fold_log
 from tests.projections.store.histories import Story, opened, submitted
 from turnlog.events.errors import Corrupt
-from turnlog.events.log.memory import MemoryLog
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.schema import prepare_schema
-from turnlog.services.runtime.lag import measure_projection_lag
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.platform.projection_lag import measure_projection_lag
 
 
 async def test_lag_is_what_the_log_has_and_the_rows_have_not(tmp_path: Path) -> None:

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from turnlog.events.errors import Refused, TooLarge
-from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.overriding import list_prompt_layers
-from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS, BlueprintFolders, list_read_faults
+from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
+from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
+from turnlog.services.blueprints.blueprint_folders import (
+    SHIPPED_BLUEPRINTS,
+    BlueprintFolders,
+    list_read_faults,
+)
 
 PARTS = Path(__file__).parents[1] / "parts/blueprints"
 
@@ -59,7 +63,9 @@ def refused(folder: Path, **attributes: str) -> Refused:
     return refusal.value
 
 
-@pytest.mark.parametrize("folder", [*SHIPPED_BLUEPRINTS.iterdir(), *PARTS.iterdir()], ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "folder", [*SHIPPED_BLUEPRINTS.iterdir(), *PARTS.iterdir()], ids=lambda f: f.name
+)
 def test_every_blueprint_in_the_house_is_sound(folder: Path) -> None:
     assert list_read_faults(folder) == ()
 

@@ -16,8 +16,7 @@ import pytest
 from nats.aio.client import Client
 
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer, find_server_binary
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer, find_server_binary
 
 
 @asynccontextmanager
@@ -129,8 +128,8 @@ async def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path) -> No
 ORPHAN = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.platform.nats_server import NatsConfig
+from turnlog.services.platform.nats_server import NatsServer
 
 async def main():
     server = await NatsServer.start(NatsConfig(Path(sys.argv[1])))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.overriding import list_prompt_layers
-from turnlog.services.runtime.library import BlueprintFolders, list_read_faults
+from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders, list_read_faults
 
 TEXT = """\
 blueprint: agent

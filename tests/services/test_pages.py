@@ -3,13 +3,20 @@ from __future__ import annotations
 from turnlog.events.codec import encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.log.outcomes import BatchAppended
-from turnlog.events.log.ports import RawEvent
-from turnlog.events.session import BlueprintRef, SessionClosed, SessionOpened
+from turnlog.events.model.session_events import BlueprintRef, SessionClosed, SessionOpened
+from turnlog.events.model.turn_events import TurnExcluded
+from turnlog.events.store.append_outcomes import BatchAppended
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.store.ports import RawEvent
 from turnlog.events.testing import make_draft
-from turnlog.events.turn import TurnExcluded
-from turnlog.services.runtime.pages import MAX_PAGE_BYTES, FIRST_PAGE_EVENTS, MAX_PAGE_EVENTS, PagedEvent, UndecodablePagedEvent, read_event_pages
+from turnlog.services.sessions.paged_events import (
+    FIRST_PAGE_EVENTS,
+    MAX_PAGE_BYTES,
+    MAX_PAGE_EVENTS,
+    PagedEvent,
+    UndecodablePagedEvent,
+    read_event_pages,
+)
 
 KEY = ("t", "s")
 
@@ -35,7 +42,13 @@ async def lasting(log: MemoryLog, events: int) -> RecordedEvent:
 
 
 async def test_a_long_session_is_read_a_page_at_a_time_whole_and_in_order() -> None:
-    for events in (1, MAX_PAGE_EVENTS - 1, MAX_PAGE_EVENTS, MAX_PAGE_EVENTS + 1, 2 * MAX_PAGE_EVENTS + 7):
+    for events in (
+        1,
+        MAX_PAGE_EVENTS - 1,
+        MAX_PAGE_EVENTS,
+        MAX_PAGE_EVENTS + 1,
+        2 * MAX_PAGE_EVENTS + 7,
+    ):
         log = MemoryLog()
         last = await lasting(log, events)
         found = [page async for page in read_event_pages(log, KEY, last)]
@@ -48,27 +61,41 @@ async def test_large_events_come_few_at_a_time() -> None:
     drafts = [make_draft(SessionClosed(reason=long), n) for n in range(1, FIRST_PAGE_EVENTS + 11)]
     assert isinstance(await log.append_batch(encode_batch("t", "s", None, drafts)), BatchAppended)
     last = await log.read_last_event("t", "s")
-    assert [len(page) async for page in read_event_pages(log, KEY, last)] == [FIRST_PAGE_EVENTS, 4, 4, 2]
+    assert [len(page) async for page in read_event_pages(log, KEY, last)] == [
+        FIRST_PAGE_EVENTS,
+        4,
+        4,
+        2,
+    ]
 
 
 async def test_what_comes_while_it_is_read_is_not_in_it() -> None:
     log = MemoryLog()
     earlier = await lasting(log, 3)
     more = [make_draft(TurnExcluded(turn=1), n) for n in (4, 5)]
-    assert isinstance(await log.append_batch(encode_batch("t", "s", earlier.head, more)), BatchAppended)
+    assert isinstance(
+        await log.append_batch(encode_batch("t", "s", earlier.head, more)), BatchAppended
+    )
     assert [len(page) async for page in read_event_pages(log, KEY, earlier)] == [3]
 
 
 async def test_from_what_cannot_be_read_on_everything_is_given_as_it_is_stored() -> None:
     log = MemoryLog()
     last = await lasting(log, MAX_PAGE_EVENTS + 9)
-    await log.append_batch(encode_batch("t", "another", None, [make_draft(TurnExcluded(turn=1), 1)]))
+    await log.append_batch(
+        encode_batch("t", "another", None, [make_draft(TurnExcluded(turn=1), 1)])
+    )
     for broken in (1, MAX_PAGE_EVENTS + 2, MAX_PAGE_EVENTS + 9):
-        kept, log.stored[broken - 1] = log.stored[broken - 1], RawEvent("session.t.s.turn", broken, b"{")
+        kept, log.stored[broken - 1] = (
+            log.stored[broken - 1],
+            RawEvent("session.t.s.turn", broken, b"{"),
+        )
         end = None if broken == last.sequence else last
         found = [told async for page in read_event_pages(log, KEY, end) for told in page]
         assert [told.stored for told in found] == [raw.stored for raw in log.stored[:-1] if raw]
-        assert [told.number for told in found if isinstance(told, UndecodablePagedEvent)] == [broken]
+        assert [told.number for told in found if isinstance(told, UndecodablePagedEvent)] == [
+            broken
+        ]
         log.stored[broken - 1] = kept
 
 

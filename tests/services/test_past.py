@@ -9,26 +9,30 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tests.parts.house import TENANT, House
-from turnlog.events.call import ContextAssembled
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.manifest import HistorySource
-from turnlog.projections.audit.known import build_complete_log
-from turnlog.projections.audit.origins import build_event_ref
-from turnlog.projections.audit.reproduction import reproduce_by_assembly
-from turnlog.projections.audit.why import explain_call
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.manifest import HistorySource
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.projections.audit.explain.part_provenance import build_event_ref
+from turnlog.projections.audit.explain.turn_explanation import explain_call
+from turnlog.projections.audit.record.partial_log import build_complete_log
+from turnlog.projections.audit.verify.prompt_reproduction import reproduce_by_assembly
+from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.projections.prompt.history.history_selection import OUT_OF_REACH
+from turnlog.projections.prompt.readback import list_referenced_blobs, read_prompt, read_tools
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.history import OUT_OF_REACH
-from turnlog.projections.window.readback import list_referenced_blobs, read_prompt, read_tools
-from turnlog.projections.window.request import ChatRequest
-from turnlog.services.runtime.past import TimeTravel
-from turnlog.services.runtime.sessions import CommandMetadata
-from turnlog.services.runtime.snapshots import CheckedSnapshotStore
-from turnlog.services.runtime.waypoints import INTERVAL_LENGTH, IntervalSnapshots, remove_command_keys
+from turnlog.services.sessions.command_handler import CommandMetadata
+from turnlog.services.sessions.session_snapshots import (
+    INTERVAL_LENGTH,
+    CheckedSnapshotStore,
+    IntervalSnapshots,
+    remove_command_keys,
+)
+from turnlog.services.sessions.time_travel import TimeTravel
 
 TURNS = 100
 MOST_OF_A_BATCH = 8
@@ -82,7 +86,9 @@ async def talked() -> House:
         house.model.scripts.append([f"Reply {turn}."])
         await house.answer(await house.submit(f"Turn {turn}"), worker)
         if turn % 10 == 0:
-            await house.sessions.handle(TENANT, "s", ExcludeTurn(turn - 3), CommandMetadata("tester"))
+            await house.sessions.handle(
+                TENANT, "s", ExcludeTurn(turn - 3), CommandMetadata("tester")
+            )
         if turn % 15 == 0:
             withheld = RedactReply(turn - 1, "asked for", "operator", "(Withheld.)")
             await house.sessions.handle(TENANT, "s", withheld, CommandMetadata("tester"))
@@ -116,7 +122,16 @@ def log_of(house: House) -> CountedLog:
 async def test_the_state_at_a_sequence_is_that_of_the_events_up_to_it(house: House) -> None:
     last = len(house.events())
     reader = past(house)
-    around = {1, 2, INTERVAL_LENGTH - 1, INTERVAL_LENGTH, INTERVAL_LENGTH + 1, 2 * INTERVAL_LENGTH, last - 1, last}
+    around = {
+        1,
+        2,
+        INTERVAL_LENGTH - 1,
+        INTERVAL_LENGTH,
+        INTERVAL_LENGTH + 1,
+        2 * INTERVAL_LENGTH,
+        last - 1,
+        last,
+    }
     for at in sorted(around | {*range(7, last, 163)}):
         assert await reader.load_state(TENANT, "s", at) == then(house, at)
 
@@ -168,7 +183,9 @@ async def test_a_call_is_read_back_and_assembled_again_from_what_is_near_it(
     moment = await reader.find_call(TENANT, "s", call)
     assert moment.recorded == recorded
     events = await reader.load_referenced_events(moment)
-    blobs = await reader.command_handler.texts.read_blobs(TENANT, list_referenced_blobs(said.manifest))
+    blobs = await reader.command_handler.texts.read_blobs(
+        TENANT, list_referenced_blobs(said.manifest)
+    )
     messages = read_prompt(said.manifest, events, blobs)
     request = ChatRequest(said.model, messages, read_tools(said.manifest, blobs), said.parameters)
     assert request.digest == said.manifest.digest

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from turnlog.events.call import TokenUsage
-from turnlog.services.runtime.prices import PriceTable, ShippedPrices, compute_cost
+from turnlog.events.model.call_events import TokenUsage
+from turnlog.services.blueprints.model_prices import PriceTable, ShippedPrices, compute_cost
 
 MILLION = TokenUsage(known="reported", input_tokens=1_000_000, output_tokens=1_000_000)
 SONNET = "anthropic.claude-3-5-sonnet-20241022-v2:0"
@@ -74,7 +74,7 @@ def test_what_nobody_counted_has_no_price_and_is_not_free() -> None:
 def test_prices_are_read_without_importing_litellm() -> None:
     program = (
         "import asyncio, sys\n"
-        "from turnlog.services.runtime.prices import ShippedPrices\n"
+        "from turnlog.services.blueprints.model_prices import ShippedPrices\n"
         "assert asyncio.run(ShippedPrices().table()).entries\n"
         "sys.exit('litellm' in sys.modules)\n"
     )

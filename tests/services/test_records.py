@@ -6,12 +6,12 @@ import pytest
 
 from tests.parts.house import BY, TENANT, House
 from turnlog.events.errors import Corrupt
-from turnlog.projections.audit.retelling import RecordedCallInputs, SessionReplay
+from turnlog.projections.audit.record.session_replay import RecordedCallInputs, SessionReplay
+from turnlog.projections.prompt.assemble import assemble
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 from turnlog.projections.session.state import UNBOUNDED_REACH
-from turnlog.projections.window.assemble import assemble
-from turnlog.services.runtime.installed import collect_installed
-from turnlog.services.runtime.records import SessionRecord, SessionRecordLoader
+from turnlog.services.auditing.session_record import SessionRecord, SessionRecordLoader
+from turnlog.services.blueprints.plugins import collect_installed
 
 SAID = ("Where am I?", "And now?", "What is behind me?", "Go on.")
 
@@ -75,7 +75,9 @@ async def test_a_call_that_reached_further_back_than_the_state_is_had_again(hous
 
 async def test_a_record_up_to_a_sequence_tells_the_calls_up_to_it(house: House) -> None:
     (first, *_) = made_in(await record_of(house))
-    upto = await SessionRecordLoader(house.sessions).load_record(TENANT, "s", first.recorded.sequence)
+    upto = await SessionRecordLoader(house.sessions).load_record(
+        TENANT, "s", first.recorded.sequence
+    )
     assert [made.call.call for made in made_in(upto)] == ["1.1"]
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.agents.workshop import agent
-from turnlog.projections.blueprint.output import OutputSpec
-from turnlog.projections.blueprint.schema import encode_blueprint
-from turnlog.services.runtime.library import BlueprintFolders, list_read_faults
+from turnlog.projections.blueprint.schema.blueprint_model import encode_blueprint
+from turnlog.projections.blueprint.schema.call_specs import OutputSpec
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders, list_read_faults
 
 MOOD = {"type": "object", "required": ["mood"]}
 FAULTY: dict[str, tuple[str, Any, str]] = {

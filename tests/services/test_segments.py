@@ -14,15 +14,12 @@ from turnlog.events.codec import CommandRef
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, Unavailable
-from turnlog.events.log.library import MemoryLibraryLog
-from turnlog.events.log.memory import MemoryBlobStore
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import open_client
-from turnlog.projections.library.authored import SegmentInput
-from turnlog.projections.library.commands import AddSegment, EditSegment
-from turnlog.projections.library.picked import CallSegments, SegmentRequest
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.events.jetstream.jetstream_client import open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLibraryLog
+from turnlog.projections.library.segment_inputs import AddSegment, EditSegment, SegmentInput
+from turnlog.projections.library.segment_selection import CallSegments, SegmentRequest
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 CORE, WORLD = SegmentRequest("core", required=True), SegmentRequest("world", "w")
 
@@ -32,7 +29,9 @@ class Fickle(MemoryLibraryLog):
 
     away = False
 
-    async def read_last_event(self, tenant: str, family: str, *, leader: bool = False) -> RecordedEvent | None:
+    async def read_last_event(
+        self, tenant: str, family: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
         """Find the last event, or nobody."""
         if self.away:
             raise Unavailable("nats", "gone for a test")
@@ -71,7 +70,9 @@ async def library(
         yield Library(on.library, on.blobs, tenant=fresh_tenant)
 
 
-async def gathered(library: Library, *wanted: SegmentRequest, locales: tuple[str, ...] = ()) -> CallSegments:
+async def gathered(
+    library: Library, *wanted: SegmentRequest, locales: tuple[str, ...] = ()
+) -> CallSegments:
     return await library.segments.fetch_segments(library.tenant, "s", wanted, locales)
 
 

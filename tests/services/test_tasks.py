@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from turnlog.services.runtime.tasks import run_to_completion
+from turnlog.services.platform.concurrency import run_to_completion
 
 
 async def deaf(times: int) -> None:

@@ -15,11 +15,22 @@ from tests.parts.house import TENANT, House
 from tests.parts.reproduction import means
 from tests.services.whatif.twice import CONVERSATION, FIRST, folder_of, led
 from turnlog.events.errors import Unavailable
-from turnlog.events.log.ports import RawEvent
+from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.schema import prepare_schema
-from turnlog.services.runtime.auditing import VerifyService, VerifyOutcome, VerifyProgress, VerifyStep
-from turnlog.services.runtime.verifiers import IN_PROCESS_EVENT_LIMIT, ThreadVerifier, OpenVerifier, open_best_verifier, start_process_verifier
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.auditing.verify_pool import (
+    IN_PROCESS_EVENT_LIMIT,
+    OpenVerifier,
+    ThreadVerifier,
+    open_best_verifier,
+    start_process_verifier,
+)
+from turnlog.services.auditing.verify_service import (
+    VerifyOutcome,
+    VerifyProgress,
+    VerifyService,
+    VerifyStep,
+)
 
 SESSIONS = 5
 
@@ -46,7 +57,9 @@ def auditing(house: House, store: ReadModelStore, verifiers: OpenVerifier) -> Ve
 
 
 async def steps(auditing: VerifyService) -> list[VerifyStep]:
-    return [step async for step in auditing.verify_log(None) if not isinstance(step, VerifyProgress)]
+    return [
+        step async for step in auditing.verify_log(None) if not isinstance(step, VerifyProgress)
+    ]
 
 
 async def ended_early(auditing: VerifyService, others: Collection[BaseProcess]) -> None:

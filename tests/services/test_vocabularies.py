@@ -9,14 +9,14 @@ import tracemalloc
 import pytest
 
 from tests.parts.windows import blueprint_of, opened_by
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.testing import claim_turn, submit_turn
-from turnlog.projections.window.assemble import assemble, find_prompt_needs
-from turnlog.projections.window.call import PromptCall, PromptTexts
-from turnlog.projections.window.counting import VocabularyCounter
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.services.runtime.installed import collect_installed
-from turnlog.services.runtime.vocabularies import load_vocabularies, create_cached_counter
+from turnlog.projections.token_counters import VocabularyCounter
+from turnlog.services.blueprints.plugins import collect_installed
+from turnlog.services.blueprints.tokenizers import create_cached_counter, load_vocabularies
 
 BLUEPRINT = """
 blueprint: counted
@@ -104,7 +104,7 @@ def test_counts_are_remembered_and_texts_are_not() -> None:
 def test_vocabularies_are_read_without_litellm_and_without_a_network() -> None:
     program = (
         "import asyncio, socket, sys\n"
-        "from turnlog.services.runtime.vocabularies import TiktokenVocabulary\n"
+        "from turnlog.services.blueprints.tokenizers import TiktokenVocabulary\n"
         "socket.socket.connect = lambda *_: sys.exit(2)\n"
         "counts = [TiktokenVocabulary(n).count('Hello, world!')"
         " for n in ('cl100k_base', 'o200k_base', 'p50k_base')]\n"

@@ -8,7 +8,7 @@ import sys
 from tests.simulation.judging import all_judged
 from tests.simulation.simulation import Simulation
 from tests.simulation.verdict import faults
-from turnlog.events.kinds import format_event_name
+from turnlog.events.registry import format_event_name
 
 
 def main() -> int:

@@ -21,29 +21,29 @@ from tests.simulation.http import Answer, Handler, asked
 from tests.simulation.kinds import CHOICES, SIGNALS
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.roles import TENANT, Gateway
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
     Command,
     ExcludeTurn,
+    PurgeMemory,
     RecordChoice,
     RedactReply,
     RestoreTurn,
     SendSignal,
     SubmitTurn,
 )
-from turnlog.projections.session.memory_commands import PurgeMemory
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.services.gateway import commands, summaries, turns
-from turnlog.services.gateway.caller import RequestIdentity
-from turnlog.services.gateway.payloads.asked import (
+from turnlog.services.api.requests import (
     CancelTurnRequest,
-    RecordChoiceRequest,
     CloseSessionRequest,
-    RedactReplyRequest,
     PhaseSignalRequest,
+    RecordChoiceRequest,
+    RedactReplyRequest,
     SubmitTurnRequest,
 )
+from turnlog.services.gateway.http.request_identity import RequestIdentity
+from turnlog.services.gateway.routes import command_routes, memory_routes, turn_routes
 
 PLAIN: Final = Request({"type": "http", "method": "POST", "path": "/", "headers": []})
 Gateways = Callable[[], Gateway]
@@ -85,25 +85,27 @@ class Client:
                 await self._submit()
             case "cancel":
                 form = CancelTurnRequest(turn=turn if self.chance.random() < 0.3 else None)
-                act = partial(commands.cancel_turn, form=form)
+                act = partial(command_routes.cancel_turn, form=form)
                 await self._act("cancel", CancelTurn(form.turn), act)
             case "exclude":
-                act = partial(commands.exclude_turn, turn=turn)
+                act = partial(command_routes.exclude_turn, turn=turn)
                 await self._act(f"exclude {turn}", ExcludeTurn(turn), act)
             case "restore":
-                act = partial(commands.restore_turn, turn=turn)
+                act = partial(command_routes.restore_turn, turn=turn)
                 await self._act(f"restore {turn}", RestoreTurn(turn), act)
             case "redact":
                 redact = RedactReplyRequest(turn=turn, reason="on request")
-                command = RedactReply(turn, redact.reason, commands.OPERATOR_RULE, "-")
-                await self._act("redact", command, partial(commands.redact_reply, form=redact))
+                command = RedactReply(turn, redact.reason, command_routes.OPERATOR_RULE, "-")
+                await self._act(
+                    "redact", command, partial(command_routes.redact_reply, form=redact)
+                )
             case "purge":
-                await self._act("purge", PurgeMemory(), summaries.purge_memory)
+                await self._act("purge", PurgeMemory(), memory_routes.purge_memory)
             case "choose":
                 await self._choose()
             case "close":
                 close = CloseSessionRequest()
-                act = partial(commands.close_session, form=close)
+                act = partial(command_routes.close_session, form=close)
                 await self._act("close", CloseSession(close.reason), act)
 
     async def _choose(self) -> None:
@@ -112,9 +114,11 @@ class Client:
         if self.chance.random() < 0.7:
             form = RecordChoiceRequest(choice=self.chance.choice(CHOICES))
             command = RecordChoice(form.choice, phases)
-            return await self._act("choice", command, partial(commands.record_choice, form=form))
+            return await self._act(
+                "choice", command, partial(command_routes.record_choice, form=form)
+            )
         signal = self.chance.choice(SIGNALS)
-        sent = partial(commands.send_signal, form=PhaseSignalRequest(signal=signal))
+        sent = partial(command_routes.send_signal, form=PhaseSignalRequest(signal=signal))
         return await self._act("signal", SendSignal(signal, phases), sent)
 
     async def _submit(self) -> None:
@@ -125,7 +129,7 @@ class Client:
 
         def handler(gateway: Gateway) -> object:
             caller = RequestIdentity(TENANT, f"POST {self.session}/turns", key)
-            return turns.submit_turn(self.session, caller, gateway.desk, form, PLAIN)
+            return turn_routes.submit_turn(self.session, caller, gateway.desk, form, PLAIN)
 
         answer = await self._insist("submit", key, text, handler)
         if answer and answer.status < 300:

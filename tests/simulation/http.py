@@ -14,8 +14,8 @@ from starlette.responses import Response
 
 from tests.simulation.roles import Gateway
 from turnlog.events.errors import TurnlogError
-from turnlog.services.gateway.problems import convert_error
-from turnlog.services.gateway.sse import SseResponse
+from turnlog.services.gateway.problem_details import convert_error
+from turnlog.services.gateway.streaming.sse import SseResponse
 
 PATIENCE: Final = 12.0
 """Seconds a client waits for an answer, and for the next frame of a stream."""

@@ -11,9 +11,9 @@ import random
 from typing import Any, Final
 
 from tests.agents.workshop import agent
-from turnlog.projections.blueprint.cartridge import Cartridge
-from turnlog.projections.blueprint.phases import TRANSITION_TOOL
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
 
 FORBIDDEN: Final = "forbidden"
 """What no reply of a guarded session may hold."""

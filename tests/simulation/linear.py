@@ -24,7 +24,10 @@ from turnlog.projections.session.state import SessionState
 
 
 def untrue(
-    tries: Sequence[Try], wanted: Mapping[str, Command], events: Sequence[RecordedEvent], stored: Stream
+    tries: Sequence[Try],
+    wanted: Mapping[str, Command],
+    events: Sequence[RecordedEvent],
+    stored: Stream,
 ) -> Iterator[str]:
     """Give the answers to a session's commands that were true at no moment."""
     states: list[SessionState | None] = [None]

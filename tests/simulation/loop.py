@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from tests.simulation.numbered import NumberedFuture, NumberedTask
-from turnlog.services.runtime.tasks import cancel_tasks
+from turnlog.services.platform.concurrency import cancel_tasks
 
 Result = TypeVar("Result")
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,18 +14,19 @@ from typing import Final, get_args
 from tests.simulation.kinds import FORBIDDEN, SIGNALS
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.weather import CLEARS, Weather
-from turnlog.events.turn import FinishReason
-from turnlog.projections.blueprint.phases import TRANSITION_TOOL
-from turnlog.projections.window.request import ChatMessage, ChatRequest
-from turnlog.services.runtime.prices import PriceTable
-from turnlog.services.worker.model.exchange import (
+from turnlog.events.model.turn_events import FinishReason
+from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
+from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
+from turnlog.services.blueprints.model_prices import PriceTable
+from turnlog.services.worker.model.model_types import (
+    FailureCode,
     FinishedAnswer,
+    ModelFailure,
     ModelRequest,
-    TextDelta,
     ModelToolCall,
     ModelUsage,
+    TextDelta,
 )
-from turnlog.services.worker.model.failures import FailureCode, ModelFailure
 
 WORDS: Final = ("Yes. ", "no ", "it depends, ", "of course! ", "\u00fcber\U0001f600 ", "a\n")
 CODES: Final[tuple[FailureCode, ...]] = get_args(FailureCode)
@@ -42,7 +43,9 @@ class SimulatedModel:
     said: list[str] = field(default_factory=list[str])
     """Texts it said to their end."""
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
         chance = self.loop.chance
         self.asked.append((self.loop.clock(), _digest(request)))

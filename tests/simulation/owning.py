@@ -15,9 +15,9 @@ from tests.faults.settling import settled
 from tests.simulation.acks import Said
 from tests.simulation.stream import Stream
 from tests.simulation.wire import Holding
-from turnlog.events.call import AttemptStarted
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.turn import TurnReleased, TurnSubmitted
+from turnlog.events.model.call_events import AttemptStarted
+from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 
 
 @dataclass

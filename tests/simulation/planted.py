@@ -15,20 +15,19 @@ from faststream.nats.message import NatsMessage
 
 from tests.simulation.roles import Making
 from tests.simulation.weather import CALM, DEADLY, DOUBTFUL, SLEEPY
-from turnlog.events.call import AttemptStarted
-from turnlog.events.codec import EventBatch, CommandRef, EventDraft, decode_event, encode_batch
+from turnlog.events.codec import CommandRef, EventBatch, EventDraft, decode_event, encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.kinds import KnownEvent
-from turnlog.events.log.outcomes import BatchConflict, AppendOutcome, LogUnreachable
-from turnlog.events.log.ports import StampedTokenEvent
-from turnlog.events.nats.jetstream_log import JetStreamLog
-from turnlog.events.nats.opening import JetStreamClient
-from turnlog.events.nats.tokens import JetStreamTokenStream
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, JetStreamLog
+from turnlog.events.jetstream.token_stream import JetStreamTokenStream
+from turnlog.events.model.call_events import AttemptStarted
+from turnlog.events.registry import KnownEvent
+from turnlog.events.store.append_outcomes import AppendOutcome, BatchConflict, LogUnreachable
+from turnlog.events.store.ports import StampedTokenEvent
 from turnlog.events.tokens import AttemptClosed, Token
-from turnlog.services.runtime.sessions import CommandHandler
+from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker import app
-from turnlog.services.worker.answering import TurnRunner
+from turnlog.services.worker.turn_runner import TurnRunner
 
 
 @dataclass
@@ -96,7 +95,9 @@ class Impatient(Instead):
 class Trusting(Instead):
     """A log that takes any replica's word for the leader's."""
 
-    async def read_last_event(self, tenant: str, session: str, *, leader: bool = False) -> RecordedEvent | None:
+    async def read_last_event(
+        self, tenant: str, session: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
         del leader
         found: RecordedEvent | None = await self.real.last(tenant, session)
         return found
@@ -105,7 +106,9 @@ class Trusting(Instead):
 class Credulous(Instead):
     """Tokens that fit together whatever is missing: no gap, and whatever digest there should be."""
 
-    async def read_token_events(self, tenant: str, session: str, turn: int) -> Sequence[StampedTokenEvent]:
+    async def read_token_events(
+        self, tenant: str, session: str, turn: int
+    ) -> Sequence[StampedTokenEvent]:
         held: Sequence[StampedTokenEvent] = await self.real.recorded(tenant, session, turn)
         texts: dict[int, str] = {}
         return [replace(each, event=_fitted(each.event, texts)) for each in held]

@@ -24,22 +24,22 @@ from tests.simulation.model import SimulatedModel
 from tests.simulation.server import Server
 from tests.simulation.shop import SimulatedShop
 from tests.simulation.wire import HOLDING, Wire
-from turnlog.events.nats.connection import NatsConnection
-from turnlog.events.nats.opening import JetStreamClient, build_client
-from turnlog.services.gateway.desk import GatewayDependencies
-from turnlog.services.runtime.blueprints import BlueprintStore
-from turnlog.services.runtime.gathering import PromptInputLoader
-from turnlog.services.runtime.library import BlueprintFolders
-from turnlog.services.runtime.sessions import CommandHandler
-from turnlog.services.runtime.settings import GatewaySettings
-from turnlog.services.runtime.snapshots import CheckedSnapshotStore
-from turnlog.services.runtime.telemetry import create_tracing
-from turnlog.services.runtime.texts import TextReader
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
+from turnlog.events.jetstream.nats_connection import NatsConnection
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.platform.process_settings import GatewaySettings
+from turnlog.services.platform.telemetry import create_tracing
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.prompt_inputs import PromptInputLoader
+from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.text_cache import TextReader
 from turnlog.services.worker import app
-from turnlog.services.worker.answering import TurnRunner
-from turnlog.services.worker.context import CallContextBuilder
-from turnlog.services.worker.ending import OutcomeRecorder
+from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
+from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.heartbeat import AttemptHeartbeat
+from turnlog.services.worker.turn_runner import TurnRunner
 
 TENANT: Final = "t"
 PLACES: Final = 3
@@ -151,12 +151,19 @@ def worker(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> 
         sessions=made.sessions,
         blueprints=made.blueprints,
         contexts=CallContextBuilder(
-            made.sessions, made.blueprints, blobs, BlueprintFolders(()), gathering(made), "simulated/one"
+            made.sessions,
+            made.blueprints,
+            blobs,
+            BlueprintFolders(()),
+            gathering(made),
+            "simulated/one",
         ),
         tokens=tokens,
         model=model,
         heartbeat=AttemptHeartbeat(made.sessions, tokens, server.ack_wait / 3),
-        outcomes=OutcomeRecorder(made.sessions, tokens, blobs, model.prices, server.loop.chance.random),
+        outcomes=OutcomeRecorder(
+            made.sessions, tokens, blobs, model.prices, server.loop.chance.random
+        ),
         tracing=create_tracing("simulated", None),
         ack_wait=server.ack_wait,
         servers=shop,

@@ -22,7 +22,13 @@ from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.stream import Stored, Stream, key_of
 from tests.simulation.weather import Weather
 from tests.simulation.wire import ACKS, Holding, Packet, Wire
-from turnlog.events.ids import BLOBS_STREAM, REPUBLISH_PREFIX, SESSIONS_STREAM, SNAPSHOTS_STREAM, TOKENS_STREAM
+from turnlog.events.ids import (
+    BLOBS_STREAM,
+    REPUBLISH_PREFIX,
+    SESSIONS_STREAM,
+    SNAPSHOTS_STREAM,
+    TOKENS_STREAM,
+)
 
 EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 BATCH: Final = "Nats-Batch-Id"
@@ -31,7 +37,12 @@ COMMIT: Final = "Nats-Batch-Commit"
 LAST: Final = "Nats-Last-Sequence"
 """What lies before a message: under its subject where it is republished, else in its batch."""
 WRONG_LAST, INCOMPLETE, NO_MESSAGE = 10071, 10176, 10037
-STREAMS: Final = {"session": SESSIONS_STREAM, "tokens": TOKENS_STREAM, "blob": BLOBS_STREAM, "snapshot": SNAPSHOTS_STREAM}
+STREAMS: Final = {
+    "session": SESSIONS_STREAM,
+    "tokens": TOKENS_STREAM,
+    "blob": BLOBS_STREAM,
+    "snapshot": SNAPSHOTS_STREAM,
+}
 LIVELY: Final = frozenset({SESSIONS_STREAM, TOKENS_STREAM})
 LONGEST_LAG: Final = 3.0
 DANGER: Final = {SESSIONS_STREAM: 1.0, TOKENS_STREAM: 5.0, BLOBS_STREAM: 0.0, SNAPSHOTS_STREAM: 0.0}

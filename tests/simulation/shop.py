@@ -11,9 +11,13 @@ from pydantic import JsonValue
 from tests.agents.workshop import Shop
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.weather import CLEARS, Weather
-from turnlog.projections.blueprint.tools import ServerSpec
-from turnlog.projections.tools.offers import ToolOffer
-from turnlog.services.worker.tools.exchange import ToolAnswer, ServerFailureCode, ToolServerFailure
+from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
+from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.worker.tools.tool_servers import (
+    ServerFailureCode,
+    ToolAnswer,
+    ToolServerFailure,
+)
 
 
 @dataclass

@@ -29,12 +29,12 @@ from tests.simulation.weather import CLEARS, ENDS, Weather, weather
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.projections.blueprint.schema import compute_history_reach
+from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.evolve import evolve
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.services.runtime.sessions import CommandMetadata
+from turnlog.services.sessions.command_handler import CommandMetadata
 
 ACK_WAIT: Final = 10.0
 AS_IT_IS: Final = Making()
@@ -147,7 +147,9 @@ class Simulation:
         drawn = self.chance.random()
         if drawn < 0.35:
             return SessionMaterial(lesson(self.chance), LESSON)
-        return SessionMaterial(worker_of_steps(self.chance) if drawn < 0.5 else dialogue(self.chance))
+        return SessionMaterial(
+            worker_of_steps(self.chance) if drawn < 0.5 else dialogue(self.chance)
+        )
 
     def _client(self, session: str, number: int) -> Client:
         return Client(
@@ -241,5 +243,7 @@ async def _opened(role: Role, session: str, material: SessionMaterial) -> None:
     ref = await store.store_blueprint(TENANT, blueprint)
     cartridge = await store.store_cartridge(TENANT, material.cartridge) if material.phases else None
     profile = blueprint.default_profile
-    command = OpenSession(ref, profile, compute_history_reach(blueprint), {}, cartridge, material.phases)
+    command = OpenSession(
+        ref, profile, compute_history_reach(blueprint), {}, cartridge, material.phases
+    )
     await role.sessions.handle(TENANT, session, command, CommandMetadata("tester"))

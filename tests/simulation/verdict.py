@@ -21,11 +21,16 @@ from tests.simulation.loop import BEGAN
 from tests.simulation.simulation import ACK_WAIT, Simulation
 from tests.simulation.stream import Stream
 from tests.simulation.weather import CLEARS
-from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.content import Digest, PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.ids import BLOBS_STREAM
-from turnlog.events.turn import TurnCompleted, TurnReleased, TurnSubmitted
+from turnlog.events.model.call_events import (
+    AttemptEnded,
+    AttemptStarted,
+    CallCompleted,
+    ContextAssembled,
+)
+from turnlog.events.model.turn_events import TurnCompleted, TurnReleased, TurnSubmitted
 from turnlog.projections.session.evolve import fold
 
 CLOCKS: Final = 4.0
@@ -136,7 +141,9 @@ def _unlike(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> Ite
                 yield f"{role.process.name} holds another {held.session} than the log makes"
 
 
-def _unrecorded_requests(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> Iterator[str]:
+def _unrecorded_requests(
+    done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]
+) -> Iterator[str]:
     stored = done.server.sessions
     fixed: dict[str, datetime] = {}
     for events in log.values():

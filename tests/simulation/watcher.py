@@ -11,7 +11,7 @@ from tests.faults.history import Heard
 from tests.simulation.http import Answer, Frame, streamed
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.roles import TENANT, Gateway
-from turnlog.services.gateway.turn_stream import open_turn_stream
+from turnlog.services.gateway.streaming.turn_stream import open_turn_stream
 
 ENDS = frozenset({"done", "failed", "cancelled", "redact"})
 

@@ -21,7 +21,7 @@ from nats.protocol.parser import Parser
 
 from tests.simulation.loop import Process
 from tests.simulation.weather import CLEARS, Weather
-from turnlog.events.nats.frames import RawFrame, RawParser
+from turnlog.events.jetstream.subscriptions import RawFrame, RawParser
 
 if TYPE_CHECKING:
     from tests.simulation.server import Server

@@ -16,7 +16,8 @@ from tests.tutor.classroom import FORBIDDEN
 from tests.tutor.lessons import graph, shipped
 from tests.tutor.playhouse import SESSION, Playhouse, impatient
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     CancelTurn,
     Command,
@@ -26,8 +27,7 @@ from turnlog.projections.session.commands import (
     RestoreTurn,
     SendSignal,
 )
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.services.worker.model.model_types import ModelFailure
 
 What = Literal["say", "choose", "signal", "redact", "exclude", "restore", "cancel"]
 SIGNALS: Final = ("understood", "partial", "max_reached", "victory", "")

@@ -24,7 +24,7 @@ from tests.parts.roles import telling
 from tests.parts.service import Service
 from tests.services.gateway.watching import Heard
 from turnlog.events.envelope import RecordedEvent
-from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 SHARE = "share-before-reading"
 DRAW = "lucky-draw"

@@ -10,11 +10,14 @@ from pydantic import JsonValue
 
 from tests.parts.windows import fetched
 from turnlog.events.content import compute_digest
-from turnlog.events.prompt import PromptFile, PromptsSnapshotted
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.tokens import ToolRequest
-from turnlog.projections.blueprint.overriding import list_prompt_layers
-from turnlog.projections.blueprint.phases import TRANSITION_TOOL, PhaseGraph
-from turnlog.projections.blueprint.schema import compute_history_reach
+from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
+from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL, PhaseGraph
+from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     ClaimTurn,
     CompleteTurn,
@@ -25,11 +28,14 @@ from turnlog.projections.session.commands import (
     WithheldAnswer,
 )
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.testing import SAMPLE_SPENT, SessionScenario, get_attempt, given, open_session
-from turnlog.projections.window.assemble import assemble, find_prompt_needs
-from turnlog.projections.window.call import AssembledPrompt, PromptCall
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.projections.testing import (
+    SAMPLE_SPENT,
+    SessionScenario,
+    get_attempt,
+    given,
+    open_session,
+)
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 
 LIBRARY: Final = BlueprintFolders()
 MODEL: Final = "openai/test"
@@ -74,7 +80,9 @@ class Lesson:
     def asked(self, text: str) -> Lesson:
         """Say something."""
         policies = self.material.blueprint.policies
-        return self.later(self.session.apply_steps(SubmitTurn(text, policies, graph(self.material))))
+        return self.later(
+            self.session.apply_steps(SubmitTurn(text, policies, graph(self.material)))
+        )
 
     def called(self) -> Lesson:
         """Let a worker claim the open turn and fix its prompt."""
@@ -89,7 +97,9 @@ class Lesson:
         """Let the model answer, with a signal or with what may not be said."""
         wish = ToolRequest(id="call-1", tool=TRANSITION_TOOL, arguments=f'{{"signal": "{signal}"}}')
         replacement = self.material.blueprint.policies.replacement
-        withheld = WithheldAnswer("it matches a pattern", "contact-details", replacement, compute_digest(text))
+        withheld = WithheldAnswer(
+            "it matches a pattern", "contact-details", replacement, compute_digest(text)
+        )
         called = self.called()
         completed = CompleteTurn(
             get_attempt(called.session.opened_state),
@@ -106,8 +116,12 @@ class Lesson:
     def assembled(self) -> AssembledPrompt:
         """The prompt of the call that the session makes now."""
         state: SessionState = self.session.opened_state
-        call = PromptCall(self.material.find_call_kind(state), MODEL, "openai", "2026-01-01T00:00:00Z")
-        texts = fetched(find_prompt_needs(self.material, state, call), self.session.events, self.files)
+        call = PromptCall(
+            self.material.find_call_kind(state), MODEL, "openai", "2026-01-01T00:00:00Z"
+        )
+        texts = fetched(
+            find_prompt_needs(self.material, state, call), self.session.events, self.files
+        )
         return assemble(self.material, state, call, texts)
 
 
@@ -115,9 +129,12 @@ def opened(material: SessionMaterial, files: Mapping[str, str], **attributes: Js
     """Open a session with its prompt files pinned."""
     ref = open_session().blueprint
     values = {"task": "any", "locale": "lt", **attributes}
-    command = OpenSession(ref, "tutor", compute_history_reach(material.blueprint), values, phases=graph(material))
+    command = OpenSession(
+        ref, "tutor", compute_history_reach(material.blueprint), values, phases=graph(material)
+    )
     layers = {
-        name: PromptFile(digest=compute_digest(text), path=f"{name}.md") for name, text in files.items()
+        name: PromptFile(digest=compute_digest(text), path=f"{name}.md")
+        for name, text in files.items()
     }
     pinned = PromptsSnapshotted(provider="openai", layers=layers)
     return Lesson(material, files, given(command, pinned))

@@ -15,18 +15,18 @@ from typing import Any, cast
 from tests.parts.house import BY, TENANT, House, delivery
 from tests.parts.puppet import Line, finished
 from tests.tutor.lessons import LIBRARY, graph
-from turnlog.events.call import ContextAssembled
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.log.memory import MemoryBlobStore, MemoryLog, MemoryTokenStream
-from turnlog.events.turn import TurnReleased, TurnSubmitted
-from turnlog.projections.blueprint.phases import TRANSITION_TOOL
-from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog, MemoryTokenStream
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import Command, OpenSession, SubmitTurn
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.services.runtime.sessions import CommandOutcome
-from turnlog.services.worker.answering import TurnRunner
-from turnlog.services.worker.delivery import DeliveryVerdict
-from turnlog.services.worker.model.exchange import ModelToolCall
+from turnlog.services.sessions.command_handler import CommandOutcome
+from turnlog.services.worker.model.model_types import ModelToolCall
+from turnlog.services.worker.turn_queue import DeliveryVerdict
+from turnlog.services.worker.turn_runner import TurnRunner
 
 SESSION = "s"
 

@@ -11,24 +11,26 @@ from hypothesis import Phase, given, settings
 from tests.tutor.anything import ACTIONS, FORBIDDEN_HERE, TIGHT, Action, played
 from tests.tutor.lessons import graph
 from tests.tutor.playhouse import Playhouse, noted
-from turnlog.events.call import ContextAssembled
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.manifest import HistorySource, PromptPart
-from turnlog.events.phase import PhaseEntered
-from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.tool import ToolCalled, ToolReturned
-from turnlog.events.turn import TurnCompleted
-from turnlog.projections.audit.prompts import VerificationContext
-from turnlog.projections.audit.reproduction import read_verified_request
-from turnlog.projections.audit.retelling import collect_blob_digests
-from turnlog.projections.audit.verify import verify_session
-from turnlog.projections.history import HistoryTurn, build_history
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.manifest import HistorySource, PromptPart
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.projections.audit.record.session_replay import collect_blob_digests
+from turnlog.projections.audit.verify.prompt_reproduction import read_verified_request
+from turnlog.projections.audit.verify.session_verification import (
+    VerificationContext,
+    verify_session,
+)
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts, parse_provider
+from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
+from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.evolve import fold, fold_unbounded
-from turnlog.projections.window.assemble import assemble, find_prompt_needs
-from turnlog.projections.window.call import PromptCall, PromptTexts, parse_provider
-from turnlog.projections.window.request import ChatMessage, ChatRequest
-from turnlog.services.runtime.installed import collect_installed
+from turnlog.services.blueprints.plugins import collect_installed
 
 # Shrinking a whole lesson takes minutes, and a short list of actions is read as it is
 lessons = settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
@@ -138,7 +140,12 @@ def test_every_call_reads_back_and_is_assembled_again_to_what_was_recorded_and_s
     actions: list[Action],
 ) -> None:
     session = session_of(actions)
-    assert verify_session(session.events, session.blobs, VerificationContext(collect_installed())).findings == ()
+    assert (
+        verify_session(
+            session.events, session.blobs, VerificationContext(collect_installed())
+        ).findings
+        == ()
+    )
     recorded = [made.call.manifest.digest for made in session.calls]
     assert set(session.sent) <= set(recorded)
     for made in session.calls:
@@ -187,7 +194,11 @@ def within_its_budget(made: Made) -> None:
 
 
 def shows_only_what_may_be_shown(made: Made) -> None:
-    runs = [part.source for part in made.parts if isinstance(part.source, HistorySource) and part.is_included]
+    runs = [
+        part.source
+        for part in made.parts
+        if isinstance(part.source, HistorySource) and part.is_included
+    ]
     shown = {number for run in runs for number in range(run.first, run.last + 1)}
     usable = {n for n, turn in made.turns.items() if turn.status == "completed"}
     usable -= {n for n, turn in made.turns.items() if turn.excluded}

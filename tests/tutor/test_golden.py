@@ -15,9 +15,9 @@ from pydantic import JsonValue
 from tests.parts.windows import drawn
 from tests.tutor.classroom import DRAW, SHARE
 from tests.tutor.lessons import Lesson, opened, shipped, shipped_files
-from turnlog.projections.window.call import AssembledPrompt
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.projections.window.request import encode_canonical
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
+from turnlog.projections.prompt.chat_request import encode_canonical
+from turnlog.projections.prompt.session_material import SessionMaterial
 
 GOLDEN = Path(__file__).with_name("golden")
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.tutor.lessons import shipped
 from tests.tutor.playhouse import SESSION, Playhouse, impatient
 from turnlog.events.content import PlainText, compute_digest
-from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.tokens import AttemptClosed, Token
-from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.history import build_history
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.services.worker.guard import OutputGuard, GuardViolation, build_guard
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.read_models.session_history import build_history
+from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard, build_guard
 
 HoldBack = Literal["none", "sentence", "reply"]
 HOLDS: Final[tuple[HoldBack, ...]] = ("none", "sentence", "reply")

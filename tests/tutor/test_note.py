@@ -11,10 +11,9 @@ from pydantic import JsonValue
 from tests.tutor.classroom import FORBIDDEN, NOTE
 from tests.tutor.lessons import shipped
 from tests.tutor.playhouse import Playhouse, impatient, noted
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.services.worker.model.exchange import ModelRequest
-from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.services.worker.model.model_types import ModelFailure, ModelRequest
 
 DOWN: Final = ModelFailure("server_error", "down")
 FORCED: Final[dict[str, JsonValue]] = {

@@ -27,9 +27,9 @@ from tests.tutor.classroom import (
     signal,
     tools_in,
 )
-from turnlog.events.phase import PhaseEntered
-from turnlog.events.tool import ToolCalled, ToolReturned
-from turnlog.events.turn import TurnCompleted, TurnSubmitted
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned
+from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

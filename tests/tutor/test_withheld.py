@@ -21,8 +21,8 @@ from tests.tutor.classroom import (
     said,
     shown,
 )
-from turnlog.events.call import AttemptEnded
-from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.model.call_events import AttemptEnded
+from turnlog.events.model.redaction_events import ReplyRedacted
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

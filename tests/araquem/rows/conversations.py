@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.araquem.bank import NOWHERE, RISK, Bank, said, session_of
-from turnlog.events.session import SessionOpened
-from turnlog.events.turn import TurnSubmitted
+from turnlog.events.model.session_events import SessionOpened
+from turnlog.events.model.turn_events import TurnSubmitted
 
 ODD = ["a:b", "c.*.>", "../..", "Ω 💱\r\n\t\u2028", "$JS.API.>", '"],["', "x" * 1000]
 """What an application may call its conversations."""

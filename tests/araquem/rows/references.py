@@ -8,7 +8,7 @@ import pytest
 
 from tests.araquem.bank import NOWHERE, PRICE, RISK, Bank, said
 from tests.parts.openai_behaviours import Refusal
-from turnlog.events.reference import ReferenceUpdated, TurnResolved
+from turnlog.events.model.turn_events import ReferenceUpdated, TurnResolved
 
 
 def about(resolved: TurnResolved) -> tuple[object, bool, str]:

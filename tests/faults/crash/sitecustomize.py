@@ -65,7 +65,7 @@ def guarded(holder: Any, name: str, named: Named) -> None:  # noqa: ANN401 - a c
 
 def appending(module: Any) -> None:  # noqa: ANN401
     from turnlog.events.codec import decode_event  # noqa: PLC0415 - while `module` loads, not before
-    from turnlog.events.kinds import format_event_name  # noqa: PLC0415
+    from turnlog.events.registry import format_event_name  # noqa: PLC0415
 
     def events(_connection: Any, _stream: str, batch: Any, *_: Any) -> Iterable[str]:  # noqa: ANN401
         for message in batch.messages:
@@ -121,13 +121,13 @@ def telling_time(module: Any) -> None:  # noqa: ANN401
 
 
 AT_POINTS: dict[str, Callable[[Any], None]] = {
-    "turnlog.events.nats.append": appending,
-    "turnlog.events.nats.tokens": speaking,
-    "turnlog.events.nats.blobs": storing,
+    "turnlog.events.jetstream.batch_append": appending,
+    "turnlog.events.jetstream.token_stream": speaking,
+    "turnlog.events.jetstream.jetstream_client": storing,
     "nats.aio.msg": acknowledging,
     "sqlalchemy.engine.default": committing,
 }
-IN_TIME: dict[str, Callable[[Any], None]] = {"turnlog.services.runtime.clock": telling_time}
+IN_TIME: dict[str, Callable[[Any], None]] = {"turnlog.services.platform.clock": telling_time}
 
 
 class Changed:

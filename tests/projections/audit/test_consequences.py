@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from tests.parts.led import Led, led_by
-from turnlog.events.phase import PhaseEntered
-from turnlog.events.turn import TurnSubmitted
-from turnlog.projections.audit.consequences import iterate_effects
-from turnlog.projections.audit.known import build_complete_log
-from turnlog.projections.testing import SessionScenario, build_exchange, given, open_session, submit_turn
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.projections.audit.explain.turn_effects import iterate_effects
+from turnlog.projections.audit.record.partial_log import build_complete_log
+from turnlog.projections.testing import (
+    SessionScenario,
+    build_exchange,
+    given,
+    open_session,
+    submit_turn,
+)
 
 ENTERED = PhaseEntered(phase="walk", before="talk", signal="on_success", turn=1)
 MOVED = "talk → walk by on_success"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.parts.led import Led, led_by
-from turnlog.events.library import SEGMENT_FAMILY
-from turnlog.projections.audit.diff import compare_calls
-from turnlog.projections.audit.known import build_complete_log
-from turnlog.projections.audit.sides import build_call_snapshot
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
+from turnlog.projections.audit.diff.call_diff import compare_calls
+from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
+from turnlog.projections.audit.record.partial_log import build_complete_log
 
 Told = list[tuple[str, list[tuple[str, list[tuple[int, str]]]]]]
 
@@ -30,7 +30,9 @@ def told(name: str) -> Told:
         replace(each, envelope=each.envelope.model_copy(update={"subject": name}))
         for each in led.session.events
     ]
-    sides = [build_call_snapshot(build_complete_log(events), call, led.library) for call in (first, last)]
+    sides = [
+        build_call_snapshot(build_complete_log(events), call, led.library) for call in (first, last)
+    ]
     return [
         (
             change.layer,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from turnlog.events.manifest import SegmentSource, Manifest, PromptPart
-from turnlog.events.testing.manifests import build_manifest
-from turnlog.projections.audit.whatif.standing import PromptAlteration, compare_manifests
+from turnlog.events.model.manifest import Manifest, PromptPart, SegmentSource
+from turnlog.events.testing.manifest_samples import build_manifest
+from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration, compare_manifests
 
 GIVEN = next(part for part in build_manifest().parts if isinstance(part.source, SegmentSource))
 KEPT = GIVEN.model_copy(update={"cut": None, "treatment": "kept", "rule": None})
@@ -25,4 +25,6 @@ def of(*parts: PromptPart) -> Manifest:
 def test_a_segment_that_two_items_are_given_is_told_of_whichever_loses_it(now: Manifest) -> None:
     cut = PromptAlteration("npc", "cut", "drop_lowest", segment=7)
     assert compare_manifests(of(KEPT, KEPT), now) == (cut,)
-    assert compare_manifests(now, of(KEPT, KEPT)) == (PromptAlteration("npc", "uncut", "drop_lowest", segment=7),)
+    assert compare_manifests(now, of(KEPT, KEPT)) == (
+        PromptAlteration("npc", "uncut", "drop_lowest", segment=7),
+    )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from turnlog.events.content import PlainText
-from turnlog.events.phase import PhaseEntered
-from turnlog.events.plan import StepPlanned
-from turnlog.events.session import ProfileSwitched
-from turnlog.events.tool import ToolCalled, ToolReturned
-from turnlog.projections.audit.transcript import LaterChanges, UnsettledTurns, render_transcript
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.session_events import ProfileSwitched
+from turnlog.events.model.tool_events import StepPlanned, ToolCalled, ToolReturned
+from turnlog.projections.audit.export.transcript import (
+    LaterChanges,
+    UnsettledTurns,
+    render_transcript,
+)
 from turnlog.projections.session.commands import CloseSession, RedactReply
 from turnlog.projections.testing import (
-    complete_turn,
-    claim_turn,
     build_exchange,
+    claim_turn,
+    complete_turn,
     given,
     open_session,
     submit_turn,

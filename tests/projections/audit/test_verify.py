@@ -14,22 +14,31 @@ from tests.parts.windows import assembled, blobs_of, blueprint_of, opened_by
 from turnlog.events.codec import decode_event, encode_batch
 from turnlog.events.content import Digest, PlainText, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.log.ports import RawEvent
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolStarted
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.store.ports import RawEvent
 from turnlog.events.testing import make_draft, record_events
-from turnlog.events.testing.samples import build_samples
-from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
-from turnlog.events.turn import TurnCompleted
-from turnlog.projections.audit.chain import ChainVerifier, WitnessedHead
-from turnlog.projections.audit.findings import AuditFinding
-from turnlog.projections.audit.prompts import VerificationContext
-from turnlog.projections.audit.report import VerificationReport
-from turnlog.projections.audit.retelling import BLOB_NAMING_TYPES, list_event_blobs
-from turnlog.projections.audit.unread import decode_events
-from turnlog.projections.audit.verify import verify_session
+from turnlog.events.testing.event_samples import build_samples
+from turnlog.projections.audit.record.session_replay import BLOB_NAMING_TYPES, list_event_blobs
+from turnlog.projections.audit.verify.hash_chain import ChainVerifier, WitnessedHead, decode_events
+from turnlog.projections.audit.verify.session_verification import (
+    VerificationContext,
+    verify_session,
+)
+from turnlog.projections.audit.verify.verification_report import AuditFinding, VerificationReport
+from turnlog.projections.prompt.session_material import (
+    InstalledExtensions,
+    MaterialPins,
+    SessionMaterial,
+)
 from turnlog.projections.session.commands import FixContext
-from turnlog.projections.testing import SessionScenario, complete_turn, get_attempt, claim_turn, submit_turn
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.projections.window.pinned import InstalledExtensions, MaterialPins
+from turnlog.projections.testing import (
+    SessionScenario,
+    claim_turn,
+    complete_turn,
+    get_attempt,
+    submit_turn,
+)
 
 FILES = {"persona": "You are a guide."}
 BLUEPRINT = blueprint_of(
@@ -56,11 +65,15 @@ BLOBS = {PINNED: "assistant", **blobs_of(FILES)}
 
 
 def means() -> VerificationContext:
-    return VerificationContext(InstalledExtensions({}, {}), {MaterialPins(PINNED, None, None): SessionMaterial(BLUEPRINT)})
+    return VerificationContext(
+        InstalledExtensions({}, {}), {MaterialPins(PINNED, None, None): SessionMaterial(BLUEPRINT)}
+    )
 
 
 def report_on(
-    events: Sequence[RecordedEvent], blobs: Mapping[Digest, str] = BLOBS, noted: WitnessedHead | None = None
+    events: Sequence[RecordedEvent],
+    blobs: Mapping[Digest, str] = BLOBS,
+    noted: WitnessedHead | None = None,
 ) -> VerificationReport:
     return verify_session(events, blobs, means(), noted)
 
@@ -194,7 +207,11 @@ def test_an_event_that_was_put_in_between_is_found() -> None:
         "acme",
         "s1",
         EVENTS[2].head,
-        [make_draft(TurnCompleted(turn=1, call="1.1", text=PlainText(text="Forged."), finish="stop"))],
+        [
+            make_draft(
+                TurnCompleted(turn=1, call="1.1", text=PlainText(text="Forged."), finish="stop")
+            )
+        ],
     )
     put_in = decode_event(forged.messages[0].payload, EVENTS[3].stream_sequence)
     found = checks((*EVENTS[:3], put_in, *EVENTS[3:]))
@@ -216,7 +233,9 @@ def test_two_logs_that_were_spliced_are_found_at_the_joint() -> None:
 
 
 def test_a_first_event_that_continues_another_is_found() -> None:
-    batch = encode_batch("acme", "s1", ChainHead(0, 7, compute_digest("before")), [make_draft(EVENTS[0].event)])  # type: ignore[arg-type]
+    batch = encode_batch(
+        "acme", "s1", ChainHead(0, 7, compute_digest("before")), [make_draft(EVENTS[0].event)]
+    )  # type: ignore[arg-type]
     first = decode_event(batch.messages[0].payload, 8)
     assert checks((first,)) == [("integrity", "chain", 1)]
 
@@ -247,7 +266,9 @@ def test_tools_that_are_asked_for_begun_or_back_twice_are_found() -> None:
     back = ToolReturned(turn=2, call="2.1", id="a", tool="look", outcome="answered")
     end = len(EVENTS)
     assert checks(SESSION.append_events(asked, begun, back).events) == []
-    assert checks(SESSION.append_events(asked, begun, begun, back).events) == [], "by another worker"
+    assert checks(SESSION.append_events(asked, begun, begun, back).events) == [], (
+        "by another worker"
+    )
     for bad, at in (([asked, asked, back], 2), ([asked, back, back], 3), ([begun], 1)):
         assert checks(SESSION.append_events(*bad).events) == [("integrity", "tools", end + at)]
 
@@ -272,7 +293,9 @@ def test_a_blob_that_is_gone_or_altered_is_found_and_so_is_every_prompt_of_it(
 
 def test_every_kind_of_event_that_names_blobs_is_asked_for_them() -> None:
     for each in record_events(*build_samples().values()):
-        assert (type(each.event) in BLOB_NAMING_TYPES) or not tuple(list_event_blobs(each)), each.envelope.type
+        assert (type(each.event) in BLOB_NAMING_TYPES) or not tuple(list_event_blobs(each)), (
+            each.envelope.type
+        )
 
 
 def test_a_prompt_of_another_model_than_recorded_is_found() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.overriding import list_prompt_layers
-from turnlog.projections.blueprint.source import load_blueprint_source
+from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
+from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
+from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 
 TEXT = """\
 blueprint: agent

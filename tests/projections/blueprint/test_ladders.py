@@ -6,12 +6,12 @@ import pytest
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.budget import InputTokenLimit, resolve_limit
-from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.schema import compute_history_reach
-from turnlog.projections.blueprint.source import load_blueprint_source
-from turnlog.projections.blueprint.values import check_values, build_values_schema
-from turnlog.services.runtime.plugins import check_plugins_registered
+from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
+from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
+from turnlog.projections.blueprint.schema.budget_specs import InputTokenLimit, resolve_limit
+from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
+from turnlog.projections.blueprint.validation.input_values import build_values_schema, check_values
+from turnlog.services.blueprints.plugins import check_plugins_registered
 
 TEXT = """\
 blueprint: master
@@ -99,7 +99,9 @@ def test_the_items_of_a_list_are_checked_each_by_each_and_served_as_a_schema() -
 
 def test_a_step_that_no_package_registers_is_refused_before_a_session_opens() -> None:
     step = "registered: {name: nobodys, layer: state}"
-    blueprint = load_blueprint_source(TEXT.replace("trim: {layer: state, chars: [80]}", step)).blueprint
+    blueprint = load_blueprint_source(
+        TEXT.replace("trim: {layer: state, chars: [80]}", step)
+    ).blueprint
     with pytest.raises(Refused) as refused:
         check_plugins_registered(blueprint)
     assert refused.value.code == "unknown-step"

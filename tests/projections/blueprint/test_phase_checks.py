@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.source import load_blueprint_source
+from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
+from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 
 TEXT = """
 blueprint: agent

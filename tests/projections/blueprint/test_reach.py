@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
-from turnlog.projections.blueprint.source import load_blueprint_source
+from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 
 TWO_CALLS = """\
 blueprint: two

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
-from turnlog.projections.blueprint.source import load_blueprint_source
-from turnlog.projections.blueprint.tools import LocalServerSpec, RemoteServerSpec
+from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
+from turnlog.projections.blueprint.schema.tool_specs import LocalServerSpec, RemoteServerSpec
+from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 
 TEXT = """
 blueprint: agent
@@ -65,5 +65,7 @@ def test_a_folder_without_servers_is_told_of() -> None:
 )
 def test_a_file_that_would_be_passed_over_is_told_of(files: tuple[str, ...], fault: str) -> None:
     with pytest.raises(FaultyBlueprint) as told:
-        load_blueprint_source(TEXT, "agent/blueprint.yaml", lambda _: [(file, TIME) for file in files])
+        load_blueprint_source(
+            TEXT, "agent/blueprint.yaml", lambda _: [(file, TIME) for file in files]
+        )
     assert fault in str(told.value)

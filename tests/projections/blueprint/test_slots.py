@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from turnlog.projections.blueprint.slots import fill_slots, find_slots, format_prompt_value
+from turnlog.projections.blueprint.template_slots import fill_slots, find_slots, format_prompt_value
 
 
 @pytest.mark.parametrize(

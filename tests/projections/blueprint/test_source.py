@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
-from turnlog.projections.blueprint.source import load_blueprint_source
+from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
+from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 
 GOOD = """\
 blueprint: guide

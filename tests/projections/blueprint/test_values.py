@@ -9,8 +9,8 @@ from jsonschema import Draft202012Validator
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused, TooLarge
-from turnlog.projections.blueprint.schema import ValueSpec
-from turnlog.projections.blueprint.values import check_values, build_values_schema
+from turnlog.projections.blueprint.schema.blueprint_model import ValueSpec
+from turnlog.projections.blueprint.validation.input_values import build_values_schema, check_values
 
 SPECS = {
     "task": ValueSpec(type="id", required=True),

@@ -6,16 +6,17 @@ import dataclasses
 from collections import Counter
 
 from tests.parts.library import Library
-from turnlog.events.library import SegmentText
-from turnlog.projections.library.choosing import select_segments
-from turnlog.projections.library.commands import EditSegment
-from turnlog.projections.library.picked import SegmentRequest
-from turnlog.projections.library.shelf import SegmentLibrary
+from turnlog.events.model.segment_events import SegmentText
+from turnlog.projections.library.segment_inputs import EditSegment
+from turnlog.projections.library.segment_library import SegmentLibrary
+from turnlog.projections.library.segment_selection import SegmentRequest, select_segments
 
 RULES = SegmentRequest("ruleset", "r")
 
 
-def numbers(shelf: SegmentLibrary, *locales: str, wanted: SegmentRequest = RULES, session: str = "s") -> list[int]:
+def numbers(
+    shelf: SegmentLibrary, *locales: str, wanted: SegmentRequest = RULES, session: str = "s"
+) -> list[int]:
     return [each.segment.id for each in select_segments(shelf, wanted, locales, session).choices]
 
 

@@ -8,8 +8,11 @@ import pytest
 
 from tests.parts.library import Library
 from turnlog.events.errors import Refused
-from turnlog.projections.library.authored import SegmentInput, find_segment_faults
-from turnlog.projections.library.commands import EditSegment
+from turnlog.projections.library.segment_inputs import (
+    EditSegment,
+    SegmentInput,
+    find_segment_faults,
+)
 
 RULES = SegmentInput("ruleset", "Roll two dice.", "ruleset.classic")
 CUE = SegmentInput("npc", "He nods.", "npc.innkeeper", type="npc_cue", tier=1, priority="high")
@@ -45,12 +48,16 @@ async def test_a_variant_begins_beside_the_others_and_is_switched_alone() -> Non
     library = Library()
     number = await library.add("core", "one")
     await library.act(EditSegment(number, "b", content="other"))
-    segment = (await library.act(EditSegment(number, "a", active=False))).library_state.segments[number]
+    segment = (await library.act(EditSegment(number, "a", active=False))).library_state.segments[
+        number
+    ]
     assert list(segment.latest_versions) == ["a", "b"]
     assert list(segment.active_versions) == ["b"]
     segment = (await library.act(EditSegment(number, active=False))).library_state.segments[number]
     assert not segment.is_active
-    segment = (await library.act(EditSegment(number, "c", content="new"))).library_state.segments[number]
+    segment = (await library.act(EditSegment(number, "c", content="new"))).library_state.segments[
+        number
+    ]
     assert not segment.is_active, "a variant that is new to a switched-off segment is off too"
 
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from turnlog.events.call import AttemptEnded, AttemptCost, TokenUsage
 from turnlog.events.content import PlainText
-from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.session import SessionClosed, SessionOpened
-from turnlog.events.turn import (
+from turnlog.events.model.call_events import AttemptCost, AttemptEnded, TokenUsage
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import SessionClosed, SessionOpened
+from turnlog.events.model.turn_events import (
     TurnCancelled,
     TurnExcluded,
     TurnFailed,
@@ -18,7 +18,7 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
-from turnlog.projections.blueprint.schema import Policies
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
@@ -31,8 +31,8 @@ from turnlog.projections.session.commands import (
 from turnlog.projections.testing import (
     CommandOrFactory,
     SessionScenario,
-    claim_turn,
     build_exchange,
+    claim_turn,
     given,
     open_session,
     submit_turn,
@@ -48,7 +48,9 @@ CLAIMED = given(open_session(), submit_turn("Hi"), claim_turn())
 WAITING = given(open_session(), submit_turn("One"), submit_turn("Two"), submit_turn("Three"))
 CLOSED = given(open_session(), *build_exchange("Hi", "Hello"), CloseSession("done"))
 FAILED = given(
-    open_session(), submit_turn("Hi"), TurnFailed(turn=1, code="deadline", detail="late", retryable=True)
+    open_session(),
+    submit_turn("Hi"),
+    TurnFailed(turn=1, code="deadline", detail="late", retryable=True),
 )
 
 
@@ -89,7 +91,14 @@ def test_a_session_opens_once() -> None:
 
 @pytest.mark.parametrize(
     "asked",
-    [submit_turn("Hi"), CancelTurn(), CloseSession("done"), ExcludeTurn(1), RestoreTurn(1), redacting()],
+    [
+        submit_turn("Hi"),
+        CancelTurn(),
+        CloseSession("done"),
+        ExcludeTurn(1),
+        RestoreTurn(1),
+        redacting(),
+    ],
     ids=lambda asked: type(asked).__name__,
 )
 def test_nothing_is_asked_of_a_session_that_is_not_there(asked: CommandOrFactory) -> None:
@@ -97,7 +106,9 @@ def test_nothing_is_asked_of_a_session_that_is_not_there(asked: CommandOrFactory
 
 
 def test_the_first_turn_is_open_at_once() -> None:
-    given(open_session()).when(submit_turn("Hi")).then(TurnSubmitted(turn=1, text=PlainText(text="Hi")))
+    given(open_session()).when(submit_turn("Hi")).then(
+        TurnSubmitted(turn=1, text=PlainText(text="Hi"))
+    )
 
 
 def test_a_turn_brings_its_inputs_references_and_meta() -> None:
@@ -244,7 +255,9 @@ def test_a_reply_is_withheld_once() -> None:
 
 
 def test_turns_too_old_to_be_kept_one_by_one_follow_the_same_rules() -> None:
-    session = given(open_session(reach=1), *build_exchange("Hi", "Hello"), *build_exchange("More", "No"))
+    session = given(
+        open_session(reach=1), *build_exchange("Hi", "Hello"), *build_exchange("More", "No")
+    )
     assert [run.first for run in session.opened_state.earlier] == [1]
     excluded = session.when(ExcludeTurn(1)).then(TurnExcluded(turn=1))
     excluded.when(ExcludeTurn(1)).then()

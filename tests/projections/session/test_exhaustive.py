@@ -57,7 +57,7 @@ def complaints(house: Path, *modules: str) -> list[str]:
 
 def test_a_new_event_is_missed_by_the_fold_until_the_fold_knows_it(house: Path) -> None:
     kinds, evolve = f"{EVENTS}/kinds.py", f"{SESSION}/evolve.py"
-    imports = ("from typing import ClassVar", "from turnlog.events.fact import Fact")
+    imports = ("from typing import ClassVar", "from turnlog.events.event_model import Fact")
     widen(house / kinds, "KnownEvent", PRAISED, *imports)
     (missed,) = complaints(house, evolve, kinds)
     assert missed.startswith(f"{evolve}:")

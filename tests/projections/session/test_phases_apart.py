@@ -6,23 +6,23 @@ import pytest
 from pydantic import JsonValue
 
 from tests.parts.led import PHASES, led_by
-from turnlog.events.phase import PhaseEntered
-from turnlog.events.reference import ReferenceUpdated
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.turn_events import ReferenceUpdated
 from turnlog.events.tokens import ToolRequest
-from turnlog.projections.blueprint.phases import PhaseGraph
+from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import CompleteTurn
 from turnlog.projections.testing import (
     SAMPLE_SPENT,
     CommandOrFactory,
     SessionScenario,
-    get_attempt,
-    claim_turn,
     build_exchange,
+    claim_turn,
+    get_attempt,
     given,
     open_session,
     submit_turn,
 )
-from turnlog.projections.window.material import SessionMaterial
 
 APART: dict[str, JsonValue] = {"can_see": {"talk": ["talk"], "pick": ["pick"]}}
 TALKING = given(open_session(), PhaseEntered(phase="talk"))
@@ -43,7 +43,9 @@ def graph(**more: JsonValue) -> PhaseGraph:
 def ending(phases: PhaseGraph) -> CommandOrFactory:
     """Answer the open turn and end its phase."""
     wanted = ToolRequest(id="t", tool="transition_phase", arguments='{"signal": "understood"}')
-    return lambda state: CompleteTurn(get_attempt(state), "So.", "stop", SAMPLE_SPENT, phases, (wanted,))
+    return lambda state: CompleteTurn(
+        get_attempt(state), "So.", "stop", SAMPLE_SPENT, phases, (wanted,)
+    )
 
 
 def waiting() -> SessionScenario:

@@ -4,8 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from turnlog.projections.blueprint.asking import InheritanceSpec, ReferencesSpec
-from turnlog.projections.session.references import StatedReferences, InheritanceReason, resolve_references
+from turnlog.projections.blueprint.schema.resolver_specs import InheritanceSpec, ReferencesSpec
+from turnlog.projections.session.reference_inheritance import (
+    InheritanceReason,
+    StatedReferences,
+    resolve_references,
+)
 from turnlog.projections.session.state import LastReference
 
 SPEC = ReferencesSpec(
@@ -19,7 +23,11 @@ ASKED = StatedReferences(4, "risk", "funds")
 
 def test_what_the_text_says_comes_first() -> None:
     found = resolve_references(SPEC, LAST, replace(ASKED, identifiers={"ticker": "BBBB11"}))
-    assert (found.identifiers, found.is_inherited, found.reason) == ({"ticker": "BBBB11"}, False, "in-text")
+    assert (found.identifiers, found.is_inherited, found.reason) == (
+        {"ticker": "BBBB11"},
+        False,
+        "in-text",
+    )
 
 
 def test_what_the_text_does_not_say_is_that_of_the_last_answered_turn() -> None:
@@ -32,7 +40,12 @@ def test_what_the_text_does_not_say_is_that_of_the_last_answered_turn() -> None:
     ("spec", "last", "asked", "reason"),
     [
         (None, LAST, ASKED, "not-remembered"),
-        (ReferencesSpec(inherit={"ticker": InheritanceSpec(enabled=False)}), LAST, ASKED, "not-enabled"),
+        (
+            ReferencesSpec(inherit={"ticker": InheritanceSpec(enabled=False)}),
+            LAST,
+            ASKED,
+            "not-enabled",
+        ),
         (SPEC, LAST, replace(ASKED, intent="news"), "intent-not-listed"),
         (SPEC, LAST, replace(ASKED, intent=None), "intent-not-listed"),
         (SPEC, LAST, replace(ASKED, entity="shares"), "entity-not-allowed"),
@@ -43,7 +56,10 @@ def test_what_the_text_does_not_say_is_that_of_the_last_answered_turn() -> None:
     ],
 )
 def test_nothing_is_inherited_against_the_policy_and_the_reason_is_said(
-    spec: ReferencesSpec | None, last: LastReference | None, asked: StatedReferences, reason: InheritanceReason
+    spec: ReferencesSpec | None,
+    last: LastReference | None,
+    asked: StatedReferences,
+    reason: InheritanceReason,
 ) -> None:
     found = resolve_references(spec, last, asked)
     assert (found.identifiers, found.is_inherited, found.reason) == ({}, False, reason)

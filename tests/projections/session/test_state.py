@@ -6,9 +6,9 @@ import pytest
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import PlainText, compute_digest
-from turnlog.events.prompt import PromptFile, PromptsSnapshotted
-from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.turn import TurnCompleted
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
@@ -17,18 +17,19 @@ from turnlog.projections.session.commands import (
     RedactReply,
     RestoreTurn,
 )
-from turnlog.projections.session.state import OpenTurn, SettledTurnRun, TextRef, SettledTurnRef
-from turnlog.projections.session.turns import find_settled_turn
+from turnlog.projections.session.fold.settled_turns import find_settled_turn
+from turnlog.projections.session.state import OpenTurn, SettledTurnRef, SettledTurnRun
+from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.testing import (
     SAMPLE_SPENT,
     START,
     SessionScenario,
+    build_exchange,
+    claim_turn,
     complete_turn,
     get_attempt,
-    claim_turn,
-    build_exchange,
-    given,
     get_open_turn,
+    given,
     open_session,
     submit_turn,
 )
@@ -49,7 +50,10 @@ def only(session: SessionScenario) -> SettledTurnRef:
 
 def test_before_it_is_opened_a_session_is_nothing() -> None:
     assert SessionScenario().state is None
-    assert SessionScenario().append_events(*given(open_session()).when(submit_turn("Hi")).events).state is None
+    assert (
+        SessionScenario().append_events(*given(open_session()).when(submit_turn("Hi")).events).state
+        is None
+    )
 
 
 def test_an_opened_session_knows_what_it_runs_by() -> None:
@@ -84,7 +88,9 @@ def test_a_released_turn_is_what_was_queued_and_open_from_its_release() -> None:
 
 
 def test_an_answered_turn_refers_to_what_was_said_and_repeats_none_of_it() -> None:
-    assert only(TALKED) == SettledTurnRef(1, "completed", said(2, "text", "Hi"), said(6, "text", "Hello"))
+    assert only(TALKED) == SettledTurnRef(
+        1, "completed", said(2, "text", "Hi"), said(6, "text", "Hello")
+    )
     assert TALKED.opened_state.completed == 1
     assert "Hello" not in repr(TALKED.opened_state)
 
@@ -116,7 +122,9 @@ def test_an_attempt_runs_until_it_ends(steps: int) -> None:
     session = given(open_session(), submit_turn("Hi"), claim_turn("w1"), claim_turn("w2"))
     opened = get_open_turn(session.opened_state)
     assert (opened.attempt, opened.running, opened.worker) == (2, True, "w2")
-    handing_back = EndAttempt(get_attempt(session.opened_state), "cancelled", SAMPLE_SPENT, "release")
+    handing_back = EndAttempt(
+        get_attempt(session.opened_state), "cancelled", SAMPLE_SPENT, "release"
+    )
     assert not get_open_turn(session.apply_steps(*[handing_back] * steps).opened_state).running
 
 
@@ -137,19 +145,27 @@ def test_prompts_are_known_by_provider() -> None:
 
 
 def test_a_closed_session_has_nothing_open_and_nothing_waiting() -> None:
-    state = given(open_session(), submit_turn("One"), submit_turn("Two"), CloseSession("done")).opened_state
+    state = given(
+        open_session(), submit_turn("One"), submit_turn("Two"), CloseSession("done")
+    ).opened_state
     assert (state.closed, state.open, state.waiting) == (True, None, ())
     assert [ref.status for ref in state.turns] == ["cancelled", "cancelled"]
 
 
 def test_turns_out_of_reach_of_any_window_become_runs_of_numbers() -> None:
-    session = given(open_session(reach=2), *(step for _ in range(4) for step in build_exchange("a", "b")))
-    assert session.opened_state.earlier == (SettledTurnRun(1, 3, "completed", excluded=False, redacted=False),)
+    session = given(
+        open_session(reach=2), *(step for _ in range(4) for step in build_exchange("a", "b"))
+    )
+    assert session.opened_state.earlier == (
+        SettledTurnRun(1, 3, "completed", excluded=False, redacted=False),
+    )
     assert [ref.turn for ref in session.opened_state.turns] == [4]
 
 
 def test_a_run_parts_around_a_turn_that_differs_and_closes_again() -> None:
-    session = given(open_session(reach=2), *(step for _ in range(4) for step in build_exchange("a", "b")))
+    session = given(
+        open_session(reach=2), *(step for _ in range(4) for step in build_exchange("a", "b"))
+    )
     excluded = session.apply_steps(ExcludeTurn(2))
     assert [(run.first, run.last, run.excluded) for run in excluded.opened_state.earlier] == [
         (1, 1, False),
@@ -160,7 +176,9 @@ def test_a_run_parts_around_a_turn_that_differs_and_closes_again() -> None:
 
 
 def test_an_answer_may_still_come_for_a_turn_behind_one_that_was_cancelled() -> None:
-    session = given(open_session(), submit_turn("One"), submit_turn("Two"), CancelTurn(2), claim_turn())
+    session = given(
+        open_session(), submit_turn("One"), submit_turn("Two"), CancelTurn(2), claim_turn()
+    )
     answered = session.apply_steps(complete_turn("Hello"))
     assert [(ref.turn, ref.status) for ref in answered.opened_state.turns] == [
         (1, "completed"),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from turnlog.events.memory import HistorySummarised, SummaryBegun, TurnRange
-from turnlog.events.phase import PhaseEntered
-from turnlog.projections.session.memory_commands import RecordSummary
+from turnlog.events.model.memory_events import HistorySummarised, SummaryBegun, TurnRange
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.projections.session.commands import RecordSummary
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import (
     SAMPLE_SPENT,
+    build_exchange,
+    claim_turn,
     complete_turn,
     get_attempt,
-    claim_turn,
-    build_exchange,
     given,
     open_session,
     submit_turn,
@@ -27,10 +27,14 @@ def summed(state: SessionState) -> RecordSummary:
 def test_a_summary_is_of_the_phases_of_the_one_that_it_takes_in() -> None:
     begun = SummaryBegun(turn=2, view="talk", turns=TURNS, characters=100)
     first = given(open_session(), PhaseEntered(phase="a"), *build_exchange("One?", "Two."))
-    second = first.apply_steps(PhaseEntered(phase="b"), submit_turn("And?"), claim_turn(), begun, summed)
+    second = first.apply_steps(
+        PhaseEntered(phase="b"), submit_turn("And?"), claim_turn(), begun, summed
+    )
     former = second.opened_state.summaries[-1]
     assert former.phases == ("a", "b")
-    third = second.apply_steps(complete_turn("So."), PhaseEntered(phase="c"), submit_turn("Well?"), claim_turn())
+    third = second.apply_steps(
+        complete_turn("So."), PhaseEntered(phase="c"), submit_turn("Well?"), claim_turn()
+    )
     again = begun.model_copy(update={"turn": 3, "former": former.sequence})
     (made,) = (
         event

@@ -5,20 +5,20 @@ from typing import Literal
 
 import pytest
 
-from turnlog.events.call import (
+from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.model.call_events import (
+    AttemptCost,
     AttemptEnded,
+    AttemptFault,
     AttemptStarted,
     CallCompleted,
     ContextAssembled,
-    AttemptCost,
-    AttemptFault,
     TokenUsage,
 )
-from turnlog.events.content import PlainText, compute_digest
-from turnlog.events.manifest import CounterRef, Manifest
-from turnlog.events.prompt import PromptFile, PromptsSnapshotted
-from turnlog.events.turn import TurnCompleted, TurnFailed, TurnReleased
-from turnlog.projections.blueprint.schema import Policies
+from turnlog.events.model.manifest import CounterRef, Manifest
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
+from turnlog.events.model.turn_events import TurnCompleted, TurnFailed, TurnReleased
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import (
     AttemptRef,
     CancelTurn,
@@ -32,8 +32,8 @@ from turnlog.projections.testing import (
     DEFAULT_POLICIES,
     SAMPLE_SPENT,
     CommandOrFactory,
-    complete_turn,
     claim_turn,
+    complete_turn,
     given,
     open_session,
     submit_turn,
@@ -152,7 +152,9 @@ def test_the_deadline_of_a_queued_turn_runs_from_its_release() -> None:
     released.when(claim_turn("w1", policies), at=at + timedelta(seconds=9)).then_names(
         "attempt-started"
     )
-    released.when(claim_turn("w1", policies), at=at + timedelta(seconds=10)).then_names("turn-failed")
+    released.when(claim_turn("w1", policies), at=at + timedelta(seconds=10)).then_names(
+        "turn-failed"
+    )
 
 
 def test_a_turn_that_nobody_answers_is_not_claimed_without_end() -> None:

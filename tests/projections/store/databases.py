@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.schema import prepare_schema
+from turnlog.projections.store.schema.schema_migration import prepare_schema
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

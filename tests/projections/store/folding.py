@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from sqlalchemy import select
 
 from tests.projections.store.histories import everything
-from turnlog.events.log.ports import LogIdentity, EventLog, RawEvent
-from turnlog.projections.store import checkpoints
-from turnlog.projections.store.advance import apply_batch
-from turnlog.projections.store.checkpoints import ProjectionPosition
+from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.fold import PoisonEvent, decode_raw_event
-from turnlog.projections.store.tables import ROW_TABLES
+from turnlog.projections.store.schema.read_model_tables import ROW_TABLES
+from turnlog.projections.store.write import projection_positions
+from turnlog.projections.store.write.batch_apply import apply_batch
+from turnlog.projections.store.write.batch_fold import PoisonEvent, decode_raw_event
+from turnlog.projections.store.write.projection_positions import ProjectionPosition
 
 LOG = LogIdentity("SESSIONS", "2026-01-01T00:00:00Z")
 
@@ -23,14 +23,14 @@ Rows = dict[str, list[tuple[object, ...]]]
 async def live(store: ReadModelStore) -> ProjectionPosition:
     """Give the checkpoint of the build that readers see, made when there is none."""
     async with store.open_writer() as connection:
-        there = await checkpoints.read_active_position(connection)
-        return there or await checkpoints.begin_build(connection, LOG, is_active=True)
+        there = await projection_positions.read_active_position(connection)
+        return there or await projection_positions.begin_build(connection, LOG, is_active=True)
 
 
 async def another(store: ReadModelStore) -> ProjectionPosition:
     """Begin a build that readers do not see."""
     async with store.open_writer() as connection:
-        return await checkpoints.begin_build(connection, LOG, is_active=False)
+        return await projection_positions.begin_build(connection, LOG, is_active=False)
 
 
 async def fold(

@@ -13,27 +13,34 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import strategies as st
 
 from turnlog.events import codec
-from turnlog.events.call import (
-    AttemptEnded,
-    AttemptStarted,
-    CallCompleted,
-    ContextAssembled,
-    AttemptCost,
-    AttemptFault,
-    AttemptTimings,
-    TokenUsage,
-)
 from turnlog.events.content import Content, ErasedText, PlainText, SealedText, compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.kinds import KnownEvent
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.log.outcomes import BatchAppended
-from turnlog.events.log.ports import EventLog, RawEvent
-from turnlog.events.manifest import CounterRef, HistorySource, Manifest, PromptPart, AppliedTrimStep
-from turnlog.events.phase import PhaseEntered
-from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.session import BlueprintMoved, BlueprintRef, SessionClosed, SessionOpened
-from turnlog.events.turn import (
+from turnlog.events.model.call_events import (
+    AttemptCost,
+    AttemptEnded,
+    AttemptFault,
+    AttemptStarted,
+    AttemptTimings,
+    CallCompleted,
+    ContextAssembled,
+    TokenUsage,
+)
+from turnlog.events.model.manifest import (
+    AppliedTrimStep,
+    CounterRef,
+    HistorySource,
+    Manifest,
+    PromptPart,
+)
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import (
+    BlueprintMoved,
+    BlueprintRef,
+    SessionClosed,
+    SessionOpened,
+)
+from turnlog.events.model.turn_events import (
     ChoiceRecorded,
     TurnCancelled,
     TurnCompleted,
@@ -44,6 +51,10 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
+from turnlog.events.registry import KnownEvent
+from turnlog.events.store.append_outcomes import BatchAppended
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.store.ports import EventLog, RawEvent
 
 DIGEST = compute_digest("anything")
 
@@ -58,7 +69,9 @@ def submitted(turn: int, text: str) -> TurnSubmitted:
 
 
 def completed(turn: int, text: str, call: str | None = None) -> TurnCompleted:
-    return TurnCompleted(turn=turn, call=call or f"{turn}.1", text=PlainText(text=text), finish="stop")
+    return TurnCompleted(
+        turn=turn, call=call or f"{turn}.1", text=PlainText(text=text), finish="stop"
+    )
 
 
 def part(component: str, *, tokens: int, message: int | None = 0, turns: int = 0) -> PromptPart:
@@ -159,7 +172,9 @@ class Story:
             )
             for behind, event in enumerate(events)
         ]
-        outcome = await self.log.append_batch(codec.encode_batch(self.tenant, self.session, after, drafts))
+        outcome = await self.log.append_batch(
+            codec.encode_batch(self.tenant, self.session, after, drafts)
+        )
         assert isinstance(outcome, BatchAppended), outcome
         self.last = outcome.events[-1]
         return outcome.events
@@ -230,9 +245,13 @@ _events: st.SearchStrategy[KnownEvent] = st.one_of(
             input_tokens=_figures,
             output_tokens=_figures,
         ),
-        cost=st.builds(AttemptCost, micro_dollars=_figures, price=st.just("exact"), table=st.just("t")),
-        timings=st.none() | st.builds(AttemptTimings, first_token=_figures, total=st.integers(0, 9)),
-        fault=st.none() | st.builds(AttemptFault, code=_words, detail=_words, retryable=st.booleans()),
+        cost=st.builds(
+            AttemptCost, micro_dollars=_figures, price=st.just("exact"), table=st.just("t")
+        ),
+        timings=st.none()
+        | st.builds(AttemptTimings, first_token=_figures, total=st.integers(0, 9)),
+        fault=st.none()
+        | st.builds(AttemptFault, code=_words, detail=_words, retryable=st.booleans()),
     ),
     st.builds(
         CallCompleted,
@@ -278,7 +297,9 @@ class Step:
     command: codec.CommandRef | None = None
 
 
-_commands = st.none() | st.builds(codec.CommandRef, key=st.sampled_from("abc"), hash=st.just(DIGEST))
+_commands = st.none() | st.builds(
+    codec.CommandRef, key=st.sampled_from("abc"), hash=st.just(DIGEST)
+)
 _steps = st.builds(
     Step,
     session=st.sampled_from(["s1", "s2"]),

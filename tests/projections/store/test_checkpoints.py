@@ -12,19 +12,22 @@ from sqlalchemy import event
 from tests.projections.store.folding import LOG, another, fold, live, rows_of
 from tests.projections.store.histories import Story, completed, everything, opened, submitted
 from turnlog.events.content import compute_digest
-from turnlog.events.log.memory import MemoryLog
-from turnlog.projections.store import checkpoints, queries
-from turnlog.projections.store.advance import apply_batch
-from turnlog.projections.store.builds import clear_hidden_builds
-from turnlog.projections.store.checkpoints import ProjectionPosition
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.fold import decode_raw_event
-from turnlog.projections.store.schema import prepare_schema
+from turnlog.projections.store.read import session_queries
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.projections.store.write import projection_positions
+from turnlog.projections.store.write.batch_apply import apply_batch
+from turnlog.projections.store.write.batch_fold import decode_raw_event
+from turnlog.projections.store.write.projection_positions import (
+    ProjectionPosition,
+    clear_hidden_builds,
+)
 
 
 async def read(store: ReadModelStore) -> ProjectionPosition | None:
     async with store.open_reader() as connection:
-        return await checkpoints.read_active_position(connection)
+        return await projection_positions.read_active_position(connection)
 
 
 @pytest.fixture
@@ -34,7 +37,9 @@ async def log() -> MemoryLog:
     return log
 
 
-async def test_checkpoint_names_the_last_event_folded(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_checkpoint_names_the_last_event_folded(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
     raws = await everything(log)
     after, _ = await fold(store, await live(store), raws)
     assert (after.position, after.hash) == (3, compute_digest(raws[-1].stored))
@@ -91,15 +96,17 @@ async def test_what_is_given_up_before_the_commit_leaves_no_trace(
     assert after.position == 3
 
 
-async def test_all_that_is_read_together_is_of_one_moment(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_all_that_is_read_together_is_of_one_moment(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
     raws = await everything(log)
     at, _ = await fold(store, await live(store), raws[:2])
     async with store.open_reader() as connection:
-        before = await queries.list_turns(connection, "t", "s", limit=None)
+        before = await session_queries.list_turns(connection, "t", "s", limit=None)
         await fold(store, at, raws[2:])
-        assert await queries.list_turns(connection, "t", "s", limit=None) == before
+        assert await session_queries.list_turns(connection, "t", "s", limit=None) == before
     async with store.open_reader() as connection:
-        assert await queries.list_turns(connection, "t", "s", limit=None) != before
+        assert await session_queries.list_turns(connection, "t", "s", limit=None) != before
 
 
 async def test_readers_are_switched_at_once_and_the_build_before_is_fenced(
@@ -109,10 +116,12 @@ async def test_readers_are_switched_at_once_and_the_build_before_is_fenced(
     old, _ = await fold(store, await live(store), raws[:1])
     new, _ = await fold(store, await another(store), raws)
     async with store.open_writer() as connection:
-        switched = await checkpoints.switch_to_build(connection, new)
+        switched = await projection_positions.switch_to_build(connection, new)
     assert await read(store) == switched
     async with store.open_writer() as connection:
-        assert await apply_batch(connection, old, [decode_raw_event(raw) for raw in raws[1:]]) is None
+        assert (
+            await apply_batch(connection, old, [decode_raw_event(raw) for raw in raws[1:]]) is None
+        )
 
 
 async def test_build_that_was_given_up_cannot_be_filled_or_switched_to(
@@ -122,10 +131,13 @@ async def test_build_that_was_given_up_cannot_be_filled_or_switched_to(
     seen, _ = await fold(store, await live(store), raws)
     given_up, _ = await fold(store, await another(store), raws[:1])
     async with store.open_writer() as connection:
-        await checkpoints.claim_hidden_builds(connection)
+        await projection_positions.claim_hidden_builds(connection)
     async with store.open_writer() as connection:
-        assert await apply_batch(connection, given_up, [decode_raw_event(raw) for raw in raws[1:]]) is None
-        assert await checkpoints.switch_to_build(connection, given_up) is None
+        assert (
+            await apply_batch(connection, given_up, [decode_raw_event(raw) for raw in raws[1:]])
+            is None
+        )
+        assert await projection_positions.switch_to_build(connection, given_up) is None
     assert await read(store) == seen
 
 
@@ -148,7 +160,7 @@ async def test_writer_cancelled_in_a_statement_holds_no_lock_of_sqlite(tmp_path:
 
     async def begin_and_count() -> None:
         async with store.open_writer() as connection:
-            await checkpoints.begin_build(connection, LOG, is_active=False)
+            await projection_positions.begin_build(connection, LOG, is_active=False)
 
     task = asyncio.create_task(begin_and_count())
 
@@ -163,7 +175,7 @@ async def test_writer_cancelled_in_a_statement_holds_no_lock_of_sqlite(tmp_path:
         (cancelled,) = await asyncio.gather(task, return_exceptions=True)
         assert isinstance(cancelled, asyncio.CancelledError)
         async with other.open_writer() as connection:
-            assert await checkpoints.claim_hidden_builds(connection) == []
+            assert await projection_positions.claim_hidden_builds(connection) == []
     finally:
         gc.enable()
     await store.close()

@@ -8,11 +8,15 @@ import pytest
 
 from tests.projections.store.folding import fold_log
 from tests.projections.store.histories import Story, assembled, opened, part, submitted
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.manifest import PromptPart, AppliedTrimStep
+from turnlog.events.model.manifest import AppliedTrimStep, PromptPart
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.growth import GrowthGrouping, list_call_growth, list_group_growth
-from turnlog.projections.store.rows import CallGrowth, ComponentRow, GroupGrowth
+from turnlog.projections.store.read.row_types import CallGrowth, ComponentRow, GroupGrowth
+from turnlog.projections.store.read.token_ledger import (
+    GrowthGrouping,
+    list_call_growth,
+    list_group_growth,
+)
 
 CUT = AppliedTrimStep(step="drop_oldest_pairs", on="chat", component="history", before=90, after=30)
 TRIM = AppliedTrimStep(step="drop_oldest_pairs", on="chat", before=50, after=43)
@@ -35,7 +39,9 @@ async def calls(store: ReadModelStore, story: Story) -> tuple[CallGrowth, ...]:
         return await list_call_growth(connection, "t", "s")
 
 
-async def groups(store: ReadModelStore, by: GrowthGrouping, since: datetime | None = None) -> list[GroupGrowth]:
+async def groups(
+    store: ReadModelStore, by: GrowthGrouping, since: datetime | None = None
+) -> list[GroupGrowth]:
     async with store.open_reader() as connection:
         return list(await list_group_growth(connection, "t", by, since))
 
@@ -62,7 +68,9 @@ async def test_what_was_saved_is_told_rule_by_rule(store: ReadModelStore, story:
     assert (call.savings, call.profile) == (112, "agent")
 
 
-async def test_a_step_that_condensed_something_is_counted_once(store: ReadModelStore, story: Story) -> None:
+async def test_a_step_that_condensed_something_is_counted_once(
+    store: ReadModelStore, story: Story
+) -> None:
     step = AppliedTrimStep(step="names", on="tools", component="tools_context", before=50, after=5)
     await story.tell(opened(), submitted(1, "one"))
     await story.tell(assembled(1, "1.1", named(5, saved=45), steps=(step,)))

@@ -10,11 +10,11 @@ import pytest
 from tests.projections.store.folding import fold_log
 from tests.projections.store.histories import Story, completed, opened, submitted
 from turnlog.events.content import PlainText
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.redaction import ReplyRedacted
-from turnlog.projections.store import listing
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.listing import SessionQuery
+from turnlog.projections.store.read import session_queries
+from turnlog.projections.store.read.session_queries import SessionQuery
 
 
 @pytest.fixture
@@ -22,10 +22,12 @@ def log() -> MemoryLog:
     return MemoryLog()
 
 
-async def found(store: ReadModelStore, log: MemoryLog, wanted: SessionQuery, tenant: str = "t") -> Sequence[str]:
+async def found(
+    store: ReadModelStore, log: MemoryLog, wanted: SessionQuery, tenant: str = "t"
+) -> Sequence[str]:
     await fold_log(store, log)
     async with store.open_reader() as connection:
-        page = await listing.list_sessions(connection, tenant, wanted)
+        page = await session_queries.list_sessions(connection, tenant, wanted)
     return [row.session for row in page.sessions]
 
 
@@ -45,7 +47,9 @@ async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
     before: int | None = None
     for opening in ("new1", "new2", "new3"):
         async with store.open_reader() as connection:
-            page = await listing.list_sessions(connection, "t", SessionQuery(), limit=2, before=before)
+            page = await session_queries.list_sessions(
+                connection, "t", SessionQuery(), limit=2, before=before
+            )
         seen += [row.session for row in page.sessions]
         before = page.before
         await Story(log, opening).tell(opened())
@@ -66,18 +70,26 @@ async def test_search_looks_into_title_and_id_in_whatever_case(
 
 
 @pytest.mark.parametrize("q", ["100%", "a_b", "\\", "'"])
-async def test_search_takes_its_text_literally(store: ReadModelStore, log: MemoryLog, q: str) -> None:
+async def test_search_takes_its_text_literally(
+    store: ReadModelStore, log: MemoryLog, q: str
+) -> None:
     await Story(log, "has").tell(opened(), submitted(1, f"see {q} there"))
     await Story(log, "hasnot").tell(opened(), submitted(1, "see 100x aXb there"))
     assert await found(store, log, SessionQuery(q=q)) == ["has"]
 
 
-async def test_search_for_nul_is_an_answer_and_no_error(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_search_for_nul_is_an_answer_and_no_error(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
     await Story(log, "a").tell(opened(), submitted(1, "plain"))
-    assert await found(store, log, SessionQuery(q="\0", blueprint="\0", attributes={"\0": "\0"})) == []
+    assert (
+        await found(store, log, SessionQuery(q="\0", blueprint="\0", attributes={"\0": "\0"})) == []
+    )
 
 
-async def test_filters_by_blueprint_and_attributes_combine(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_filters_by_blueprint_and_attributes_combine(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
     await Story(log, "a").tell(opened("trickster", language="de", level=3, loud=True))
     await Story(log, "b").tell(opened("trickster", language="fr", level=3))
     await Story(log, "c").tell(opened("assistant", language="de", level=3))
@@ -87,7 +99,9 @@ async def test_filters_by_blueprint_and_attributes_combine(store: ReadModelStore
     assert await found(store, log, both) == ["a"]
 
 
-async def test_attribute_is_found_by_its_spelling_in_a_query(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_attribute_is_found_by_its_spelling_in_a_query(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
     await Story(log, "a").tell(opened(level=3, loud=True))
     assert await found(store, log, SessionQuery(attributes={"level": "3", "loud": "true"})) == ["a"]
     assert await found(store, log, SessionQuery(attributes={"level": "30"})) == []
@@ -100,12 +114,14 @@ async def test_since_finds_sessions_in_which_something_happened_from_then_on(
     await old.tell(opened())
     await busy.tell(opened())
     await busy.tell(submitted(1, "later"))
-    assert await found(store, log, SessionQuery(since=datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC))) == [
-        "busy"
-    ]
+    assert await found(
+        store, log, SessionQuery(since=datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC))
+    ) == ["busy"]
 
 
-async def test_redacted_sessions_can_be_told_from_the_others(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_redacted_sessions_can_be_told_from_the_others(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
     await Story(log, "kept").tell(opened(), submitted(1, "one"), completed(1, "first"))
     await Story(log, "redacted").tell(
         opened(),

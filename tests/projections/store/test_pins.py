@@ -7,12 +7,17 @@ import pytest
 from tests.projections.store.folding import fold_log
 from tests.projections.store.histories import Story, opened
 from turnlog.events.content import compute_digest
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.prompt import PromptFile, PromptsSnapshotted
-from turnlog.events.session import BlueprintMoved, BlueprintRef, SessionClosed, SessionOpened
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
+from turnlog.events.model.session_events import (
+    BlueprintMoved,
+    BlueprintRef,
+    SessionClosed,
+    SessionOpened,
+)
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.listing import SessionQuery, list_sessions
-from turnlog.projections.store.pins import PinnedText, list_pins
+from turnlog.projections.store.read.pinned_versions import PinnedText, list_pins
+from turnlog.projections.store.read.session_queries import SessionQuery, list_sessions
 
 
 @pytest.fixture

@@ -21,18 +21,17 @@ from tests.projections.store.histories import (
     submitted,
 )
 from turnlog.events.content import compute_digest
-from turnlog.events.kinds import UnknownEvent
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.log.ports import RawEvent
-from turnlog.projections.store import checkpoints, quarantine, queries
-from turnlog.projections.store.changes import PutRow, ColumnValues
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.fold import decode_raw_event, fold_events
-from turnlog.projections.store.quarantine import StoppedSession
-from turnlog.projections.store.replay import ReplayResult, replay_session
-from turnlog.projections.store.schema import prepare_schema
-from turnlog.projections.store.tables import QUARANTINE
-from turnlog.projections.store.writing import write_changes
+from turnlog.projections.store.read import session_queries
+from turnlog.projections.store.schema.read_model_tables import QUARANTINE
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.projections.store.write import projection_positions, quarantine
+from turnlog.projections.store.write.batch_apply import ReplayResult, replay_session
+from turnlog.projections.store.write.batch_fold import decode_raw_event, fold_events
+from turnlog.projections.store.write.quarantine import StoppedSession
+from turnlog.projections.store.write.row_changes import ColumnValues, PutRow, write_changes
 
 
 @pytest.fixture
@@ -48,7 +47,7 @@ async def halted(store: ReadModelStore) -> list[StoppedSession]:
 
 async def replied(store: ReadModelStore, session: str) -> list[bool]:
     async with store.open_reader() as connection:
-        found = await queries.list_turns(connection, "t", session, limit=None)
+        found = await session_queries.list_turns(connection, "t", session, limit=None)
     return [turn.reply_in is not None for turn in found]
 
 
@@ -127,7 +126,9 @@ async def test_gap_in_a_session_is_not_folded_over(store: ReadModelStore, log: M
     assert not poison.is_chained
 
 
-async def test_altered_event_breaks_the_chain_behind_it(store: ReadModelStore, log: MemoryLog) -> None:
+async def test_altered_event_breaks_the_chain_behind_it(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
     story = Story(log)
     await story.tell(opened(), submitted(1, "one"), completed(1, "first"))
     raws = await everything(log)
@@ -198,7 +199,7 @@ async def set_aside(store: ReadModelStore, raws: list[RawEvent]) -> None:
             await write_changes(
                 connection, at.build, [PutRow(QUARANTINE, ("t", "s", raw.stream_sequence), values)]
             )
-        await checkpoints.move_position(
+        await projection_positions.move_position(
             connection, at, raws[-1].stream_sequence, compute_digest(raws[-1].stored)
         )
 

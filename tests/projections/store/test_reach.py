@@ -11,13 +11,13 @@ from tests.projections.store.folding import fold_log
 from tests.projections.store.histories import DIGEST, Story, completed, opened, submitted
 from turnlog.events.codec import CommandRef
 from turnlog.events.errors import Unavailable
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.turn import TurnCancelled, TurnExcluded
+from turnlog.events.model.turn_events import TurnCancelled, TurnExcluded
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.store.commands import CommandLookup
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.reach import ProjectionSignal, wait_until_folded
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
+from turnlog.projections.store.read.row_lookups import CommandLookup
 
 
 @pytest.fixture
@@ -25,7 +25,9 @@ def story() -> Story:
     return Story(MemoryLog())
 
 
-async def test_rows_that_are_there_are_reached_without_waiting(store: ReadModelStore, story: Story) -> None:
+async def test_rows_that_are_there_are_reached_without_waiting(
+    store: ReadModelStore, story: Story
+) -> None:
     await story.tell(opened(), submitted(1, "one"))
     await fold_log(store, story.log)
     assert await wait_until_folded(store, ProjectionSignal(), "t", "s", 2, within=0)
@@ -47,7 +49,9 @@ async def test_rows_folded_by_another_process_are_found_without_a_bell(
     store: ReadModelStore, story: Story
 ) -> None:
     await story.tell(opened())
-    waiting = asyncio.create_task(wait_until_folded(store, ProjectionSignal(), "t", "s", 1, within=60))
+    waiting = asyncio.create_task(
+        wait_until_folded(store, ProjectionSignal(), "t", "s", 1, within=60)
+    )
     await asyncio.sleep(0)
     await fold_log(store, story.log)
     assert await waiting
@@ -82,7 +86,9 @@ async def told(story: Story) -> SessionState:
     return state
 
 
-async def test_rows_know_a_command_exactly_as_the_state_did(store: ReadModelStore, story: Story) -> None:
+async def test_rows_know_a_command_exactly_as_the_state_did(
+    store: ReadModelStore, story: Story
+) -> None:
     state = await told(story)
     await fold_log(store, story.log)
     assert len(state.commands) == 4

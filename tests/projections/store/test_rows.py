@@ -17,12 +17,11 @@ from tests.projections.store.histories import (
     started,
     submitted,
 )
-from turnlog.events.call import CallCompleted
 from turnlog.events.content import PlainText
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.session import SessionClosed
-from turnlog.events.turn import (
+from turnlog.events.model.call_events import CallCompleted
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import SessionClosed
+from turnlog.events.model.turn_events import (
     TurnCancelled,
     TurnExcluded,
     TurnFailed,
@@ -30,9 +29,10 @@ from turnlog.events.turn import (
     TurnReleased,
     TurnRestored,
 )
-from turnlog.projections.store import listing, queries
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.rows import CallRow, TenantCounts, SessionRow, TurnRow
+from turnlog.projections.store.read import session_queries
+from turnlog.projections.store.read.row_types import CallRow, SessionRow, TenantCounts, TurnRow
 
 
 @pytest.fixture
@@ -43,19 +43,19 @@ def story() -> Story:
 async def turns(store: ReadModelStore, story: Story) -> tuple[TurnRow, ...]:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
-        return await queries.list_turns(connection, story.tenant, story.session, limit=None)
+        return await session_queries.list_turns(connection, story.tenant, story.session, limit=None)
 
 
 async def calls(store: ReadModelStore, story: Story) -> tuple[CallRow, ...]:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
-        return await queries.list_calls(connection, story.tenant, story.session)
+        return await session_queries.list_calls(connection, story.tenant, story.session)
 
 
 async def session(store: ReadModelStore, story: Story) -> SessionRow:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
-        row = await listing.find_session(connection, story.tenant, story.session)
+        row = await session_queries.find_session(connection, story.tenant, story.session)
     assert row is not None
     return row
 
@@ -78,7 +78,9 @@ async def test_session_row_tells_what_it_was_opened_with_and_how_far_it_came(
     assert row.last_at == "2026-01-01T00:00:03.000000Z"
 
 
-async def test_title_is_one_line_of_at_most_120_characters(store: ReadModelStore, story: Story) -> None:
+async def test_title_is_one_line_of_at_most_120_characters(
+    store: ReadModelStore, story: Story
+) -> None:
     await story.tell(opened(), submitted(1, "word\n" * 1000))
     title = (await session(store, story)).title
     assert title is not None
@@ -123,14 +125,18 @@ async def test_failed_and_cancelled_turns_say_why(store: ReadModelStore, story: 
     assert (second.status, second.cause) == ("cancelled", "interrupted")
 
 
-async def test_excluded_turn_is_marked_until_it_is_restored(store: ReadModelStore, story: Story) -> None:
+async def test_excluded_turn_is_marked_until_it_is_restored(
+    store: ReadModelStore, story: Story
+) -> None:
     await story.tell(opened(), submitted(1, "one"), completed(1, "first"), TurnExcluded(turn=1))
     assert [turn.excluded for turn in await turns(store, story)] == [True]
     await story.tell(TurnRestored(turn=1))
     assert [turn.excluded for turn in await turns(store, story)] == [False]
 
 
-async def test_row_of_a_redacted_reply_leads_to_its_replacement(store: ReadModelStore, story: Story) -> None:
+async def test_row_of_a_redacted_reply_leads_to_its_replacement(
+    store: ReadModelStore, story: Story
+) -> None:
     await story.tell(opened(), submitted(1, "one"))
     await story.tell(completed(1, "the withheld words"))
     (before,) = await turns(store, story)
@@ -200,7 +206,9 @@ async def test_call_row_holds_its_prompt_in_figures_and_its_attempts(
     assert [attempt.outcome for attempt in call.attempts] == ["lost", "answered"]
 
 
-async def test_cost_of_a_lost_attempt_is_unknown_and_not_zero(store: ReadModelStore, story: Story) -> None:
+async def test_cost_of_a_lost_attempt_is_unknown_and_not_zero(
+    store: ReadModelStore, story: Story
+) -> None:
     await story.tell(opened(), submitted(1, "one"), started(1, 1))
     await story.tell(assembled(1, "1.1"), ended(1, 1, tokens=None, micro_dollars=None))
     (call,) = await calls(store, story)
@@ -231,7 +239,7 @@ async def test_turns_come_page_by_page(store: ReadModelStore, story: Story) -> N
     await story.tell(opened(), *(submitted(turn, str(turn)) for turn in range(1, 6)))
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
-        page = await queries.list_turns(connection, "t", "s", after=2, limit=2)
+        page = await session_queries.list_turns(connection, "t", "s", after=2, limit=2)
     assert [turn.turn for turn in page] == [3, 4]
 
 
@@ -246,7 +254,7 @@ async def test_counts_tell_what_a_tenant_has_and_whose_cost_nobody_knows(
     await Story(story.log, "foreign", tenant="u").tell(opened())
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
-        assert await queries.count_tenant(connection, "t") == TenantCounts(
+        assert await session_queries.count_tenant(connection, "t") == TenantCounts(
             sessions=2,
             open_sessions=1,
             turns=1,
@@ -255,4 +263,4 @@ async def test_counts_tell_what_a_tenant_has_and_whose_cost_nobody_knows(
             micro_dollars=21,
             unknown_costs=1,
         )
-        assert (await queries.count_tenant(connection, "nobody")).sessions == 0
+        assert (await session_queries.count_tenant(connection, "nobody")).sessions == 0

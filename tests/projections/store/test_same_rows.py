@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.projections.store.folding import another, fold, rows_of
 from tests.projections.store.histories import Step, Telling, everything, histories
-from turnlog.projections.store.builds import clear_hidden_builds
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.schema import prepare_schema
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.projections.store.write.projection_positions import clear_hidden_builds
 
 # A database is shared by all examples of a test: each has builds of its own in it.
 _shared = settings(

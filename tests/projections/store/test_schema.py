@@ -18,8 +18,8 @@ from sqlalchemy import Connection, text
 
 from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.library_tables import METADATA
-from turnlog.projections.store.schema import SCHEMA_REVISION, prepare_schema
+from turnlog.projections.store.schema.read_model_tables import METADATA
+from turnlog.projections.store.schema.schema_migration import SCHEMA_REVISION, prepare_schema
 
 
 def _differences(connection: Connection) -> list[object]:
@@ -72,7 +72,7 @@ def test_schema_that_is_up_to_date_costs_no_import_of_alembic(
     program = """
 import asyncio, sys
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.schema import prepare
+from turnlog.projections.store.schema.schema_migration import prepare
 async def main():
     store = open_store(sys.argv[1])
     await prepare(store)

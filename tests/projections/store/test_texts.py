@@ -7,11 +7,11 @@ import pytest
 from tests.projections.store.folding import fold_log, live, rows_of
 from tests.projections.store.histories import DIGEST, Story, completed, opened, submitted
 from turnlog.events.content import ErasedText, SealedText
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.turn import TurnSubmitted
-from turnlog.projections.store import listing, queries
+from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.rows import SessionRow, TurnRow
+from turnlog.projections.store.read import session_queries
+from turnlog.projections.store.read.row_types import SessionRow, TurnRow
 
 
 @pytest.fixture
@@ -22,13 +22,13 @@ def story() -> Story:
 async def turns(store: ReadModelStore, story: Story) -> tuple[TurnRow, ...]:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
-        return await queries.list_turns(connection, story.tenant, story.session, limit=None)
+        return await session_queries.list_turns(connection, story.tenant, story.session, limit=None)
 
 
 async def session(store: ReadModelStore, story: Story) -> SessionRow:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
-        row = await listing.find_session(connection, story.tenant, story.session)
+        row = await session_queries.find_session(connection, story.tenant, story.session)
     assert row is not None
     return row
 
@@ -45,14 +45,18 @@ async def test_sealed_and_erased_texts_leave_no_text_in_the_rows(
     assert (await session(store, story)).title is None
 
 
-async def test_nul_in_a_text_becomes_the_replacement_character(store: ReadModelStore, story: Story) -> None:
+async def test_nul_in_a_text_becomes_the_replacement_character(
+    store: ReadModelStore, story: Story
+) -> None:
     await story.tell(opened(name="a\0b"), submitted(1, "nul \0 here"))
     row = await session(store, story)
     assert row.title == "nul \ufffd here"
     assert row.attributes == {"name": "a\0b"}
 
 
-async def test_what_was_said_is_not_copied_into_the_rows(store: ReadModelStore, story: Story) -> None:
+async def test_what_was_said_is_not_copied_into_the_rows(
+    store: ReadModelStore, story: Story
+) -> None:
     await story.tell(opened(), submitted(1, "title"), completed(1, "secret answer"))
     await story.tell(submitted(2, "secret question"))
     await fold_log(store, story.log)

@@ -10,10 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from pydantic import JsonValue
 
-from turnlog.projections.structured.finding import InvalidAnswer
-from turnlog.projections.structured.fitting import ValidatedAnswer, JsonSchema, validate_answer
-from turnlog.projections.structured.judging import find_schema_fault
-from turnlog.projections.tools.planning import PLAN_SCHEMA
+from turnlog.projections.structured_output.json_repair import (
+    InvalidAnswer,
+    JsonSchema,
+    ValidatedAnswer,
+    validate_answer,
+)
+from turnlog.projections.structured_output.schema_validation import find_schema_fault
+from turnlog.projections.tools.parsed_plan import PLAN_SCHEMA
 
 ORDER: JsonSchema = {
     "type": "object",
@@ -151,7 +155,9 @@ def test_what_would_have_to_be_guessed_is_refused_without_being_repeated(
 
 
 def test_nothing_is_mended_where_that_is_not_wanted() -> None:
-    assert validate_answer(HAMMER, ORDER, repair=False) == ValidatedAnswer(HAMMER, json.loads(HAMMER))
+    assert validate_answer(HAMMER, ORDER, repair=False) == ValidatedAnswer(
+        HAMMER, json.loads(HAMMER)
+    )
     with pytest.raises(InvalidAnswer):
         validate_answer(f"```\n{HAMMER}\n```", ORDER, repair=False)
 
@@ -163,10 +169,15 @@ def test_nothing_is_mended_where_that_is_not_wanted() -> None:
         ({"items": {"$ref": "http://example.org/thing.json"}}, "it refers to 'http://example.org"),
     ],
 )
-def test_a_schema_that_leads_elsewhere_or_nowhere_cannot_be_used(schema: JsonSchema, why: str) -> None:
+def test_a_schema_that_leads_elsewhere_or_nowhere_cannot_be_used(
+    schema: JsonSchema, why: str
+) -> None:
     assert (find_schema_fault(schema) or "").startswith(why)
     assert find_schema_fault(ORDER) is None
-    assert find_schema_fault({"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "string"}}}) is None
+    assert (
+        find_schema_fault({"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "string"}}})
+        is None
+    )
 
 
 names = st.sampled_from(["type", "steps", "goal", "tools", "name", "items", "count", "note"])
@@ -194,7 +205,9 @@ texts = st.builds(
 
 
 @given(texts | st.text(max_size=8), st.sampled_from([ORDER, PLAN_SCHEMA, {"type": "string"}, {}]))
-def test_mending_is_done_once_and_leaves_what_is_right_as_it_is(text: str, schema: JsonSchema) -> None:
+def test_mending_is_done_once_and_leaves_what_is_right_as_it_is(
+    text: str, schema: JsonSchema
+) -> None:
     try:
         once = validate_answer(text, schema)
     except InvalidAnswer:

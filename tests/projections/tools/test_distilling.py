@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from turnlog.events.content import PlainText
-from turnlog.projections.blueprint.tools import CondensationSpec
-from turnlog.projections.tools.distilling import condense_result, summarise_result
-from turnlog.projections.tools.distilling import format_tool_result as told_with_its_call
-from turnlog.services.runtime.vocabularies import TiktokenVocabulary
+from turnlog.projections.blueprint.schema.tool_specs import CondensationSpec
+from turnlog.projections.tools.result_condensation import condense_result, summarise_result
+from turnlog.projections.tools.result_condensation import format_tool_result as told_with_its_call
+from turnlog.services.blueprints.tokenizers import TiktokenVocabulary
 
 SPEC = CondensationSpec()
 BOUND = 1_300

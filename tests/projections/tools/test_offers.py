@@ -7,8 +7,8 @@ import json
 from pydantic import JsonValue
 
 from tests.agents.workshop import agent
-from turnlog.projections.blueprint.tools import ToolsSpec
-from turnlog.projections.tools.offers import ToolOffer, ToolCatalog, build_tool_catalog
+from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
+from turnlog.projections.tools.tool_catalog import ToolCatalog, ToolOffer, build_tool_catalog
 
 ONE = {"servers": {"shop": {"command": ["shop"]}}}
 NOTHING: dict[str, JsonValue] = {"type": "object"}
@@ -73,5 +73,7 @@ def test_a_server_cannot_take_the_name_of_a_tool_of_another() -> None:
     event = build_tool_catalog("agent", spec, {"shop_x": (mine, mine), "shop": (forged,)}).event
     assert [pin.server for pin in event.tools.values()] == ["shop_x"]
     assert event.left_out == {"shop_x_pay": "another has that name"}
-    both = offered(ToolOffer("pay", "Pays.", NOTHING), ToolOffer("pay", "How to pay.", NOTHING, "prompt"))
+    both = offered(
+        ToolOffer("pay", "Pays.", NOTHING), ToolOffer("pay", "How to pay.", NOTHING, "prompt")
+    )
     assert (list(both.event.tools), both.event.prompts) == (["shop_pay"], ("shop_pay",))

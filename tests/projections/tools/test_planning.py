@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from turnlog.projections.structured.fitting import validate_answer
-from turnlog.projections.tools.planning import PLAN_SCHEMA, ParsedStep, parse_plan
+from turnlog.projections.structured_output.json_repair import validate_answer
+from turnlog.projections.tools.parsed_plan import PLAN_SCHEMA, ParsedStep, parse_plan
 
 
 def test_a_step_that_names_tools_is_not_done_by_an_earlier_result() -> None:

@@ -15,17 +15,28 @@ from tests.parts.windows import (
 )
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.manifest import HistorySource
-from turnlog.events.turn import TurnSubmitted
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.events.model.manifest import HistorySource
+from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assembly_inputs import (
+    AssembledPrompt,
+    PromptNeeds,
+    PromptTexts,
+    parse_provider,
+)
+from turnlog.projections.prompt.readback import read_prompt
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import CancelTurn, ExcludeTurn
 from turnlog.projections.session.evolve import fold_unbounded
 from turnlog.projections.session.state import MAX_RECENT_TURNS
-from turnlog.projections.testing import SessionScenario, complete_turn, claim_turn, build_exchange, submit_turn
-from turnlog.projections.window.assemble import assemble, find_prompt_needs
-from turnlog.projections.window.call import AssembledPrompt, PromptNeeds, PromptTexts, parse_provider
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.projections.window.readback import read_prompt
+from turnlog.projections.testing import (
+    SessionScenario,
+    build_exchange,
+    claim_turn,
+    complete_turn,
+    submit_turn,
+)
 
 TEXT = """\
 blueprint: guide
@@ -54,7 +65,9 @@ FILES = {"persona": "You are a guide."}
 
 def talked(*turns: tuple[str, str], blueprint: Blueprint = BLUEPRINT) -> SessionScenario:
     session = opened_by(blueprint, FILES, city="Riga")
-    return session.apply_steps(*(step for turn in turns for step in build_exchange(*turn)), submit_turn("Go on"))
+    return session.apply_steps(
+        *(step for turn in turns for step in build_exchange(*turn)), submit_turn("Go on")
+    )
 
 
 def needed(session: SessionScenario, blueprint: Blueprint = BLUEPRINT) -> PromptNeeds:
@@ -107,7 +120,11 @@ def test_what_is_left_out_parts_the_history_where_it_stood() -> None:
 def test_a_text_that_was_not_fetched_is_an_error_and_never_a_hole(missing: str) -> None:
     session = talked(("Hi", "Hello"))
     texts = fetched(needed(session), session.events, FILES)
-    less = PromptTexts(blobs={}, by_ref=texts.by_ref) if missing == "blobs" else PromptTexts(texts.blobs, {})
+    less = (
+        PromptTexts(blobs={}, by_ref=texts.by_ref)
+        if missing == "blobs"
+        else PromptTexts(texts.blobs, {})
+    )
     with pytest.raises(Corrupt, match="was not fetched"):
         assemble(SessionMaterial(BLUEPRINT), session.opened_state, CALL, less)
 
@@ -147,7 +164,9 @@ def test_the_digest_covers_everything_the_model_is_sent() -> None:
 
 
 def test_the_digest_is_that_of_the_canonical_form() -> None:
-    request = assembled(opened_by(BLUEPRINT, {}, city="Rīga").apply_steps(submit_turn("Go")), BLUEPRINT, {})
+    request = assembled(
+        opened_by(BLUEPRINT, {}, city="Rīga").apply_steps(submit_turn("Go")), BLUEPRINT, {}
+    )
     assert request.request.digest == compute_digest(
         '{"messages":[{"content":"The city is Rīga.","role":"system"},'
         '{"content":"Go","role":"user"}],"model":"openai/test",'
@@ -220,7 +239,9 @@ def test_a_view_of_the_whole_history_shows_every_turn_of_it() -> None:
 
 def test_the_first_turn_lasts_until_one_is_answered() -> None:
     greeting = blueprint_of(TEXT.replace('"The city is {city}."', "Greet them., when: first_turn"))
-    failed = opened_by(greeting, FILES).apply_steps(submit_turn("Hm"), CancelTurn(), submit_turn("Hi"))
+    failed = opened_by(greeting, FILES).apply_steps(
+        submit_turn("Hm"), CancelTurn(), submit_turn("Hi")
+    )
     assert "Greet them." in system_of(assembled(failed, greeting, FILES))
     answered = talked(("Hi", "Hello"), blueprint=greeting)
     assert "Greet them." not in system_of(assembled(answered, greeting, FILES))

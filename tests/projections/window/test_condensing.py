@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.projections.window.condensing import condense_duplicates, condense_repeats
-from turnlog.projections.window.counting import CharacterCounter
-from turnlog.projections.window.spoken import TurnExchange, build_exchange
+from turnlog.projections.prompt.history.history_condenser import (
+    condense_duplicates,
+    condense_repeats,
+)
+from turnlog.projections.prompt.history.turn_messages import TurnExchange, build_exchange
+from turnlog.projections.token_counters import CharacterCounter
 from turnlog.services.bundle import verifier
 
 COUNTING = CharacterCounter(1)
@@ -118,7 +121,9 @@ def test_answers_are_told_in_their_own_words(
     talk, told = case
     short = words(condense_repeats(exchanged(talk), COUNTING, "repeats"))
     assert short[1:] == [f"In turn: {'; '.join(told)}"]
-    assert [short] == verifier.condense_run({"condensed": "repeats-1"}, [list(said) for said in talk])
+    assert [short] == verifier.condense_run(
+        {"condensed": "repeats-1"}, [list(said) for said in talk]
+    )
 
 
 @pytest.mark.parametrize("answer", NOT_COUNTED.values(), ids=NOT_COUNTED)

@@ -11,20 +11,20 @@ import pytest
 from pydantic import JsonValue
 
 from tests.parts.windows import assembled, blueprint_of, drawn, opened_by
-from turnlog.events.manifest import (
+from turnlog.events.model.manifest import (
     BlobSource,
     BlueprintTextSource,
     EventTextSource,
-    ResolutionSource,
-    SegmentSource,
     HistorySource,
     PromptPart,
+    ResolutionSource,
+    SegmentSource,
 )
-from turnlog.events.turn import TurnFailed
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.events.model.turn_events import TurnFailed
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
 from turnlog.projections.session.commands import CancelTurn, ExcludeTurn, RedactReply
 from turnlog.projections.testing import ScenarioStep, build_exchange, submit_turn
-from turnlog.projections.window.call import AssembledPrompt
 
 GOLDEN = Path(__file__).with_name("golden")
 
@@ -69,7 +69,10 @@ PERSONA = "You are a guide to the city.\nYou never leave it."
 FULL = {"persona": PERSONA, "provider": "Use short sentences."}
 SPARSE = {"persona": PERSONA}
 
-WALK = (*build_exchange("Where is the river?", "South of here."), *build_exchange("And the hill?", "North."))
+WALK = (
+    *build_exchange("Where is the river?", "South of here."),
+    *build_exchange("And the hill?", "North."),
+)
 ON = (*build_exchange("Is it far?", "An hour."), *build_exchange("By train?", "Ten minutes."))
 NEXT = submit_turn("What does it cost?")
 FAILED = (

@@ -14,10 +14,10 @@ from pydantic import JsonValue
 
 from tests.parts.tales import GAME_MASTER, Tale, picked, with_ladder
 from tests.parts.windows import drawn
-from turnlog.events.manifest import SegmentSource, PromptPart
-from turnlog.projections.window.call import AssembledPrompt
-from turnlog.projections.window.overflow import BudgetExceeded
-from turnlog.projections.window.pieces import LayerBlock
+from turnlog.events.model.manifest import PromptPart, SegmentSource
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
+from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
+from turnlog.projections.prompt.sources.layer_content import LayerBlock
 
 GOLDEN = Path(__file__).with_name("ladders")
 SEGMENTS = (

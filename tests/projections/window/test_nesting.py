@@ -6,10 +6,10 @@ from typing import Any
 
 from tests.parts.windows import assembled, blobs_of, blueprint_of, opened_by
 from turnlog.events.content import compute_digest
-from turnlog.events.manifest import PromptPart
+from turnlog.events.model.manifest import PromptPart
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
+from turnlog.projections.prompt.readback import read_prompt
 from turnlog.projections.testing import submit_turn
-from turnlog.projections.window.call import AssembledPrompt
-from turnlog.projections.window.readback import read_prompt
 
 TEXT = """\
 blueprint: guide

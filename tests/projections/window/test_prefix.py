@@ -9,16 +9,18 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from tests.parts.windows import assembled, blueprint_of, opened_by
-from turnlog.events.manifest import CachePrefix
-from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.session.commands import (
-    ExcludeTurn,
-    FixContext,
-    RedactReply,
-    RestoreTurn,
+from turnlog.events.model.manifest import CachePrefix
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
+from turnlog.projections.session.commands import ExcludeTurn, FixContext, RedactReply, RestoreTurn
+from turnlog.projections.testing import (
+    CommandOrFactory,
+    SessionScenario,
+    claim_turn,
+    complete_turn,
+    get_attempt,
+    submit_turn,
 )
-from turnlog.projections.testing import CommandOrFactory, SessionScenario, complete_turn, get_attempt, claim_turn, submit_turn
-from turnlog.projections.window.call import AssembledPrompt
 
 BLUEPRINT = """
 blueprint: remembering

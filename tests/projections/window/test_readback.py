@@ -8,12 +8,12 @@ from tests.parts.windows import assembled, blobs_of, blueprint_of, opened_by
 from turnlog.events.content import Content, PlainText, SealedText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.manifest import EventTextSource, Manifest
-from turnlog.events.turn import TurnSubmitted
+from turnlog.events.model.manifest import EventTextSource, Manifest
+from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.projections.prompt.readback import list_referenced_blobs as blobs_named
+from turnlog.projections.prompt.readback import read_prompt
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 from turnlog.projections.testing import build_exchange, submit_turn
-from turnlog.projections.window.readback import list_referenced_blobs as blobs_named
-from turnlog.projections.window.readback import read_prompt
 
 BLUEPRINT = blueprint_of("""\
 blueprint: guide

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.events.content import compute_digest
-from turnlog.projections.window.request import ChatMessage, ChatRequest, encode_canonical
+from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest, encode_canonical
 
 TEXTS = st.one_of(st.text(), st.just("long " * 4_000))
 MESSAGES = st.builds(ChatMessage, st.sampled_from(["system", "user", "assistant"]), TEXTS)
@@ -19,4 +19,6 @@ REQUESTS = st.builds(
 @given(REQUESTS)
 def test_the_digest_of_a_request_is_that_of_its_canonical_form(request: ChatRequest) -> None:
     assert request.digest == compute_digest(encode_canonical(request.encode_plain()))
-    assert request.digest == compute_digest(encode_canonical(request.encode_plain())), "also when it is remembered"
+    assert request.digest == compute_digest(encode_canonical(request.encode_plain())), (
+        "also when it is remembered"
+    )

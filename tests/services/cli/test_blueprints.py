@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from tests.services.cli.conftest import Turnlog
-from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 DOCS = Path(__file__).parents[3] / "docs"
 SCHEMA = DOCS / "reference/blueprint.schema.json"

@@ -5,8 +5,7 @@ import pytest
 from tests.services.cli.conftest import Turnlog
 from turnlog.events.errors import Refused
 from turnlog.services.cli.environment import read_settings
-from turnlog.services.runtime.settings import WorkerSettings
-from turnlog.services.up.settings import AllInOneSettings
+from turnlog.services.platform.process_settings import AllInOneSettings, WorkerSettings
 
 
 def test_a_setting_is_shown_with_where_it_comes_from(

@@ -6,17 +6,14 @@ import httpx
 import pytest
 from rich.console import Console
 
-from turnlog.events.errors import (
-    Conflict,
-    Corrupt,
-    Refused,
-    TooLarge,
-    TurnlogError,
-    Unavailable,
+from turnlog.events.errors import Conflict, Corrupt, Refused, TooLarge, TurnlogError, Unavailable
+from turnlog.services.cli.client.http_responses import require_success
+from turnlog.services.cli.error_display import ExitCode, describe_error, print_error
+from turnlog.services.gateway.problem_details import (
+    PROBLEM_MEDIA_TYPE,
+    STATUS_BY_CODE,
+    convert_error,
 )
-from turnlog.services.cli.failures import ExitCode, describe_error, print_error
-from turnlog.services.cli.reader.refusals import require_success
-from turnlog.services.gateway.problems import PROBLEM_MEDIA_TYPE, STATUS_BY_CODE, convert_error
 
 ERRORS: list[tuple[TurnlogError, ExitCode]] = [
     (Refused("unknown-session", "there is no such session", field="session"), ExitCode.NOT_FOUND),
@@ -52,7 +49,9 @@ def test_an_error_has_the_same_exit_code_here_and_over_http(
 def test_every_conflict_of_the_gateway_is_one_at_the_terminal() -> None:
     conflicts = [code for code, status in STATUS_BY_CODE.items() if status in {409, 429}]
     assert conflicts
-    assert {describe_error(Refused(code, "")).exit_code for code in conflicts} == {ExitCode.CONFLICT}
+    assert {describe_error(Refused(code, "")).exit_code for code in conflicts} == {
+        ExitCode.CONFLICT
+    }
 
 
 def test_everything_the_gateway_does_not_find_is_not_found_at_the_terminal() -> None:
@@ -62,7 +61,9 @@ def test_everything_the_gateway_does_not_find_is_not_found_at_the_terminal() -> 
 
 def test_what_went_wrong_why_and_what_to_do_each_have_a_line() -> None:
     console = Console(width=60, record=True, file=StringIO())
-    print_error(describe_error(Refused("bad-id", "'a b' is no id", field="session", fix="say a-b")), console)
+    print_error(
+        describe_error(Refused("bad-id", "'a b' is no id", field="session", fix="say a-b")), console
+    )
     lines = [line.strip() for line in console.export_text().splitlines()]
     assert lines == ["error  bad-id  session", "'a b' is no id", "do  say a-b"]
 

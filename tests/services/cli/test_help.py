@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from tests.services.cli.conftest import Turnlog
-from turnlog.services.cli.overview import extract_purpose
-from turnlog.services.cli.sections import COMMAND_SECTIONS, CommandEntry
+from turnlog.services.cli.command_index import COMMAND_SECTIONS, CommandEntry, extract_purpose
 
 COMMANDS = [command for section in COMMAND_SECTIONS for command in section.commands]
 HEAVY = ("litellm", "fastapi", "faststream", "sqlalchemy", "nats", "httpx", "pydantic", "rich")

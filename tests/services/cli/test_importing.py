@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from turnlog.events.errors import Refused
-from turnlog.projections.library.authored import SegmentInput
-from turnlog.services.cli.importing.files import read_segment_files
+from turnlog.projections.library.segment_inputs import SegmentInput
+from turnlog.services.cli.segment_import.segment_files import read_segment_files
 
 CORE = SegmentInput("core", "Be brief; it's\nthe rule.", id=1)
 CUE = SegmentInput("npc", "He nods.", "npc.a", "lt", 2, "npc_cue", "high", active=False, id=7)

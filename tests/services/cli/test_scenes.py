@@ -4,14 +4,14 @@ from io import StringIO
 
 from rich.console import Console
 
-from turnlog.events.call import AttemptCost, AttemptFault, AttemptTimings, TokenUsage
-from turnlog.projections.session.commands import EndAttempt, RedactReply, AttemptUsage
+from turnlog.events.model.call_events import AttemptCost, AttemptFault, AttemptTimings, TokenUsage
+from turnlog.projections.session.commands import AttemptUsage, EndAttempt, RedactReply
 from turnlog.projections.testing import (
     SessionScenario,
+    build_exchange,
+    claim_turn,
     complete_turn,
     get_attempt,
-    claim_turn,
-    build_exchange,
     given,
     open_session,
     submit_turn,
@@ -19,7 +19,11 @@ from turnlog.projections.testing import (
 from turnlog.services.cli.replay.player import ScenePlayer
 from turnlog.services.cli.replay.scenes import ReplayScene, build_scenes
 
-LOST = AttemptUsage(TokenUsage(known="unknown"), AttemptCost(price="unknown", table="t"), AttemptTimings(total=4_000))
+LOST = AttemptUsage(
+    TokenUsage(known="unknown"),
+    AttemptCost(price="unknown", table="t"),
+    AttemptTimings(total=4_000),
+)
 FAULT = AttemptFault(code="disconnected", detail="mid-stream", retryable=True)
 
 

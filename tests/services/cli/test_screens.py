@@ -12,17 +12,19 @@ from tests.parts.blueprint_strategies import Variant, variants
 from tests.parts.sessions import Request, played_on, requests
 from tests.parts.windows import assembled, blueprint_of, opened_by
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.kinds import EVENT_TYPES, KnownEvent, UnknownEvent
+from turnlog.events.registry import EVENT_TYPES, KnownEvent, UnknownEvent
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
 from turnlog.projections.testing import claim_turn, submit_turn
-from turnlog.projections.window.call import AssembledPrompt
-from turnlog.services.cli.screens.bars import sum_shares, render_token_bars, split_columns
-from turnlog.services.cli.screens.margin import render_labelled_text
-from turnlog.services.cli.screens.palette import FAMILY_COLOURS
-from turnlog.services.cli.screens.passages import split_prompt
-from turnlog.services.cli.screens.prompt import render_parts, render_prompt_messages
-from turnlog.services.cli.screens.sentence import describe_event
-from turnlog.services.cli.screens.spelling import escape_controls, format_money
-from turnlog.services.cli.talk.typist import LabelledTextWriter
+from turnlog.services.cli.conversation.reply_display import LabelledTextWriter
+from turnlog.services.cli.views.event_view import describe_event
+from turnlog.services.cli.views.prompt_view import (
+    render_parts,
+    render_prompt_messages,
+    split_prompt,
+)
+from turnlog.services.cli.views.text_format import escape_controls, format_money
+from turnlog.services.cli.views.theme import FAMILY_COLOURS, render_labelled_text
+from turnlog.services.cli.views.token_view import render_token_bars, split_columns, sum_shares
 
 KIND = """
 blueprint: kind
@@ -103,7 +105,10 @@ def test_every_kind_of_event_has_a_sentence(event: KnownEvent) -> None:
 
 
 def test_an_event_of_a_later_release_has_one_as_well() -> None:
-    assert describe_event(UnknownEvent("turnlog.dreamt.v1", {"a": 1})) == "not known to this release · 1 field"
+    assert (
+        describe_event(UnknownEvent("turnlog.dreamt.v1", {"a": 1}))
+        == "not known to this release · 1 field"
+    )
 
 
 @given(st.text(), st.integers(30, 80))

@@ -9,8 +9,8 @@ import pytest
 from pydantic import JsonValue
 from rich.console import Console
 
-from turnlog.services.cli.reader.frames import SseFrame, parse_sse_frames
-from turnlog.services.cli.talk.showing import ReplyDisplay
+from turnlog.services.cli.client.http_responses import SseFrame, parse_sse_frames
+from turnlog.services.cli.conversation.reply_display import ReplyDisplay
 
 Said = tuple[str, dict[str, JsonValue]]
 HELLO: Said = ("token", {"text": "Hello. "})

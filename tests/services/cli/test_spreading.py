@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer.testing import CliRunner
 
-from turnlog.services.cli.spreading import expand_option_groups
+from turnlog.services.cli.options import expand_option_groups
 
 
 @dataclass(frozen=True, slots=True)

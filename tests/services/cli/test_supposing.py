@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from tests.services.cli.conftest import Played, Turnlog
-from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 
 def test_a_folder_is_brought_along_and_all_sessions_of_its_blueprint_are_told(

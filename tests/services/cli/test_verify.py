@@ -15,13 +15,13 @@ from tests.parts.turnlog_up import turnlog_up
 from tests.services.cli.conftest import Turnlog
 from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.content import PlainText, compute_digest
-from turnlog.events.kinds import KnownEvent
-from turnlog.events.log.outcomes import BatchAppended
-from turnlog.events.nats.connection import open_connection
-from turnlog.events.nats.jetstream_log import JetStreamLog
-from turnlog.events.turn import TurnCompleted, TurnExcluded
-from turnlog.projections.audit.checkpoint import AuditCheckpoint
-from turnlog.services.runtime.signing import load_or_create_key, sign_checkpoint
+from turnlog.events.jetstream.jetstream_client import JetStreamLog
+from turnlog.events.jetstream.nats_connection import open_connection
+from turnlog.events.model.turn_events import TurnCompleted, TurnExcluded
+from turnlog.events.registry import KnownEvent
+from turnlog.events.store.append_outcomes import BatchAppended
+from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
+from turnlog.services.auditing.checkpoint_signatures import load_or_create_key, sign_checkpoint
 
 ANSWER = TurnCompleted(turn=1, call="1.1", text=PlainText(text="Another answer."), finish="stop")
 
@@ -41,7 +41,9 @@ async def append(nats: str, session: str, event: KnownEvent, *, chained: bool) -
         assert last is not None
         head = last.head if chained else replace(last.head, hash=compute_digest("something else"))
         draft = EventDraft(event, f"id-{session}", datetime.now(UTC), "/tamperer", "nobody")
-        assert isinstance(await log.append_batch(encode_batch("default", session, head, [draft])), BatchAppended)
+        assert isinstance(
+            await log.append_batch(encode_batch("default", session, head, [draft])), BatchAppended
+        )
 
 
 @pytest.fixture(scope="module")

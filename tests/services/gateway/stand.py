@@ -14,38 +14,42 @@ import httpx
 from tests.parts.house import delivery
 from tests.parts.puppet import PuppetModel
 from turnlog.events.codec import decode_event
-from turnlog.events.log.library import LibraryLog, MemoryLibraryLog
-from turnlog.events.log.memory import MemoryBlobStore, MemoryLog, MemorySnapshotStore, MemoryTokenStream
-from turnlog.events.log.ports import BlobStore, EventLog, SnapshotStore, TokenStream
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import open_client
-from turnlog.events.turn import TurnReleased, TurnSubmitted
-from turnlog.projections.store.commands import CommandLookup
+from turnlog.events.jetstream.jetstream_client import open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
+from turnlog.events.store.memory_log import (
+    MemoryBlobStore,
+    MemoryLibraryLog,
+    MemoryLog,
+    MemorySnapshotStore,
+    MemoryTokenStream,
+)
+from turnlog.events.store.ports import BlobStore, EventLog, LibraryLog, SnapshotStore, TokenStream
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.reach import ProjectionSignal
-from turnlog.projections.store.schema import prepare_schema
-from turnlog.services.gateway.desk import GatewayDependencies
-from turnlog.services.gateway.serving import serve_app
-from turnlog.services.projector.app import build_projector as build_projector
-from turnlog.services.projector.library import SegmentProjector
-from turnlog.services.runtime.blueprints import BlueprintStore
-from turnlog.services.runtime.clock import create_id, read_clock
-from turnlog.services.runtime.durability import Durability
-from turnlog.services.runtime.gathering import PromptInputLoader
-from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS, BlueprintFolders
-from turnlog.services.runtime.prices import PriceTable
-from turnlog.services.runtime.segments import SegmentFetcher
-from turnlog.services.runtime.sessions import CommandHandler
-from turnlog.services.runtime.settings import GatewaySettings, ProjectorSettings
-from turnlog.services.runtime.shelves import SegmentService
-from turnlog.services.runtime.snapshots import CheckedSnapshotStore
-from turnlog.services.runtime.telemetry import Tracing, create_tracing
-from turnlog.services.runtime.texts import TextReader
-from turnlog.services.worker.answering import TurnRunner
-from turnlog.services.worker.context import CallContextBuilder
-from turnlog.services.worker.ending import OutcomeRecorder
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.projections.store.read.row_lookups import CommandLookup
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.blueprints.model_prices import PriceTable
+from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.gateway.main import serve_app
+from turnlog.services.platform.clock import create_id, read_clock
+from turnlog.services.platform.durability import Durability
+from turnlog.services.platform.process_settings import GatewaySettings, ProjectorSettings
+from turnlog.services.platform.telemetry import Tracing, create_tracing
+from turnlog.services.projector.main import build_projector
+from turnlog.services.projector.segment_projector import SegmentProjector
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.text_cache import TextReader
+from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
+from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.heartbeat import AttemptHeartbeat
-from turnlog.services.worker.model.exchange import LanguageModel
+from turnlog.services.worker.model.model_types import LanguageModel
+from turnlog.services.worker.turn_runner import TurnRunner
 
 SILENT = create_tracing("test", None)
 FOLDERS = (Path(__file__).parent / "blueprints", Path(__file__).parents[2] / "parts/blueprints")
@@ -91,7 +95,11 @@ async def holding(nats_url: str | None) -> AsyncGenerator[Holding]:
 
 
 def desk_on(
-    held: Holding, store: ReadModelStore, bell: ProjectionSignal, settings: GatewaySettings, traces: Tracing = SILENT
+    held: Holding,
+    store: ReadModelStore,
+    bell: ProjectionSignal,
+    settings: GatewaySettings,
+    traces: Tracing = SILENT,
 ) -> GatewayDependencies:
     """Put a gateway's desk together, as its process does."""
     sessions = sessions_on(held, store, "/turnlog/gateway")
@@ -115,7 +123,9 @@ def sessions_on(held: Holding, store: ReadModelStore, source: str) -> CommandHan
     """Make the sessions of one process."""
     snapshots = CheckedSnapshotStore(held.log, held.snapshots)
     texts = TextReader(held.log, held.blobs)
-    return CommandHandler(held.log, snapshots, texts, CommandLookup(store), read_clock, create_id, source)
+    return CommandHandler(
+        held.log, snapshots, texts, CommandLookup(store), read_clock, create_id, source
+    )
 
 
 def shelves_on(held: Holding, role: str) -> SegmentService:
@@ -271,7 +281,10 @@ def worker_on(
 
 async def answering(held: Holding, tenant: str, worker: TurnRunner) -> None:
     """Answer turns as they come, each beside the others, as a worker does."""
-    async with asyncio.TaskGroup() as turns, aclosing(held.log.stream_raw_events(tenant, 0, live=True)) as log:
+    async with (
+        asyncio.TaskGroup() as turns,
+        aclosing(held.log.stream_raw_events(tenant, 0, live=True)) as log,
+    ):
         async for bulk in log:
             for raw in bulk:
                 if raw.subject.endswith(WAITED):

@@ -13,43 +13,48 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from tests.parts.house import BY, NoOlderCommands, SteppingClock, blueprint
-from turnlog.events.call import AttemptCost, AttemptFault, TokenUsage
 from turnlog.events.errors import TurnlogError
-from turnlog.events.log.library import MemoryLibraryLog
-from turnlog.events.log.memory import MemoryBlobStore, MemoryLog, MemorySnapshotStore, MemoryTokenStream
-from turnlog.events.log.ports import BlobStore, EventLog, SnapshotStore, TokenStream
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import open_client
+from turnlog.events.jetstream.jetstream_client import open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.model.call_events import AttemptCost, AttemptFault, TokenUsage
+from turnlog.events.store.memory_log import (
+    MemoryBlobStore,
+    MemoryLibraryLog,
+    MemoryLog,
+    MemorySnapshotStore,
+    MemoryTokenStream,
+)
+from turnlog.events.store.ports import BlobStore, EventLog, SnapshotStore, TokenStream
 from turnlog.events.tokens import AttemptAlive, AttemptReset, Token
-from turnlog.projections.blueprint.schema import Policies, compute_history_reach
+from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import (
     AttemptRef,
+    AttemptUsage,
     CancelTurn,
     ClaimTurn,
     CompleteTurn,
     EndAttempt,
     OpenSession,
     RedactReply,
-    AttemptUsage,
     SubmitTurn,
 )
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.reach import ProjectionSignal
-from turnlog.services.gateway import events, streams
-from turnlog.services.gateway.desk import GatewayDependencies
-from turnlog.services.gateway.problems import handle_error
-from turnlog.services.runtime.blueprints import BlueprintStore
-from turnlog.services.runtime.clock import create_id
-from turnlog.services.runtime.durability import Durability
-from turnlog.services.runtime.gathering import PromptInputLoader
-from turnlog.services.runtime.library import BlueprintFolders
-from turnlog.services.runtime.segments import SegmentFetcher
-from turnlog.services.runtime.sessions import CommandHandler
-from turnlog.services.runtime.settings import GatewaySettings
-from turnlog.services.runtime.shelves import SegmentService
-from turnlog.services.runtime.snapshots import CheckedSnapshotStore
-from turnlog.services.runtime.telemetry import create_tracing
-from turnlog.services.runtime.texts import TextReader
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.gateway.problem_details import handle_error
+from turnlog.services.gateway.routes import event_routes, turn_routes
+from turnlog.services.platform.clock import create_id
+from turnlog.services.platform.durability import Durability
+from turnlog.services.platform.process_settings import GatewaySettings
+from turnlog.services.platform.telemetry import create_tracing
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.text_cache import TextReader
 
 NARROW = 16 * 1024
 """Bytes that the kernel is asked to hold at the most, on either side of a narrow connection."""
@@ -91,7 +96,9 @@ class Stage:
             tokens=self.tokens,
             sessions=sessions,
             segment_service=shelves,
-            prompt_inputs=PromptInputLoader(self.log, sessions.texts, SegmentFetcher(shelves, sessions.texts)),
+            prompt_inputs=PromptInputLoader(
+                self.log, sessions.texts, SegmentFetcher(shelves, sessions.texts)
+            ),
             blueprints=blueprints,
             blueprint_folders=BlueprintFolders(()),
             store=open_store("sqlite:///:memory:"),
@@ -151,7 +158,9 @@ class Stage:
         """Withhold a reply."""
         await self.act(RedactReply(turn, "it names a person", "operator", "(withheld)"))
 
-    async def _publish(self, attempt: AttemptRef, event: AttemptAlive | AttemptReset | Token) -> None:
+    async def _publish(
+        self, attempt: AttemptRef, event: AttemptAlive | AttemptReset | Token
+    ) -> None:
         await self.tokens.publish_token(self.tenant, self.session, attempt.turn, event)
 
 
@@ -174,8 +183,8 @@ def gateway(desk: GatewayDependencies) -> FastAPI:
     """Make a gateway that has streams and nothing else."""
     app = FastAPI()
     app.state.desk = desk
-    app.include_router(streams.turn_stream_router)
-    app.include_router(events.event_router)
+    app.include_router(turn_routes.turn_stream_router)
+    app.include_router(event_routes.event_router)
     app.add_exception_handler(TurnlogError, handle_error)
     return app
 

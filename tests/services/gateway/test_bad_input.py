@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.services.gateway.stand import Stand
-from turnlog.services.gateway.problems import MAX_FAULTS
-from turnlog.services.gateway.strict_json import MAX_DEPTH
+from turnlog.services.gateway.http.strict_json import MAX_DEPTH
+from turnlog.services.gateway.problem_details import MAX_FAULTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

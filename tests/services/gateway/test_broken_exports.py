@@ -17,9 +17,9 @@ from pyarrow import parquet  # type: ignore[import-untyped] # pyright: ignore[re
 
 from tests.services.gateway.stand import InMemory, Stand, standing
 from turnlog.events.errors import Refused
-from turnlog.events.log.ports import RawEvent
-from turnlog.services.cli.exporting import export_bundle, export_files
-from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.events.store.ports import RawEvent
+from turnlog.services.cli.actions.session_export import export_bundle, export_files
+from turnlog.services.cli.client.service_reader import ServiceReader
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.tampers]
 JUNK = b'{"not": "an\nevent \xff"'

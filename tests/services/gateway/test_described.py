@@ -5,9 +5,6 @@ open and of its first turn. Whatever comes back has a status, a media type and a
 document names, and is never a fault of the gateway.
 """
 
-# pyright: reportUnknownVariableType=false
-# schemathesis leaves the types of its own generics open.
-
 from __future__ import annotations
 
 import asyncio
@@ -30,6 +27,10 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.services.gateway.routes import DOCUMENT, ROUTES, Route
 from tests.services.gateway.stand import InMemory, Stand, standing
+
+# pyright: reportUnknownVariableType=false
+# schemathesis leaves the types of its own generics open.
+
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 import httpx
 
 from tests.services.gateway.stand import Stand
-from turnlog.events.kinds import EVENT_NAMES
+from turnlog.events.registry import EVENT_NAMES
 
 LINES = {"Accept": "application/x-ndjson"}
 

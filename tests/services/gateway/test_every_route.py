@@ -14,8 +14,8 @@ import pytest_asyncio
 
 from tests.services.gateway.routes import OF_SESSIONS, ROUTES, WITH_BODY, Route, numbers_in
 from tests.services.gateway.stand import Stand
-from turnlog.services.gateway.problems import PROBLEM_MEDIA_TYPE
-from turnlog.services.gateway.strict_json import MAX_DEPTH
+from turnlog.services.gateway.http.strict_json import MAX_DEPTH
+from turnlog.services.gateway.problem_details import PROBLEM_MEDIA_TYPE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tests.services.gateway.stand import Stand
-from turnlog.events.call import ContextAssembled
-from turnlog.events.copying import copy_events
-from turnlog.events.session import SessionOpened
+from turnlog.events.fork_copy import copy_events
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.session_events import SessionOpened
 from turnlog.projections.session.commands import ForkSession
-from turnlog.projections.session.forking import build_fork_opening
-from turnlog.projections.store.queries import count_tenant
-from turnlog.services.runtime.sessions import CommandMetadata
+from turnlog.projections.session.rules.fork_rules import build_fork_opening
+from turnlog.projections.store.read.session_queries import count_tenant
+from turnlog.services.sessions.command_handler import CommandMetadata
 
 LATER = "And what did I say?"
 
@@ -182,7 +182,9 @@ async def test_a_fork_that_was_left_half_done_takes_nothing_until_it_is_whole(
     session = await talked(stand)
     sessions, at = stand.desk.sessions, await head(stand, session)
     events = await sessions.load_events(stand.tenant, session)
-    begun = ForkSession(build_fork_opening(await sessions.require_state(stand.tenant, session), events[0]))
+    begun = ForkSession(
+        build_fork_opening(await sessions.require_state(stand.tenant, session), events[0])
+    )
     half = (await sessions.handle(stand.tenant, "half", begun, CommandMetadata("tester"))).state
     await sessions.append_batch(half, copy_events("half", half.head, events[1:6], "/test"))
     turn = await stand.http.post("/v1/sessions/half/turns", json={"text": "Hi"})

@@ -10,7 +10,7 @@ import pytest
 
 from tests.services.gateway.stand import Stand
 from turnlog.events.content import PlainText
-from turnlog.events.turn import TurnSubmitted
+from turnlog.events.model.turn_events import TurnSubmitted
 
 CLERK = {"blueprint": "clerk", "attributes": {"desk": "d-1"}}
 

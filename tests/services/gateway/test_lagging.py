@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.services.gateway.stand import InMemory, standing
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.log.memory import MemoryLog
+from turnlog.events.store.memory_log import MemoryLog
 
 
 @dataclass
@@ -16,7 +16,9 @@ class Lagging(MemoryLog):
 
     lag: int = 0
 
-    async def read_last_event(self, tenant: str, session: str, *, leader: bool = False) -> RecordedEvent | None:
+    async def read_last_event(
+        self, tenant: str, session: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
         last = await super().read_last_event(tenant, session, leader=leader)
         if last is None or leader:
             return last

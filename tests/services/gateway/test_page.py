@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.services.gateway.stand import InMemory, standing
-from turnlog.events.kinds import EVENT_NAMES
+from turnlog.events.registry import EVENT_NAMES
 
 STATIC = resources.files("turnlog.services.gateway").joinpath("static")
 FILES = {each.name: each.read_text() for each in STATIC.iterdir()}

@@ -12,9 +12,14 @@ import pytest
 
 from tests.services.gateway.stand import Stand
 from turnlog.events.errors import Conflict, Corrupt, Refused, TooLarge, Unavailable
-from turnlog.services.gateway.problems import STATUS_BY_CODE, FIX_BY_CODE, create_error_response, convert_error
-from turnlog.services.gateway.serving import serve_app
-from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.gateway.main import serve_app
+from turnlog.services.gateway.problem_details import (
+    FIX_BY_CODE,
+    STATUS_BY_CODE,
+    convert_error,
+    create_error_response,
+)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +54,9 @@ def test_who_may_try_again_is_told_when(seconds: float, header: str) -> None:
 
 
 def test_an_answer_holds_what_is_known_and_no_empty_fields() -> None:
-    said: Mapping[str, object] = json.loads(bytes(create_error_response(Refused("bad-id", "d")).body))
+    said: Mapping[str, object] = json.loads(
+        bytes(create_error_response(Refused("bad-id", "d")).body)
+    )
     assert set(said) == {"type", "title", "status", "detail", "code"}
 
 

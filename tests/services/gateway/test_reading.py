@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.services.gateway.stand import MODEL, Stand
-from turnlog.events.call import ContextAssembled
-from turnlog.events.log.memory import MemoryBlobStore, MemoryLog
-from turnlog.events.log.ports import RawEvent
-from turnlog.projections.window.request import ChatRequest
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
+from turnlog.events.store.ports import RawEvent
+from turnlog.projections.prompt.chat_request import ChatRequest
 
 in_memory = pytest.mark.parametrize("log_url", ["memory"], indirect=True)
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from tests.services.gateway.stand import Stand
-from turnlog.projections.audit.why import TurnExplanation, explain_turn
-from turnlog.services.runtime.explaining import ExplainService, EvidenceBySession
+from turnlog.projections.audit.explain.turn_explanation import TurnExplanation, explain_turn
+from turnlog.services.auditing.explain_service import EvidenceBySession, ExplainService
 
 
 async def test_every_part_of_a_call_is_told_with_the_event_behind_it(stand: Stand) -> None:
@@ -73,7 +73,9 @@ async def test_much_of_a_session_is_held_by_one_explanation_at_a_time(stand: Sta
     for text in ("Who?", "Where?"):
         await stand.say(session, text, "Here.")
     desk = stand.desk
-    some = ExplainService(desk.time_travel, stand.tenant, desk.explanation_lock, unlocked_event_limit=1)
+    some = ExplainService(
+        desk.time_travel, stand.tenant, desk.explanation_lock, unlocked_event_limit=1
+    )
     known = await some.load_evidence(session, [])
 
     def ask(knowing: EvidenceBySession) -> TurnExplanation:

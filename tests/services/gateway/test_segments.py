@@ -11,8 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.services.gateway.stand import Stand
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 CUE = {"scope": "npc", "ref": "npc.innkeeper", "content": "He nods.", "type": "npc_cue", "tier": 1}
 

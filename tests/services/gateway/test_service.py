@@ -17,13 +17,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.services.gateway.stand import Holding, InMemory, Stand, desk_on, fronted, standing
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.events.log.memory import MemoryLog
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.reach import ProjectionSignal
-from turnlog.projections.store.schema import prepare_schema
-from turnlog.services.gateway.serving import serve_app
-from turnlog.services.runtime.settings import GatewaySettings
-from turnlog.services.runtime.telemetry import Tracing
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.gateway.main import serve_app
+from turnlog.services.platform.process_settings import GatewaySettings
+from turnlog.services.platform.telemetry import Tracing
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/openapi.json"
 
@@ -86,7 +86,9 @@ async def test_a_gateway_is_ready_and_names_its_durability(idle: Stand) -> None:
 class SilentLog(MemoryLog):
     """A log whose server is gone."""
 
-    async def read_last_event(self, tenant: str, session: str, *, leader: bool = False) -> RecordedEvent | None:
+    async def read_last_event(
+        self, tenant: str, session: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
         """See `Log.last`."""
         del tenant, session, leader
         raise Unavailable("nats", "no responders")

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests.services.gateway.streaming import NARROW, Stage, gateway, served, staged
 from tests.services.gateway.watching import Heard, Watcher, asking
-from turnlog.services.gateway.sse import MAX_PENDING_BYTES
+from turnlog.services.gateway.streaming.sse import MAX_PENDING_BYTES
 
 LONG = "x" * 50_000
 TURNS = 20

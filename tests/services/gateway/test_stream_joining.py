@@ -10,26 +10,26 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from turnlog.events.call import AttemptEnded, AttemptStarted, AttemptCost, TokenUsage
 from turnlog.events.codec import EventDraft, decode_event, encode_batch
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.kinds import KnownEvent
-from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.model.call_events import AttemptCost, AttemptEnded, AttemptStarted, TokenUsage
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
+from turnlog.events.registry import KnownEvent
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
-from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
-from turnlog.services.gateway.turn_cursor import TurnCursor, parse_turn_cursor
-from turnlog.services.gateway.turn_joining import (
+from turnlog.services.gateway.streaming.log_token_join import (
     MAX_TOKEN_TEXT,
-    TurnStreamRecord,
     TurnStreamEvent,
-    is_ahead_of_tokens,
-    apply_token_event,
-    apply_record,
+    TurnStreamRecord,
     apply_log_events,
+    apply_record,
+    apply_token_event,
+    is_ahead_of_tokens,
     resume_cursor,
 )
+from turnlog.services.gateway.streaming.turn_cursor import TurnCursor, parse_turn_cursor
 
 UNKNOWN = TokenUsage(known="unknown")
 TURN = 3
@@ -64,7 +64,10 @@ def completed(text: str) -> TurnCompleted:
 
 def redacted() -> ReplyRedacted:
     return ReplyRedacted(
-        turn=TURN, reason="it names a person", rule="operator", replacement=PlainText(text="(withheld)")
+        turn=TURN,
+        reason="it names a person",
+        rule="operator",
+        replacement=PlainText(text="(withheld)"),
     )
 
 
@@ -163,7 +166,9 @@ def stories(draw: st.DrawFn) -> Story:
 
 def connect(story: Story, known: int, client: Client) -> tuple[TurnCursor, TurnStreamRecord] | None:
     record = apply_log_events(TurnStreamRecord(TURN), story.log[:known])
-    at = resume_cursor(parse_turn_cursor(client.last_id, TURN) if client.last_id else TurnCursor(TURN), record)
+    at = resume_cursor(
+        parse_turn_cursor(client.last_id, TURN) if client.last_id else TurnCursor(TURN), record
+    )
     return None if at is None else (at, record)
 
 
@@ -228,12 +233,16 @@ def test_tokens_alone_are_shown_as_they_come_once_and_in_order(
 
 
 def test_a_watcher_from_the_middle_gets_the_rest_of_a_token_that_was_cut() -> None:
-    _, shown = apply_token_event(TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=1, text="ello"))
+    _, shown = apply_token_event(
+        TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=1, text="ello")
+    )
     assert [(each.data, str(each.cursor)) for each in shown] == [({"text": "lo"}, "3.1.5")]
 
 
 def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
-    at, shown = apply_token_event(TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=5, text="!"))
+    at, shown = apply_token_event(
+        TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=5, text="!")
+    )
     assert shown == ()
     record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), completed("Hello!")]))
     _, shown = apply_record(at, record)
@@ -266,7 +275,9 @@ def test_other_turns_do_not_end_this_one() -> None:
 
 
 def test_after_a_redaction_nothing_else_is_shown() -> None:
-    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), completed("a secret"), redacted()]))
+    record = apply_log_events(
+        TurnStreamRecord(TURN), logged([started(1), completed("a secret"), redacted()])
+    )
     at = resume_cursor(TurnCursor(TURN, 1, 4), record)
     assert at is not None
     _, shown = apply_record(at, record)
@@ -276,7 +287,9 @@ def test_after_a_redaction_nothing_else_is_shown() -> None:
 
 
 def test_who_was_shown_a_reply_that_is_redacted_since_is_told_so_once() -> None:
-    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), completed("a secret"), redacted()]))
+    record = apply_log_events(
+        TurnStreamRecord(TURN), logged([started(1), completed("a secret"), redacted()])
+    )
     at = resume_cursor(parse_turn_cursor("3.1.8.done", TURN), record)
     assert at is not None
     at, shown = apply_record(at, record)

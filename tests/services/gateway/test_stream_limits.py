@@ -15,8 +15,13 @@ from starlette.routing import Route
 from tests.services.gateway.streaming import served
 from tests.services.gateway.watching import asking
 from turnlog.events.errors import Unavailable
-from turnlog.services.gateway.merging import merge_streams
-from turnlog.services.gateway.sse import MAX_PENDING_BYTES, SseResponse, StreamTimeouts, encode_frame
+from turnlog.services.gateway.streaming.sse import (
+    MAX_PENDING_BYTES,
+    SseResponse,
+    StreamTimeouts,
+    encode_frame,
+)
+from turnlog.services.gateway.streaming.turn_stream import merge_streams
 
 LARGE = b"x" * 10_000
 

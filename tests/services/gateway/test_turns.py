@@ -15,9 +15,9 @@ from tests.services.gateway.raw_http import wire
 from tests.services.gateway.stand import InMemory, Stand, standing
 from turnlog.events.content import PlainText
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.turn import TurnSubmitted
-from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.services.worker.model.model_types import ModelFailure
 
 MANY = 50
 
@@ -91,7 +91,9 @@ class WatchedLog(MemoryLog):
     began: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def watch_session(self, tenant: str, session: str, after: int = 0) -> AsyncGenerator[RecordedEvent]:
+    async def watch_session(
+        self, tenant: str, session: str, after: int = 0
+    ) -> AsyncGenerator[RecordedEvent]:
         """See `Log.watch`."""
         self.began.set()
         try:

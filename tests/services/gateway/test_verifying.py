@@ -14,13 +14,12 @@ import pytest
 
 from tests.services.gateway.stand import Stand
 from turnlog.events.errors import Unavailable
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.log.ports import RawEvent
-from turnlog.projections.audit.prompts import VerificationContext
-from turnlog.services.cli.reader.proving import stream_verification
-from turnlog.services.cli.reader.reader import ServiceReader
-from turnlog.services.gateway.serving import serve_app
-from turnlog.services.runtime.verifiers import SessionVerifier, start_process_verifier
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.store.ports import RawEvent
+from turnlog.projections.audit.verify.session_verification import VerificationContext
+from turnlog.services.auditing.verify_pool import SessionVerifier, start_process_verifier
+from turnlog.services.cli.client.service_reader import ServiceReader, stream_verification
+from turnlog.services.gateway.main import serve_app
 
 Line = dict[str, Any]
 
@@ -96,7 +95,9 @@ async def test_every_session_that_was_altered_is_named_and_the_first_one_first(
         place = log.sessions[stand.tenant, session][which]
         raw = log.stored[place - 1]
         assert raw is not None
-        log.stored[place - 1] = RawEvent(raw.subject, place, raw.stored.replace(b'"data":', b'"data" :'))
+        log.stored[place - 1] = RawEvent(
+            raw.subject, place, raw.stored.replace(b'"data":', b'"data" :')
+        )
     *found, summary = await lines(stand)
     wrong = [line for line in found if line["kind"] == "finding"]
     named = {(line["session"], line["finding"]["sequence"]) for line in wrong}

@@ -6,8 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from turnlog.services.worker.model.exchange import FinishedAnswer, LanguageModel, ModelRequest, TextDelta
-from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.services.worker.model.model_types import (
+    FinishedAnswer,
+    LanguageModel,
+    ModelFailure,
+    ModelRequest,
+    TextDelta,
+)
 
 QUESTION = "What did the heron say to the ferryman?"
 

@@ -3,8 +3,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.parts.openai_server import OpenAIServer
+from turnlog.services.worker.model.call_timeouts import CallTimeouts
 from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.timeouts import CallTimeouts
 
 KEY = "sk-test-3f9AAb27c1"
 

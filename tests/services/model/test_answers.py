@@ -11,8 +11,8 @@ import pytest
 from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
 from tests.services.model.asking import QUESTION, ask, request, until_first_text
-from turnlog.services.worker.model.exchange import FinishedAnswer, ModelToolCall, ModelUsage
 from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.model_types import FinishedAnswer, ModelToolCall, ModelUsage
 
 LOOK: dict[str, object] = {
     "type": "function",

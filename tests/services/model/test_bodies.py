@@ -16,8 +16,8 @@ from tests.parts.event_stream import frame
 from tests.parts.openai_behaviours import Answer, Behaviour, Frames
 from tests.parts.openai_server import OpenAIServer
 from tests.services.model.asking import ask
-from turnlog.services.worker.model.exchange import FinishedAnswer, ModelRequest, ModelUsage
 from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, ModelUsage
 
 SCHEMA = {"type": "object", "properties": {"zone": {"type": "string"}}, "required": ["zone"]}
 TOOL = {

@@ -2,14 +2,14 @@
 
 from types import MappingProxyType
 
-from turnlog.services.worker.model.estimate import estimate_usage
-from turnlog.services.worker.model.exchange import (
+from turnlog.services.worker.model.model_types import (
     EstimatedUsage,
     ModelRequest,
-    ReportedUsage,
     ModelToolCall,
     ModelUsage,
+    ReportedUsage,
 )
+from turnlog.services.worker.model.usage_estimate import estimate_usage
 
 ASKED = ModelRequest("openai/heron", ({"role": "user", "content": "eleven char"},))
 

@@ -9,8 +9,8 @@ from tests.parts.openai_behaviours import Answer, Break, Refusal
 from tests.parts.openai_server import OpenAIServer
 from tests.services.model.asking import QUESTION, fail, request
 from tests.services.model.conftest import KEY
-from turnlog.services.worker.model.failures import FailureCode
 from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.model_types import FailureCode
 
 
 @pytest.mark.parametrize(

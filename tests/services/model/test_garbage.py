@@ -7,8 +7,8 @@ import pytest
 from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
 from tests.services.model.asking import ask, fail, request
+from turnlog.services.worker.model.chunk_reader import MAX_ANSWER_BYTES
 from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.reading import MAX_ANSWER_BYTES
 
 HALF = "\ud83d"
 

@@ -7,8 +7,8 @@ import pytest
 from tests.parts.openai_behaviours import Frames
 from tests.parts.openai_server import OpenAIServer
 from tests.services.model.asking import ask, fail, request
-from turnlog.services.worker.model.exchange import ModelUsage
 from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.model_types import ModelUsage
 
 
 @pytest.fixture

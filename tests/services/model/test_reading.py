@@ -5,11 +5,13 @@ from types import SimpleNamespace as Chunk
 
 import pytest
 
-from turnlog.services.worker.model.ending import build_finished
-from turnlog.services.worker.model.exchange import ModelToolCall, ModelUsage
-from turnlog.services.worker.model.failures import ModelFailure
-from turnlog.services.worker.model.reading import ChunkReader, read_reported_usage
-from turnlog.services.worker.model.witness import RawStreamCheck
+from turnlog.services.worker.model.chunk_reader import (
+    ChunkReader,
+    build_finished,
+    read_reported_usage,
+)
+from turnlog.services.worker.model.litellm_library import RawStreamCheck
+from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall, ModelUsage
 
 
 def tool_part(index: int, name: str | None, arguments: str, call_id: str | None = None) -> Chunk:
@@ -28,7 +30,10 @@ def test_parts_of_interleaved_tool_calls_find_their_own() -> None:
         tool_part(0, None, "1}"),
     ):
         reading.read_chunk(chunk)
-    assert reading.tool_calls == (ModelToolCall("a", "look", '{"x":1}'), ModelToolCall("b", "wait", "{}"))
+    assert reading.tool_calls == (
+        ModelToolCall("a", "look", '{"x":1}'),
+        ModelToolCall("b", "wait", "{}"),
+    )
 
 
 def test_two_calls_under_one_index_are_two_calls() -> None:

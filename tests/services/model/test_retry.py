@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from turnlog.services.worker.model.failures import RETRYABLE_CODES, FailureCode, ModelFailure
-from turnlog.services.worker.model.retry import compute_retry_delay
-from turnlog.services.worker.model.retry_after import parse_retry_after
+from turnlog.services.worker.attempts.attempt_outcomes import compute_retry_delay
+from turnlog.services.worker.model.model_types import RETRYABLE_CODES, FailureCode, ModelFailure
+from turnlog.services.worker.model.provider_errors import parse_retry_after
 
 CODES: tuple[FailureCode, ...] = get_args(FailureCode)
 ATTEMPTS = some.integers(min_value=0, max_value=10_000)
@@ -22,7 +22,9 @@ def test_a_wait_doubles_and_is_never_shorter_than_asked_nor_longer_than_the_cap(
     attempt: int, code: FailureCode, base: float, jitter: float, cap: float, asked: float
 ) -> None:
     failure = ModelFailure(code, retry_after=asked)
-    wait = compute_retry_delay(attempt, failure, base_seconds=base, jitter=jitter, cap=cap, attempts=attempt + 2)
+    wait = compute_retry_delay(
+        attempt, failure, base_seconds=base, jitter=jitter, cap=cap, attempts=attempt + 2
+    )
     assert wait is not None
     assert 0 <= wait <= cap
     assert wait >= min(asked, cap)
@@ -36,7 +38,9 @@ def test_what_will_not_get_better_is_not_tried_again(
 ) -> None:
     failure = ModelFailure(code, retry_after=1.0)
     assert (
-        compute_retry_delay(attempt, failure, base_seconds=base, jitter=jitter, cap=60.0, attempts=attempt + 9)
+        compute_retry_delay(
+            attempt, failure, base_seconds=base, jitter=jitter, cap=60.0, attempts=attempt + 9
+        )
         is None
     )
 
@@ -45,7 +49,9 @@ def test_what_will_not_get_better_is_not_tried_again(
 def test_as_many_attempts_are_made_as_allowed(attempts: int, jitter: float) -> None:
     failure = ModelFailure("server_error")
     waits = [
-        compute_retry_delay(attempt, failure, base_seconds=1.0, jitter=jitter, cap=9.0, attempts=attempts)
+        compute_retry_delay(
+            attempt, failure, base_seconds=1.0, jitter=jitter, cap=9.0, attempts=attempts
+        )
         for attempt in range(attempts)
     ]
     assert [wait is None for wait in waits] == [False] * (attempts - 1) + [True]

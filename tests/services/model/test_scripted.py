@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.services.model.asking import ask, fail, request, until_first_text
-from turnlog.services.worker.model.exchange import ModelUsage
-from turnlog.services.worker.model.failures import FailureCode
 from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.script_files import ScriptFolder
-from turnlog.services.worker.model.scripted import choose_reply
+from turnlog.services.worker.model.model_types import FailureCode, ModelUsage
+from turnlog.services.worker.model.scripted_model import ScriptFolder, choose_reply
 
 RIVER = """
 replies:
@@ -131,7 +129,9 @@ async def test_the_shipped_script_streams() -> None:
     ],
 )
 def test_the_shipped_script_has_an_answer(question: str, word: str) -> None:
-    reply = choose_reply(ScriptFolder().load_script("demo"), request("scripted/demo", question).messages)
+    reply = choose_reply(
+        ScriptFolder().load_script("demo"), request("scripted/demo", question).messages
+    )
     assert word in reply.text
 
 

@@ -9,8 +9,8 @@ import pytest
 from tests.parts.openai_behaviours import Answer, Break, Silence
 from tests.parts.openai_server import OpenAIServer
 from tests.services.model.asking import fail, request, until_first_text
+from turnlog.services.worker.model.call_timeouts import CallTimeouts
 from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.timeouts import CallTimeouts
 
 LONG = 60.0
 SHORT = 0.2

@@ -11,14 +11,13 @@ from sqlalchemy import event
 
 from tests.projections.store.folding import Rows, rows_of
 from tests.projections.store.histories import Story
-from turnlog.events.log.ports import EventLog
-from turnlog.projections.store import checkpoints
+from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.reach import ProjectionSignal, wait_until_folded
-from turnlog.services.projector.folding import LogFolder
-from turnlog.services.projector.projector import SessionProjector
-from turnlog.services.projector.rebuild import rebuild_rows
-from turnlog.services.runtime.telemetry import Tracing, create_tracing
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
+from turnlog.projections.store.write import projection_positions
+from turnlog.services.platform.telemetry import Tracing, create_tracing
+from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
+from turnlog.services.projector.session_projector import SessionProjector
 
 LONG = 60.0
 """Seconds no test should ever need."""
@@ -80,7 +79,7 @@ class Running:
         while True:
             rung = self.bell.get_next_signal()
             async with self.store.open_reader() as connection:
-                live = await checkpoints.read_active_position(connection)
+                live = await projection_positions.read_active_position(connection)
             if live and live.position >= position:
                 return
             await asyncio.wait_for(rung.wait(), LONG)
@@ -96,7 +95,7 @@ class Running:
     async def rows(self) -> Rows:
         """Give the rows that readers see."""
         async with self.store.open_reader() as connection:
-            live = await checkpoints.read_active_position(connection)
+            live = await projection_positions.read_active_position(connection)
         return await rows_of(self.store, live.build) if live else {}
 
     async def rebuilt(self) -> Rows:

@@ -13,8 +13,8 @@ import pytest
 
 from tests.projections.store.histories import Story, completed, opened, submitted
 from tests.services.projector.running import Running
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import open_client as opened_nats
+from turnlog.events.jetstream.jetstream_client import open_client as opened_nats
+from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.projections.store.engine import ReadModelStore
 
 POINTS = 10
@@ -22,12 +22,12 @@ POINTS = 10
 _KILLED = """
 import asyncio, os, signal, sys
 from sqlalchemy import event
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import opened
+from turnlog.events.jetstream.stream_setup import Terms
+from turnlog.events.jetstream.jetstream_client import opened
 from turnlog.projections.store.engine import open_store
 from turnlog.services.projector import folding
-from turnlog.services.projector.rebuild import rebuild
-from turnlog.services.runtime.telemetry import tracing
+from turnlog.services.projector.log_fold import rebuild
+from turnlog.services.platform.telemetry import tracing
 
 nats_url, database_url, tenant = sys.argv[1:]
 folding.PAST = 7

@@ -14,20 +14,25 @@ from tests.parts.library import Library
 from turnlog.events.codec import EventDraft, encode_library_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt
-from turnlog.events.library import SEGMENT_FAMILY
-from turnlog.events.log.library import MemoryLibraryLog
-from turnlog.events.log.memory import MemoryBlobStore, MemoryLog
-from turnlog.events.log.ports import RawEvent
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLibraryLog, MemoryLog
+from turnlog.events.store.ports import RawEvent
 from turnlog.events.testing import FIRST_EVENT_TIME
-from turnlog.events.testing.library_samples import build_library_samples
-from turnlog.projections.library.authored import SegmentInput
-from turnlog.projections.library.commands import EditSegment
+from turnlog.events.testing.event_samples import build_library_samples
+from turnlog.projections.library.segment_inputs import EditSegment, SegmentInput
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.library import read_segments_position, read_segments_sequence
-from turnlog.projections.store.reach import ProjectionSignal, wait_for_sequence
-from turnlog.projections.store.segments import SegmentRow, SegmentRowFilter, list_segments
-from turnlog.services.projector.library import SegmentProjector
-from turnlog.services.runtime.tasks import cancel_tasks
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_for_sequence
+from turnlog.projections.store.read.segment_queries import (
+    SegmentRow,
+    SegmentRowFilter,
+    list_segments,
+)
+from turnlog.projections.store.write.segment_projection import (
+    read_segments_position,
+    read_segments_sequence,
+)
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.projector.segment_projector import SegmentProjector
 
 ANYTHING = SegmentRowFilter()
 
@@ -52,7 +57,12 @@ async def caught_up(projecting: SegmentProjector, library: Library) -> None:
 
 
 async def rows(
-    store: ReadModelStore, tenant: str, sought: SegmentRowFilter = ANYTHING, *, after: int = 0, limit: int = 100
+    store: ReadModelStore,
+    tenant: str,
+    sought: SegmentRowFilter = ANYTHING,
+    *,
+    after: int = 0,
+    limit: int = 100,
 ) -> list[SegmentRow]:
     async with store.open_reader() as connection:
         found, _ = await list_segments(connection, tenant, sought, after=after, limit=limit)
@@ -85,7 +95,9 @@ async def test_rows_say_what_every_variant_of_a_segment_says_now(store: ReadMode
     assert found[0].edited_by == "tester"
 
 
-async def test_segments_are_found_by_what_they_are_and_say_page_by_page(store: ReadModelStore) -> None:
+async def test_segments_are_found_by_what_they_are_and_say_page_by_page(
+    store: ReadModelStore,
+) -> None:
     library = Library()
     await library.take_in(
         *(SegmentInput("core", f"Rule {n}: be KIND.", locale="en") for n in range(5)),
@@ -105,7 +117,9 @@ async def test_segments_are_found_by_what_they_are_and_say_page_by_page(store: R
     assert await rows(store, "other") == []
 
 
-async def test_what_was_edited_while_nobody_folded_is_there_afterwards(store: ReadModelStore) -> None:
+async def test_what_was_edited_while_nobody_folded_is_there_afterwards(
+    store: ReadModelStore,
+) -> None:
     library = Library()
     projecting = projector(library, store)
     await library.add("core", "one")
@@ -164,7 +178,9 @@ async def test_a_bad_event_stops_its_own_tenant_only(store: ReadModelStore) -> N
     mine, theirs = Library(log, blobs), Library(log, blobs, tenant="theirs")
     await mine.add("core", "one")
     event = build_library_samples()["segments-added"]
-    batch = encode_library_batch("t", SEGMENT_FAMILY, None, [EventDraft(event, "bad", FIRST_EVENT_TIME, "/test", "eve")])
+    batch = encode_library_batch(
+        "t", SEGMENT_FAMILY, None, [EventDraft(event, "bad", FIRST_EVENT_TIME, "/test", "eve")]
+    )
     log.log.stored.append(RawEvent("library.t.segments.added", 2, batch.messages[0].payload))
     await theirs.add("core", "two")
     projecting = projector(mine, store)

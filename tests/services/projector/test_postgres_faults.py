@@ -13,10 +13,10 @@ from tests.parts.fault_proxy import FaultProxy
 from tests.parts.postgres import PostgresServer
 from tests.projections.store.histories import Story, completed, opened, submitted
 from tests.services.projector.running import LONG, Running
-from turnlog.events.log.memory import MemoryLog
-from turnlog.projections.store import checkpoints
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.schema import prepare_schema
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.projections.store.write import projection_positions
 
 pytestmark = pytest.mark.promise("P10")
 
@@ -55,7 +55,7 @@ async def test_postgres_that_ends_and_comes_back_has_every_event_once(
 
 async def position(store: ReadModelStore) -> int:
     async with store.open_reader() as connection:
-        live = await checkpoints.read_active_position(connection)
+        live = await projection_positions.read_active_position(connection)
     return live.position if live else 0
 
 

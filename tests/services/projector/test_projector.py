@@ -20,13 +20,14 @@ from tests.parts.postgres import PostgresServer
 from tests.projections.store.histories import Story, completed, inject, opened, submitted
 from tests.services.projector.running import LONG, Running
 from turnlog.events.errors import Corrupt, Unavailable
-from turnlog.events.log.memory import MemoryLog
-from turnlog.events.log.ports import RawEvent
-from turnlog.projections.store import checkpoints, queries
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.reach import wait_until_folded
-from turnlog.projections.store.schema import prepare_schema
-from turnlog.services.runtime.telemetry import Tracing
+from turnlog.projections.store.read import session_queries
+from turnlog.projections.store.read.read_your_writes import wait_until_folded
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.projections.store.write import projection_positions
+from turnlog.services.platform.telemetry import Tracing
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def log() -> MemoryLog:
 
 async def position(store: ReadModelStore) -> int:
     async with store.open_reader() as connection:
-        live = await checkpoints.read_active_position(connection)
+        live = await projection_positions.read_active_position(connection)
     return live.position if live else 0
 
 
@@ -48,7 +49,7 @@ async def test_rows_follow_the_log_as_it_grows(store: ReadModelStore, log: Memor
         await story.tell(completed(1, "first"))
         await running.caught_up(story)
     async with store.open_reader() as connection:
-        (turn,) = await queries.list_turns(connection, "t", "s", limit=None)
+        (turn,) = await session_queries.list_turns(connection, "t", "s", limit=None)
     assert turn.reply_in == 3
 
 

@@ -12,12 +12,11 @@ import pytest
 
 from tests.projections.store.histories import Story, completed, opened, submitted
 from tests.services.projector.running import Running
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import JetStreamClient
-from turnlog.events.nats.opening import open_client as opened_nats
+from turnlog.events.jetstream.jetstream_client import JetStreamClient
+from turnlog.events.jetstream.jetstream_client import open_client as opened_nats
+from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 
 @pytest.fixture
@@ -71,13 +70,13 @@ async def test_restart_of_nats_is_survived_with_nothing_lost_or_twice(
 _KILLED = """
 import asyncio, os, signal, sys
 from sqlalchemy import event
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import opened
+from turnlog.events.jetstream.stream_setup import Terms
+from turnlog.events.jetstream.jetstream_client import opened
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.reach import Bell
-from turnlog.services.projector.folding import Folding
-from turnlog.services.projector.projector import Projector
-from turnlog.services.runtime.telemetry import tracing
+from turnlog.projections.store.read.read_your_writes import Bell
+from turnlog.services.projector.log_fold import Folding
+from turnlog.services.projector.session_projector import Projector
+from turnlog.services.platform.telemetry import tracing
 
 nats_url, database_url, when, number = sys.argv[1:]
 left = int(number)

@@ -20,18 +20,19 @@ from tests.projections.store.histories import (
     submitted,
 )
 from tests.services.projector.running import Running, no_progress
-from turnlog.events.log.memory import MemoryLog
-from turnlog.projections.store import checkpoints, listing
-from turnlog.projections.store.checkpoints import ProjectionPosition
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.listing import SessionQuery
-from turnlog.projections.store.reach import read_folded_sequence
-from turnlog.services.projector.rebuild import rebuild_rows
+from turnlog.projections.store.read import session_queries
+from turnlog.projections.store.read.read_your_writes import read_folded_sequence
+from turnlog.projections.store.read.session_queries import SessionQuery
+from turnlog.projections.store.write import projection_positions
+from turnlog.projections.store.write.projection_positions import ProjectionPosition
+from turnlog.services.projector.log_fold import rebuild_rows
 
 
 async def seen(store: ReadModelStore) -> ProjectionPosition:
     async with store.open_reader() as connection:
-        live = await checkpoints.read_active_position(connection)
+        live = await projection_positions.read_active_position(connection)
     assert live is not None
     return live
 
@@ -81,7 +82,7 @@ async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
     async def reading() -> None:
         while True:
             async with store.open_reader() as connection:
-                page = await listing.list_sessions(connection, "t", SessionQuery())
+                page = await session_queries.list_sessions(connection, "t", SessionQuery())
             found.append(sum(row.turns for row in page.sessions))
 
     reader = asyncio.create_task(reading())
@@ -207,7 +208,7 @@ async def test_rows_of_an_earlier_release_are_rebuilt_before_anything_is_folded(
     await stories[0].tell(submitted(6, "later"))
     async with running.beside():
         await running.caught_up(stories[0])
-    assert (await seen(store)).version == checkpoints.SESSIONS_VERSION
+    assert (await seen(store)).version == projection_positions.SESSIONS_VERSION
     finishes = {row[7] for row in (await running.rows())["turns"]}
     assert finishes == {row[7] for row in right["turns"]} | {None}
 

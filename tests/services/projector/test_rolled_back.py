@@ -13,13 +13,12 @@ from tests.parts.old_store import copied, grown, put_back
 from tests.projections.store.histories import Story, completed, opened, submitted
 from tests.services.projector.running import LONG, Running
 from turnlog.events.errors import Corrupt
-from turnlog.events.log.ports import EventLog
-from turnlog.events.nats.layout import StreamOptions
-from turnlog.events.nats.opening import JetStreamClient
-from turnlog.events.nats.opening import open_client as opened_nats
+from turnlog.events.jetstream.jetstream_client import JetStreamClient
+from turnlog.events.jetstream.jetstream_client import open_client as opened_nats
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 
 @pytest.fixture

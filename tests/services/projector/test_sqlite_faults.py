@@ -14,9 +14,9 @@ from structlog.typing import EventDict
 
 from tests.projections.store.histories import Story, completed, opened, submitted
 from tests.services.projector.running import LONG, Running
-from turnlog.events.log.memory import MemoryLog
+from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.schema import prepare_schema
+from turnlog.projections.store.schema.schema_migration import prepare_schema
 
 pytestmark = pytest.mark.promise("P10")
 

@@ -25,9 +25,9 @@ from tests.services.whatif.twice import (
     turn,
 )
 from turnlog.events.content import compute_digest
-from turnlog.events.session import BlueprintMoved
+from turnlog.events.model.session_events import BlueprintMoved
 from turnlog.projections.session.commands import SubmitTurn
-from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 
 PERSONA, OTHER = "You are a clerk, and brief.", "You are a clerk with all the time in the world."
 
@@ -78,7 +78,12 @@ async def test_next_call_runs_by_the_new_version_and_old_ones_stay_what_they_wer
     said = answer.json()
     assert (said["moved"], said["version"]) == (True, 2)
     assert office.house.names()[-1] == "blueprint-moved"
-    await turn(office.house, BlueprintFolders((office.folder,)).load_blueprint("clerk"), "s", CONVERSATION[5])
+    await turn(
+        office.house,
+        BlueprintFolders((office.folder,)).load_blueprint("clerk"),
+        "s",
+        CONVERSATION[5],
+    )
     after = really(office.house, "s")
     assert after[:3] == before
     assert (after[3].kind, after[3].budget) == ("answer", 90)
@@ -94,7 +99,12 @@ async def test_an_edited_prompt_file_alone_is_worth_a_move(office: Office) -> No
     assert (await office.moved("s")).json()["moved"] is False
     office.edited(FIRST, persona_md=OTHER)
     assert (await office.moved("s")).json()["moved"] is True
-    await turn(office.house, BlueprintFolders((office.folder,)).load_blueprint("clerk"), "s", CONVERSATION[1])
+    await turn(
+        office.house,
+        BlueprintFolders((office.folder,)).load_blueprint("clerk"),
+        "s",
+        CONVERSATION[1],
+    )
     assert (await office.moved("s")).json()["moved"] is False
     last = await office.stand.get("/v1/sessions/s/calls/2.1/prompt")
     assert last["messages"][0]["content"].startswith(OTHER)
@@ -108,7 +118,12 @@ async def test_a_window_of_before_a_move_has_the_files_that_were_pinned_before_i
     for persona in (OTHER, f"{OTHER} {PERSONA}"):
         office.edited(FIRST, persona_md=persona)
         assert (await office.moved("s")).json()["moved"] is True
-        await turn(office.house, BlueprintFolders((office.folder,)).load_blueprint("clerk"), "s", CONVERSATION[1])
+        await turn(
+            office.house,
+            BlueprintFolders((office.folder,)).load_blueprint("clerk"),
+            "s",
+            CONVERSATION[1],
+        )
         assert await office.stand.get("/v1/sessions/s/window", at=2) == window
     sent = await office.stand.get("/v1/sessions/s/calls/1.1/prompt")
     assert sent["messages"][0] == window["messages"][0]
@@ -236,7 +251,12 @@ async def test_pins_tell_how_many_open_sessions_are_of_each_version(office: Offi
     assert (prompt["layer"], prompt["path"]) == ("persona", "persona.md")
     assert (prompt["digest"], prompt["sessions"]) == (compute_digest(PERSONA), 1)
     assert prompt["current"] is False
-    await turn(office.house, BlueprintFolders((office.folder,)).load_blueprint("clerk"), "a", CONVERSATION[1])
+    await turn(
+        office.house,
+        BlueprintFolders((office.folder,)).load_blueprint("clerk"),
+        "a",
+        CONVERSATION[1],
+    )
     where = f"a:{len(office.house.events('a'))}"
     prompts = {p["digest"]: p["current"] for p in await office.pins("prompt", where)}
     assert prompts == {compute_digest(PERSONA): False, compute_digest(OTHER): True}

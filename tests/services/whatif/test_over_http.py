@@ -17,13 +17,12 @@ from sqlalchemy import select
 from tests.parts.house import TENANT, House
 from tests.services.gateway.stand import InMemory, Stand, standing
 from tests.services.whatif.twice import CONVERSATION, FIRST, SECOND, folder_of, led, really
-from turnlog.events.log.ports import RawEvent
-from turnlog.projections.store.library_tables import METADATA
-from turnlog.projections.store.reach import wait_until_folded
-from turnlog.services.cli.reader.reader import ServiceReader
-from turnlog.services.cli.supposing.asking import print_what_if
-from turnlog.services.cli.supposing.folder import read_blueprint_folder
-from turnlog.services.gateway.payloads.what_if import WhatIfRequest
+from turnlog.events.store.ports import RawEvent
+from turnlog.projections.store.read.read_your_writes import wait_until_folded
+from turnlog.projections.store.schema.read_model_tables import METADATA
+from turnlog.services.api.what_if_payloads import WhatIfRequest
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.what_if.what_if_comparison import print_what_if, read_blueprint_folder
 
 MANY = int(os.environ.get("SESSIONS", "20"))
 """Sessions that are recorded; a thousand by `make suppose`."""
@@ -52,7 +51,11 @@ class Recorded:
             for table in METADATA.sorted_tables:
                 for row in await connection.execute(select(table)):
                     digest.update(repr(row).encode())
-        return await self.house.log.get_last_stream_sequence(TENANT), len(self.house.blobs.blobs), digest.hexdigest()
+        return (
+            await self.house.log.get_last_stream_sequence(TENANT),
+            len(self.house.blobs.blobs),
+            digest.hexdigest(),
+        )
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -22,12 +22,11 @@ from tests.services.whatif.twice import (
     supposed,
     turn,
 )
-from turnlog.projections.audit.whatif.change import WhatIfChange
-from turnlog.projections.audit.whatif.redone import ReassembledCall
-from turnlog.projections.audit.whatif.standing import PromptAlteration
+from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange
+from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration, ReassembledCall
+from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
 from turnlog.projections.session.commands import MoveBlueprint
-from turnlog.projections.window.overflow import BudgetExceeded
-from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 
 PERSONA = "You are a clerk, and brief."
 OTHER = "You are a clerk with all the time in the world."
@@ -79,7 +78,9 @@ async def test_a_wider_budget_gives_back_the_very_turns_that_a_narrower_one_cuts
     await led(house, first, "wide", CONVERSATION)
     await led(house, folder, "narrow", CONVERSATION)
     cut = await supposed(house, "wide", WhatIfChange(BlueprintFolders((first,)), budget=60))
-    given_back = await supposed(house, "narrow", WhatIfChange(BlueprintFolders((folder,)), budget=200))
+    given_back = await supposed(
+        house, "narrow", WhatIfChange(BlueprintFolders((folder,)), budget=200)
+    )
     assert [_turns(each, "cut") for each in cut] == [_turns(each, "uncut") for each in given_back]
     again = [one for each in given_back for one in each.altered]
     assert PromptAlteration("history", "uncut", "drop_oldest_pairs", 1, 1) in again
@@ -99,7 +100,9 @@ async def test_supposed_model_is_given_prompt_files_of_its_own_provider(
     )
     house = House()
     await led(house, folder, "recorded", CONVERSATION[:3])
-    found = await supposed(house, "recorded", WhatIfChange(BlueprintFolders((folder,)), model="other/two"))
+    found = await supposed(
+        house, "recorded", WhatIfChange(BlueprintFolders((folder,)), model="other/two")
+    )
     assert [each.after.model for each in found if each.after] == ["other/two"] * 3
     assert found[0].altered == (PromptAlteration("persona", "changed", None),)
 
@@ -162,7 +165,9 @@ async def test_what_the_record_cannot_give_is_a_finding_of_its_call(
     await led(house, first, "recorded", CONVERSATION[:2], tone="kind")
     changed = folder_of(tmp_path / "changed", text, persona_md=PERSONA)
     library = BlueprintFolders((changed,))
-    found = await supposed(house, "recorded", WhatIfChange(library, library.load_blueprint("clerk")))
+    found = await supposed(
+        house, "recorded", WhatIfChange(library, library.load_blueprint("clerk"))
+    )
     refusals = [each.refused for each in found if each.refused]
     assert refusals, found
     assert {(each.code, str(each.field).startswith(field)) for each in refusals} == {(code, True)}

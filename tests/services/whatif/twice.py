@@ -9,11 +9,16 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from tests.parts.house import BY, TENANT, House
-from turnlog.events.call import ContextAssembled
-from turnlog.projections.audit.whatif.change import WhatIfChange
-from turnlog.projections.audit.whatif.redone import PromptSize, ReassembledCall, rebuild_calls
-from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
-from turnlog.projections.blueprint.values import check_values
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange
+from turnlog.projections.audit.what_if.reassembled_calls import (
+    PromptSize,
+    ReassembledCall,
+    rebuild_calls,
+)
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.validation.input_values import check_values
+from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     Command,
     ExcludeTurn,
@@ -21,10 +26,9 @@ from turnlog.projections.session.commands import (
     RedactReply,
     SubmitTurn,
 )
-from turnlog.projections.window.material import SessionMaterial
-from turnlog.services.runtime.installed import collect_installed
-from turnlog.services.runtime.library import BlueprintFolders
-from turnlog.services.runtime.records import SessionRecordLoader
+from turnlog.services.auditing.session_record import SessionRecordLoader
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.plugins import collect_installed
 
 Values = Mapping[str, JsonValue]
 NAME = "clerk"

@@ -7,16 +7,16 @@ import asyncio
 import pytest
 
 from tests.parts.house import ACK_WAIT, BY, TENANT, House, delivery
-from turnlog.events.call import AttemptEnded, AttemptStarted, ContextAssembled
-from turnlog.events.call import TokenUsage as RecordedUsage
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import AttemptEnded, AttemptStarted, ContextAssembled
+from turnlog.events.model.call_events import TokenUsage as RecordedUsage
+from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token
-from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
-from turnlog.projections.blueprint.schema import Policies
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import CancelTurn, ClaimTurn, ExcludeTurn
-from turnlog.services.worker.delivery import DeliveryDeferred, DeliverySettled, DeliverySuperseded
-from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.services.worker.model.model_types import ModelFailure
+from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliverySettled, DeliverySuperseded
 
 
 def last(house: House, kind: type) -> RecordedEvent:
@@ -66,7 +66,10 @@ async def test_a_settled_turn_is_not_answered_again() -> None:
     submitted = await house.submit("Hi")
     await house.answer(submitted)
     before = house.names()
-    assert await house.worker("w2").run_turn(delivery(submitted, redelivered=True)) == DeliverySettled()
+    assert (
+        await house.worker("w2").run_turn(delivery(submitted, redelivered=True))
+        == DeliverySettled()
+    )
     assert house.names() == before
     assert len(house.model.requests) == 1
 

@@ -7,10 +7,9 @@ from structlog.testing import capture_logs
 
 from tests.parts.house import House
 from tests.parts.puppet import finished
-from turnlog.events.turn import TurnFailed
-from turnlog.services.worker.answering import TurnRunner
-from turnlog.services.worker.model.exchange import ModelUsage
-from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.events.model.turn_events import TurnFailed
+from turnlog.services.worker.model.model_types import ModelFailure, ModelUsage
+from turnlog.services.worker.turn_runner import TurnRunner
 
 
 async def talked(house: House, worker: TurnRunner, calls: int, factor: float) -> list[object]:

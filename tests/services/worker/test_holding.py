@@ -14,11 +14,11 @@ from faststream.nats.message import NatsMessage
 
 from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.content import PlainText
-from turnlog.events.turn import TurnSubmitted
-from turnlog.services.runtime.telemetry import create_tracing
-from turnlog.services.worker.answering import TurnRunner
+from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.services.platform.telemetry import create_tracing
 from turnlog.services.worker.app import handle_message
-from turnlog.services.worker.delivery import TurnDelivery, DeliveryDeferred, DeliveryVerdict
+from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliveryVerdict, TurnDelivery
+from turnlog.services.worker.turn_runner import TurnRunner
 
 ACK_WAIT = 30.0
 
@@ -42,7 +42,9 @@ class Message:
 
     def __post_init__(self) -> None:
         at = datetime(2026, 1, 1, tzinfo=UTC)
-        draft = EventDraft(TurnSubmitted(turn=1, text=PlainText(text="Hello")), "e", at, "/test", "ada")
+        draft = EventDraft(
+            TurnSubmitted(turn=1, text=PlainText(text="Hello")), "e", at, "/test", "ada"
+        )
         (written,) = encode_batch("t", "s", None, [draft]).messages
         metadata = SimpleNamespace(sequence=SimpleNamespace(stream=1), num_delivered=1)
         self.raw_message = SimpleNamespace(

@@ -11,10 +11,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
-    from turnlog.events.codec import EventBatch, CommandRef, EventDraft, decode_event, encode_batch
-    from turnlog.events.content import Content, Digest, ErasedText, PlainText, SealedText, compute_digest
-    from turnlog.events.envelope import Envelope, ChainHead, RecordedEvent
+    from turnlog.events.codec import CommandRef, EventBatch, EventDraft, decode_event, encode_batch
+    from turnlog.events.content import (
+        Content,
+        Digest,
+        ErasedText,
+        PlainText,
+        SealedText,
+        compute_digest,
+    )
+    from turnlog.events.envelope import ChainHead, Envelope, RecordedEvent
     from turnlog.events.errors import (
         Conflict,
         Corrupt,
@@ -23,42 +29,41 @@ if TYPE_CHECKING:
         TurnlogError,
         Unavailable,
     )
-    from turnlog.events.kinds import EVENT_NAMES, Event, KnownEvent, UnknownEvent, format_event_name
-    from turnlog.events.manifest import Manifest, PromptPart
-    from turnlog.events.memory import (
+    from turnlog.events.model.call_events import (
+        AttemptEnded,
+        AttemptStarted,
+        CallCompleted,
+        ContextAssembled,
+    )
+    from turnlog.events.model.manifest import Manifest, PromptPart
+    from turnlog.events.model.memory_events import (
         HistorySummarised,
         MemoryPurged,
         SummaryBegun,
         SummaryFailed,
         SummaryUndone,
     )
-    from turnlog.events.phase import PhaseEntered
-    from turnlog.events.plan import PlanMade, StepPlanned
-    from turnlog.events.prompt import PromptsSnapshotted
-    from turnlog.events.redaction import ReplyRedacted
-    from turnlog.events.reference import ReferenceUpdated, TurnResolved
-    from turnlog.events.session import (
+    from turnlog.events.model.phase_events import PhaseEntered
+    from turnlog.events.model.prompt_events import PromptsSnapshotted
+    from turnlog.events.model.redaction_events import ReplyRedacted
+    from turnlog.events.model.session_events import (
         BlueprintMoved,
         ProfileSwitched,
         SessionClosed,
         SessionOpened,
     )
-    from turnlog.events.tokens import (
-        AttemptAlive,
-        AttemptClosed,
-        AttemptReset,
-        Token,
-        TokenEvent,
-    )
-    from turnlog.events.tool import (
+    from turnlog.events.model.tool_events import (
+        PlanMade,
         SchemasRequested,
+        StepPlanned,
         ToolCalled,
         ToolReturned,
         ToolsSnapshotted,
         ToolStarted,
     )
-    from turnlog.events.turn import (
+    from turnlog.events.model.turn_events import (
         ChoiceRecorded,
+        ReferenceUpdated,
         TurnCancelled,
         TurnCompleted,
         TurnDisplayed,
@@ -66,9 +71,18 @@ if TYPE_CHECKING:
         TurnFailed,
         TurnQueued,
         TurnReleased,
+        TurnResolved,
         TurnRestored,
         TurnSubmitted,
     )
+    from turnlog.events.registry import (
+        EVENT_NAMES,
+        Event,
+        KnownEvent,
+        UnknownEvent,
+        format_event_name,
+    )
+    from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
 
 __all__ = [
     "EVENT_NAMES",

@@ -16,17 +16,20 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from turnlog.events.content import Digest, compute_digest
-from turnlog.events.envelope import Envelope, ChainHead, RecordedEvent
+from turnlog.events.envelope import ChainHead, Envelope, RecordedEvent
 from turnlog.events.errors import Corrupt, TooLarge
 from turnlog.events.ids import build_library_subject, build_session_subject
-from turnlog.events.kinds import EVENT_TYPES, Event, KnownEvent, UnknownEvent
-from turnlog.events.upcast import apply_upcasters
+from turnlog.events.model.segment_events import LIBRARY_EVENT_TYPES, LibraryEvent
+from turnlog.events.registry import EVENT_TYPES, Event, KnownEvent, UnknownEvent, apply_upcasters
 
 if TYPE_CHECKING:
-    from turnlog.events.library import LibraryEvent
+    from turnlog.events.registry import LibraryEvent
+
 
 MAX_EVENT_BYTES: Final = 1_000_000
 """Maximum bytes of one encoded event; the stream's limit leaves room for headers."""
+
+
 MAX_BATCH_EVENTS: Final = 1_000
 """Maximum events of one atomic batch, set by the server."""
 
@@ -81,14 +84,22 @@ def format_rfc3339(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def encode_batch(tenant: str, session: str, after: ChainHead | None, drafts: Sequence[EventDraft]) -> EventBatch:
+def encode_batch(
+    tenant: str, session: str, after: ChainHead | None, drafts: Sequence[EventDraft]
+) -> EventBatch:
     """Encode drafts as the batch after `after`; refuses ids and sizes the log cannot store."""
-    return _encode_drafts(tenant, session, after, drafts, partial(build_session_subject, tenant, session))
+    return _encode_drafts(
+        tenant, session, after, drafts, partial(build_session_subject, tenant, session)
+    )
 
 
-def encode_library_batch(tenant: str, family: str, after: ChainHead | None, drafts: Sequence[EventDraft]) -> EventBatch:
+def encode_library_batch(
+    tenant: str, family: str, after: ChainHead | None, drafts: Sequence[EventDraft]
+) -> EventBatch:
     """Encode drafts as a batch for a family of a tenant's library."""
-    return _encode_drafts(tenant, family, after, drafts, partial(build_library_subject, tenant, family))
+    return _encode_drafts(
+        tenant, family, after, drafts, partial(build_library_subject, tenant, family)
+    )
 
 
 def _encode_drafts(
@@ -166,3 +177,23 @@ def _decode_payload(envelope: Envelope) -> Event:
         return UnknownEvent(wire_type, data)
     event: KnownEvent = kind.__pydantic_validator__.validate_python(data)
     return event
+
+
+def decode_library_event(recorded: RecordedEvent) -> LibraryEvent | UnknownEvent:
+    """Return a library event as its own class; raises `Corrupt` if its data is invalid.
+
+    The session codec decodes all library events as `UnknownEvent`.
+    """
+    event = recorded.event
+    kind = LIBRARY_EVENT_TYPES.get(recorded.envelope.type)
+    if kind is None or not isinstance(event, UnknownEvent):
+        return (
+            event if isinstance(event, UnknownEvent) else UnknownEvent(recorded.envelope.type, {})
+        )
+    try:
+        return kind.model_validate(event.data)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(step) for step in first["loc"])
+        place = f"LIBRARY, stream sequence {recorded.stream_sequence}"
+        raise Corrupt(place, f"{where}: {first['msg']}") from None

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Tag
 
-from turnlog.events.forms import form_by
+from turnlog.events.event_model import form_by
 
 Digest = str
 """`sha256:` or `hmac-sha256:` followed by 64 hexadecimal digits."""

@@ -8,16 +8,100 @@ fields from stored bytes without decoding the event.
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from turnlog.events.content import Digest, compute_digest
 
+ENVELOPE_START: Final = re.compile(
+    rb'\{"specversion":"1\.0","id":"[^"\\]*","source":"[^"\\]*","type":"[^"\\]*"'
+    rb',"subject":"([^"\\]*)","time":"[^"\\]*","tenant":"([^"\\]*)","sequence":([0-9]{1,20})'
+    rb'(?:,"prevstreamseq":([0-9]{1,20}))?(?:,"prevhash":"([^"\\]*)")?,"actor":'
+)
+"""How every event begins that a release of Turnlog wrote; other bytes are parsed as JSON."""
+
+
+class ChainHeader(NamedTuple):
+    """The chain fields of an event as its own bytes state them; nothing here is verified."""
+
+    tenant: str
+    session: str
+    """The session, or the family of a library."""
+    sequence: int
+    prevstreamseq: int | None
+    prevhash: Digest | None
+
+
+def parse_chain_header(stored: bytes) -> ChainHeader | None:
+    """Return the chain header of stored bytes, or None if they are not an event."""
+    found = ENVELOPE_START.match(stored)
+    if found is None:
+        return _parse_json_header(stored)
+    session, tenant, sequence, place, digest = found.groups()
+    try:
+        return ChainHeader(
+            tenant.decode(),
+            session.decode(),
+            int(sequence),
+            int(place) if place else None,
+            digest.decode() if digest else None,
+        )
+    except ValueError:
+        return None  # The quoted bytes are not valid UTF-8.
+
+
+def get_chain_header(envelope: Envelope) -> ChainHeader:
+    """Return the chain header of a decoded event."""
+    return ChainHeader(
+        envelope.tenant,
+        envelope.subject,
+        envelope.sequence,
+        envelope.prevstreamseq,
+        envelope.prevhash,
+    )
+
+
+def _parse_json_header(stored: bytes) -> ChainHeader | None:
+    try:
+        said = json.loads(stored)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    fields = cast("dict[str, object]", said)
+    match [fields.get(name) for name in ("tenant", "subject", "sequence")]:
+        case [str() as tenant, str() as session, int() as sequence] if (
+            sequence < SEQUENCE_LIMIT and _is_encodable(tenant + session)
+        ):
+            place, digest = fields.get("prevstreamseq"), fields.get("prevhash")
+            return ChainHeader(
+                tenant,
+                session,
+                sequence,
+                place if isinstance(place, int) else None,
+                digest if isinstance(digest, str) else None,
+            )
+        case _:
+            return None
+
+
+def _is_encodable(said: str) -> bool:
+    """Return whether the text encodes to UTF-8; JSON can contain lone surrogates."""
+    try:
+        said.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 if TYPE_CHECKING:
-    from turnlog.events.kinds import Event
+    from turnlog.events.registry import Event
+
 
 SEQUENCE_LIMIT: Final = 2**64
 """Upper bound (exclusive) of every sequence number."""

@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from turnlog.events.call import TokenUsage
 from turnlog.events.content import Digest
-from turnlog.events.fact import EventModel
-from turnlog.events.turn import FinishReason
+from turnlog.events.event_model import EventModel
+from turnlog.events.model.call_events import TokenUsage
+from turnlog.events.model.turn_events import FinishReason
 
 
 class Token(EventModel):

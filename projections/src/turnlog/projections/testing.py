@@ -15,26 +15,26 @@ from typing import Final, TypeVar
 from pydantic import JsonValue, TypeAdapter
 
 from turnlog.events import codec
-from turnlog.events.call import AttemptCost, AttemptTimings, TokenUsage
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.kinds import KnownEvent, format_event_name
-from turnlog.events.session import BlueprintRef
-from turnlog.events.turn import FinishReason
-from turnlog.projections.blueprint.schema import Policies
-from turnlog.projections.session.attempts import get_call_id
+from turnlog.events.model.call_events import AttemptCost, AttemptTimings, TokenUsage
+from turnlog.events.model.session_events import BlueprintRef
+from turnlog.events.model.turn_events import FinishReason
+from turnlog.events.registry import KnownEvent, format_event_name
+from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import (
     AttemptRef,
+    AttemptUsage,
     ClaimTurn,
     Command,
     CompleteTurn,
     OpenSession,
-    AttemptUsage,
     SubmitTurn,
 )
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold
+from turnlog.projections.session.rules.attempt_events import get_call_id
 from turnlog.projections.session.state import OpenTurn, SessionState
 
 TENANT: Final = "acme"
@@ -97,7 +97,9 @@ class SessionScenario:
                 so_far = so_far.append_events(*so_far.when(step).events)
         return so_far
 
-    def append_events(self, *events: KnownEvent, command: codec.CommandRef | None = None) -> SessionScenario:
+    def append_events(
+        self, *events: KnownEvent, command: codec.CommandRef | None = None
+    ) -> SessionScenario:
         """Append events as one batch."""
         if not events:
             return self
@@ -107,7 +109,9 @@ class SessionScenario:
         stored = [codec.decode_event(m.payload, STREAM_OFFSET + m.sequence) for m in batch.messages]
         return SessionScenario((*self.events, *stored), fold(stored, self.state))
 
-    def _build_draft(self, event: KnownEvent, index: int, command: codec.CommandRef | None) -> codec.EventDraft:
+    def _build_draft(
+        self, event: KnownEvent, index: int, command: codec.CommandRef | None
+    ) -> codec.EventDraft:
         return codec.EventDraft(
             event=event,
             id=f"00000000-0000-4000-8000-{len(self.events) + index + 1:012d}",
@@ -181,7 +185,9 @@ class DecisionOutcome:
 
 
 def _format_events(events: Sequence[KnownEvent]) -> str:
-    return "\n".join(f"  {format_event_name(event.type)} {event}" for event in events) or "  nothing"
+    return (
+        "\n".join(f"  {format_event_name(event.type)} {event}" for event in events) or "  nothing"
+    )
 
 
 def open_session(*, reach: int = 0, **attributes: JsonValue) -> OpenSession:

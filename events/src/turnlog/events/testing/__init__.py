@@ -12,9 +12,17 @@ from typing import Final
 
 from turnlog.events.codec import CommandRef, EventDraft, decode_event, encode_batch
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.kinds import KnownEvent
+from turnlog.events.registry import KnownEvent
 
-__all__ = ["FIRST_EVENT_TIME", "SESSION", "TENANT", "make_id", "make_draft", "make_drafts", "record_events"]
+__all__ = [
+    "FIRST_EVENT_TIME",
+    "SESSION",
+    "TENANT",
+    "make_id",
+    "make_draft",
+    "make_drafts",
+    "record_events",
+]
 
 TENANT: Final = "acme"
 SESSION: Final = "s-1"
@@ -28,7 +36,11 @@ def make_id(number: int) -> str:
 
 
 def make_draft(
-    event: KnownEvent, number: int = 1, *, actor: str = "user:ann", command: CommandRef | None = None
+    event: KnownEvent,
+    number: int = 1,
+    *,
+    actor: str = "user:ann",
+    command: CommandRef | None = None,
 ) -> EventDraft:
     """Return a draft of an event; `number` determines its id and time."""
     at = FIRST_EVENT_TIME + timedelta(seconds=number - 1)

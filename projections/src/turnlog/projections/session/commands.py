@@ -1,45 +1,197 @@
+"""Commands: what callers and workers may request of a session.
+
+A command carries everything its rule needs except the time. The rules are in
+`turnlog.projections.session.rules`; `decide` picks the rule.
+"""
+
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Container
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.call import AttemptFault
 from turnlog.events.content import Digest
-from turnlog.events.manifest import Manifest
-from turnlog.events.prompt import PromptFile
-from turnlog.events.session import BlueprintRef, SessionOrigin, SessionOpened
+from turnlog.events.model.call_events import AttemptCost, AttemptFault, AttemptTimings, TokenUsage
+from turnlog.events.model.manifest import Manifest
+from turnlog.events.model.memory_events import SummaryBegun
+from turnlog.events.model.prompt_events import PromptFile
+from turnlog.events.model.session_events import BlueprintRef, SessionOpened, SessionOrigin
+from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
+from turnlog.events.model.turn_events import FinishReason
 from turnlog.events.tokens import ToolRequest
-from turnlog.events.turn import FinishReason
-from turnlog.projections.blueprint.asking import ReferencesSpec
-from turnlog.projections.blueprint.phases import PhaseGraph
-from turnlog.projections.blueprint.schema import Policies
-from turnlog.projections.session.attempting import AttemptRef as AttemptRef  # noqa: PLC0414 re-exported
-from turnlog.projections.session.attempting import AttemptUsage as AttemptUsage  # noqa: PLC0414 re-exported
-from turnlog.projections.session.memory_commands import MemoryCommand
-from turnlog.projections.session.phase_commands import (
-    EnterPhase as EnterPhase,  # noqa: PLC0414 re-exported
-)
-from turnlog.projections.session.phase_commands import (
-    RecordChoice as RecordChoice,  # noqa: PLC0414 re-exported
-)
-from turnlog.projections.session.phase_commands import (
-    SendSignal as SendSignal,  # noqa: PLC0414 re-exported
-)
-from turnlog.projections.session.phase_commands import (
-    SwitchProfile as SwitchProfile,  # noqa: PLC0414 re-exported
-)
-from turnlog.projections.session.references import ResolvedReferences
-from turnlog.projections.session.turn_commands import (
-    AnswerCall,
-    DisplayTurn,
-    RequestSchemas,
-    ReturnTool,
-    SnapshotTools,
-    StartTool,
-)
+from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
+from turnlog.projections.session.reference_inheritance import ResolvedReferences
+from turnlog.projections.session.state import ToolUse
+from turnlog.projections.tools.parsed_plan import ParsedPlan
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRef:
+    """The claim a worker acts under.
+
+    The claim is a lease, and `attempt` is its fencing token. A superseded attempt may still report
+    what it cost, and nothing else.
+    """
+
+    turn: int
+    call: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptUsage:
+    """Usage, cost and timings of one attempt, whether its answer is used or not."""
+
+    usage: TokenUsage
+    cost: AttemptCost
+    timings: AttemptTimings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordChoice:
+    """Make a choice in a phase that offers choices."""
+
+    choice: str
+    phases: PhaseGraph
+
+
+@dataclass(frozen=True, slots=True)
+class SendSignal:
+    """End the phase with a signal it offers, without a model."""
+
+    signal: str
+    phases: PhaseGraph
+
+
+@dataclass(frozen=True, slots=True)
+class EnterPhase:
+    """Move to a phase by name, and optionally carry a text over to it."""
+
+    phase: str
+    phases: PhaseGraph
+    carry: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchProfile:
+    """Switch the session to another profile or another model."""
+
+    profile: str
+    profiles: Collection[str]
+    """Profiles of the blueprint."""
+    model: str | None = None
+    """The model to use, or None for the profile's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeginSummary:
+    """Have older turns summarised before the turn continues."""
+
+    attempt: AttemptRef
+    begun: SummaryBegun
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSummary:
+    """Record the answer of the summary call; the turn continues."""
+
+    attempt: AttemptRef
+    text: str
+    finish: FinishReason
+    spent: AttemptUsage
+    model: str
+    """Model name as it was passed to litellm."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpSummary:
+    """Record that the summary call failed; the turn continues without a summary."""
+
+    attempt: AttemptRef
+    spent: AttemptUsage
+    fault: AttemptFault
+
+
+@dataclass(frozen=True, slots=True)
+class UndoSummary:
+    """Take a summary out of force."""
+
+    sequence: int
+    """Sequence of the event that holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeMemory:
+    """Hide all turns so far from later windows."""
+
+
+MemoryCommand = BeginSummary | RecordSummary | GiveUpSummary | UndoSummary | PurgeMemory
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCall:
+    """Record a call's answer after which the turn continues with another call."""
+
+    attempt: AttemptRef
+    text: str
+    finish: FinishReason
+    spent: AttemptUsage
+    tools: tuple[ToolRequest, ...] = ()
+    """Tool calls that the answer requested."""
+    offered_tools: Container[str] = ()
+    """Names of the tools that were offered."""
+    max_tools: int = 0
+    """How many tool calls one answer may request."""
+    plan: ParsedPlan | None = None
+    """The plan in the answer; None where the call was not a plan call."""
+    repairs: tuple[str, ...] = ()
+    """Repairs that were needed to parse the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTools:
+    """Pin the tools of a profile."""
+
+    attempt: AttemptRef
+    pinned: ToolsSnapshotted
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSchemas:
+    """Disclose the tools of the current profile in full again."""
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayTurn:
+    """Set how user interfaces show a turn."""
+
+    turn: int
+    text: str | None = None
+    """Display form of the user's text; None leaves it unchanged."""
+    reply: str | None = None
+    """Display form of the reply; None leaves it unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartTool:
+    """Record that a tool is about to run."""
+
+    attempt: AttemptRef
+    use: ToolUse
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnTool:
+    """Record the outcome of a tool call."""
+
+    attempt: AttemptRef
+    use: ToolUse
+    returned: ToolReturned
+
 
 JsonObject = dict[str, JsonValue]
 

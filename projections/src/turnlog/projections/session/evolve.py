@@ -1,38 +1,49 @@
+"""`evolve`: the state of a session after one more event; and `fold` over many events.
+
+The fold never fails on recorded history and reads no clock. It decides nothing: what a rule forbids
+was refused before it was recorded.
+"""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
-from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.kinds import UnknownEvent
-from turnlog.events.memory import (
+from turnlog.events.model.call_events import (
+    AttemptEnded,
+    AttemptStarted,
+    CallCompleted,
+    ContextAssembled,
+)
+from turnlog.events.model.memory_events import (
     HistorySummarised,
     MemoryPurged,
     SummaryBegun,
     SummaryFailed,
     SummaryUndone,
 )
-from turnlog.events.phase import PhaseEntered
-from turnlog.events.plan import PlanMade, StepPlanned
-from turnlog.events.prompt import PromptsSnapshotted
-from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.reference import ReferenceUpdated, TurnResolved
-from turnlog.events.session import (
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.prompt_events import PromptsSnapshotted
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import (
     BlueprintMoved,
     ProfileSwitched,
     SessionClosed,
     SessionOpened,
 )
-from turnlog.events.tool import (
+from turnlog.events.model.tool_events import (
+    PlanMade,
     SchemasRequested,
+    StepPlanned,
     ToolCalled,
     ToolReturned,
     ToolsSnapshotted,
     ToolStarted,
 )
-from turnlog.events.turn import (
+from turnlog.events.model.turn_events import (
     ChoiceRecorded,
+    ReferenceUpdated,
     TurnCancelled,
     TurnCompleted,
     TurnDisplayed,
@@ -40,36 +51,56 @@ from turnlog.events.turn import (
     TurnFailed,
     TurnQueued,
     TurnReleased,
+    TurnResolved,
     TurnRestored,
     TurnSubmitted,
 )
-from turnlog.projections.session.entering import apply_phase_entered
-from turnlog.projections.session.remembrance import apply_memory_event
-from turnlog.projections.session.replacing import replace
-from turnlog.projections.session.standing import build_optional_text_ref
+from turnlog.events.registry import UnknownEvent
+from turnlog.projections.session.fast_replace import replace
+from turnlog.projections.session.fold.open_turn import (
+    apply_attempt_ended,
+    apply_attempt_started,
+    apply_context_assembled,
+    apply_reply_redacted,
+    apply_turn_progress,
+    apply_turn_released,
+    apply_turn_resolved,
+    apply_turn_submitted,
+    build_inputs_ref,
+    settle_turn,
+)
+from turnlog.projections.session.fold.session_memory import apply_memory_event
+from turnlog.projections.session.fold.settled_turns import find_settled_turn, mark_turn
 from turnlog.projections.session.state import (
     MAX_IDEMPOTENCY_RECORDS,
     UNBOUNDED_REACH,
-    RecordedChoice,
     IdempotencyRecord,
     LastReference,
+    RecordedChoice,
     SessionState,
     WaitingTurn,
 )
-from turnlog.projections.session.telling import renew_disclosure
-from turnlog.projections.session.turns import mark_turn
-from turnlog.projections.session.under_way import (
-    apply_context_assembled,
-    apply_attempt_ended,
-    build_inputs_ref,
-    apply_attempt_started,
-    apply_reply_redacted,
-    apply_turn_released,
-    apply_turn_resolved,
-    settle_turn,
-    apply_turn_submitted,
-    apply_turn_progress,
-)
+from turnlog.projections.session.text_refs import build_optional_text_ref
+from turnlog.projections.session.tool_disclosure import renew_disclosure
+
+
+def apply_phase_entered(
+    state: SessionState, recorded: RecordedEvent, event: PhaseEntered
+) -> SessionState:
+    """Return the state after entering a phase, without what the new phase may not see."""
+    been = tuple(dict.fromkeys((*state.visited, event.phase)))
+    told = build_optional_text_ref(recorded, "carried", event.carried)
+    reference = _filter_reference(state, event)
+    return replace(
+        state, phase=event.phase, exchanges=0, visited=been, carried=told, reference=reference
+    )
+
+
+def _filter_reference(state: SessionState, event: PhaseEntered) -> LastReference | None:
+    """Keep the last reference unless its turn belongs to a hidden phase."""
+    reference = state.reference
+    answered = find_settled_turn(state, reference.turn) if reference and event.hidden else None
+    return None if answered and answered.phase in event.hidden else reference
 
 
 def fold(events: Iterable[RecordedEvent], state: SessionState | None = None) -> SessionState | None:
@@ -113,7 +144,9 @@ def _build_opened_state(recorded: RecordedEvent, event: SessionOpened) -> Sessio
     return _record_command(state, recorded)
 
 
-def _apply_blueprint_moved(state: SessionState, recorded: RecordedEvent, event: BlueprintMoved) -> SessionState:
+def _apply_blueprint_moved(
+    state: SessionState, recorded: RecordedEvent, event: BlueprintMoved
+) -> SessionState:
     return replace(
         state,
         blueprint=event.blueprint,
@@ -144,7 +177,10 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
         case CallCompleted() as event:
             return apply_turn_progress(state, recorded, event)
         case TurnCompleted() as event:
-            reply, work = build_optional_text_ref(recorded, "text", event.text), build_optional_text_ref(recorded, "work", event.work)
+            reply, work = (
+                build_optional_text_ref(recorded, "text", event.text),
+                build_optional_text_ref(recorded, "work", event.work),
+            )
             return settle_turn(state, event.turn, "completed", reply, work)
         case SessionOpened() | TurnDisplayed() | UnknownEvent():
             return state

@@ -69,7 +69,9 @@ def open_store(url: str) -> ReadModelStore:
         case "sqlite":
             return ReadModelStore(_create_sqlite_engine(target.set(drivername="sqlite+aiosqlite")))
         case "postgresql":
-            return ReadModelStore(_create_postgres_engine(target.set(drivername="postgresql+asyncpg")))
+            return ReadModelStore(
+                _create_postgres_engine(target.set(drivername="postgresql+asyncpg"))
+            )
         case other:
             raise _build_database_refusal(f"{other} is none")
 

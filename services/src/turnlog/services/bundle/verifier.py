@@ -80,13 +80,17 @@ class EventChain:
             event = parse_object(stored, f"event {place}")
             stands, names = event.get("sequence"), event.get("prevhash")
             if (event.get("tenant"), event.get("subject")) != (tenant, name):
-                raise VerificationFailure(f"event {stands}: it belongs to session {event.get('subject')!a}")
+                raise VerificationFailure(
+                    f"event {stands}: it belongs to session {event.get('subject')!a}"
+                )
             if not isinstance(stands, int) or stands < place:
                 raise VerificationFailure(f"event {stands}: it stands behind event {place - 1}")
             if stands > place:
                 raise VerificationFailure(f"event {place}: it is missing before event {stands}")
             if names != before:
-                raise VerificationFailure(f"event {max(1, place - 1)}: event {place} does not continue its bytes")
+                raise VerificationFailure(
+                    f"event {max(1, place - 1)}: event {place} does not continue its bytes"
+                )
             self.events.append(event)
             self.heads.append(compute_digest(stored))
 
@@ -119,7 +123,9 @@ def apply_event(turns: dict[int, list[Json]], kind: str, said: JsonDict) -> None
 # Rebuilding a prompt: its manifest says where the text of each part is and how it was edited.
 
 
-def rebuild_messages(manifest: JsonDict, session: EventChain, blobs: Mapping[str, bytes]) -> list[Message]:
+def rebuild_messages(
+    manifest: JsonDict, session: EventChain, blobs: Mapping[str, bytes]
+) -> list[Message]:
     """Rebuild the messages of a call; raise where a text differs from the recorded digest."""
     messages: list[Message] = []
     known = session.events[: manifest["sequence"]]
@@ -158,7 +164,9 @@ def apply_edits(part: JsonDict, text: str) -> str:
     ends = (*part.get("indented", ()), len(left))
     done = " ".join(left[begin:end] for begin, end in pairwise((0, *ends)))
     if part.get("digest") not in {None, compute_digest(done.encode())}:
-        raise VerificationFailure(f"part {part['layer']}: its text does not match the recorded digest")
+        raise VerificationFailure(
+            f"part {part['layer']}: its text does not match the recorded digest"
+        )
     return done
 
 
@@ -254,7 +262,9 @@ def drop_repeats(texts: Sequence[str], again: Sequence[int]) -> list[str]:
     told, begins = list[str](), 0
     for text in texts:
         # A missing text has no paragraphs and must not shift the paragraph numbers of the other.
-        paragraphs = ["\n".join(lines) for _, lines in groupby(text.split("\n"), classify_line) if text]
+        paragraphs = [
+            "\n".join(lines) for _, lines in groupby(text.split("\n"), classify_line) if text
+        ]
         numbered = enumerate(paragraphs, begins)
         stand = ["(said again below)" if at in again else each for at, each in numbered]
         told.append("\n".join(each for each, _ in groupby(stand)))
@@ -365,7 +375,9 @@ class BundleFolder:
             if compute_digest(raw) == digest:
                 self.blobs[digest] = raw
         if bad := [digest for digest in named if digest not in self.blobs]:
-            raise VerificationFailure(f"blob {bad[0]}: it is missing, or its bytes are not those it is named by")
+            raise VerificationFailure(
+                f"blob {bad[0]}: it is missing, or its bytes are not those it is named by"
+            )
         return f"{len(named)}, each of the digest it is named by"
 
     def check_session(self, stated: JsonDict) -> str:
@@ -393,7 +405,9 @@ class BundleFolder:
         try:
             return verify_prompt(call, session, self.blobs)
         except (VerificationFailure, *MALFORMED) as error:
-            raise VerificationFailure(f"event {place}: the prompt of call {call.get('call')}: {error}") from None
+            raise VerificationFailure(
+                f"event {place}: the prompt of call {call.get('call')}: {error}"
+            ) from None
 
     def check_checkpoint(self, trusted: str | None) -> str:
         said = parse_object((self.folder / "checkpoint.json").read_bytes(), "checkpoint.json")
@@ -411,7 +425,9 @@ class BundleFolder:
             if trusted and not head:
                 raise VerificationFailure(f"session {name}: nothing of it is signed")
             if head and session.heads[head["sequence"] - 1 :][:1] != [head["hash"]]:
-                raise VerificationFailure(f"session {name}, event {head['sequence']}: it is not the one noted")
+                raise VerificationFailure(
+                    f"session {name}, event {head['sequence']}: it is not the one noted"
+                )
         covered = sum(name in noted["sessions"] for name in self.sessions)
         return f"{covered} of the sessions as noted {noted['at']}, signed by {', '.join(keys)}"
 
@@ -423,7 +439,11 @@ def run_check(what: str, check: Callable[..., str], *given: Json) -> bool:
     try:
         print(escape_text(f"  ok    {what}: {check(*given)}"))
     except (VerificationFailure, OSError, *MALFORMED) as error:
-        print(escape_text(f"FAILED  {what}: {error if isinstance(error, VerificationFailure) else repr(error)}"))
+        print(
+            escape_text(
+                f"FAILED  {what}: {error if isinstance(error, VerificationFailure) else repr(error)}"
+            )
+        )
         return False
     return True
 
@@ -455,7 +475,11 @@ def main(folder: Path, words: Sequence[str]) -> int:
             shown = json.dumps(bundle.find_prompt(*asked.prompt), indent=2, ensure_ascii=False)
             print("\n".join(map(escape_text, shown.split("\n"))))
     except (VerificationFailure, OSError, *MALFORMED) as error:
-        print(escape_text(f"FAILED  {error if isinstance(error, VerificationFailure) else repr(error)}"))
+        print(
+            escape_text(
+                f"FAILED  {error if isinstance(error, VerificationFailure) else repr(error)}"
+            )
+        )
         return EXIT_FAILED
     return 0 if sound else EXIT_FAILED
 

@@ -10,9 +10,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from turnlog.services.cli.overview import format_overview, print_overview, print_version
-from turnlog.services.cli.sections import COMMAND_GROUPS, COMMAND_SECTIONS, CommandEntry
-from turnlog.services.cli.spreading import expand_option_groups
+from turnlog.services.cli.command_index import (
+    COMMAND_GROUPS,
+    COMMAND_SECTIONS,
+    CommandEntry,
+    format_overview,
+    print_overview,
+    print_version,
+)
+from turnlog.services.cli.options import expand_option_groups
 
 _HELP: Final[dict[str, Any]] = {"help_option_names": ["--help", "-h"]}
 _NO_HELP: Final[dict[str, Any]] = {"help_option_names": []}
@@ -41,7 +47,9 @@ def _create_typer(context: dict[str, Any]) -> typer.Typer:
     )
 
 
-def _register_command(app: typer.Typer, groups: dict[str, typer.Typer], command: CommandEntry) -> None:
+def _register_command(
+    app: typer.Typer, groups: dict[str, typer.Typer], command: CommandEntry
+) -> None:
     word, _, rest = command.name.partition(" ")
     home = groups[word] if rest else app
     home.command(rest or word, context_settings=_HELP)(expand_option_groups(command.function))

@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import JsonValue
-from rich.console import Console
+from rich.console import Console, RenderableType
+
+from turnlog.services.api.base_models import ResponseModel
 
 NON_TERMINAL_WIDTH: Final = 100
 """Columns to use when the output is not a terminal."""
+
+
 _JSON_ESCAPES: Final = {code: f"\\u{code:04x}" for code in range(127, 160)}
 """C1 control characters and DEL, which JSON allows but a terminal would act on."""
 
@@ -43,3 +47,18 @@ def _create_console(*, stderr: bool) -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = NON_TERMINAL_WIDTH
     return console
+
+
+OutputFormat = Literal["table", "json"]
+
+
+def print_answer(answer: ResponseModel, rendering: RenderableType, output: OutputFormat) -> None:
+    """Print an answer as a rendering or as JSON."""
+    if output == "json":
+        print_json(dump_answer(answer))
+    else:
+        create_output_console().print(rendering)
+
+
+def dump_answer(answer: ResponseModel) -> dict[str, JsonValue]:
+    return answer.model_dump(mode="json")

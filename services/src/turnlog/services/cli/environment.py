@@ -6,32 +6,65 @@ environment first. Secrets are never shown; an address is shown without its cred
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import JsonValue, SecretStr, TypeAdapter, ValidationError
+from rich.table import Table
+from rich.text import Text
 
 from turnlog.events.errors import Refused
-from turnlog.services.runtime.settings import (
+from turnlog.services.cli.console import create_output_console, print_json
+from turnlog.services.cli.views.theme import MUTED
+from turnlog.services.platform.process_settings import (
+    AllInOneSettings,
     GatewaySettings,
     ProcessSettings,
     ProjectorSettings,
     WorkerSettings,
 )
-from turnlog.services.up.settings import AllInOneSettings
+
+
+def print_settings(settings: Sequence[EffectiveSetting], output: Literal["table", "json"]) -> None:
+    """Print settings as a table or as JSON."""
+    if output == "json":
+        print_json([asdict(each) for each in settings])
+    else:
+        create_output_console().print(render_settings(settings))
+
+
+def render_settings(settings: Sequence[EffectiveSetting]) -> Table:
+    """Render settings as a table in which changed ones are bold."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style=MUTED, pad_edge=False)
+    for title in ("setting", "value", "from", "read by"):
+        table.add_column(title, overflow="fold")
+    for each in settings:
+        style = MUTED if each.origin == "default" else "bold"
+        value = "" if each.value is None else str(each.value)
+        readers = ", ".join(each.processes)
+        table.add_row(each.setting, Text(value, style), Text(each.origin, style), readers)
+    return table
+
 
 VARIABLE_PREFIX: Final = "TURNLOG_"
+
+
 PROCESSES: Final[Mapping[str, type[ProcessSettings]]] = {
     "gateway": GatewaySettings,
     "worker": WorkerSettings,
     "projector": ProjectorSettings,
     "up": AllInOneSettings,
 }
+
+
 SECRET_MASK: Final = "••••"
+
+
 _JSON_ADAPTER: Final = TypeAdapter[JsonValue](JsonValue)
+
 
 SettingsT = TypeVar("Settings", bound=ProcessSettings)
 

@@ -12,15 +12,14 @@ from uuid import uuid4
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.services.cli.reader.reader import ServiceReader
-from turnlog.services.cli.screens.history import REPLY_COLOUR, USER_COLOUR, LABEL_WIDTH
-from turnlog.services.cli.screens.margin import render_labelled_text
-from turnlog.services.cli.screens.palette import MUTED
-from turnlog.services.cli.screens.prompt import render_prompt
-from turnlog.services.cli.talk.conversation import post_command
-from turnlog.services.demo.stage import DemoStage
-from turnlog.services.gateway.payloads.asking import QuestionAnswer
-from turnlog.services.gateway.payloads.sessions import OpenedSession
+from turnlog.services.api.session_payloads import OpenedSession
+from turnlog.services.api.turn_payloads import QuestionAnswer
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.conversation.session_conversation import post_command
+from turnlog.services.cli.views.prompt_view import render_prompt
+from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, USER_COLOUR
+from turnlog.services.cli.views.theme import MUTED, render_labelled_text
+from turnlog.services.demo.demo_stage import DemoStage
 
 SCRIPTED_MODEL: Final = "scripted/araquem"
 QUESTIONS: Final = (
@@ -42,10 +41,14 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     session = await _find_session(stage, conversation)
     await stage.show_events(session)
     reader = ServiceReader(stage.client)
-    await stage.begin_scene("What was meant without being said", "`turnlog references`, and the record")
+    await stage.begin_scene(
+        "What was meant without being said", "`turnlog references`, and the record"
+    )
     stage.console.print(await _render_references(reader, session))
     last = (await reader.list_calls(session)).calls[-1]
-    await stage.begin_scene("What the model was sent", "the facts are the resolver's, word for word")
+    await stage.begin_scene(
+        "What the model was sent", "the facts are the resolver's, word for word"
+    )
     stage.console.print(render_prompt(await reader.fetch_prompt(session, last.call)))
     await stage.show_verification(session)
     return session, _build_next_commands(stage, session, conversation)
@@ -59,7 +62,9 @@ async def _post_question(stage: DemoStage, conversation: str, question: str) -> 
         "client_id": CLIENT_ID,
         "nickname": "Ada",
     }
-    answered = QuestionAnswer.model_validate_json(await post_command(stage.client, "/v1/ask", {**form}))
+    answered = QuestionAnswer.model_validate_json(
+        await post_command(stage.client, "/v1/ask", {**form})
+    )
     said = answered.answer or f"(nothing: {answered.status.reason})"
     stage.console.print(render_labelled_text("reply", said, REPLY_COLOUR, LABEL_WIDTH))
 
@@ -67,7 +72,9 @@ async def _post_question(stage: DemoStage, conversation: str, question: str) -> 
 async def _find_session(stage: DemoStage, conversation: str) -> str:
     """Find the session of the conversation by its key, as the application does."""
     key = {"client_id": CLIENT_ID, "conversation_id": conversation}
-    found = await post_command(stage.client, "/v1/sessions", {"blueprint": "araquem", "key": {**key}})
+    found = await post_command(
+        stage.client, "/v1/sessions", {"blueprint": "araquem", "key": {**key}}
+    )
     return OpenedSession.model_validate_json(found).session
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnlog.services.cli.reader.reader import ServiceReader
-from turnlog.services.cli.screens.prompt import render_prompt
-from turnlog.services.cli.talk.conversation import SessionConversation, open_session
-from turnlog.services.demo.stage import DemoStage
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.conversation.session_conversation import SessionConversation, open_session
+from turnlog.services.cli.views.prompt_view import render_prompt
+from turnlog.services.demo.demo_stage import DemoStage
 
 SCRIPTED_MODEL: Final = "scripted/demo"
 TURNS: Final = (

@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from turnlog.services.runtime.resolver import ResolverRequest
+from turnlog.services.blueprints.resolver_contract import ResolverRequest
 
 JsonObject = dict[str, JsonValue]
 
@@ -65,7 +65,9 @@ async def finance_demo(question: ResolverRequest) -> JsonObject:
     """Resolve a question about a fund."""
     found = _TICKER.search(question.text)
     ticker = found[0].upper() if found else question.identifiers.get("ticker")
-    intent = next((name for name, words in INTENTS.items() if _matches_words(words, question.text)), None)
+    intent = next(
+        (name for name, words in INTENTS.items() if _matches_words(words, question.text)), None
+    )
     if intent is None and ticker is None:
         return {}
     return _build_answer(intent or "fiis_overview", str(ticker) if ticker else None)

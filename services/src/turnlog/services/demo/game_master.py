@@ -11,15 +11,19 @@ from typing import Final
 from pydantic import JsonValue
 from rich.table import Table
 
-from turnlog.events.manifest import Manifest
-from turnlog.services.cli.reader.reader import ServiceReader
-from turnlog.services.cli.screens.history import USER_COLOUR
-from turnlog.services.cli.screens.palette import MUTED
-from turnlog.services.cli.screens.prompt import render_prompt
-from turnlog.services.cli.talk.conversation import SessionConversation, open_session, post_command
-from turnlog.services.demo.stage import DemoStage
-from turnlog.services.gateway.payloads.segments import SegmentImportResult
-from turnlog.services.gateway.payloads.turns import SubmittedTurn
+from turnlog.events.model.manifest import Manifest
+from turnlog.services.api.segment_payloads import SegmentImportResult
+from turnlog.services.api.turn_payloads import SubmittedTurn
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.conversation.session_conversation import (
+    SessionConversation,
+    open_session,
+    post_command,
+)
+from turnlog.services.cli.views.prompt_view import render_prompt
+from turnlog.services.cli.views.session_view import USER_COLOUR
+from turnlog.services.cli.views.theme import MUTED
+from turnlog.services.demo.demo_stage import DemoStage
 
 SCRIPTED_MODEL: Final = "scripted/game-master"
 SESSION_ATTRIBUTES: Final[dict[str, JsonValue]] = {
@@ -61,14 +65,18 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     last = await reader.fetch_prompt(session, "3.1")
     await stage.begin_scene("What the model was sent", "ten delimited layers, within 225 tokens")
     stage.console.print(render_prompt(last))
-    await stage.begin_scene("What was cut to fit", "each step of the ladder until it changes nothing")
+    await stage.begin_scene(
+        "What was cut to fit", "each step of the ladder until it changes nothing"
+    )
     stage.console.print(_render_trim_steps(last.manifest))
     await _edit_segment(stage, imported)
     await stage.show_verification(session)
     return session, _build_next_commands(stage, session)
 
 
-def _build_segment_row(scope: str, ref: str | None, content: str, more: dict[str, JsonValue]) -> JsonValue:
+def _build_segment_row(
+    scope: str, ref: str | None, content: str, more: dict[str, JsonValue]
+) -> JsonValue:
     return {"scope": scope, "content": content, **({"ref": ref} if ref else {}), **more}
 
 
@@ -84,7 +92,9 @@ async def _play_turn(
     if token_budget:
         inputs["token_budget"] = token_budget
     stage.console.print()
-    await stage.print_typed_line("you", USER_COLOUR, text if len(text) < len(LONG_SPEECH) * 2 else f"{LONG_SPEECH}(...)")
+    await stage.print_typed_line(
+        "you", USER_COLOUR, text if len(text) < len(LONG_SPEECH) * 2 else f"{LONG_SPEECH}(...)"
+    )
     form: JsonValue = {"text": text, "inputs": inputs}
     submitted = await post_command(stage.client, f"/v1/sessions/{session}/turns", form)
     turn = SubmittedTurn.model_validate_json(submitted)

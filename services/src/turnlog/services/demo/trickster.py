@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnlog.services.cli.reader.reader import ServiceReader
-from turnlog.services.cli.screens.palette import FAMILY_COLOURS
-from turnlog.services.cli.screens.why import render_why
-from turnlog.services.cli.talk.conversation import SessionConversation, open_session, post_command
-from turnlog.services.cli.talk.following import find_follow_up_turn
-from turnlog.services.demo.stage import DemoStage
-from turnlog.services.gateway.payloads.turns import SubmittedTurn
+from turnlog.services.api.turn_payloads import SubmittedTurn
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.conversation.session_conversation import (
+    SessionConversation,
+    find_follow_up_turn,
+    open_session,
+    post_command,
+)
+from turnlog.services.cli.views.theme import FAMILY_COLOURS
+from turnlog.services.cli.views.why_view import render_why
+from turnlog.services.demo.demo_stage import DemoStage
 
 SCRIPTED_MODEL: Final = "scripted/trickster"
 TASK: Final = "share-before-reading"
@@ -32,7 +36,9 @@ ENDING_SIGNAL: Final = "understood"
 
 async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
-    session = (await open_session(stage.client, "trickster", {"task": TASK, "locale": "en"})).session
+    session = (
+        await open_session(stage.client, "trickster", {"task": TASK, "locale": "en"})
+    ).session
     await stage.begin_scene("A lesson", f"session {session} · {model} · in English")
     withheld = await _play_lesson(stage, SessionConversation(stage.client, session))
     await stage.show_events(session)

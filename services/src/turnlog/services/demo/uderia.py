@@ -10,13 +10,17 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from turnlog.events.tool import ToolReturned
-from turnlog.services.cli.reader.reader import QueryParameters, ServiceReader, EventQuery
-from turnlog.services.cli.screens.growth import render_growth
-from turnlog.services.cli.screens.palette import FAMILY_COLOURS
-from turnlog.services.cli.screens.prompt import render_prompt
-from turnlog.services.cli.talk.conversation import SessionConversation, open_session, post_command
-from turnlog.services.demo.stage import DemoStage
+from turnlog.events.model.tool_events import ToolReturned
+from turnlog.services.cli.client.service_reader import EventQuery, QueryParameters, ServiceReader
+from turnlog.services.cli.conversation.session_conversation import (
+    SessionConversation,
+    open_session,
+    post_command,
+)
+from turnlog.services.cli.views.prompt_view import render_prompt
+from turnlog.services.cli.views.theme import FAMILY_COLOURS
+from turnlog.services.cli.views.token_view import render_growth
+from turnlog.services.demo.demo_stage import DemoStage
 
 SCRIPTED_MODEL: Final = "scripted/uderia"
 FIRST_TEXT: Final = "Why might our ferries run late?"
@@ -48,7 +52,9 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     await stage.play_turn(conversation, FOLLOW_UP_QUESTION)
     last = await stage.show_events(session)
     reader = ServiceReader(stage.client)
-    await stage.begin_scene("What the plan was made from", "twenty tools, and nothing of the first phase")
+    await stage.begin_scene(
+        "What the plan was made from", "twenty tools, and nothing of the first phase"
+    )
     stage.console.print(render_prompt(await reader.fetch_prompt(session, PLAN_CALL)))
     await stage.begin_scene("What each contributor cost", "call by call, as `turnlog growth`")
     asked: QueryParameters = {"session": session, "group_by": "kind", "min_sequence": last}
@@ -60,7 +66,9 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
 
 async def _build_next_commands(stage: DemoStage, session: str) -> tuple[str, ...]:
     http, turnlog = stage.location.http, stage.location.turnlog_command
-    events = [each.event async for each in ServiceReader(stage.client).read_events(EventQuery(session))]
+    events = [
+        each.event async for each in ServiceReader(stage.client).read_events(EventQuery(session))
+    ]
     results = [each for each in events if isinstance(each, ToolReturned) and each.result]
     longest = max(results, key=lambda each: each.characters, default=None)
     return (

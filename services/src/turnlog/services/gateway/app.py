@@ -15,71 +15,59 @@ from starlette.responses import JSONResponse
 
 from turnlog.events.errors import TurnlogError
 from turnlog.events.ids import ID_PATTERN
-from turnlog.services.gateway import (
-    ask,
-    assembly,
-    blueprints,
-    calls,
-    commands,
-    differences,
-    events,
-    exports,
-    forks,
-    growing,
-    health,
-    history,
-    listing,
-    moving,
-    page,
-    prompts,
-    reasons,
-    remembering,
-    segments,
-    sessions,
-    streams,
-    summaries,
-    tools,
-    turns,
-    verifying,
-    what_if,
-    windows,
+from turnlog.services.gateway import static_ui
+from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.gateway.http.middleware import BodyLimitMiddleware, TracingMiddleware
+from turnlog.services.gateway.http.request_checks import check_body, check_query
+from turnlog.services.gateway.problem_details import (
+    PROBLEM_MEDIA_TYPE,
+    ProblemDetails,
+    handle_error,
 )
-from turnlog.services.gateway.bodies import check_body
-from turnlog.services.gateway.desk import GatewayDependencies
-from turnlog.services.gateway.limits import BodyLimitMiddleware
-from turnlog.services.gateway.problems import PROBLEM_MEDIA_TYPE, ProblemDetails, handle_error
-from turnlog.services.gateway.queries import check_query
-from turnlog.services.gateway.tracing import TracingMiddleware
-from turnlog.services.runtime.aside import run_in_thread
+from turnlog.services.gateway.routes import (
+    audit_routes,
+    blueprint_routes,
+    call_routes,
+    command_routes,
+    event_routes,
+    health_routes,
+    memory_routes,
+    prompt_routes,
+    segment_routes,
+    session_routes,
+    turn_routes,
+    what_if_routes,
+)
+from turnlog.services.platform.concurrency import run_in_thread
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
-    sessions.session_router,
-    listing.session_list_router,
-    turns.turn_router,
-    streams.turn_stream_router,
-    commands.command_router,
-    forks.fork_router,
-    events.event_router,
-    exports.export_router,
-    history.history_router,
-    windows.window_router,
-    calls.call_router,
-    growing.growth_router,
-    prompts.prompt_router,
-    tools.tool_result_router,
-    verifying.verify_router,
-    assembly.assembly_router,
-    reasons.why_router,
-    differences.diff_router,
-    what_if.what_if_router,
-    moving.version_router,
-    blueprints.blueprint_router,
-    segments.segment_router,
-    health.health_router,
-    ask.question_router,
-    remembering.memory_router,
-    summaries.summary_router,
-    page.static_router,
+    session_routes.session_router,
+    session_routes.session_list_router,
+    turn_routes.turn_router,
+    turn_routes.turn_stream_router,
+    command_routes.command_router,
+    session_routes.fork_router,
+    event_routes.event_router,
+    event_routes.export_router,
+    turn_routes.history_router,
+    prompt_routes.window_router,
+    call_routes.call_router,
+    call_routes.growth_router,
+    prompt_routes.prompt_router,
+    call_routes.tool_result_router,
+    audit_routes.verify_router,
+    prompt_routes.assembly_router,
+    audit_routes.why_router,
+    audit_routes.diff_router,
+    what_if_routes.what_if_router,
+    blueprint_routes.version_router,
+    blueprint_routes.blueprint_router,
+    segment_routes.segment_router,
+    health_routes.health_router,
+    turn_routes.question_router,
+    memory_routes.memory_router,
+    memory_routes.summary_router,
+    static_ui.static_router,
 )
 PROBLEM_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     "4XX": {"model": ProblemDetails, "description": "What is wrong with the request"},
@@ -99,9 +87,9 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
         most_bytes=settings.body_limit,
         seconds=settings.body_seconds,
         larger={
-            segments.IMPORT_PATH: settings.import_limit,
-            verifying.VERIFY_LOG_PATH: verifying.MAX_CHECKPOINT_BYTES,
-            what_if.WHAT_IF_PATH: settings.import_limit,
+            segment_routes.IMPORT_PATH: settings.import_limit,
+            audit_routes.VERIFY_LOG_PATH: audit_routes.MAX_CHECKPOINT_BYTES,
+            what_if_routes.WHAT_IF_PATH: settings.import_limit,
         },
     )
     app.add_middleware(TracingMiddleware, tracing=deps.tracing)

@@ -21,12 +21,19 @@ from nats.js.api import ConsumerConfig
 
 from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt, TurnlogError
-from turnlog.events.ids import SESSIONS_STREAM, CLAIMABLE_TURN_SUBJECTS
-from turnlog.events.nats.workers import WORKERS_CONSUMER
-from turnlog.events.turn import TurnReleased, TurnSubmitted
-from turnlog.services.runtime.tasks import cancel_tasks
-from turnlog.services.worker.answering import TurnRunner
-from turnlog.services.worker.delivery import TurnDelivery, DeliveryLease, DeliveryDeferred, DeliverySettled, DeliverySuperseded, DeliveryVerdict
+from turnlog.events.ids import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM
+from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
+from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.worker.turn_queue import (
+    DeliveryDeferred,
+    DeliveryLease,
+    DeliverySettled,
+    DeliverySuperseded,
+    DeliveryVerdict,
+    TurnDelivery,
+)
+from turnlog.services.worker.turn_runner import TurnRunner
 
 _log = structlog.get_logger("turnlog.worker")
 
@@ -82,7 +89,9 @@ async def handle_message(message: NatsMessage, answering: TurnRunner) -> None:
 
 
 @asynccontextmanager
-async def run_broker(broker: NatsBroker, answering: TurnRunner, grace: float) -> AsyncGenerator[None]:
+async def run_broker(
+    broker: NatsBroker, answering: TurnRunner, grace: float
+) -> AsyncGenerator[None]:
     """Run turns while the body runs; then finish them or hand them back within the grace time."""
     await broker.start()
     try:
@@ -107,7 +116,9 @@ async def _release_unfinished(answering: TurnRunner, seconds: float) -> None:
     answering.stop_requested.set()
 
 
-async def _run_message(message: NatsMessage, answering: TurnRunner, hold: DeliveryLease) -> DeliveryVerdict:
+async def _run_message(
+    message: NatsMessage, answering: TurnRunner, hold: DeliveryLease
+) -> DeliveryVerdict:
     try:
         delivery = _parse_delivery(message, answering, hold)
     except Corrupt as error:
@@ -118,7 +129,9 @@ async def _run_message(message: NatsMessage, answering: TurnRunner, hold: Delive
         return await answering.run_turn(delivery)
 
 
-def _parse_delivery(message: NatsMessage, answering: TurnRunner, hold: DeliveryLease) -> TurnDelivery:
+def _parse_delivery(
+    message: NatsMessage, answering: TurnRunner, hold: DeliveryLease
+) -> TurnDelivery:
     metadata = message.raw_message.metadata
     recorded = decode_event(message.raw_message.data, metadata.sequence.stream)
     if not isinstance(recorded.event, TurnSubmitted | TurnReleased):
@@ -137,7 +150,9 @@ def _parse_delivery(message: NatsMessage, answering: TurnRunner, hold: DeliveryL
 
 async def _extend_delivery(message: NatsMessage, hold: DeliveryLease) -> None:
     at = asyncio.get_running_loop().time()
-    if hold.is_valid(at):  # A message that was redelivered cannot be reclaimed by asking for more time
+    if hold.is_valid(
+        at
+    ):  # A message that was redelivered cannot be reclaimed by asking for more time
         await message.in_progress()
         hold.renewed_at = at
 

@@ -12,23 +12,22 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from turnlog.events.call import AttemptStarted
 from turnlog.events.errors import Unavailable
-from turnlog.events.kinds import Event
-from turnlog.events.log.ports import TokenStream
+from turnlog.events.model.call_events import AttemptStarted
+from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.events.registry import Event
+from turnlog.events.store.ports import TokenStream
 from turnlog.events.tokens import AttemptAlive
-from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
-from turnlog.projections.session.attempts import find_claimed_turn
 from turnlog.projections.session.commands import AttemptRef
-from turnlog.services.runtime.sessions import CommandHandler
-from turnlog.services.runtime.tasks import cancel_tasks
-from turnlog.services.worker.delivery import TurnDelivery
+from turnlog.projections.session.rules.attempt_events import find_claimed_turn
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.worker.turn_queue import TurnDelivery
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptHeartbeat:
-    """Sends heartbeats; `interval` is a third of the silence after which an attempt counts as dead.
-    """
+    """Sends heartbeats; `interval` is a third of the silence after which an attempt counts as dead."""
 
     sessions: CommandHandler
     tokens: TokenStream
@@ -49,7 +48,9 @@ class AttemptHeartbeat:
         finally:
             await cancel_tasks(*tasks)
 
-    async def _send_heartbeats(self, delivery: TurnDelivery, attempt: AttemptRef, unwanted: asyncio.Event) -> None:
+    async def _send_heartbeats(
+        self, delivery: TurnDelivery, attempt: AttemptRef, unwanted: asyncio.Event
+    ) -> None:
         alive = AttemptAlive(call=attempt.call, attempt=attempt.attempt)
         while True:
             await asyncio.sleep(self.interval)
@@ -57,7 +58,9 @@ class AttemptHeartbeat:
                 if not await self._is_current(delivery, attempt):
                     unwanted.set()
                     return
-                await self.tokens.publish_token(delivery.tenant, delivery.session, delivery.turn, alive)
+                await self.tokens.publish_token(
+                    delivery.tenant, delivery.session, delivery.turn, alive
+                )
                 await delivery.extend_delivery()
 
     async def _is_current(self, delivery: TurnDelivery, attempt: AttemptRef) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from turnlog.projections.store.library_tables import METADATA
+from turnlog.projections.store.schema.read_model_tables import METADATA
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA)
 with context.begin_transaction():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -11,14 +12,21 @@ from typing import Final
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from turnlog.services.cli.replay.scenes import ReplayScene
-from turnlog.services.cli.screens.history import REPLY_COLOUR, LABEL_WIDTH, render_user_text
-from turnlog.services.cli.screens.palette import MUTED
-from turnlog.services.cli.screens.spelling import format_one_line
-from turnlog.services.cli.talk.typist import LabelledTextWriter
+from turnlog.events.errors import Refused
+from turnlog.projections.read_models.phase_visits import filter_visits, list_phase_visits
+from turnlog.services.cli.client.service_reader import EventQuery, ServiceReader
+from turnlog.services.cli.console import create_output_console
+from turnlog.services.cli.conversation.reply_display import LabelledTextWriter
+from turnlog.services.cli.replay.scenes import ReplayScene, build_scenes
+from turnlog.services.cli.views.prompt_view import render_model_messages
+from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, render_user_text
+from turnlog.services.cli.views.text_format import format_one_line
+from turnlog.services.cli.views.theme import MUTED
 
 MAX_PAUSE_SECONDS: Final = 3.0
 """The longest pause in seconds; long breaks are shortened to it."""
+
+
 _WORDS: Final = re.compile(r"\S+\s*|\s+")
 
 
@@ -47,7 +55,9 @@ class ScenePlayer:
             case "you":
                 self.console.print(render_user_text(scene.text))
             case "note":
-                self.console.print(Text(f"{'':{LABEL_WIDTH}}   {format_one_line(scene.text)}", MUTED))
+                self.console.print(
+                    Text(f"{'':{LABEL_WIDTH}}   {format_one_line(scene.text)}", MUTED)
+                )
             case "reply":
                 await self._write_reply(scene)
             case "prompt" if self.render_prompt:
@@ -66,3 +76,43 @@ class ScenePlayer:
     async def _wait_scaled(self, seconds: float) -> None:
         if self.speed:
             await asyncio.sleep(seconds / self.speed)
+
+
+async def play_session(
+    reader: ServiceReader,
+    session: str,
+    speed: float,
+    phase: str | None,
+    *,
+    step: bool,
+    prompts: bool,
+) -> None:
+    """Play a session or one phase as its user saw it; `prompts` adds what its models saw."""
+    console = create_output_console()
+    events = [event async for event in reader.read_events(EventQuery(session))]
+    if phase is not None:
+        there = filter_visits(list_phase_visits(events), phase)
+        events = [each for each in events if any(stay.has_event(each) for stay in there)]
+    if step and not sys.stdin.isatty():
+        fix = "leave it out, or run it in a terminal"
+        raise Refused("bad-option", "nobody is there to turn the page", field="--step", fix=fix)
+    paced = speed if console.is_terminal else 0.0
+
+    async def prompt(call: str) -> RenderableType:
+        return render_model_messages(await reader.fetch_prompt(session, call))
+
+    turn_page = _wait_for_enter if step else None
+    player = ScenePlayer(console, paced, turn_page, prompt if prompts else None)
+    await player.play_scenes(build_scenes(events, prompts=prompts))
+
+
+async def _wait_for_enter() -> None:
+    # Not `input` in a thread, because Ctrl-C would then wait for the key.
+    pressed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(sys.stdin, pressed.set)
+    try:
+        await pressed.wait()
+        sys.stdin.readline()
+    finally:
+        loop.remove_reader(sys.stdin)

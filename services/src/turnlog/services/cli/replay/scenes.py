@@ -12,22 +12,25 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from turnlog.events.call import AttemptEnded, AttemptStarted, ContextAssembled, AttemptTimings
 from turnlog.events.content import Content, PlainText
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.kinds import Event
-from turnlog.events.memory import HistorySummarised, MemoryPurged, SummaryUndone
-from turnlog.events.phase import PhaseEntered
-from turnlog.events.plan import StepPlanned
-from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.session import (
+from turnlog.events.model.call_events import (
+    AttemptEnded,
+    AttemptStarted,
+    AttemptTimings,
+    ContextAssembled,
+)
+from turnlog.events.model.memory_events import HistorySummarised, MemoryPurged, SummaryUndone
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import (
     BlueprintMoved,
     ProfileSwitched,
     SessionClosed,
     SessionOpened,
 )
-from turnlog.events.tool import ToolReturned
-from turnlog.events.turn import (
+from turnlog.events.model.tool_events import StepPlanned, ToolReturned
+from turnlog.events.model.turn_events import (
     ChoiceRecorded,
     TurnCancelled,
     TurnCompleted,
@@ -35,7 +38,8 @@ from turnlog.events.turn import (
     TurnQueued,
     TurnSubmitted,
 )
-from turnlog.services.cli.screens.spelling import format_turn_ranges
+from turnlog.events.registry import Event
+from turnlog.services.cli.views.text_format import format_turn_ranges
 
 SceneSpeaker = Literal["you", "reply", "note", "prompt"]
 """The text of a `prompt` scene is the id of its call; the player fetches the prompt."""
@@ -65,7 +69,9 @@ class _SceneDraft:
     turn: int | None = None
 
 
-def build_scenes(events: Iterable[RecordedEvent], *, prompts: bool = False) -> Iterator[ReplayScene]:
+def build_scenes(
+    events: Iterable[RecordedEvent], *, prompts: bool = False
+) -> Iterator[ReplayScene]:
     """Yield the scenes of a session's events; `prompts` includes the prompts of its calls."""
     shown_at: datetime | None = None
     spoke, tried = 0.0, ""
@@ -73,13 +79,21 @@ def build_scenes(events: Iterable[RecordedEvent], *, prompts: bool = False) -> I
         event = recorded.event
         if isinstance(event, AttemptEnded):
             spoke = _compute_reply_seconds(event.timings)
-        line = _build_draft(event, spoke, is_retry=isinstance(event, AttemptStarted) and event.call == tried)
+        line = _build_draft(
+            event, spoke, is_retry=isinstance(event, AttemptStarted) and event.call == tried
+        )
         tried = event.call if isinstance(event, AttemptStarted) else tried
         if line is not None and (prompts or line.speaker != "prompt"):
             at = datetime.fromisoformat(recorded.envelope.time)
             since = (at - shown_at).total_seconds() if shown_at else 0.0
             shown_at = at
-            yield ReplayScene(line.speaker, line.text, max(0.0, since - line.duration_seconds), line.duration_seconds, line.turn)
+            yield ReplayScene(
+                line.speaker,
+                line.text,
+                max(0.0, since - line.duration_seconds),
+                line.duration_seconds,
+                line.turn,
+            )
 
 
 def _compute_reply_seconds(timings: AttemptTimings | None) -> float:
@@ -108,9 +122,13 @@ def _build_draft(event: Event, reply_seconds: float, *, is_retry: bool) -> _Scen
         case TurnCancelled(turn=turn, reason=reason):
             return _SceneDraft("note", f"turn {turn} has no reply: {reason}")
         case ReplyRedacted(turn=turn, replacement=replacement):
-            return _SceneDraft("note", f"the reply of turn {turn} is withheld: {_get_text(replacement)}")
+            return _SceneDraft(
+                "note", f"the reply of turn {turn} is withheld: {_get_text(replacement)}"
+            )
         case HistorySummarised(turns=turns, summary=summary):
-            return _SceneDraft("note", f"{format_turn_ranges(turns)} are summed up: {_get_text(summary)}")
+            return _SceneDraft(
+                "note", f"{format_turn_ranges(turns)} are summed up: {_get_text(summary)}"
+            )
         case SummaryUndone(sequence=sequence):
             return _SceneDraft("note", f"the summary of event {sequence} is undone")
         case MemoryPurged(upto=upto):
@@ -128,7 +146,9 @@ def _build_draft(event: Event, reply_seconds: float, *, is_retry: bool) -> _Scen
             why = f": {detail}" if detail else ""
             return _SceneDraft("note", f"{tool} {outcome}{why}")
         case BlueprintMoved(blueprint=blueprint):
-            return _SceneDraft("note", f"the session goes on by {blueprint.name} v{blueprint.version}")
+            return _SceneDraft(
+                "note", f"the session goes on by {blueprint.name} v{blueprint.version}"
+            )
         case SessionClosed(reason=reason):
             return _SceneDraft("note", f"the session closes: {reason}")
         case _:

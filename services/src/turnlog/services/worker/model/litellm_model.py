@@ -7,30 +7,36 @@ litellm reads it, never from a request. An answer counts only if the provider sa
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 import httpx
 
-from turnlog.services.runtime.aside import run_in_thread
-from turnlog.services.runtime.bulk import freeze_live_objects
-from turnlog.services.worker.model.ending import build_finished
-from turnlog.services.worker.model.exchange import FinishedAnswer, ModelRequest, TextDelta
+from turnlog.projections.blueprint.schema.call_specs import ALLOWED_MODEL_PARAMETERS
+from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.platform.gc_control import freeze_live_objects
+from turnlog.services.worker.model.call_timeouts import CallTimeouts, open_call_timer
+from turnlog.services.worker.model.chunk_reader import (
+    ChunkReader,
+    build_finished,
+    read_reported_usage,
+)
 from turnlog.services.worker.model.litellm_library import (
     LitellmLibrary,
-    register_ollama_model,
-    load_litellm,
-    find_finish_reason,
-    stop_accounting,
     attach_stream_check,
+    find_finish_reason,
+    load_litellm,
+    register_ollama_model,
+    stop_accounting,
 )
-from turnlog.services.worker.model.parameters import check_parameters
-from turnlog.services.worker.model.patience import open_call_timer
-from turnlog.services.worker.model.reading import ChunkReader, read_reported_usage
-from turnlog.services.worker.model.script_files import ScriptFolder
-from turnlog.services.worker.model.scripted_provider import SCRIPTED_PROVIDER
-from turnlog.services.worker.model.thaw import convert_to_plain
-from turnlog.services.worker.model.timeouts import CallTimeouts
+from turnlog.services.worker.model.model_types import (
+    FinishedAnswer,
+    ModelFailure,
+    ModelRequest,
+    TextDelta,
+    convert_to_plain,
+)
+from turnlog.services.worker.model.scripted_model import SCRIPTED_PROVIDER, ScriptFolder
 
 
 class LitellmModel:
@@ -45,7 +51,9 @@ class LitellmModel:
         """Import litellm now in a thread, so that no call has to wait for it."""
         await self._load_library()
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+    async def stream(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         arguments = self._build_arguments(request)
         library = await self._load_library()
         register_ollama_model(library, request.model)
@@ -77,7 +85,10 @@ class LitellmModel:
     def _build_arguments(self, request: ModelRequest) -> dict[str, object]:
         provider, _, name = request.model.partition("/")
         arguments: dict[str, object] = {
-            **{key: convert_to_plain(value) for key, value in check_parameters(request.parameters).items()},
+            **{
+                key: convert_to_plain(value)
+                for key, value in check_parameters(request.parameters).items()
+            },
             "model": request.model,
             "messages": convert_to_plain(request.messages),
             "stream": True,
@@ -97,8 +108,7 @@ class LitellmModel:
         return arguments
 
     def _build_transport_timeout(self) -> httpx.Timeout:
-        """Return the timeouts of the socket; `CallTimer` limits silence and length and ends sooner.
-        """
+        """Return the timeouts of the socket; `CallTimer` limits silence and length and ends sooner."""
         return httpx.Timeout(self._timeouts.total, connect=self._timeouts.connect)
 
 
@@ -109,3 +119,15 @@ def _has_no_key() -> bool:
     """
     ours = os.environ.get("OPENAI_API_BASE") or os.environ.get("OPENAI_BASE_URL")
     return bool(ours) and not os.environ.get("OPENAI_API_KEY")
+
+
+def check_parameters(parameters: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the parameters; fails with `bad_request` if one is not allowed.
+
+    litellm takes addresses, keys, headers and callbacks by the same arguments as the temperature.
+    What a blueprint may not set is therefore refused here as well.
+    """
+    unknown = sorted(parameters.keys() - ALLOWED_MODEL_PARAMETERS)
+    if unknown:
+        raise ModelFailure("bad_request", f"parameters not allowed: {', '.join(unknown)}")
+    return parameters

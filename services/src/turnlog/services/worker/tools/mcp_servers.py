@@ -1,28 +1,202 @@
+"""Servers that speak MCP: child processes over stdio, and addresses over streamable HTTP.
+
+A connection is opened when it is first needed and then reused. Each lives in a task of its own: the
+MCP package requires that the task that opened something closes it, and a cancelled turn must not
+close a server that others use. A connection is pinged before it is reused, so a server that hangs
+or was restarted gets a new connection before any request is sent; requests that wait on the old
+connection may finish. A connection with a cancelled request is not reused either.
+
+What a server offers is fetched at most once a minute, since every new session needs it. A tool call
+is sent once and never repeated.
+"""
+
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import JsonValue
 
-from turnlog.projections.blueprint.storable import replace_unstorable
-from turnlog.projections.blueprint.tools import ServerSpec
-from turnlog.projections.tools.offers import ToolOffer
-from turnlog.projections.window.request import encode_canonical
-from turnlog.services.worker.tools.exchange import ToolAnswer, ToolServerFailure
-from turnlog.services.worker.tools.links import ServerConnectionPool, load_transports
+from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
+from turnlog.projections.blueprint.storable_json import replace_unstorable
+from turnlog.projections.prompt.chat_request import encode_canonical
+from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+
+CLOSE_SECONDS: Final = 10.0
+"""Seconds that stopping a server may take: closing its input, terminating it, then killing it."""
+
+
+CONNECT_SECONDS: Final = 60.0
+"""Seconds that starting a server may take."""
+
+
+MAX_CONNECTIONS: Final = 32
+"""Maximum number of open connections; the least recently used are closed first."""
+
+
+@dataclass(eq=False)
+class ServerConnection:
+    """One connection to a tool server."""
+
+    client: asyncio.Future[Client]
+    """The MCP client, once connected."""
+    task: asyncio.Task[None]
+    """The task that keeps the connection open."""
+    close_requested: asyncio.Event
+    """Set to close it: a task that is cancelled while it stops a program would never finish."""
+    active_requests: int = 0
+    """Number of requests that are running."""
+    retired: bool = False
+    """Whether no new request may use it."""
+
+    def close_when_idle(self) -> None:
+        """Close it as soon as no request is running."""
+        self.retired = True
+        if not self.active_requests:
+            self.close_requested.set()
+
+    async def close_now(self) -> None:
+        """Close it now."""
+        self.close_requested.set()
+        await asyncio.wait({self.task}, timeout=CLOSE_SECONDS)
+
+
+@dataclass
+class ServerConnectionPool:
+    """The connections of a worker, one for each server."""
+
+    _connections: dict[str, ServerConnection] = field(default_factory=dict[str, ServerConnection])
+    _retired: set[ServerConnection] = field(default_factory=set[ServerConnection])
+
+    @asynccontextmanager
+    async def open_client(self, server: str, spec: ServerSpec) -> AsyncGenerator[Client]:
+        """Yield a client of a server that is alive; raises `ToolServerFailure`."""
+        key = f"{server} {spec.model_dump_json()}"
+        link = await self._get_connection(key, spec)
+        link.active_requests += 1
+        try:
+            client = await _wait_for_client(link, server)
+            try:
+                yield client
+            except asyncio.CancelledError:
+                link.retired = True
+                raise
+        finally:
+            link.active_requests -= 1
+            if link.retired or link.task.done():
+                self._remove_connection(key, link)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        links = {*self._connections.values(), *self._retired}
+        self._connections, self._retired = {}, set()
+        await asyncio.gather(*(link.close_now() for link in links))
+
+    async def _get_connection(self, key: str, spec: ServerSpec) -> ServerConnection:
+        """Return the open connection, or a new one if its server does not answer."""
+        link = self._connections.get(key)
+        if link and link.client.done() and not await _is_alive(link):
+            self._remove_connection(key, link)
+        link = self._connections[key] = (
+            self._connections.pop(key) if key in self._connections else _start_connection(spec)
+        )
+        for oldest in [*self._connections][:-MAX_CONNECTIONS]:
+            self._remove_connection(oldest, self._connections[oldest])
+        return link
+
+    def _remove_connection(self, key: str, link: ServerConnection) -> None:
+        if self._connections.get(key) is link:
+            del self._connections[key]
+        if not link.task.done():
+            self._retired.add(link)
+            link.task.add_done_callback(lambda _: self._retired.discard(link))
+        link.close_when_idle()
+
+
+def _start_connection(spec: ServerSpec) -> ServerConnection:
+    client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+    leaving = asyncio.Event()
+    holding = asyncio.create_task(_run_connection(spec, client, leaving))
+    # Its exception repeats the server's text, and asyncio logs exceptions that are never retrieved
+    holding.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    return ServerConnection(client, holding, leaving)
+
+
+async def _is_alive(link: ServerConnection) -> bool:
+    alive: bool = not link.task.done() and await load_transports().alive(link.client.result())
+    return alive
+
+
+async def _wait_for_client(link: ServerConnection, server: str) -> Client:
+    either: set[asyncio.Future[Any]] = {link.client, link.task}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if link.client.done():
+        return link.client.result()
+    raise _build_unreachable(server, link.task.exception())
+
+
+def _build_unreachable(server: str, error: BaseException | None) -> ToolServerFailure:
+    """Build the failure without the server's own text, which may repeat prompts."""
+    match _find_innermost(error):
+        case FileNotFoundError(args=(program, *_)):
+            detail = f"{server}: there is no program {program!r}"
+            return ToolServerFailure("tools_unreachable", detail, retryable=False)
+        case TimeoutError():
+            why = f"it took more than {CONNECT_SECONDS:g} s to begin"
+        case _:
+            why = load_transports().wording(_find_innermost(error))
+    return ToolServerFailure("tools_unreachable", f"{server}: {why}")
+
+
+def _find_innermost(error: BaseException | None) -> BaseException | None:
+    """Return the first leaf of nested exception groups."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return _find_innermost(group.exceptions[0])
+
+
+async def _run_connection(
+    spec: ServerSpec, client: asyncio.Future[Client], leaving: asyncio.Event
+) -> None:
+    found = await run_in_thread(load_transports)
+    async with AsyncExitStack() as open_until:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            connected = await open_until.enter_async_context(found.connected(spec))
+        client.set_result(connected)
+        await leaving.wait()
+
+
+def load_transports() -> ModuleType:
+    """Import the module that uses the MCP package; the first import takes seconds."""
+    return import_module("turnlog.services.worker.tools.mcp_transports")
+
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import CallToolResult, Prompt
 
+
 MAX_PAGES: Final = 50
 """Maximum number of pages of a server's list; some lists never end."""
+
+
 OFFER_CACHE_SECONDS: Final = 60.0
 """Seconds for which a server's offers are cached."""
+
+
 MAX_CACHED_LISTS: Final = 256
 """Maximum number of cached lists; those of unused blueprints are dropped."""
 
@@ -92,7 +266,9 @@ async def _iterate_tools(client: Client) -> AsyncGenerator[ToolOffer]:
     for _ in range(MAX_PAGES if client.server_capabilities.tools else 0):
         page = await client.list_tools(cursor=cursor, cache_mode="bypass")
         for tool in page.tools:
-            yield ToolOffer(tool.name, replace_unstorable(tool.description or ""), dict(tool.input_schema))
+            yield ToolOffer(
+                tool.name, replace_unstorable(tool.description or ""), dict(tool.input_schema)
+            )
         cursor = page.next_cursor
         if cursor is None:
             return
@@ -104,7 +280,9 @@ async def _iterate_prompts(client: Client) -> AsyncGenerator[ToolOffer]:
         page = await client.list_prompts(cursor=cursor, cache_mode="bypass")
         for prompt in page.prompts:
             schema = _build_prompt_schema(prompt)
-            yield ToolOffer(prompt.name, replace_unstorable(prompt.description or ""), schema, "prompt")
+            yield ToolOffer(
+                prompt.name, replace_unstorable(prompt.description or ""), schema, "prompt"
+            )
         cursor = page.next_cursor
         if cursor is None:
             return

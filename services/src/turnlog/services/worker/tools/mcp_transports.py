@@ -26,10 +26,14 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from turnlog.projections.blueprint.storable import replace_unstorable
-from turnlog.projections.blueprint.tools import LocalServerSpec, RemoteServerSpec, ServerSpec
-from turnlog.services.worker.tools.exchange import ToolAnswer
-from turnlog.services.worker.tools.leash import wrap_command
+from turnlog.projections.blueprint.schema.tool_specs import (
+    LocalServerSpec,
+    RemoteServerSpec,
+    ServerSpec,
+)
+from turnlog.projections.blueprint.storable_json import replace_unstorable
+from turnlog.services.worker.tools.child_process import wrap_command
+from turnlog.services.worker.tools.tool_servers import ToolAnswer
 
 _UNSURE_CODES: Final = frozenset({CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT})
 """After these errors a request may have been executed; the package uses them if HTTP failed."""
@@ -44,7 +48,9 @@ async def refusal(client: Client, error: Exception) -> ToolAnswer | None:
     # Many servers refuse with the code of a closed connection although theirs is open
     if error.code == CONNECTION_CLOSED and not await alive(client):
         return None
-    return ToolAnswer(replace_unstorable(str(error)), failed=True, unsure=error.code in _UNSURE_CODES)
+    return ToolAnswer(
+        replace_unstorable(str(error)), failed=True, unsure=error.code in _UNSURE_CODES
+    )
 
 
 def wording(error: BaseException | None) -> str:

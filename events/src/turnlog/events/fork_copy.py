@@ -1,0 +1,77 @@
+"""Copies events of one session into a session forked from it.
+
+The payload, time, actor and sequence of an event are copied unchanged, also when this release does
+not know its type. Command keys are not copied, because they belong to the original session. The id
+of a copy is derived from the original's id, so copying twice gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import NAMESPACE_URL, uuid5
+
+from turnlog.events.codec import BatchMessage, EventBatch
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import ChainHead, Envelope, RecordedEvent
+from turnlog.events.errors import Corrupt
+from turnlog.events.ids import build_session_filter, build_session_subject
+from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
+from turnlog.events.registry import UnknownEvent
+
+_UNCLAIMABLE_LEAF: Final = "turn"
+"""The leaf of turn events that no worker waits for."""
+
+
+_CLAIMABLE_LEAVES: Final = (TurnSubmitted.leaf, TurnReleased.leaf)
+
+
+def copy_events(
+    session: str, after: ChainHead, originals: Sequence[RecordedEvent], source: str
+) -> EventBatch:
+    """Return a batch with copies of `originals` after `after`.
+
+    Raises `Corrupt` unless the originals continue the sequence of `after`.
+    """
+    tenant = originals[0].tenant
+    messages: list[BatchMessage] = []
+    previous, lies = after.hash, after.stream_sequence
+    for sequence, original in enumerate(originals, after.sequence + 1):
+        if original.sequence != sequence:
+            raise Corrupt(f"event {original.sequence}", f"is to be copied as event {sequence}")
+        copy = _copy_envelope(original, session, source).model_copy(
+            update={"prevhash": previous, "prevstreamseq": None if messages else lies}
+        )
+        payload = copy.model_dump_json(exclude_none=True).encode()
+        previous = compute_digest(payload)
+        messages.append(
+            BatchMessage(
+                build_session_subject(tenant, session, _choose_leaf(original)), sequence, payload
+            )
+        )
+    return EventBatch(
+        tenant, session, after, tuple(messages), build_session_filter(tenant, session)
+    )
+
+
+def _copy_envelope(original: RecordedEvent, session: str, source: str) -> Envelope:
+    envelope = original.envelope
+    return envelope.model_copy(
+        update={
+            "id": str(uuid5(NAMESPACE_URL, f"{envelope.tenant}/{session}/{envelope.id}")),
+            "source": source,
+            "subject": session,
+            "causationid": None,
+            "commandkey": None,
+            "commandhash": None,
+            "traceparent": None,
+            "copyof": envelope.id,
+        }
+    )
+
+
+def _choose_leaf(original: RecordedEvent) -> str:
+    event = original.event
+    if isinstance(event, UnknownEvent) or event.leaf in _CLAIMABLE_LEAVES:
+        return _UNCLAIMABLE_LEAF
+    return event.leaf

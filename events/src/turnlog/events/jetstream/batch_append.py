@@ -1,0 +1,237 @@
+"""Appending a batch by compare-and-set, until its outcome is known.
+
+A single message is one request. Several messages are an atomic batch: all but the last are sent
+without waiting, and the last commits or fails them together, so a batch is one round trip too.
+
+Any answer other than an acknowledgement is checked at the stream's leader. Only then is the outcome
+reported, or are the very same bytes sent again. A batch is therefore stored once, however often it
+is sent, and a conflict is always proven.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import uuid4
+
+from nats import errors
+from nats.js.api import Header
+
+from turnlog.events.codec import MAX_EVENT_BYTES, EventBatch, decode_event
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import TooLarge, Unavailable
+from turnlog.events.jetstream.direct_get import (
+    StoredMessage,
+    get_last_message_at_leader,
+    get_message_at_leader,
+    get_next_message_at_leader,
+)
+from turnlog.events.jetstream.js_api import JsApiError, PublishAck, request_json
+from turnlog.events.jetstream.nats_connection import (
+    NatsConnection,
+    RequestNotSent,
+    RequestUnanswered,
+    wait_backoff,
+)
+from turnlog.events.jetstream.stream_setup import check_message_size
+from turnlog.events.store.append_outcomes import (
+    AppendOutcome,
+    BatchAlreadyStored,
+    BatchAppended,
+    BatchConflict,
+    LogUnreachable,
+)
+
+GUARD_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
+
+
+OVERSIZE_CODE: Final = 10054
+
+
+NOT_STORED_CODES: Final = frozenset({10071, 10164, 10176})
+"""Codes of a stream that did not store the batch now: its place is taken, possibly by this very
+batch, or part of the batch did not arrive.
+"""
+
+
+NO_SPACE_CODES: Final = frozenset({10002, 10023, 10028, 10047, 10077})
+"""Codes of a server that has no space and stored nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishAccepted:
+    """The batch is stored; `last_sequence` is the stream sequence of its last message."""
+
+    last_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublishContested:
+    """The batch is not stored now: its place is taken, by itself or by another batch."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFull:
+    """The server has no space; the batch is not stored."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishNotSent:
+    """No server received the batch; it is not stored."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishUnconfirmed:
+    """The batch may be stored, or may still be."""
+
+    detail: str
+
+
+PublishOutcome = (
+    PublishAccepted | PublishContested | StreamFull | PublishNotSent | PublishUnconfirmed
+)
+
+
+async def publish_batch(connection: NatsConnection, batch: EventBatch) -> PublishOutcome:
+    """Send a batch once; raises `TooLarge` if this server would never accept it."""
+    largest = max(len(message.payload) for message in batch.messages)
+    check_message_size(connection, "event", largest)
+    if not connection.nc.is_connected:
+        return PublishNotSent("not connected")
+    try:
+        ack = await _send_batch(connection, batch)
+    except JsApiError as denied:
+        return _classify_denial(denied, largest)
+    except RequestNotSent as absent:
+        return PublishNotSent(absent.detail)
+    except (RequestUnanswered, errors.Error) as silent:
+        return PublishUnconfirmed(str(silent))
+    return PublishAccepted(ack.seq)
+
+
+def _classify_denial(denied: JsApiError, largest: int) -> PublishOutcome:
+    if denied.code == OVERSIZE_CODE:
+        raise TooLarge("event", largest, MAX_EVENT_BYTES)
+    if denied.code in NO_SPACE_CODES:
+        return StreamFull(denied.detail)
+    return (
+        PublishContested(denied.detail)
+        if denied.code in NOT_STORED_CODES
+        else PublishUnconfirmed(denied.detail)
+    )
+
+
+async def _send_batch(connection: NatsConnection, batch: EventBatch) -> PublishAck:
+    *others, (last, commit) = zip(batch.messages, _build_headers(batch), strict=True)
+    for message, headers in others:
+        await connection.nc.publish(message.subject, message.payload, headers=headers)
+    return await request_json(connection, last.subject, PublishAck, last.payload, commit)
+
+
+def _build_headers(batch: EventBatch) -> Iterator[dict[str, str]]:
+    guard = {
+        Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(
+            batch.after.stream_sequence if batch.after else 0
+        ),
+        GUARD_SUBJECT_HEADER: batch.subjects,
+    }
+    count = len(batch.messages)
+    name = uuid4().hex  # Unique per try: a batch that was interrupted may still be open.
+    for number in range(1, count + 1):
+        headers = dict(guard) if number == 1 else {}
+        if count > 1:
+            headers[Header.BATCH_ID.value] = name
+            headers[Header.BATCH_SEQUENCE.value] = str(number)
+        if number == count > 1:
+            headers[Header.BATCH_COMMIT.value] = "1"
+        yield headers
+
+
+LookupOutcome = BatchAlreadyStored | BatchConflict
+
+
+ANSWER_TIMEOUT: Final = 2.0
+"""Seconds to wait for one answer, so that several tries fit into a leader election."""
+
+
+async def append_batch(
+    connection: NatsConnection, stream: str, batch: EventBatch, patience: float
+) -> AppendOutcome:
+    """Send a batch until its outcome is known; no further try begins after `patience` seconds."""
+    connection = replace(connection, patience=min(connection.patience, ANSWER_TIMEOUT))
+    ends = asyncio.get_running_loop().time() + patience
+    doubt, failures = False, 0
+    while True:
+        answer = await publish_batch(connection, batch)
+        found: LookupOutcome | None = None
+        match answer:
+            case PublishAccepted(last):
+                return BatchAppended(_decode_batch(batch, last))
+            case StreamFull(detail):
+                return LogUnreachable(detail, ambiguous=doubt)
+            case PublishUnconfirmed():
+                doubt = True
+                found = await _look_up_batch(connection, stream, batch)
+            case PublishContested():
+                found = await _look_up_batch(connection, stream, batch)
+            case PublishNotSent():
+                pass
+        if found is not None:
+            return found
+        if asyncio.get_running_loop().time() >= ends:
+            return LogUnreachable(answer.detail, ambiguous=doubt)
+        await wait_backoff(failures)
+        failures += 1
+
+
+def _decode_batch(batch: EventBatch, last: int) -> tuple[RecordedEvent, ...]:
+    first = last - len(batch.messages) + 1
+    return tuple(
+        decode_event(message.payload, first + n) for n, message in enumerate(batch.messages)
+    )
+
+
+async def _look_up_batch(
+    connection: NatsConnection, stream: str, batch: EventBatch
+) -> LookupOutcome | None:
+    """Look the batch up at the leader; None if neither it nor a conflicting event is stored."""
+    try:
+        return await _compare_at_leader(connection, stream, batch)
+    except Unavailable:
+        return None
+
+
+async def _compare_at_leader(
+    connection: NatsConnection, stream: str, batch: EventBatch
+) -> LookupOutcome | None:
+    behind = batch.after.stream_sequence if batch.after else 0
+    first = await get_next_message_at_leader(connection, stream, batch.subjects, behind + 1)
+    if first is not None and (there := await _read_stored_batch(connection, stream, batch, first)):
+        return BatchAlreadyStored(there)
+    head = await get_last_message_at_leader(connection, stream, batch.subjects)
+    if first is None and (head.stream_sequence if head else 0) >= behind:
+        # The batch may still arrive; whatever follows `behind` was stored between the two reads.
+        return None
+    return BatchConflict(decode_event(head.payload, head.stream_sequence).sequence if head else 0)
+
+
+async def _read_stored_batch(
+    connection: NatsConnection, stream: str, batch: EventBatch, first: StoredMessage
+) -> tuple[RecordedEvent, ...]:
+    """Return the batch as stored from `first` on, or nothing if other bytes are stored there."""
+    payloads = [message.payload for message in batch.messages]
+    if first.payload != payloads[0]:
+        return ()
+    places = range(first.stream_sequence + 1, first.stream_sequence + len(payloads))
+    rest = [await get_message_at_leader(connection, stream, place) for place in places]
+    if [held.payload for held in rest if held] != payloads[1:]:
+        return ()
+    return _decode_batch(batch, places.stop - 1)

@@ -1,0 +1,262 @@
+"""Stored messages by stream sequence or subject: one per request, or many at once.
+
+Any replica answers a direct get, and a follower may lag; ask the leader if that matters. No request
+scans without a count: a filtered scan of a large stream takes tens of milliseconds, an exact get a
+third of one.
+
+Through nats-py, a message costs a task, a future and the parsing of all headers. Requests for many
+messages take the answers from the wire instead. A batch may lack messages that were lost or that a
+follower does not have; the caller requests them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64decode
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from nats import errors
+from nats.aio.msg import Msg
+from pydantic import BaseModel
+
+from turnlog.events.errors import Unavailable
+from turnlog.events.jetstream.js_api import JsApiError, request_json
+from turnlog.events.jetstream.nats_connection import (
+    NatsConnection,
+    RequestNotSent,
+    RequestUnanswered,
+)
+from turnlog.events.jetstream.subscriptions import RawFrame, subscribe_raw
+
+DIRECT_GET_SUBJECT: Final = "$JS.API.DIRECT.GET"
+
+
+LEADER_GET_SUBJECT: Final = "$JS.API.STREAM.MSG.GET"
+
+
+MESSAGE_NOT_FOUND: Final = 10037
+"""The server's error code for a message that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message as stored in a stream."""
+
+    subject: str
+    stream_sequence: int
+    time: str
+    """When it was stored, by the server's clock, RFC 3339."""
+    payload: bytes
+
+
+async def get_message(
+    connection: NatsConnection, stream: str, sequence: int
+) -> StoredMessage | None:
+    """Return the message at a stream sequence; None may mean that a follower lags."""
+    return await _request_direct(connection, stream, seq=sequence)
+
+
+async def get_last_message(
+    connection: NatsConnection, stream: str, subjects: str
+) -> StoredMessage | None:
+    """Return the last message under `subjects`, possibly from a follower that lags."""
+    return await _request_direct(connection, stream, last_by_subj=subjects)
+
+
+async def get_next_message(
+    connection: NatsConnection, stream: str, subjects: str, start: int
+) -> StoredMessage | None:
+    """Return the first message under `subjects` at or after `start`.
+
+    None may mean that a follower lags.
+    """
+    return await _request_direct(connection, stream, seq=start, next_by_subj=subjects)
+
+
+async def get_message_at_leader(
+    connection: NatsConnection, stream: str, sequence: int
+) -> StoredMessage | None:
+    """Return the message at a stream sequence from the leader, or None if there is none."""
+    return await _request_leader(connection, stream, seq=sequence)
+
+
+async def get_last_message_at_leader(
+    connection: NatsConnection, stream: str, subjects: str
+) -> StoredMessage | None:
+    """Return the last message under `subjects` from the leader, or None if there is none."""
+    return await _request_leader(connection, stream, last_by_subj=subjects)
+
+
+async def get_next_message_at_leader(
+    connection: NatsConnection, stream: str, subjects: str, start: int
+) -> StoredMessage | None:
+    """Return the first message under `subjects` at or after `start` from the leader, or None."""
+    return await _request_leader(connection, stream, seq=start, next_by_subj=subjects)
+
+
+async def _request_direct(
+    connection: NatsConnection, stream: str, **wanted: str | int
+) -> StoredMessage | None:
+    answer = await connection.send_request(f"{DIRECT_GET_SUBJECT}.{stream}", _encode_json(wanted))
+    match _get_status(answer):
+        case None:
+            return parse_stored_message(answer)
+        case "404":
+            return None
+        case status:
+            raise Unavailable("nats", f"{stream}: status {status} to {wanted}")
+
+
+class _LeaderMessage(BaseModel):
+    subject: str
+    seq: int
+    time: str
+    data: str = ""
+
+
+class _LeaderReply(BaseModel):
+    message: _LeaderMessage
+
+
+async def _request_leader(
+    connection: NatsConnection, stream: str, **wanted: str | int
+) -> StoredMessage | None:
+    try:
+        found = (
+            await request_json(
+                connection, f"{LEADER_GET_SUBJECT}.{stream}", _LeaderReply, _encode_json(wanted)
+            )
+        ).message
+    except JsApiError as denied:
+        if denied.code == MESSAGE_NOT_FOUND:
+            return None
+        raise
+    return StoredMessage(found.subject, found.seq, found.time, b64decode(found.data))
+
+
+def parse_stored_message(message: Msg) -> StoredMessage:
+    """Convert a message whose headers state its stream sequence."""
+    headers = message.headers or {}
+    return StoredMessage(
+        headers["Nats-Subject"],
+        int(headers["Nats-Sequence"]),
+        headers.get("Nats-Time-Stamp", ""),
+        message.data,
+    )
+
+
+def _encode_json(wanted: Mapping[str, object]) -> bytes:
+    return json.dumps(wanted).encode()
+
+
+def _get_status(message: Msg) -> str | None:
+    return message.headers.get("Status") if message.headers else None
+
+
+MAX_REPLY_BYTES: Final = 8 * 1024 * 1024
+"""Maximum bytes of one batched answer, so that it does not overrun its reader."""
+
+
+_STATUS_PREFIX: Final = b"NATS/1.0 "
+"""How the headers of a server's status message begin; those of a stored message have no status."""
+
+
+_NO_RESPONDERS: Final = b"503"
+
+
+async def get_consecutive_messages(
+    connection: NatsConnection, stream: str, subjects: str, start: int, count: int
+) -> list[StoredMessage]:
+    """Return up to `count` messages under `subjects` from stream sequence `start` on, in order.
+
+    Fewer are returned if there are no more, if a follower lags, if they exceed the size of one
+    answer, or if one was lost; messages after a lost one are left out.
+    """
+    wanted = {"seq": start, "next_by_subj": subjects, "batch": count, "max_bytes": MAX_REPLY_BYTES}
+    answers = _BatchReplies(remaining=1)
+    async with _collect_replies(connection, answers) as inbox:
+        await connection.nc.publish(
+            f"{DIRECT_GET_SUBJECT}.{stream}", json.dumps(wanted).encode(), inbox
+        )
+    found: list[StoredMessage] = []
+    for frame in answers.frames:
+        headers = _parse_message_headers(frame.headers)
+        before = int(headers.get(b"Nats-Last-Sequence", 0))
+        if before == (found[-1].stream_sequence if found else 0):
+            found.append(_build_stored_message(headers, frame))
+    return found
+
+
+async def get_messages(
+    connection: NatsConnection, stream: str, stream_sequences: Sequence[int]
+) -> Mapping[int, StoredMessage]:
+    """Return messages by stream sequence; one that a follower lacks may be missing."""
+    answers = _BatchReplies(remaining=len(stream_sequences), count_messages=True)
+    async with _collect_replies(connection, answers) as inbox:
+        for place in stream_sequences:
+            wanted = json.dumps({"seq": place}).encode()
+            await connection.nc.publish(f"{DIRECT_GET_SUBJECT}.{stream}", wanted, inbox)
+    held = (
+        _build_stored_message(_parse_message_headers(frame.headers), frame)
+        for frame in answers.frames
+    )
+    return {each.stream_sequence: each for each in held}
+
+
+@dataclass(slots=True)
+class _BatchReplies:
+    """Collected replies; done after `remaining` status messages, or messages of any kind."""
+
+    remaining: int
+    count_messages: bool = False
+    """Whether a stored message also counts."""
+    frames: list[RawFrame] = field(default_factory=list[RawFrame])
+    no_responders: bool = False
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def add_frame(self, frame: RawFrame) -> None:
+        word = frame.headers.startswith(_STATUS_PREFIX)
+        if not word:
+            self.frames.append(frame)
+        self.no_responders |= word and frame.headers[len(_STATUS_PREFIX) :].startswith(
+            _NO_RESPONDERS
+        )
+        self.remaining -= word or self.count_messages
+        if self.remaining == 0 or self.no_responders:
+            self.done.set()
+
+
+@asynccontextmanager
+async def _collect_replies(
+    connection: NatsConnection, answers: _BatchReplies
+) -> AsyncGenerator[str]:
+    """Yield an inbox for the request, and wait for the replies on leaving."""
+    inbox = connection.nc.new_inbox()
+    try:
+        async with subscribe_raw(connection.nc, inbox, answers.add_frame):
+            yield inbox
+            async with asyncio.timeout(connection.patience):
+                await answers.done.wait()
+    except (errors.Error, TimeoutError) as error:
+        raise RequestUnanswered("nats", f"no end of a batch: {type(error).__name__}") from error
+    if answers.no_responders:
+        raise RequestNotSent("nats", "nobody serves the stream")
+
+
+def _build_stored_message(headers: Mapping[bytes, bytes], frame: RawFrame) -> StoredMessage:
+    return StoredMessage(
+        headers[b"Nats-Subject"].decode(),
+        int(headers[b"Nats-Sequence"]),
+        headers.get(b"Nats-Time-Stamp", b"").decode(),
+        frame.payload,
+    )
+
+
+def _parse_message_headers(headers: bytes) -> Mapping[bytes, bytes]:
+    """Parse the headers of a stored message, which contain its stream sequence."""
+    lines = (line.partition(b":") for line in headers.split(b"\r\n")[1:])
+    return {name: value.strip() for name, _, value in lines}

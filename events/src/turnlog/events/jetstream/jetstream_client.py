@@ -1,0 +1,286 @@
+"""The JetStream client: implementations of all ports of the event store on one connection.
+
+Blobs are stored as one message per text, under its digest, and never replaced. The server itself
+rejects a text that exists, so storing can be repeated. Bytes read back are checked against their
+digest. The library log differs from the session log only in its stream and subjects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from nats.js.api import Header
+
+from turnlog.events.codec import EventBatch
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.errors import Corrupt
+from turnlog.events.ids import (
+    ALL_LIBRARY_SUBJECTS,
+    ALL_SESSION_SUBJECTS,
+    BLOBS_STREAM,
+    LIBRARY_STREAM,
+    SESSIONS_STREAM,
+    SNAPSHOTS_STREAM,
+    build_blob_subject,
+    build_library_subject,
+    build_session_filter,
+    build_session_subject,
+    build_snapshot_subject,
+    find_session_stream,
+)
+from turnlog.events.jetstream import batch_append, session_reads, session_watch, stream_reader
+from turnlog.events.jetstream.direct_get import get_last_message, get_last_message_at_leader
+from turnlog.events.jetstream.js_api import JsApiError, PublishAck, fetch_stream_info, request_json
+from turnlog.events.jetstream.nats_connection import NatsConnection, open_connection
+from turnlog.events.jetstream.stream_setup import (
+    StreamOptions,
+    check_message_size,
+    provision_streams,
+    provision_token_stream,
+)
+from turnlog.events.jetstream.token_stream import JetStreamTokenStream
+from turnlog.events.store.append_outcomes import AppendOutcome
+from turnlog.events.store.ports import LogIdentity, RawEvent
+
+BLOB_EXISTS_CODE: Final = 10071
+"""The server's error code for a subject that already holds a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamBlobStore:
+    """Blobs of all tenants."""
+
+    connection: NatsConnection
+
+    async def put_blob(self, tenant: str, data: bytes) -> Digest:
+        """See `BlobStore.put_blob`."""
+        digest = compute_digest(data)
+        check_message_size(self.connection, "blob", len(data))
+        first = {Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: "0"}
+        try:
+            await request_json(
+                self.connection, build_blob_subject(tenant, digest), PublishAck, data, first
+            )
+        except JsApiError as denied:
+            if denied.code != BLOB_EXISTS_CODE:
+                raise
+        return digest
+
+    async def get_blob(self, tenant: str, digest: Digest) -> bytes:
+        """See `BlobStore.get_blob`."""
+        subject = build_blob_subject(tenant, digest)
+        found = await get_last_message(self.connection, BLOBS_STREAM, subject)
+        if found is None:
+            found = await get_last_message_at_leader(self.connection, BLOBS_STREAM, subject)
+        if found is None or compute_digest(found.payload) != digest:
+            raise Corrupt(f"blob {digest}", "gone, or its bytes have changed")
+        return found.payload
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamSnapshotStore:
+    """Snapshots of all sessions; the stream keeps only the latest message of each subject."""
+
+    connection: NatsConnection
+
+    async def put_snapshot(
+        self, tenant: str, session: str, data: bytes, interval: int | None = None
+    ) -> None:
+        """See `SnapshotStore.put_snapshot`."""
+        check_message_size(self.connection, "snapshot", len(data))
+        await request_json(
+            self.connection, build_snapshot_subject(tenant, session, interval), PublishAck, data
+        )
+
+    async def get_snapshot(
+        self, tenant: str, session: str, interval: int | None = None
+    ) -> bytes | None:
+        """See `SnapshotStore.get_snapshot`."""
+        subject = build_snapshot_subject(tenant, session, interval)
+        found = await get_last_message(self.connection, SNAPSHOTS_STREAM, subject)
+        return found.payload if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamLog:
+    """The log of all tenants' sessions."""
+
+    connection: NatsConnection
+    patience: float = 10.0
+    """Seconds for which an append may be retried."""
+
+    async def get_identity(self, tenant: str) -> LogIdentity:
+        """See `EventLog.get_identity`; it asks the server each time."""
+        stream = find_session_stream(tenant)
+        return LogIdentity(stream, (await fetch_stream_info(self.connection, stream)).created)
+
+    async def get_last_stream_sequence(self, tenant: str) -> int:
+        """See `EventLog.get_last_stream_sequence`."""
+        return (await fetch_stream_info(self.connection, find_session_stream(tenant))).last_sequence
+
+    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
+        """See `EventLog.append_batch`."""
+        stream = find_session_stream(batch.tenant)
+        return await batch_append.append_batch(self.connection, stream, batch, self.patience)
+
+    async def read_last_event(
+        self, tenant: str, session: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
+        """See `EventLog.read_last_event`."""
+        subjects = build_session_filter(tenant, session)
+        return await session_reads.read_last_event(
+            self.connection, find_session_stream(tenant), subjects, leader=leader
+        )
+
+    async def read_range(
+        self, tenant: str, session: str, after: ChainHead | None, upto: RecordedEvent
+    ) -> Sequence[RecordedEvent]:
+        """See `EventLog.read_range`."""
+        subjects = build_session_filter(tenant, session)
+        return await session_reads.read_range(
+            self.connection, find_session_stream(tenant), subjects, after, upto
+        )
+
+    async def read_next_events(
+        self, tenant: str, session: str, after: ChainHead | None, count: int
+    ) -> Sequence[RecordedEvent]:
+        """See `EventLog.read_next_events`."""
+        subjects = build_session_filter(tenant, session)
+        return await session_reads.read_next_events(
+            self.connection, find_session_stream(tenant), subjects, after, count
+        )
+
+    async def find_event(
+        self, tenant: str, session: str, sequence: int, upto: RecordedEvent
+    ) -> RecordedEvent:
+        """See `EventLog.find_event`."""
+        subjects = build_session_filter(tenant, session)
+        return await session_reads.find_event(
+            self.connection, find_session_stream(tenant), subjects, sequence, upto
+        )
+
+    async def read_events_by_leaf(
+        self, tenant: str, session: str, leaf: str, upto: ChainHead
+    ) -> Sequence[RecordedEvent]:
+        """See `EventLog.read_events_by_leaf`."""
+        subject = build_session_subject(tenant, session, leaf)
+        return await session_reads.read_events_by_subject(
+            self.connection, find_session_stream(tenant), subject, upto
+        )
+
+    async def read_events_at(
+        self, tenant: str, stream_sequences: Sequence[int]
+    ) -> Sequence[RecordedEvent]:
+        """See `EventLog.read_events_at`."""
+        return await session_reads.read_events_at(
+            self.connection, find_session_stream(tenant), tenant, stream_sequences
+        )
+
+    def stream_raw_events(
+        self, tenant: str | None, after: int, *, live: bool
+    ) -> AsyncGenerator[Sequence[RawEvent]]:
+        """See `EventLog.stream_raw_events`."""
+        stream = SESSIONS_STREAM if tenant is None else find_session_stream(tenant)
+        subjects = ALL_SESSION_SUBJECTS if tenant is None else build_session_filter(tenant)
+        return stream_reader.stream_raw_events(self.connection, stream, subjects, after, live=live)
+
+    def watch_session(
+        self, tenant: str, session: str, after: int = 0
+    ) -> AsyncGenerator[RecordedEvent]:
+        """See `EventLog.watch_session`."""
+        subjects = build_session_filter(tenant, session)
+        return session_watch.watch_session(
+            self.connection, find_session_stream(tenant), subjects, after
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamLibraryLog:
+    """The log of all tenants' libraries."""
+
+    connection: NatsConnection
+    patience: float = 10.0
+    """Seconds for which an append may be retried."""
+
+    async def get_identity(self, tenant: str) -> LogIdentity:
+        """See `LibraryLog.get_identity`."""
+        del tenant
+        return LogIdentity(
+            LIBRARY_STREAM, (await fetch_stream_info(self.connection, LIBRARY_STREAM)).created
+        )
+
+    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
+        """See `LibraryLog.append_batch`."""
+        return await batch_append.append_batch(
+            self.connection, LIBRARY_STREAM, batch, self.patience
+        )
+
+    async def read_last_event(
+        self, tenant: str, family: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
+        """See `LibraryLog.read_last_event`."""
+        subjects = build_library_subject(tenant, family, ">")
+        return await session_reads.read_last_event(
+            self.connection, LIBRARY_STREAM, subjects, leader=leader
+        )
+
+    async def read_range(
+        self, tenant: str, family: str, after: ChainHead | None, upto: RecordedEvent
+    ) -> Sequence[RecordedEvent]:
+        """See `LibraryLog.read_range`."""
+        subjects = build_library_subject(tenant, family, ">")
+        return await session_reads.read_range(
+            self.connection, LIBRARY_STREAM, subjects, after, upto
+        )
+
+    def stream_raw_events(self, after: int, *, live: bool) -> AsyncGenerator[Sequence[RawEvent]]:
+        """See `LibraryLog.stream_raw_events`."""
+        return stream_reader.stream_raw_events(
+            self.connection, LIBRARY_STREAM, ALL_LIBRARY_SUBJECTS, after, live=live
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamClient:
+    """The logs and stores of a process, on one connection."""
+
+    connection: NatsConnection
+    log: JetStreamLog
+    library: JetStreamLibraryLog
+    blobs: JetStreamBlobStore
+    snapshots: JetStreamSnapshotStore
+    tokens: JetStreamTokenStream
+
+
+def build_client(connection: NatsConnection) -> JetStreamClient:
+    """Return a client on a connection; nothing is created or checked."""
+    return JetStreamClient(
+        connection,
+        JetStreamLog(connection),
+        JetStreamLibraryLog(connection),
+        JetStreamBlobStore(connection),
+        JetStreamSnapshotStore(connection),
+        JetStreamTokenStream(connection),
+    )
+
+
+@asynccontextmanager
+async def open_client(
+    url: str,
+    terms: StreamOptions,
+    *,
+    name: str = "turnlog",
+    on_closed: Callable[[], None] | None = None,
+) -> AsyncGenerator[JetStreamClient]:
+    """Connect, create and verify the streams, and create TOKENS again after each reconnect."""
+    again = partial(provision_token_stream, terms=terms)
+    async with open_connection(
+        url, name=name, on_reconnect=again, on_closed=on_closed
+    ) as connection:
+        await provision_streams(connection, terms)
+        yield build_client(connection)

@@ -1,0 +1,89 @@
+"""Requests to the JetStream API, whose answers are JSON: a result, or an error with a code.
+
+Errors are distinguished by their codes, never by their texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from turnlog.events.errors import Unavailable
+from turnlog.events.jetstream.nats_connection import NatsConnection
+
+
+class JsApiError(Unavailable):
+    """The server refused the request; `code` is the server's error code."""
+
+    def __init__(self, what: str, code: int, detail: str) -> None:
+        super().__init__(what, f"{detail} ({code})")
+        self.code = code
+
+
+class PublishAck(BaseModel):
+    """A stream's acknowledgement that a message is stored."""
+
+    seq: int
+
+
+class _JsApiFault(BaseModel):
+    err_code: int = 0
+    description: str = ""
+
+
+JsApiReply = TypeVar("Answer", bound=BaseModel)
+
+
+async def request_json(
+    connection: NatsConnection,
+    subject: str,
+    reply_type: type[JsApiReply],
+    payload: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+) -> JsApiReply:
+    """Send a request and decode the answer.
+
+    Raises `JsApiError`, `RequestNotSent` or `RequestUnanswered`.
+    """
+    message = await connection.send_request(subject, payload, headers)
+    answer = json.loads(message.data)
+    if "error" in answer:
+        fault = _JsApiFault.model_validate(answer["error"])
+        raise JsApiError(subject, fault.err_code, fault.description)
+    return reply_type.model_validate(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """Information about a stream."""
+
+    created: str
+    """Creation time; it distinguishes a stream from one that was lost and created again."""
+    last_sequence: int
+    """The last stream sequence."""
+    server_time: datetime
+    """The server's clock."""
+
+
+class _StreamStateReply(BaseModel):
+    last_seq: int
+
+
+class _StreamInfoReply(BaseModel):
+    created: str
+    state: _StreamStateReply
+    ts: datetime
+
+
+async def fetch_stream_info(connection: NatsConnection, stream: str) -> StreamInfo:
+    """Return the stream's information from its leader.
+
+    Raises `Unavailable` also if the stream does not exist.
+    """
+    info = await request_json(connection, f"$JS.API.STREAM.INFO.{stream}", _StreamInfoReply)
+    return StreamInfo(info.created, info.state.last_seq, info.ts)

@@ -1,0 +1,224 @@
+"""The connection to NATS: one per process, and it reconnects without limit.
+
+nats-py stops reconnecting after two minutes and then stays closed; this connection retries forever,
+at random intervals. It distinguishes two failures that mean different things to a writer: the
+request was certainly not sent, or its outcome is unknown. The process decides what to do when the
+connection is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from nats import errors
+from nats.aio.client import Client, Server
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from turnlog.events.errors import TurnlogError, Unavailable
+
+PENDING_BYTES: Final = 8 * 1024 * 1024
+"""Bytes buffered for sending while the connection is down."""
+
+
+MAX_RECONNECT_WAIT: Final = 2.0
+"""Maximum seconds between two reconnects."""
+
+
+_UNSENT_ERRORS: Final = (
+    errors.NoRespondersError,
+    errors.ConnectionClosedError,
+    errors.ConnectionDrainingError,
+    errors.OutboundBufferLimitError,
+)
+
+
+class RequestNotSent(Unavailable):
+    """The request did not reach anyone; it was certainly not carried out."""
+
+
+class RequestUnanswered(Unavailable):
+    """No answer in time; the request may have been carried out, or may still be."""
+
+
+@dataclass(frozen=True, slots=True)
+class NatsConnection:
+    """An open connection; a request on it may take up to `patience` seconds."""
+
+    nc: Client
+    patience: float
+    reconnect_listeners: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
+    """Callbacks that are called after each reconnect."""
+
+    @contextmanager
+    def watch_reconnects(self, listener: Callable[[], None]) -> Generator[None]:
+        """Call `listener` after each reconnect while the body runs.
+
+        Messages in flight may be lost at a reconnect.
+        """
+        self.reconnect_listeners.add(listener)
+        try:
+            yield
+        finally:
+            self.reconnect_listeners.remove(listener)
+
+    async def send_request(
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> Msg:
+        """Send a request and wait for one answer.
+
+        Raises `RequestNotSent` or `RequestUnanswered`.
+        """
+        named = dict(headers) if headers else None
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task else 0
+        try:
+            return await self.nc.request(subject, payload, timeout=self.patience, headers=named)
+        except _UNSENT_ERRORS as error:
+            raise RequestNotSent("nats", f"{subject}: {type(error).__name__}") from error
+        except errors.Error as error:
+            raise RequestUnanswered("nats", f"{subject}: {type(error).__name__}") from error
+        finally:
+            # On Python 3.11 nats-py swallows a cancellation that arrives together with the answer.
+            if task and task.cancelling() > cancelled:
+                raise asyncio.CancelledError
+
+
+MessageCallback = Callable[[Msg], Awaitable[None]]
+
+
+@asynccontextmanager
+async def open_subscription(
+    nc: Client, subject: str, callback: MessageCallback | None = None
+) -> AsyncGenerator[Subscription]:
+    """Subscribe to a subject while the body runs."""
+    subscription = await nc.subscribe(subject, cb=callback)
+    try:
+        yield subscription
+    finally:
+        with suppress(errors.Error):  # A closed connection has already dropped the subscription.
+            await subscription.unsubscribe()
+
+
+ReconnectHook = Callable[[NatsConnection], Awaitable[None]]
+"""Called after each reconnect; cancelled by the next disconnect and on leaving."""
+
+
+@asynccontextmanager
+async def open_connection(
+    url: str,
+    *,
+    name: str = "turnlog",
+    patience: float = 5.0,
+    inbox_prefix: str = "_INBOX",
+    on_reconnect: ReconnectHook | None = None,
+    on_closed: Callable[[], None] | None = None,
+) -> AsyncGenerator[NatsConnection]:
+    """Connect within `patience` seconds or raise `Unavailable`; close on leaving.
+
+    `on_closed` is called if the connection is closed for any other reason than leaving. A private
+    `inbox_prefix` prevents other users of the account from reading the answers.
+    """
+    connection = NatsConnection(Client(), patience)
+    leaving = asyncio.Event()
+
+    async def reconnected() -> None:
+        for tell in tuple(connection.reconnect_listeners):
+            tell()
+        if on_reconnect is not None:
+            await _run_hook(on_reconnect, connection)
+
+    async def closed() -> None:
+        if on_closed is not None and not leaving.is_set():
+            on_closed()
+
+    await _connect_client(
+        connection, url, name=name, inbox_prefix=inbox_prefix, reconnected_cb=reconnected,
+        closed_cb=closed,
+    )  # fmt: skip
+    try:
+        yield connection
+    finally:
+        leaving.set()
+        await _close_client(connection.nc)
+
+
+async def _connect_client(connection: NatsConnection, url: str, **options: Any) -> None:  # noqa: ANN401
+    nc = connection.nc
+    first = urlsplit(url.partition(",")[0])
+    try:
+        async with asyncio.timeout(connection.patience):
+            await nc.connect(
+                url.split(","),
+                error_cb=_log_warning,
+                reconnect_to_server_handler=_choose_server,
+                max_reconnect_attempts=-1,
+                pending_size=PENDING_BYTES,
+                # Credentials for all servers: addresses that the cluster announces come without
+                # them.
+                user=first.username if first.password else None,
+                password=first.password,
+                token=None if first.password else first.username,
+                **options,
+            )
+    except (OSError, errors.Error) as error:  # A `TimeoutError` is an `OSError`.
+        reason = nc.last_error or error
+        await nc.close()
+        raise Unavailable("nats", f"no connection: {_describe_error(reason)}") from error
+
+
+async def _close_client(nc: Client) -> None:
+    """Close the connection after sending buffered data, if a server is connected."""
+    try:
+        if nc.is_connected:
+            await nc.flush(timeout=2)
+    except errors.Error as error:
+        await _log_warning(error)
+    await nc.close()
+
+
+async def _run_hook(hook: ReconnectHook, connection: NatsConnection) -> None:
+    # No exception may escape: nats-py would treat it as a failed reconnect and start again.
+    try:
+        await hook(connection)
+    except TurnlogError as error:
+        await _log_warning(error)
+
+
+async def _log_warning(error: Exception) -> None:
+    logging.getLogger(__name__).warning("nats: %s", _describe_error(error))
+
+
+def _describe_error(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _choose_server(servers: list[Server], info: dict[str, Any]) -> tuple[Server | None, float]:
+    del info
+    server = random.choice(servers)  # noqa: S311 -- spreads, guards nothing
+    longest = min(MAX_RECONNECT_WAIT, 0.1 * 2.0 ** min(server.reconnects, 10))
+    return server, random.uniform(0, longest)  # noqa: S311
+
+
+FIRST_BACKOFF: Final = 0.05
+"""Maximum seconds of the first wait."""
+
+
+MAX_BACKOFF: Final = 1.0
+"""Maximum seconds of any wait."""
+
+
+async def wait_backoff(failures: int) -> None:
+    """Wait before a retry, longer on average with each failure in a row.
+
+    Waits are random, so that clients of a restarted server do not all return at once.
+    """
+    longest = min(MAX_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures, 10))
+    await asyncio.sleep(random.uniform(0, longest))  # noqa: S311 -- spreads, guards nothing

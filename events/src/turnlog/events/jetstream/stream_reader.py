@@ -1,0 +1,256 @@
+"""Reads a stream, or a tenant's part of it, in bulk and in order.
+
+This is an ordered consumer of our own. The consumer of nats-py answers flow control before its
+reader has read, and silently loses messages once its buffer is full. This one answers when the
+reader reaches the flow control message, so a slow reader slows the server down.
+
+The server numbers what it pushes. A missing number, a missed heartbeat, a status or a reconnect
+ends one delivery; nothing after a gap is handed on. Reading then starts again at the last event
+yielded. If that event is read again it is dropped, and if another event is there, the stream was
+rolled back and reading ends with `Corrupt`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final
+
+from nats import errors
+from nats.aio.client import Client
+from pydantic import BaseModel, JsonValue
+
+from turnlog.events.errors import Corrupt, Unavailable
+from turnlog.events.jetstream.js_api import StreamInfo, fetch_stream_info, request_json
+from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
+from turnlog.events.jetstream.subscriptions import RawFrame, subscribe_raw
+from turnlog.events.store.ports import RawEvent
+
+HEARTBEAT_SECONDS: Final = 2
+"""Seconds between heartbeats of an idle consumer; one may be missed."""
+
+
+INACTIVE_SECONDS: Final = 30
+"""Seconds without a reader after which the server deletes the consumer."""
+
+
+NANOSECONDS: Final = 10**9
+"""Durations in server configurations are nanoseconds."""
+
+
+_STATUS_LINE_START: Final = b"NATS/1.0 "
+"""How the headers of a server's status message begin; those of a stored message have no status."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredBatch:
+    """The messages that had arrived when the batch was taken."""
+
+    events: list[RawEvent]
+    is_drained: bool
+    """Whether the server had no more messages."""
+
+
+async def stream_deliveries(
+    connection: NatsConnection, stream: str, subjects: str, after: int
+) -> AsyncGenerator[DeliveredBatch]:
+    """Yield everything under `subjects` after a stream sequence, then what arrives live.
+
+    Raises `Unavailable` at the first problem; see the module.
+    """
+    inflow = _DeliveryBuffer(connection.nc)
+    inbox = connection.nc.new_inbox()
+    try:
+        with connection.watch_reconnects(inflow.mark_ended):
+            async with subscribe_raw(connection.nc, inbox, inflow.add_frame):
+                wanted = json.dumps(_build_consumer_config(stream, subjects, inbox, after)).encode()
+                made = await request_json(
+                    connection, f"$JS.API.CONSUMER.CREATE.{stream}", _ConsumerCreated, wanted
+                )
+                yield DeliveredBatch([], is_drained=made.num_pending == 0)
+                while True:
+                    yield await inflow.take_batch()
+    except (errors.Error, TimeoutError) as error:
+        raise Unavailable("nats", f"delivery of {stream}: {type(error).__name__}") from error
+
+
+class _ConsumerCreated(BaseModel):
+    num_pending: int = 0
+
+
+def _build_consumer_config(
+    stream: str, subjects: str, inbox: str, after: int
+) -> dict[str, JsonValue]:
+    return {
+        "stream_name": stream,
+        "config": {
+            "filter_subject": subjects,
+            "deliver_subject": inbox,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": after + 1,
+            "ack_policy": "none",
+            "max_deliver": 1,
+            "flow_control": True,
+            "idle_heartbeat": HEARTBEAT_SECONDS * NANOSECONDS,
+            "inactive_threshold": INACTIVE_SECONDS * NANOSECONDS,
+            "mem_storage": True,
+            "num_replicas": 1,
+        },
+    }
+
+
+@dataclass
+class _DeliveryBuffer:
+    nc: Client
+    delivered: int = 0
+    waiting: list[RawFrame] = field(default_factory=list[RawFrame])
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: bool = False
+
+    def mark_ended(self) -> None:
+        """Stop the delivery: further messages come over another connection."""
+        self.ended = True
+        self.arrived.set()
+
+    def add_frame(self, frame: RawFrame) -> None:
+        self.waiting.append(frame)
+        self.arrived.set()
+
+    async def take_batch(self) -> DeliveredBatch:
+        async with asyncio.timeout(HEARTBEAT_SECONDS * 2):
+            await self.arrived.wait()
+        if self.ended:
+            raise Unavailable("nats", "there was a reconnect")
+        self.arrived.clear()
+        came, self.waiting = self.waiting, []
+        raws: list[RawEvent] = []
+        drained = False
+        for subject, reply, headers, payload in came:
+            if headers.startswith(_STATUS_LINE_START):
+                await self._handle_status(reply.decode(), _parse_status_headers(headers))
+            else:
+                place, number, pending = _parse_reply_subject(reply)
+                self._check_delivery_number(number - 1)
+                self.delivered = number
+                raws.append(RawEvent(subject.decode(), place, payload))
+                drained = pending == 0
+        return DeliveredBatch(raws, drained)
+
+    async def _handle_status(self, reply: str, headers: Mapping[str, str]) -> None:
+        if headers["Status"] != "100":
+            raise Unavailable("nats", f"consumer ended: {headers}")
+        if reply:
+            await self.nc.publish(reply)
+        if stalled := headers.get("Nats-Consumer-Stalled"):
+            await self.nc.publish(stalled)
+        if (number := headers.get("Nats-Last-Consumer")) is not None:
+            self._check_delivery_number(int(number))
+
+    def _check_delivery_number(self, number: int) -> None:
+        if number != self.delivered:
+            raise Unavailable("nats", f"delivery {number} does not follow {self.delivered}")
+
+
+def _parse_reply_subject(reply: bytes) -> tuple[int, int, int]:
+    """Return stream sequence, delivery number and pending count from the reply subject."""
+    fields = reply.split(b".")
+    return int(fields[5]), int(fields[6]), int(fields[8])
+
+
+def _parse_status_headers(headers: bytes) -> dict[str, str]:
+    """Parse the headers of a status message: status, description and the rest."""
+    told, *lines = headers.decode().strip().splitlines()
+    _, status, *meant = told.split(" ", 2)
+    named = (line.partition(":") for line in lines)
+    return {
+        "Status": status,
+        "Description": " ".join(meant),
+        **{name: value.strip() for name, _, value in named},
+    }
+
+
+MAX_FAILURES: Final = 8
+"""Maximum consecutive failures, for restarting a bounded read and for a stream that seems too
+short.
+"""
+
+
+async def stream_raw_events(
+    connection: NatsConnection, stream: str, subjects: str, after: int, *, live: bool
+) -> AsyncGenerator[Sequence[RawEvent]]:
+    """Yield events after `after`, up to the one that was last at the start, or forever if `live`.
+
+    Survives server restarts. Raises `Corrupt` if the stream is no longer the same one, and
+    `Unavailable` if a bounded read cannot continue.
+    """
+    began: StreamInfo | None = None
+    given: RawEvent | None = None
+    failures = 0
+    while True:
+        try:
+            began = await _check_same_stream(connection, stream, began, given)
+            end = None if live else began.last_sequence
+            async with aclosing(
+                _stream_until(end, connection, stream, subjects, given or after)
+            ) as bulks:
+                async for bulk in bulks:
+                    given, failures = bulk[-1], 0
+                    yield bulk
+                return
+        except Unavailable:
+            failures += 1
+            if not live and failures > MAX_FAILURES:
+                raise
+            await wait_backoff(failures)
+
+
+async def _check_same_stream(
+    connection: NatsConnection, stream: str, began: StreamInfo | None, given: RawEvent | None
+) -> StreamInfo:
+    """Return the stream's information; raises `Corrupt` if it is another stream by now."""
+    failures = 0
+    while True:
+        facts = await fetch_stream_info(connection, stream)
+        if began is None:
+            return facts
+        if began.created != facts.created:
+            raise Corrupt(f"stream {stream}", f"was made anew at {facts.created} while it was read")
+        if given is None or given.stream_sequence <= facts.last_sequence:
+            return began
+        if failures == MAX_FAILURES:
+            detail = f"was rolled back behind {facts.last_sequence} while it was read"
+            raise Corrupt(f"stream {stream}", detail)
+        # Right after an election a leader may not know its own last sequence.
+        failures += 1
+        await wait_backoff(failures)
+
+
+async def _stream_until(
+    end: int | None, connection: NatsConnection, stream: str, subjects: str, after: RawEvent | int
+) -> AsyncGenerator[Sequence[RawEvent]]:
+    known = None if isinstance(after, int) else after
+    place = after if isinstance(after, int) else after.stream_sequence
+    if end is not None and place >= end:
+        return
+    async with aclosing(
+        stream_deliveries(connection, stream, subjects, place - (known is not None))
+    ) as got:
+        async for bulk in got:
+            raws = [raw for raw in bulk.events if end is None or raw.stream_sequence <= end]
+            ended = end is not None and (bulk.is_drained or len(raws) < len(bulk.events))
+            if raws and known:
+                raws, known = _drop_known_event(raws, known), None
+            if raws:
+                yield raws
+            if ended:
+                return
+
+
+def _drop_known_event(raws: list[RawEvent], known: RawEvent) -> list[RawEvent]:
+    if raws[0] != known:
+        place = f"stream sequence {known.stream_sequence}"
+        raise Corrupt(place, "was rolled back while it was read: another event lies there")
+    return raws[1:]

@@ -1,0 +1,295 @@
+"""Configuration of the streams and of the work queue, and their creation and verification.
+
+SESSIONS, LIBRARY, BLOBS and SNAPSHOTS are durable; TOKENS is kept in memory for a short time.
+Missing streams are created. Existing ones are never changed, because they hold data: a setting that
+a guarantee depends on and that differs is refused by name, with the way to fix it, before anything
+is written. Workers share one durable consumer, which never drops a turn: the session decides how
+often a turn is tried, not the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import BaseModel, JsonValue
+
+from turnlog.events import ids
+from turnlog.events.codec import MAX_EVENT_BYTES
+from turnlog.events.errors import Corrupt, TooLarge, Unavailable
+from turnlog.events.ids import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM, TOKENS_STREAM
+from turnlog.events.jetstream.js_api import JsApiError, request_json
+from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
+
+TOKEN_STREAM_BYTES: Final = 128 * 1024 * 1024
+"""Server memory for tokens; the oldest are dropped first."""
+
+
+NANOSECONDS_PER_SECOND: Final = 10**9
+"""Durations in server configurations are nanoseconds."""
+
+
+JetStreamConfig = dict[str, JsonValue]
+"""The configuration of a stream or a consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """Stream options that differ between installations."""
+
+    replicas: int = 1
+    """Replicas of every stream."""
+    token_retention: int = 600
+    """Seconds for which tokens can be read back."""
+
+
+def build_durable_streams(terms: StreamOptions) -> tuple[JetStreamConfig, ...]:
+    """Return the configurations of all durable streams."""
+    return (
+        _build_sessions_stream(terms),
+        _build_library_stream(terms),
+        _build_blobs_stream(terms),
+        _build_snapshots_stream(terms),
+    )
+
+
+def build_token_stream(terms: StreamOptions) -> JetStreamConfig:
+    """Return the configuration of TOKENS."""
+    return {
+        "name": ids.TOKENS_STREAM,
+        "subjects": [ids.ALL_TOKEN_SUBJECTS],
+        "retention": "limits",
+        "storage": "memory",
+        "num_replicas": terms.replicas,
+        "discard": "old",
+        "max_age": terms.token_retention * NANOSECONDS_PER_SECOND,
+        "max_bytes": TOKEN_STREAM_BYTES,
+        "allow_direct": True,
+        "republish": _build_republish(ids.ALL_TOKEN_SUBJECTS),
+    }
+
+
+def _build_sessions_stream(terms: StreamOptions) -> JetStreamConfig:
+    whole = _build_append_only_stream(terms, ids.SESSIONS_STREAM, ids.ALL_SESSION_SUBJECTS)
+    return {**whole, "allow_atomic": True, "republish": _build_republish(ids.ALL_SESSION_SUBJECTS)}
+
+
+def _build_library_stream(terms: StreamOptions) -> JetStreamConfig:
+    return {
+        **_build_append_only_stream(terms, ids.LIBRARY_STREAM, ids.ALL_LIBRARY_SUBJECTS),
+        "allow_atomic": True,
+    }
+
+
+def _build_blobs_stream(terms: StreamOptions) -> JetStreamConfig:
+    return _build_append_only_stream(terms, ids.BLOBS_STREAM, ids.ALL_BLOB_SUBJECTS)
+
+
+def _build_snapshots_stream(terms: StreamOptions) -> JetStreamConfig:
+    return {
+        **_build_durable_config(terms),
+        "name": ids.SNAPSHOTS_STREAM,
+        "subjects": [ids.ALL_SNAPSHOT_SUBJECTS],
+        "discard": "old",
+        "max_msgs_per_subject": 1,
+    }
+
+
+def _build_append_only_stream(terms: StreamOptions, name: str, subjects: str) -> JetStreamConfig:
+    """Return the configuration of a stream that never drops a message."""
+    return {
+        **_build_durable_config(terms),
+        "name": name,
+        "subjects": [subjects],
+        "discard": "new",
+        "max_msgs_per_subject": -1,
+    }
+
+
+def _build_durable_config(terms: StreamOptions) -> JetStreamConfig:
+    return {
+        "retention": "limits",
+        "storage": "file",
+        "num_replicas": terms.replicas,
+        "max_age": 0,
+        "max_msg_size": MAX_MESSAGE_BYTES,
+        "allow_direct": True,
+        "allow_rollup_hdrs": False,
+        "persist_mode": "default",
+        # Compression: the envelopes of one session are much alike.
+        "compression": "s2",
+    }
+
+
+def _build_republish(subjects: str) -> JsonValue:
+    return {"src": subjects, "dest": f"{ids.REPUBLISH_PREFIX}.{subjects}"}
+
+
+HEADER_BYTES: Final = 4096
+"""Bytes reserved for headers; a server closes the connection on a message above its limit."""
+
+
+MAX_MESSAGE_BYTES: Final = MAX_EVENT_BYTES + HEADER_BYTES
+"""Maximum bytes of one stream message, including headers."""
+
+
+def check_message_size(connection: NatsConnection, what: str, size: int) -> None:
+    """Refuse a payload that the server or its streams would not accept."""
+    limit = min(connection.nc.max_payload, MAX_MESSAGE_BYTES) - HEADER_BYTES
+    if size > limit:
+        raise TooLarge(what, size, limit)
+
+
+STREAM_NOT_FOUND: Final = 10059
+
+
+async def provision_streams(
+    connection: NatsConnection, terms: StreamOptions, *, patience: float = 30.0
+) -> None:
+    """Create missing streams and verify all; raises `Corrupt` for an unusable server or stream."""
+    if connection.nc.max_payload < MAX_MESSAGE_BYTES:
+        actual = connection.nc.max_payload
+        raise Corrupt(
+            "nats-server, max_payload", f"is {actual}; make it {MAX_MESSAGE_BYTES} or more"
+        )
+    for wanted in (*build_durable_streams(terms), build_token_stream(terms)):
+        await _ensure_stream(connection, wanted, patience)
+
+
+async def provision_token_stream(
+    connection: NatsConnection, terms: StreamOptions, *, patience: float = 30.0
+) -> None:
+    """Create TOKENS again after a reconnect: a restarted server has lost it."""
+    await _ensure_stream(connection, build_token_stream(terms), patience)
+
+
+def check_config(what: str, wanted: JetStreamConfig, effective: JetStreamConfig) -> None:
+    """Refuse settings that differ from `wanted`; a server omits those with their default."""
+    for setting, value in wanted.items():
+        actual = effective.get(setting, "default" if setting == "persist_mode" else None)
+        if actual != value:
+            raise Corrupt(
+                f"{what}, {setting}",
+                f"is {json.dumps(actual)} and must be {json.dumps(value)}: "
+                f"edit the {what} with the `nats` tool, or use another NATS",
+            )
+
+
+async def _ensure_stream(
+    connection: NatsConnection, wanted: JetStreamConfig, patience: float
+) -> None:
+    ends = asyncio.get_running_loop().time() + patience
+    failures = 0
+    while True:
+        try:
+            effective = await _find_or_create_stream(connection, wanted)
+            return check_config(f"stream {wanted['name']}", wanted, effective)
+        except Unavailable:
+            # Also if another process created the stream meanwhile: the next try finds it.
+            if asyncio.get_running_loop().time() > ends:
+                raise
+            failures += 1
+            await wait_backoff(failures)
+
+
+class _StreamConfigReply(BaseModel):
+    config: JetStreamConfig
+
+
+async def _find_or_create_stream(
+    connection: NatsConnection, wanted: JetStreamConfig
+) -> JetStreamConfig:
+    name = wanted["name"]
+    try:
+        return (
+            await request_json(connection, f"$JS.API.STREAM.INFO.{name}", _StreamConfigReply)
+        ).config
+    except JsApiError as denied:
+        if denied.code != STREAM_NOT_FOUND:
+            raise
+    payload = json.dumps(wanted | _choose_first_sequence(wanted)).encode()
+    return (
+        await request_json(connection, f"$JS.API.STREAM.CREATE.{name}", _StreamConfigReply, payload)
+    ).config
+
+
+def _choose_first_sequence(wanted: JetStreamConfig) -> JetStreamConfig:
+    """Start TOKENS at a sequence that no earlier TOKENS can have reached."""
+    return {"first_seq": int(time.time() * 1000)} if wanted["name"] == TOKENS_STREAM else {}
+
+
+WORKERS_CONSUMER: Final = "workers"
+
+
+CONSUMER_NOT_FOUND: Final = 10014
+
+
+@dataclass(frozen=True, slots=True)
+class WorkQueueOptions:
+    """How turns are handed out to workers."""
+
+    ack_wait: float
+    """Seconds without an acknowledgement after which a turn is delivered to another worker."""
+    max_ack_pending: int
+    """Maximum turns that are delivered and not yet settled, over all workers."""
+
+
+class _ConsumerConfigReply(BaseModel):
+    config: JetStreamConfig
+
+
+async def ensure_work_queue(
+    connection: NatsConnection, options: WorkQueueOptions, *, start: int = 1
+) -> bool:
+    """Ensure that the durable consumer exists; return whether it was created, from `start` on.
+
+    A settled turn that is delivered again is recognised by its session. Raises `Corrupt` for a
+    consumer that would lose turns; adjustable options are updated.
+    """
+    try:
+        found = await request_json(
+            connection,
+            f"$JS.API.CONSUMER.INFO.{SESSIONS_STREAM}.{WORKERS_CONSUMER}",
+            _ConsumerConfigReply,
+        )
+    except JsApiError as denied:
+        if denied.code != CONSUMER_NOT_FOUND:
+            raise
+        begin: JetStreamConfig = {"deliver_policy": "by_start_sequence", "opt_start_seq": start}
+        await _send_consumer_config(
+            connection, "create", _build_fixed_config() | _build_adjustable_config(options) | begin
+        )
+        return True
+    check_config(f"consumer {WORKERS_CONSUMER}", _build_fixed_config(), found.config)
+    if not _build_adjustable_config(options).items() <= found.config.items():
+        await _send_consumer_config(
+            connection, "update", found.config | _build_adjustable_config(options)
+        )
+    return False
+
+
+def _build_fixed_config() -> JetStreamConfig:
+    return {
+        "durable_name": WORKERS_CONSUMER,
+        "filter_subjects": list(CLAIMABLE_TURN_SUBJECTS),
+        "ack_policy": "explicit",
+        "max_deliver": -1,
+    }
+
+
+def _build_adjustable_config(handout: WorkQueueOptions) -> JetStreamConfig:
+    return {
+        "ack_wait": int(handout.ack_wait * NANOSECONDS_PER_SECOND),
+        "max_ack_pending": handout.max_ack_pending,
+    }
+
+
+async def _send_consumer_config(
+    connection: NatsConnection, action: str, config: JetStreamConfig
+) -> None:
+    wanted = {"stream_name": SESSIONS_STREAM, "action": action, "config": config}
+    subject = f"$JS.API.CONSUMER.CREATE.{SESSIONS_STREAM}.{WORKERS_CONSUMER}"
+    await request_json(connection, subject, _ConsumerConfigReply, json.dumps(wanted).encode())

@@ -1,0 +1,209 @@
+"""Subscriptions of core NATS: live republished messages, and raw messages in bulk.
+
+A live subscription has no delivery guarantee. It buffers messages up to a size limit and drops the
+rest, and the network may lose messages. Readers detect gaps by sequence and check from time to time
+for a lost last message. After a certain loss (a reconnect, a full buffer) they receive None in
+place of the messages and check at once.
+
+A raw subscription takes its messages from the wire before nats-py processes them. For every message
+nats-py parses all headers, creates an object and passes it through a queue to a task, which takes
+three quarters of the time of reading a log. nats-py does everything else as before: connecting,
+answering, resubscribing. Its parser has no public interface, so only this module depends on it, and
+nats-py is pinned to one minor version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from nats import errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.protocol.parser import AWAITING_MSG_PAYLOAD, Parser
+
+from turnlog.events.errors import Unavailable
+from turnlog.events.ids import REPUBLISH_PREFIX
+from turnlog.events.jetstream.nats_connection import NatsConnection, open_subscription
+
+LIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024
+"""Bytes buffered for a reader that does not read yet."""
+
+
+MESSAGE_OVERHEAD_BYTES: Final = 1024
+"""Bytes counted per message in addition to its payload."""
+
+
+@dataclass
+class LiveSubscription:
+    """Messages that arrived since the subscription was opened."""
+
+    queue: deque[Msg | None] = field(default_factory=deque["Msg | None"])
+    free_bytes: int = LIVE_BUFFER_BYTES
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def add_message(self, message: Msg) -> None:
+        """Buffer a message if there is space for it."""
+        size = len(message.data) + MESSAGE_OVERHEAD_BYTES
+        if size > self.free_bytes:
+            self.mark_possible_loss()
+            return
+        self.free_bytes -= size
+        self.queue.append(message)
+        self.arrived.set()
+
+    def mark_possible_loss(self) -> None:
+        """Queue a None: messages may have been lost at this point."""
+        if not self.queue or self.queue[-1] is not None:
+            self.queue.append(None)
+        self.arrived.set()
+
+    async def wait_for_next(self, timeout: float) -> Msg | None:
+        """Return the next message; None after `timeout` seconds or after a possible loss."""
+        if not self.queue:
+            self.arrived.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self.arrived.wait()
+        if not self.queue:
+            return None
+        message = self.queue.popleft()
+        if message is not None:
+            self.free_bytes += len(message.data) + MESSAGE_OVERHEAD_BYTES
+        return message
+
+
+@asynccontextmanager
+async def open_live_subscription(
+    connection: NatsConnection, subjects: str
+) -> AsyncGenerator[LiveSubscription]:
+    """Subscribe to the republished messages of `subjects`."""
+    came = LiveSubscription()
+    try:
+        async with open_subscription(
+            connection.nc, f"{REPUBLISH_PREFIX}.{subjects}", came.add_message
+        ):
+            with connection.watch_reconnects(came.mark_possible_loss):
+                yield came
+    except errors.Error as error:
+        raise Unavailable("nats", f"no subscription: {type(error).__name__}") from error
+
+
+_LINE_END: Final = b"\r\n"
+
+
+_WORDS_WITH_REPLY: Final = 5
+"""Words of a message line with a reply subject and without headers; with headers it is one more."""
+
+
+class RawFrame(NamedTuple):
+    """A message as it is on the wire."""
+
+    subject: bytes
+    reply: bytes
+    headers: bytes
+    payload: bytes
+
+
+FrameHandler = Callable[[RawFrame], None]
+
+
+@dataclass
+class RawParser:
+    """Wraps nats-py's parser and replaces it in the client."""
+
+    parser: Parser
+    handlers: dict[bytes, FrameHandler] = field(default_factory=dict[bytes, FrameHandler])
+    """Handlers by subscription id, as spelt on the wire."""
+    partial_message: bytearray = field(default_factory=bytearray)
+    """The beginning of a message that is not complete yet."""
+    needed: int = 0
+    """Minimum length of that message in bytes."""
+
+    def reset(self) -> None:
+        """Drop the partial message: the client has a new connection."""
+        self.partial_message, self.needed = bytearray(), 0
+        self.parser.reset()
+
+    async def parse(self, data: bytes = b"") -> None:
+        """Handle messages of raw subscriptions; pass the others to nats-py as whole messages."""
+        if self.handlers or self.partial_message:
+            owed = self._count_owed_bytes()
+            data = data[:owed] + self._extract_frames(data[owed:])
+        if data:
+            await self.parser.parse(data)
+
+    def _count_owed_bytes(self) -> int:
+        """Return how many bytes are missing of a message that nats-py began to parse."""
+        parser = self.parser
+        if parser.state == AWAITING_MSG_PAYLOAD:
+            return parser.needed + len(_LINE_END) - len(parser.buf)
+        # nats-py has read only part of the message line; continue it here.
+        self.partial_message[:0], parser.buf = parser.buf, bytearray()
+        return 0
+
+    def _extract_frames(self, data: bytes) -> bytes:
+        self.partial_message += data
+        if len(self.partial_message) < self.needed:
+            return b""
+        came, at, rest = bytes(self.partial_message), 0, list[bytes]()
+        while (end := came.find(_LINE_END, at)) >= 0:
+            words = came[at:end].split()
+            start = end + len(_LINE_END)
+            size = _parse_payload_size(words)
+            self.needed = start + size - at
+            if start + size > len(came):
+                break
+            take = self.handlers.get(words[2]) if size else None
+            if take:
+                take(_parse_frame(words, came[start : start + size - len(_LINE_END)]))
+            else:
+                rest.append(came[at : start + size])
+            at, self.needed = start + size, 0
+        self.partial_message = bytearray(came[at:])
+        return b"".join(rest)
+
+
+def _parse_payload_size(words: list[bytes]) -> int:
+    """Return the payload size that a line announces; 0 if it is not a message."""
+    if words and words[0] in {b"MSG", b"HMSG"} and words[-1].isdigit():
+        return int(words[-1]) + len(_LINE_END)
+    return 0
+
+
+def _parse_frame(words: list[bytes], message: bytes) -> RawFrame:
+    """Split a message into its fields, by the words of its line."""
+    if words[0] == b"MSG":
+        return RawFrame(
+            words[1], words[3] if len(words) == _WORDS_WITH_REPLY else b"", b"", message
+        )
+    body = int(words[-2])
+    reply = words[3] if len(words) > _WORDS_WITH_REPLY else b""
+    return RawFrame(words[1], reply, message[:body], message[body:])
+
+
+@asynccontextmanager
+async def subscribe_raw(nc: Client, subject: str, handler: FrameHandler) -> AsyncGenerator[None]:
+    """Subscribe, and pass the messages to `handler` while the body runs."""
+    async with open_subscription(nc, subject) as inbox:
+        frames, number = _install_parser(nc), _get_subscription_id(inbox)
+        frames.handlers[number] = handler
+        try:
+            yield
+        finally:
+            del frames.handlers[number]
+
+
+def _install_parser(client: Any) -> RawParser:  # noqa: ANN401 its parser is private
+    if not isinstance(client._ps, RawParser):  # noqa: SLF001
+        client._ps = RawParser(client._ps)  # noqa: SLF001
+    frames: RawParser = client._ps  # noqa: SLF001
+    return frames
+
+
+def _get_subscription_id(inbox: Any) -> bytes:  # noqa: ANN401 the number is private too
+    return str(inbox._id).encode()  # noqa: SLF001

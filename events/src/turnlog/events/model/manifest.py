@@ -1,0 +1,277 @@
+"""The manifest: what one call's prompt includes, part by part, and why.
+
+It records sources and digests, not text. A part refers to the event or blob that holds its text, so
+the prompt can be rebuilt from the log and compared. An unchanged run of history is one part,
+however many turns it spans.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Tag
+
+from turnlog.events.content import Digest
+from turnlog.events.event_model import EventModel, form_by
+
+MessageRole = Literal["system", "user", "assistant"]
+
+
+PartRole = MessageRole | Literal["tools"]
+
+
+PartTreatment = Literal[
+    "kept", "trimmed", "compressed", "dropped", "condensed", "summarised", "absent"
+]
+"""What was done to a part. `dropped` was removed to fit the budget, `absent` had no text."""
+
+
+CondenseRule = Literal["repeats-1", "duplicates-1"]
+"""A rule by which turns are condensed; its result for the same texts never changes."""
+
+
+class BlobSource(EventModel):
+    """The text is a blob of the blueprint."""
+
+    digest: Digest
+    """Digest of the blob."""
+    path: str
+    """The file path at the time the text was pinned."""
+
+
+class SegmentSource(EventModel):
+    """The text is a library segment in the version that this call used."""
+
+    segment: int
+    """The segment's number within its tenant."""
+    version: int
+    """The version number of the text."""
+    digest: Digest
+    """Digest of the blob that holds the text."""
+    scope: str
+    """The requested scope, such as `npc`."""
+    ref: str | None = None
+    """The requested owner within the scope, such as `npc.innkeeper`; None if it has no owner."""
+    locale: str | None = None
+    """The locale of the text; None if it applies to all locales."""
+    variant: str = "a"
+    """The variant that the session was assigned."""
+    tier: int = 0
+    """How much a reader must have discovered to see it."""
+    type: str = ""
+    """The kind of text; empty if unspecified."""
+    priority: str = "normal"
+    """Decides which segments are dropped first."""
+
+
+class EventTextSource(EventModel):
+    """The text is a field of an event of this session."""
+
+    sequence: int
+    """The event's sequence."""
+    field: str
+    """Dotted path in the event: `text`, `attributes.language`."""
+
+
+class BlueprintTextSource(EventModel):
+    """The text is written in the blueprint itself, with its template variables filled."""
+
+    text: str
+    """The text as it is in the prompt."""
+    of: tuple[str, ...] = ()
+    """The template variables: `cartridge.safety.intensity_ceiling`, `session.choices`."""
+
+
+class HistorySource(EventModel):
+    """A run of history: the messages of these turns, in order, in one view."""
+
+    view: str
+    """The blueprint's name of the view."""
+    first: int
+    """First turn of the run."""
+    last: int
+    """Last turn of the run."""
+    work: bool = False
+    """Whether each reply is preceded by the work that led to it."""
+    condensed: CondenseRule | None = None
+    """The rule by which the messages are condensed; None if they are verbatim."""
+    again: tuple[int, ...] = ()
+    """With `duplicates`: indexes (from 0) of the turn's paragraphs that a later turn repeats."""
+    later: int | None = None
+    """With `duplicates`: the latest turn that repeats one of them."""
+
+
+class ResolutionSource(EventModel):
+    """Values that a resolver returned for the turn, one per line."""
+
+    resolution: int
+    """Sequence of the event that holds them."""
+    lines: dict[str, str]
+    """Included value by label: `intent`, `results`."""
+    heading: str = ""
+    """The heading above the lines."""
+
+
+PartSource = Annotated[
+    Annotated[BlobSource, Tag("(path)")]
+    | Annotated[SegmentSource, Tag("(segment)")]
+    | Annotated[EventTextSource, Tag("(field)")]
+    | Annotated[BlueprintTextSource, Tag("(text)")]
+    | Annotated[HistorySource, Tag("(view)")]
+    | Annotated[ResolutionSource, Tag("(resolution)")],
+    Discriminator(form_by("path", "segment", "field", "text", "view", "resolution")),
+]
+
+
+class TextExcerpt(EventModel):
+    """A range of a text that other layers interrupt."""
+
+    begin: int
+    """Start, in code points."""
+    end: int
+    """End, in code points."""
+
+
+class TextTruncation(EventModel):
+    """The remaining beginning of a text that was too long."""
+
+    of: int
+    """Original length in code points."""
+    to: int
+    """Remaining length in code points."""
+
+
+class PromptPart(EventModel):
+    """A layer, one segment of it, or a run of history, as one call includes it.
+
+    A message is the concatenation of `before`, the text and `after` of its parts.
+    """
+
+    layer: str
+    """The blueprint's name of the layer; `history` and `input` are built in."""
+    component: str
+    """The component under which its tokens are counted."""
+    item: str | None = None
+    """The list item it belongs to, if the layer has one piece per item."""
+    source: PartSource | None = None
+    """The source of the text; None if there was none."""
+    before: str = ""
+    """Text before it: a separator, a delimiter, a heading."""
+    after: str = ""
+    """Text after it: the closing delimiter of its layer."""
+    excerpt: TextExcerpt | None = None
+    """The range of the source text that is used; None if all of it is."""
+    cut: TextTruncation | None = None
+    """How the text was truncated."""
+    indented: tuple[int, ...] = ()
+    """Positions in the remaining text (code points) where a space was inserted before a line that
+    looks like a delimiter.
+    """
+    message: int | None = None
+    """Index of the (first) message that includes it; None if it was left out."""
+    role: PartRole | None = None
+    """Role of that message; roles alternate in a run of history. `tools` is a tool offered beside
+    the messages.
+    """
+    digest: Digest | None = None
+    """Digest of the text, or of a run's message digests, one per line. None if the part was left
+    out, or if the source identifies the exact text (a blob by digest, a blueprint literally).
+    """
+    characters: int = 0
+    """Length in the prompt in code points, including `before` and `after`."""
+    tokens: int = 0
+    """Its share of the message's tokens, by the manifest's counter."""
+    saved: int = 0
+    """Tokens saved by condensing."""
+    treatment: PartTreatment = "kept"
+    """What was done to it."""
+    rule: str | None = None
+    """The condition or ladder step that caused the treatment."""
+
+    @property
+    def is_included(self) -> bool:
+        """Whether the prompt includes it."""
+        return self.role is not None
+
+
+class CounterRef(EventModel):
+    """The token counter that was used."""
+
+    name: str
+    """The counter's name, for example `chars/4`."""
+    exact: bool
+    """Whether it counts exactly as the model does."""
+
+
+class CachePrefix(EventModel):
+    """How far the prompt repeats the earlier one of its kind, so that a cache can reuse it."""
+
+    call: str
+    """The id of the earlier call."""
+    messages: int
+    """Number of messages that begin the same."""
+    tokens: int
+    """Tokens of the earlier call's parts before the first difference."""
+    ended_by: str | None = None
+    """The first layer that differs; None if the whole earlier prompt is repeated."""
+
+
+class AppliedTrimStep(EventModel):
+    """A ladder step that shortened the prompt; recorded each time it changed something."""
+
+    step: str
+    """The blueprint's name of the step: `trim`."""
+    on: str
+    """The layer or history view it was applied to."""
+    section: str | None = None
+    """The section whose limit required it; None if another limit did."""
+    component: str | None = None
+    """The component whose limit required it; None if the limit of a section or the prompt did."""
+    before: int
+    """Tokens of the section, component or prompt before the step."""
+    after: int
+    """Tokens after the step."""
+
+
+class SegmentOmission(EventModel):
+    """A requested library segment that was not available."""
+
+    scope: str
+    """The requested scope."""
+    ref: str | None = None
+    """The requested owner within the scope."""
+    segment: int | None = None
+    """The segment's number; None if all segments of the request are missing."""
+    reason: str
+    """A sentence for the maintainer of the library."""
+
+
+class Manifest(EventModel):
+    """Everything that a call includes, and what was left out."""
+
+    kind: str
+    """The blueprint's name of this kind of call."""
+    at: str
+    """The clock time used for assembly, RFC 3339."""
+    sequence: int
+    """The session sequence whose state was assembled."""
+    assembler: int
+    """Version number of the assembler."""
+    counter: CounterRef
+    """The counter of all token figures in this manifest."""
+    budget: int | None = None
+    """Token budget; None if the call has none."""
+    tokens: int
+    """Tokens of all included parts."""
+    parts: tuple[PromptPart, ...]
+    """Parts in prompt order; a part that was left out is listed at the place it would have had."""
+    steps: tuple[AppliedTrimStep, ...] = ()
+    """Steps applied to fit the budget, in order."""
+    omitted: tuple[SegmentOmission, ...] = ()
+    """Segments that the library could not provide."""
+    stale: bool = False
+    """Whether the library was unreachable and its last known state was used."""
+    prefix: CachePrefix | None = None
+    """What the prompt has in common with the previous call of its kind; None for the first one."""
+    digest: Digest
+    """Digest of the canonical request as passed to litellm."""

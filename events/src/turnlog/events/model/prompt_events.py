@@ -1,0 +1,29 @@
+"""Events of the prompt family: the prompt files that a session is pinned to."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from turnlog.events.content import Digest
+from turnlog.events.event_model import EventModel
+
+
+class PromptFile(EventModel):
+    """The text of one layer, stored as a blob."""
+
+    digest: Digest
+    """Digest of the blob, which is the text in UTF-8."""
+    path: str
+    """Path of the file, relative to the blueprint's folder."""
+
+
+class PromptsSnapshotted(EventModel):
+    """The prompt files of a session are fixed; later edits affect new sessions only."""
+
+    type: ClassVar[str] = "turnlog.prompts-snapshotted.v1"
+    leaf: ClassVar[str] = "prompt"
+
+    provider: str
+    """The provider they were resolved for."""
+    layers: dict[str, PromptFile]
+    """File by layer; a layer without a file is missing here."""

@@ -1,0 +1,26 @@
+"""Events of the redaction family: withheld replies."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from turnlog.events.content import Content, Digest
+from turnlog.events.event_model import EventModel
+
+
+class ReplyRedacted(EventModel):
+    """A reply is withheld; its replacement is used everywhere instead."""
+
+    type: ClassVar[str] = "turnlog.reply-redacted.v1"
+    leaf: ClassVar[str] = "redaction"
+
+    turn: int
+    """The turn of the reply."""
+    reason: str
+    """The reason for people."""
+    rule: str
+    """The rule that caused it; `operator` for a person."""
+    replacement: Content
+    """The text used instead."""
+    withheld: Digest | None = None
+    """Blob of a text that was never recorded as a reply; only the audit role can read it."""

@@ -1,0 +1,114 @@
+"""Events of the session family: opened, moved to another version, profile switched, closed."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, JsonValue
+
+from turnlog.events.content import Digest
+from turnlog.events.event_model import EventModel
+
+
+class BlueprintRef(EventModel):
+    """The blueprint that a session uses, pinned by digest."""
+
+    name: str
+    """Name within the blueprint folders."""
+    version: int
+    """The version number that its author assigned."""
+    digest: Digest
+    """Digest of the blob that holds the complete blueprint."""
+
+
+class SessionOrigin(EventModel):
+    """The session that a child session or a fork was created from."""
+
+    kind: Literal["parent", "fork"]
+    """Whether this is a coordinator's child session or a fork."""
+    session: str
+    """Id of the original session."""
+    sequence: int
+    """Sequence of the original session at which this one was created."""
+
+
+class SessionOpened(EventModel):
+    """A session was opened."""
+
+    type: ClassVar[str] = "turnlog.session-opened.v1"
+    leaf: ClassVar[str] = "session"
+
+    blueprint: BlueprintRef
+    """The pinned blueprint; later changes of the files have no effect."""
+    profile: str
+    """The initial profile."""
+    attributes: dict[str, JsonValue]
+    """Attributes given at opening, validated against the blueprint."""
+    reach: int
+    """Maximum characters of history in the widest window of this blueprint; 0 means no limit."""
+    cartridge: Digest | None = None
+    """Digest of the pinned cartridge (the data of one task), if the blueprint uses one."""
+    origin: SessionOrigin | None = None
+    """The parent or the original of a fork."""
+    key: dict[str, str] = Field(default_factory=dict)
+    """The session key fields, if the session id is a digest of them."""
+    memory: Digest | None = None
+    """Digest of the pinned memory policy, if the blueprint has one."""
+    warnings: tuple[str, ...] = ()
+    """Problems found in the blueprint's files, and the defaults used for them."""
+    drawn: str | None = None
+    """Session id used to choose segment variants instead of this one; a fork keeps its origin's."""
+
+
+class BlueprintMoved(EventModel):
+    """The session uses another version of its blueprint from now on.
+
+    The event states in full what the session now uses, as its opening did. The next call pins
+    prompt files again. Earlier texts and prompts do not change.
+    """
+
+    type: ClassVar[str] = "turnlog.blueprint-moved.v1"
+    leaf: ClassVar[str] = "session"
+
+    before: BlueprintRef
+    """The blueprint version used until now."""
+    blueprint: BlueprintRef
+    """The blueprint version used from now on; it has the same name."""
+    attributes: dict[str, JsonValue]
+    """The attributes of the opening as the new version reads them, with its defaults."""
+    reach: int
+    """Maximum characters of history in the widest window of the new version; 0 means no limit."""
+    cartridge: Digest | None = None
+    """Digest of the cartridge that is pinned now."""
+    memory: Digest | None = None
+    """Digest of the memory policy that is pinned now."""
+    released: tuple[str, ...] = ()
+    """Providers whose prompt files are no longer pinned."""
+    warnings: tuple[str, ...] = ()
+    """Problems found in the new version's files, and the defaults used for them."""
+
+
+class ProfileSwitched(EventModel):
+    """The session uses another profile or model from its next turn on."""
+
+    type: ClassVar[str] = "turnlog.profile-switched.v1"
+    leaf: ClassVar[str] = "session"
+
+    profile: str
+    """The profile used from now on."""
+    before: str
+    """The profile used until now."""
+    reason: Literal["asked", "phase"]
+    """`asked` if a caller requested it, `phase` if the phase that is entered next names it."""
+    model: str | None = None
+    """The model that replaces the profile's own; None if the profile's model is used."""
+
+
+class SessionClosed(EventModel):
+    """The session accepts no more turns; it can still be read."""
+
+    type: ClassVar[str] = "turnlog.session-closed.v1"
+    leaf: ClassVar[str] = "session"
+
+    reason: str
+    """Reason given by the caller that closed it."""

@@ -1,0 +1,166 @@
+"""Events of the tool family: plans, tool requests and tool results.
+
+A tool that may not run twice never does: the start is recorded before the tool runs, and a tool
+that started and did not return is recorded as lost. Every requested tool returns exactly once. Each
+step of a plan is an event of its own, so that prompts can refer to its goal as a text.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from turnlog.events.content import Content, Digest
+from turnlog.events.event_model import EventModel
+
+
+class ToolPin(EventModel):
+    """A tool as it was described when the session pinned it."""
+
+    digest: Digest
+    """Digest of the blob with the tool's definition for the model."""
+    server: str
+    """The blueprint's name of the tool server."""
+    tool: str
+    """The tool's name on that server."""
+    idempotent: bool = False
+    """Whether it may run again when the outcome of a run is unknown."""
+
+
+class ToolsSnapshotted(EventModel):
+    """The tools of a profile are fixed; later changes on the servers affect new sessions only."""
+
+    type: ClassVar[str] = "turnlog.tools-snapshotted.v1"
+    leaf: ClassVar[str] = "prompt"
+
+    profile: str
+    """The profile whose tools were listed."""
+    digest: Digest
+    """Digest of the whole snapshot; equal snapshots have equal digests."""
+    tools: dict[str, ToolPin]
+    """Pinned tool by the name that the model sees."""
+    full: Digest
+    """Blob of the text that describes all tools in full."""
+    names: Digest
+    """Blob of the text that only lists their names."""
+    left_out: dict[str, str] = {}
+    """Tools and prompts of the servers that are not offered, each with the reason."""
+    prompts: tuple[str, ...] = ()
+    """Prompts of the servers, by the name that the model sees."""
+    prompts_text: Digest | None = None
+    """Blob of the text that describes the prompts; None if there are none."""
+
+
+class SchemasRequested(EventModel):
+    """Describe tools in full again, from the next call until a turn is completed."""
+
+    type: ClassVar[str] = "turnlog.schemas-requested.v1"
+    leaf: ClassVar[str] = "prompt"
+
+    profile: str
+    """The profile of the tools."""
+
+
+class ToolCalled(EventModel):
+    """A model requested a tool call."""
+
+    type: ClassVar[str] = "turnlog.tool-called.v1"
+    leaf: ClassVar[str] = "tool"
+
+    turn: int
+    """The turn number."""
+    call: str
+    """The call whose answer requested it."""
+    id: str
+    """The provider's id of this request."""
+    tool: str
+    """The requested tool name, whether offered or not."""
+    arguments: str
+    """Its arguments as the model wrote them."""
+    step: int | None = None
+    """The plan step it belongs to, if there is a plan."""
+
+
+class ToolStarted(EventModel):
+    """A worker is about to run a tool; from now on it may have run."""
+
+    type: ClassVar[str] = "turnlog.tool-started.v1"
+    leaf: ClassVar[str] = "tool"
+
+    turn: int
+    """The turn number."""
+    call: str
+    """The call whose answer requested it."""
+    id: str
+    """The provider's id of this request."""
+    tool: str
+    """The tool name."""
+    attempt: int
+    """The attempt that runs it."""
+
+
+class ToolReturned(EventModel):
+    """A tool request ended: answered, failed, lost or refused."""
+
+    type: ClassVar[str] = "turnlog.tool-returned.v1"
+    leaf: ClassVar[str] = "tool"
+
+    turn: int
+    """The turn number."""
+    call: str
+    """The call whose answer requested it."""
+    id: str
+    """The provider's id of this request."""
+    tool: str
+    """The tool name."""
+    outcome: Literal["accepted", "refused", "answered", "failed", "lost"]
+    """The session itself records `accepted` and `refused`. A server `answered` or `failed`. With
+    `lost`, it is unknown whether the tool ran; it does not run again.
+    """
+    detail: str = ""
+    """Why it was refused, failed or lost."""
+    text: Content | None = None
+    """Text for prompts: the request and its result."""
+    summary: Content | None = None
+    """Shorter text for later turns, if they include less."""
+    result: Digest | None = None
+    """Blob of the complete result."""
+    characters: int = 0
+    """Length of the complete result in code points."""
+    treatment: Literal["kept", "condensed"] = "kept"
+    """Whether prompts include the complete result or a condensed one."""
+    milliseconds: int | None = None
+    """Duration of the server call; None if no server was called."""
+
+
+class PlanMade(EventModel):
+    """A turn has a plan; its steps are the events that follow this one."""
+
+    type: ClassVar[str] = "turnlog.plan-made.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn number."""
+    call: str
+    """The call whose answer is the plan."""
+    steps: int
+    """Number of steps; 0 if the question can be answered at once."""
+
+
+class StepPlanned(EventModel):
+    """One step of a plan."""
+
+    type: ClassVar[str] = "turnlog.step-planned.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn number."""
+    step: int
+    """Step number within the plan, from 1."""
+    goal: Content
+    """The goal in the model's words."""
+    tools: tuple[str, ...] = ()
+    """Tools the step may use; any offered tool if empty."""
+    given: int | None = None
+    """Sequence of a tool result of the previous turn that already satisfies the step; no call is
+    made.
+    """

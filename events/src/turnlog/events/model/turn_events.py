@@ -1,0 +1,236 @@
+"""Events of the turn family: a turn from submission to reply, and what its resolver found.
+
+`TurnSubmitted` and `TurnReleased` have subjects of their own, because workers wait for exactly
+these two. A resolver runs outside of Turnlog. Its result is recorded before a model is called, so
+that a prompt built from it can be reproduced.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, JsonValue
+
+from turnlog.events.content import Content
+from turnlog.events.event_model import EventModel
+
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "safety", "recitation"]
+"""Why a model stopped, in one vocabulary for all providers."""
+
+
+class TurnSubmitted(EventModel):
+    """A turn is open; a worker may claim it."""
+
+    type: ClassVar[str] = "turnlog.turn-submitted.v1"
+    leaf: ClassVar[str] = "turn.submitted"
+
+    turn: int
+    """Turn number within the session, from 1."""
+    text: Content | None = None
+    """The user's text; None if the turn starts without one."""
+    inputs: dict[str, JsonValue] = Field(default_factory=dict)
+    """Further inputs that the blueprint accepts."""
+    references: dict[str, JsonValue] = Field(default_factory=dict)
+    """Identifiers that the turn refers to."""
+    meta: dict[str, JsonValue] = Field(default_factory=dict)
+    """Metadata of the caller; stored and never interpreted."""
+    remembered: bool = True
+    """Whether later prompts may include this turn; the log keeps it either way."""
+
+
+class TurnQueued(EventModel):
+    """A turn waits behind an open one; workers are not notified."""
+
+    type: ClassVar[str] = "turnlog.turn-queued.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """Turn number within the session, from 1."""
+    text: Content | None = None
+    """The user's text."""
+    inputs: dict[str, JsonValue] = Field(default_factory=dict)
+    """Further inputs that the blueprint accepts."""
+    references: dict[str, JsonValue] = Field(default_factory=dict)
+    """Identifiers that the turn refers to."""
+    meta: dict[str, JsonValue] = Field(default_factory=dict)
+    """Metadata of the caller; stored and never interpreted."""
+    remembered: bool = True
+    """Whether later prompts may include this turn; the log keeps it either way."""
+
+
+class TurnReleased(EventModel):
+    """A queued turn is open now; its deadline starts here."""
+
+    type: ClassVar[str] = "turnlog.turn-released.v1"
+    leaf: ClassVar[str] = "turn.released"
+
+    turn: int
+    """The number of the queued turn."""
+
+
+class ChoiceRecorded(EventModel):
+    """The user made a choice, in a phase that offers choices instead of turns."""
+
+    type: ClassVar[str] = "turnlog.choice-recorded.v1"
+    leaf: ClassVar[str] = "turn.marked"
+
+    phase: str
+    """The phase that offered the choice."""
+    choice: str
+    """The cartridge's name of the choice."""
+    label: str | None = None
+    """How later prompts describe it; None if they do not mention it."""
+
+
+class PhaseExchange(EventModel):
+    """The role of a completed turn in its phase."""
+
+    phase: str
+    """The phase the turn belonged to."""
+    kind: Literal["freeform", "debrief"]
+    """The kind of that phase."""
+    count: int
+    """Number of exchanges in the phase so far, including this one."""
+    signal: str | None = None
+    """The signal that ended the phase with this turn; None if the phase goes on."""
+    next: str | None = None
+    """The next phase."""
+
+
+class ReplyFallback(EventModel):
+    """Why a reply does not come from a model."""
+
+    code: str
+    """A code: the failure code of the model call, `model-off`, or `unroutable`."""
+    detail: str
+    """The reason for people; it contains no prompt text and no secret."""
+
+
+class TurnCompleted(EventModel):
+    """A turn has its reply; this event holds the recorded text."""
+
+    type: ClassVar[str] = "turnlog.turn-completed.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn number."""
+    call: str | None = None
+    """The call that produced the text; None if no model did."""
+    text: Content
+    """The complete reply."""
+    finish: FinishReason | None = None
+    """Why the model stopped; `length` means the reply was cut off. None if no model answered."""
+    fallback: ReplyFallback | None = None
+    """Why a resolver's answer replaces the model's."""
+    exchange: PhaseExchange | None = None
+    """The turn's role in the session's state machine, if it has one."""
+    work: Content | None = None
+    """The plan and tool results, as the plans of later turns may include them."""
+
+
+class TurnFailed(EventModel):
+    """A turn ended without a reply."""
+
+    type: ClassVar[str] = "turnlog.turn-failed.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn number."""
+    code: str
+    """A code for the failure."""
+    detail: str
+    """The failure for people; it contains no prompt text and no secret."""
+    retryable: bool
+    """Whether submitting the turn again may succeed."""
+
+
+class TurnCancelled(EventModel):
+    """A turn was cancelled."""
+
+    type: ClassVar[str] = "turnlog.turn-cancelled.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn number."""
+    reason: Literal["cancelled", "interrupted", "closed", "phase-left"]
+    """By request, by a later turn, because the session closed, or because it left the phase in
+    which the turn was waiting.
+    """
+
+
+class TurnExcluded(EventModel):
+    """A turn is excluded from all windows from now on; the audit still shows it."""
+
+    type: ClassVar[str] = "turnlog.turn-excluded.v1"
+    leaf: ClassVar[str] = "turn.marked"
+
+    turn: int
+    """The turn number."""
+
+
+class TurnDisplayed(EventModel):
+    """A turn has display texts beside its plain texts; no window contains them."""
+
+    type: ClassVar[str] = "turnlog.turn-displayed.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn number."""
+    text: Content | None = None
+    """How the user's text is displayed; None to display the plain text."""
+    reply: Content | None = None
+    """How the reply is displayed; None to display the plain text."""
+
+
+class TurnRestored(EventModel):
+    """An excluded turn is included in windows again."""
+
+    type: ClassVar[str] = "turnlog.turn-restored.v1"
+    leaf: ClassVar[str] = "turn.marked"
+
+    turn: int
+    """The turn number."""
+
+
+class TurnResolved(EventModel):
+    """A resolver stated what a turn is about, and what it can answer without a model."""
+
+    type: ClassVar[str] = "turnlog.turn-resolved.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn number."""
+    resolver: str
+    """The resolver: its registered name, or its host."""
+    intent: str | None = None
+    """The intent of the turn; None if unknown."""
+    entity: str | None = None
+    """The kind of entity the turn is about; None if it concerns no entity."""
+    identifiers: dict[str, JsonValue] = Field(default_factory=dict)
+    """Identifiers of the entity: those in the text first, then inherited ones."""
+    used: bool = False
+    """Whether an identifier was inherited from the last reference."""
+    reason: str
+    """Why an identifier was or was not inherited."""
+    results: Content
+    """The results as JSON."""
+    meta: dict[str, JsonValue] = Field(default_factory=dict)
+    """Metadata of the results; stored and returned, never interpreted."""
+    answer: Content
+    """The answer used when no model answers."""
+
+
+class ReferenceUpdated(EventModel):
+    """A turn was answered; later turns may inherit what it was about."""
+
+    type: ClassVar[str] = "turnlog.reference-updated.v1"
+    leaf: ClassVar[str] = "memory"
+
+    turn: int
+    """The turn number."""
+    identifiers: dict[str, JsonValue]
+    """Identifiers that later turns may inherit."""
+    intent: str | None = None
+    """The intent of the turn."""
+    entity: str | None = None
+    """The kind of entity."""

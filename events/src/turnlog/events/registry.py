@@ -1,0 +1,164 @@
+"""The registry of event types: names, classes, and upcasters for older versions.
+
+An event has one name, such as `turn-submitted`, used in code, filters and docs. Its type on the
+wire is `turnlog.turn-submitted.v1`. A reader decodes an unregistered type as `UnknownEvent`, so an
+old release can read a new log.
+
+A new meaning of an event is a new version with an upcaster. The tests decode golden bytes of every
+released version. There is one release so far, so there are no upcasters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, get_args
+
+from pydantic import JsonValue
+
+from turnlog.events.model.call_events import (
+    AttemptEnded,
+    AttemptStarted,
+    CallCompleted,
+    ContextAssembled,
+)
+from turnlog.events.model.memory_events import (
+    HistorySummarised,
+    MemoryPurged,
+    SummaryBegun,
+    SummaryFailed,
+    SummaryUndone,
+)
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.prompt_events import PromptsSnapshotted
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.segment_events import (
+    SegmentsActivated,
+    SegmentsAdded,
+    SegmentsDeactivated,
+    SegmentsEdited,
+)
+from turnlog.events.model.session_events import (
+    BlueprintMoved,
+    ProfileSwitched,
+    SessionClosed,
+    SessionOpened,
+)
+from turnlog.events.model.tool_events import (
+    PlanMade,
+    SchemasRequested,
+    StepPlanned,
+    ToolCalled,
+    ToolReturned,
+    ToolsSnapshotted,
+    ToolStarted,
+)
+from turnlog.events.model.turn_events import (
+    ChoiceRecorded,
+    ReferenceUpdated,
+    TurnCancelled,
+    TurnCompleted,
+    TurnDisplayed,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnResolved,
+    TurnRestored,
+    TurnSubmitted,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEvent:
+    """An event of a type this release does not know; stored and counted, not interpreted."""
+
+    type: str
+    data: dict[str, JsonValue]
+
+
+KnownEvent = (
+    SessionOpened
+    | BlueprintMoved
+    | ProfileSwitched
+    | SessionClosed
+    | PromptsSnapshotted
+    | ToolsSnapshotted
+    | SchemasRequested
+    | TurnSubmitted
+    | TurnQueued
+    | TurnReleased
+    | ChoiceRecorded
+    | TurnResolved
+    | TurnCompleted
+    | TurnFailed
+    | TurnCancelled
+    | TurnExcluded
+    | TurnRestored
+    | TurnDisplayed
+    | AttemptStarted
+    | ContextAssembled
+    | AttemptEnded
+    | CallCompleted
+    | PlanMade
+    | StepPlanned
+    | ToolCalled
+    | ToolStarted
+    | ToolReturned
+    | ReplyRedacted
+    | PhaseEntered
+    | ReferenceUpdated
+    | SummaryBegun
+    | HistorySummarised
+    | SummaryFailed
+    | SummaryUndone
+    | MemoryPurged
+)
+"""The session events that this release writes and reads."""
+
+
+Event = KnownEvent | UnknownEvent
+"""Any event that this release can find on a log."""
+
+
+EVENT_TYPES: Final[dict[str, type[KnownEvent]]] = {kind.type: kind for kind in get_args(KnownEvent)}
+"""Event class by wire type."""
+
+
+def format_event_name(wire_type: str) -> str:
+    """Return the event name of a wire type: `turnlog.turn-submitted.v1` is `turn-submitted`."""
+    return wire_type.removeprefix("turnlog.").rpartition(".v")[0] or wire_type
+
+
+EVENT_NAMES: Final = tuple(format_event_name(wire_type) for wire_type in EVENT_TYPES)
+"""Every event name that this release writes, grouped by family."""
+
+
+EventData = dict[str, JsonValue]
+
+
+Upcaster = Callable[[EventData], tuple[str, EventData]]
+"""Takes the data of one version and returns the type and data of the next."""
+
+
+UPCASTERS: Final[Mapping[str, Upcaster]] = {}
+"""Upcaster by old wire type."""
+
+
+def apply_upcasters(
+    wire_type: str, data: EventData, upcasters: Mapping[str, Upcaster] = UPCASTERS
+) -> tuple[str, EventData]:
+    """Return type and data after all registered upcasters were applied."""
+    while wire_type in upcasters:
+        wire_type, data = upcasters[wire_type](data)
+    return wire_type, data
+
+
+LibraryEvent = SegmentsAdded | SegmentsEdited | SegmentsDeactivated | SegmentsActivated
+"""The library events that this release writes and reads."""
+
+
+LIBRARY_EVENT_TYPES: Final[dict[str, type[LibraryEvent]]] = {
+    kind.type: kind for kind in get_args(LibraryEvent)
+}
+"""Library event class by wire type."""

@@ -1,0 +1,322 @@
+"""The event store in memory, for unit tests and simulations.
+
+It has the same compare-and-set, outcomes and order as the JetStream store and passes the same
+contract tests. Nothing outlives the process, and no running service uses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from turnlog.events.codec import EventBatch, decode_event
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.errors import Corrupt
+from turnlog.events.ids import (
+    LIBRARY_STREAM,
+    build_session_filter,
+    build_session_subject,
+    find_session_stream,
+    validate_id,
+)
+from turnlog.events.store.append_outcomes import (
+    AppendOutcome,
+    BatchAlreadyStored,
+    BatchAppended,
+    BatchConflict,
+)
+from turnlog.events.store.ports import LogIdentity, RawEvent, StampedTokenEvent
+from turnlog.events.tokens import TokenEvent
+
+MEMORY_BATCH_EVENTS = 500
+
+
+@dataclass
+class MemoryLog:
+    """All sessions in one list; an event's stream sequence is its index plus one."""
+
+    created: str = "1970-01-01T00:00:00Z"
+    stored: list[RawEvent | None] = field(default_factory=list[RawEvent | None])
+    sessions: dict[tuple[str, str], list[int]] = field(
+        default_factory=dict[tuple[str, str], list[int]]
+    )
+    grown: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def get_identity(self, tenant: str) -> LogIdentity:
+        """See `EventLog.get_identity`."""
+        return LogIdentity(find_session_stream(tenant), self.created)
+
+    async def get_last_stream_sequence(self, tenant: str) -> int:
+        """See `EventLog.get_last_stream_sequence`."""
+        find_session_stream(tenant)
+        return len(self.stored)
+
+    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
+        """See `EventLog.append_batch`."""
+        places = self.sessions.setdefault((batch.tenant, batch.session), [])
+        behind = batch.after.sequence if batch.after else 0
+        if batch.after and batch.after.stream_sequence not in places[behind - 1 : behind]:
+            return BatchConflict(len(places))
+        if there := [self._read_event(p) for p in places[behind : behind + len(batch.messages)]]:
+            same = [event.stored for event in there] == [m.payload for m in batch.messages]
+            return BatchAlreadyStored(tuple(there)) if same else BatchConflict(len(places))
+        for message in batch.messages:
+            self.stored.append(RawEvent(message.subject, len(self.stored) + 1, message.payload))
+            places.append(len(self.stored))
+        async with self.grown:
+            self.grown.notify_all()
+        return BatchAppended(tuple(self._read_event(place) for place in places[behind:]))
+
+    def drop_event(self, place: int) -> None:
+        """Remove the event at a stream sequence, as a damaged store would."""
+        self.stored[place - 1] = None
+
+    def _read_event(self, place: int) -> RecordedEvent:
+        raw = self.stored[place - 1] if 0 < place <= len(self.stored) else None
+        if raw is None:
+            raise Corrupt(f"log {place}", "holds no event any more")
+        return decode_event(raw.stored, place)
+
+    async def read_last_event(
+        self, tenant: str, session: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
+        """See `EventLog.read_last_event`; there is no follower that could be stale."""
+        del leader
+        places = self.sessions.get((tenant, validate_id(session, "session")))
+        return self._read_event(places[-1]) if places else None
+
+    async def read_range(
+        self, tenant: str, session: str, after: ChainHead | None, upto: RecordedEvent
+    ) -> Sequence[RecordedEvent]:
+        """See `EventLog.read_range`."""
+        first = after.sequence if after else 0
+        places = self.sessions.get((tenant, session), [])[first : upto.sequence]
+        events = [self._read_event(place) for place in places]
+        if events and events[0].envelope.prevhash != (after.hash if after else None):
+            raise Corrupt(f"log {places[0]}", "does not continue the event before it")
+        return events
+
+    async def read_next_events(
+        self, tenant: str, session: str, after: ChainHead | None, count: int
+    ) -> Sequence[RecordedEvent]:
+        """See `EventLog.read_next_events`."""
+        first = after.sequence if after else 0
+        places = self.sessions.get((tenant, session), [])[first : first + count]
+        events = [self._read_event(place) for place in places]
+        if events and events[0].envelope.prevhash != (after.hash if after else None):
+            raise Corrupt(f"log {places[0]}", "does not continue the event before it")
+        return events
+
+    async def find_event(
+        self, tenant: str, session: str, sequence: int, upto: RecordedEvent
+    ) -> RecordedEvent:
+        """See `EventLog.find_event`."""
+        return (await self.read_range(tenant, session, None, upto))[sequence - 1]
+
+    async def read_events_by_leaf(
+        self, tenant: str, session: str, leaf: str, upto: ChainHead
+    ) -> Sequence[RecordedEvent]:
+        """See `EventLog.read_events_by_leaf`."""
+        subject = build_session_subject(tenant, session, leaf)
+        found = (self.stored[place - 1] for place in self.sessions.get((tenant, session), []))
+        places = [each.stream_sequence for each in found if each and each.subject == subject]
+        return [self._read_event(place) for place in places if place <= upto.stream_sequence]
+
+    async def read_events_at(
+        self, tenant: str, stream_sequences: Sequence[int]
+    ) -> Sequence[RecordedEvent]:
+        """See `EventLog.read_events_at`."""
+        events = [self._read_event(place) for place in stream_sequences]
+        for event in events:
+            if event.tenant != tenant:
+                raise Corrupt(f"log {event.stream_sequence}", f"is no event of tenant {tenant}")
+        return events
+
+    async def stream_raw_events(
+        self, tenant: str | None, after: int, *, live: bool
+    ) -> AsyncGenerator[Sequence[RawEvent]]:
+        """See `EventLog.stream_raw_events`."""
+        prefix = build_session_filter(tenant).removesuffix(">") if tenant else ""
+        end = len(self.stored)
+        given: RawEvent | None = None
+        while live or after < end:
+            if given and given not in self.stored[given.stream_sequence - 1 :][:1]:
+                raise Corrupt(f"log {given.stream_sequence}", "no longer holds what it gave")
+            found = self.stored[
+                after : after + MEMORY_BATCH_EVENTS
+                if live
+                else min(end, after + MEMORY_BATCH_EVENTS)
+            ]
+            after += len(found)
+            if mine := [raw for raw in found if raw and raw.subject.startswith(prefix)]:
+                given = mine[-1]
+                yield mine
+            if live and not found:
+                async with self.grown:
+                    while len(self.stored) <= after:
+                        await self.grown.wait()
+
+    async def watch_session(
+        self, tenant: str, session: str, after: int = 0
+    ) -> AsyncGenerator[RecordedEvent]:
+        """See `EventLog.watch_session`."""
+        places = self.sessions.setdefault((tenant, session), [])
+        while True:
+            for place in places[after:]:
+                after += 1
+                yield self._read_event(place)
+            async with self.grown:
+                while len(places) <= after:
+                    await self.grown.wait()
+
+
+@dataclass
+class MemoryBlobStore:
+    """Blobs in a dictionary."""
+
+    blobs: dict[tuple[str, Digest], bytes] = field(default_factory=dict[tuple[str, Digest], bytes])
+
+    async def put_blob(self, tenant: str, data: bytes) -> Digest:
+        """See `BlobStore.put_blob`."""
+        digest = compute_digest(data)
+        self.blobs[validate_id(tenant, "tenant"), digest] = data
+        return digest
+
+    async def get_blob(self, tenant: str, digest: Digest) -> bytes:
+        """See `BlobStore.get_blob`."""
+        data = self.blobs.get((tenant, digest))
+        if data is None or compute_digest(data) != digest:
+            raise Corrupt(f"blob {digest}", "gone, or its bytes have changed")
+        return data
+
+
+@dataclass
+class MemorySnapshotStore:
+    """Snapshots in a dictionary."""
+
+    snapshots: dict[tuple[str, str, int | None], bytes] = field(
+        default_factory=dict[tuple[str, str, int | None], bytes]
+    )
+
+    async def put_snapshot(
+        self, tenant: str, session: str, data: bytes, interval: int | None = None
+    ) -> None:
+        """See `SnapshotStore.put_snapshot`."""
+        self.snapshots[tenant, session, interval] = data
+
+    async def get_snapshot(
+        self, tenant: str, session: str, interval: int | None = None
+    ) -> bytes | None:
+        """See `SnapshotStore.get_snapshot`."""
+        return self.snapshots.get((tenant, session, interval))
+
+
+@dataclass
+class MemoryTokenStream:
+    """Token events in lists; `clear_all` loses them, as a restarted server does."""
+
+    events_by_turn: dict[tuple[str, str, int], list[StampedTokenEvent]] = field(
+        default_factory=dict[tuple[str, str, int], list[StampedTokenEvent]]
+    )
+    grown: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    def clear_all(self) -> None:
+        """Remove all stored token events."""
+        self.events_by_turn.clear()
+
+    async def publish_token(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
+        """See `TokenStream.publish_token`."""
+        stamped = StampedTokenEvent(event, datetime.now(UTC))
+        self._get_events(tenant, session, turn).append(stamped)
+        async with self.grown:
+            self.grown.notify_all()
+
+    async def publish_and_confirm(
+        self, tenant: str, session: str, turn: int, event: TokenEvent
+    ) -> bool:
+        """See `TokenStream.publish_and_confirm`."""
+        await self.publish_token(tenant, session, turn, event)
+        return True
+
+    async def read_token_events(
+        self, tenant: str, session: str, turn: int
+    ) -> Sequence[StampedTokenEvent]:
+        """See `TokenStream.read_token_events`."""
+        return tuple(self._get_events(tenant, session, turn))
+
+    async def read_latest_event(
+        self, tenant: str, session: str, turn: int
+    ) -> StampedTokenEvent | None:
+        """See `TokenStream.read_latest_event`."""
+        held = self._get_events(tenant, session, turn)
+        return held[-1] if held else None
+
+    async def measure_silence(self, tenant: str, session: str, turn: int) -> float | None:
+        """See `TokenStream.measure_silence`."""
+        held = self._get_events(tenant, session, turn)
+        return (datetime.now(UTC) - held[-1].at).total_seconds() if held else None
+
+    @asynccontextmanager
+    async def watch_turn(
+        self, tenant: str, session: str, turn: int
+    ) -> AsyncGenerator[AsyncGenerator[TokenEvent]]:
+        """See `TokenStream.watch_turn`."""
+        events = self._stream_events(tenant, session, turn)
+        try:
+            yield events
+        finally:
+            await events.aclose()
+
+    async def _stream_events(
+        self, tenant: str, session: str, turn: int
+    ) -> AsyncGenerator[TokenEvent]:
+        held = self._get_events(tenant, session, turn)
+        seen = 0
+        while True:
+            for stamped in held[seen:]:
+                seen += 1
+                yield stamped.event
+            async with self.grown:
+                while len(held) <= seen and held is self._get_events(tenant, session, turn):
+                    await self.grown.wait()
+            if held is not self._get_events(tenant, session, turn):
+                held, seen = self._get_events(tenant, session, turn), 0
+
+    def _get_events(self, tenant: str, session: str, turn: int) -> list[StampedTokenEvent]:
+        return self.events_by_turn.setdefault((tenant, session, turn), [])
+
+
+@dataclass
+class MemoryLibraryLog:
+    """A library log in memory, on top of `MemoryLog`."""
+
+    log: MemoryLog = field(default_factory=MemoryLog)
+
+    async def get_identity(self, tenant: str) -> LogIdentity:
+        """See `LibraryLog.get_identity`."""
+        del tenant
+        return LogIdentity(LIBRARY_STREAM, self.log.created)
+
+    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
+        """See `LibraryLog.append_batch`."""
+        return await self.log.append_batch(batch)
+
+    async def read_last_event(
+        self, tenant: str, family: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
+        """See `LibraryLog.read_last_event`."""
+        return await self.log.read_last_event(tenant, family, leader=leader)
+
+    async def read_range(
+        self, tenant: str, family: str, after: ChainHead | None, upto: RecordedEvent
+    ) -> Sequence[RecordedEvent]:
+        """See `LibraryLog.read_range`."""
+        return await self.log.read_range(tenant, family, after, upto)
+
+    def stream_raw_events(self, after: int, *, live: bool) -> AsyncGenerator[Sequence[RawEvent]]:
+        """See `LibraryLog.stream_raw_events`."""
+        return self.log.stream_raw_events(None, after, live=live)

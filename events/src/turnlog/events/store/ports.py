@@ -1,0 +1,231 @@
+"""The ports of the event store: logs of sessions and libraries, blobs, snapshots and tokens.
+
+The memory implementations and the JetStream ones pass the same contract tests. Reads never scan: a
+session's last event is looked up, and the rest is read by exact count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from turnlog.events.codec import EventBatch
+from turnlog.events.content import Digest
+from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.store.append_outcomes import AppendOutcome
+from turnlog.events.tokens import TokenEvent
+
+
+@dataclass(frozen=True, slots=True)
+class LogIdentity:
+    """Identifies a log; a log that was lost and created again has another identity."""
+
+    stream: str
+    created: str
+    """When the server created the stream, RFC 3339."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawEvent:
+    """Stored bytes that are not decoded yet; bulk readers decide how to treat invalid ones."""
+
+    subject: str
+    stream_sequence: int
+    stored: bytes
+
+
+class EventLog(Protocol):
+    """The events of sessions."""
+
+    async def get_identity(self, tenant: str) -> LogIdentity:
+        """Return the identity of the stream that holds the tenant's sessions."""
+        ...
+
+    async def get_last_stream_sequence(self, tenant: str) -> int:
+        """Return the stream sequence of the tenant's last event, or 0 if there is none."""
+        ...
+
+    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
+        """Append a batch by compare-and-set, all or nothing.
+
+        An ambiguous answer is resolved at the stream's leader, and the same bytes are sent again
+        until the log's `patience` is exhausted.
+        """
+        ...
+
+    async def read_last_event(
+        self, tenant: str, session: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
+        """Return a session's last event, or None; only with `leader` is it never stale."""
+        ...
+
+    async def read_range(
+        self, tenant: str, session: str, after: ChainHead | None, upto: RecordedEvent
+    ) -> Sequence[RecordedEvent]:
+        """Return the events after `after` up to and including `upto`, in order, without a gap.
+
+        Raises `Corrupt` if the session's sequence has a gap or an event cannot be decoded.
+        """
+        ...
+
+    async def read_next_events(
+        self, tenant: str, session: str, after: ChainHead | None, count: int
+    ) -> Sequence[RecordedEvent]:
+        """Return up to `count` events after `after`, in order, without a gap.
+
+        Fewer events are returned if there are no more, or if a follower lags. Raises `Corrupt` if
+        they do not continue `after`.
+        """
+        ...
+
+    async def find_event(
+        self, tenant: str, session: str, sequence: int, upto: RecordedEvent
+    ) -> RecordedEvent:
+        """Return a session's event by its sequence; `upto` is that event or a later one.
+
+        This takes a few reads, however long the session is. Raises `Corrupt` if the event is
+        missing.
+        """
+        ...
+
+    async def read_events_by_leaf(
+        self, tenant: str, session: str, leaf: str, upto: ChainHead
+    ) -> Sequence[RecordedEvent]:
+        """Return all events of a session with this leaf, up to and including `upto`, in order.
+
+        The hash chain cannot show a missing event here, so the leader confirms that there are no
+        more.
+        """
+        ...
+
+    async def read_events_at(
+        self, tenant: str, stream_sequences: Sequence[int]
+    ) -> Sequence[RecordedEvent]:
+        """Return the events at these stream sequences, in the given order.
+
+        Raises `Corrupt` if one is missing.
+        """
+        ...
+
+    def stream_raw_events(
+        self, tenant: str | None, after: int, *, live: bool
+    ) -> AsyncGenerator[Sequence[RawEvent]]:
+        """Yield everything after a stream sequence in stored order, in non-empty batches.
+
+        Ends at the event that was last at the start, unless `live`. Raises `Corrupt` if the log no
+        longer holds the last event yielded, because it was rolled back or created again.
+        """
+        ...
+
+    def watch_session(
+        self, tenant: str, session: str, after: int = 0
+    ) -> AsyncGenerator[RecordedEvent]:
+        """Yield a session's events after a sequence, stored then live, without gap or repeat."""
+        ...
+
+
+class BlobStore(Protocol):
+    """Texts by digest, each stored once per tenant."""
+
+    async def put_blob(self, tenant: str, data: bytes) -> Digest:
+        """Store bytes and return their digest; storing the same bytes again has no effect."""
+        ...
+
+    async def get_blob(self, tenant: str, digest: Digest) -> bytes:
+        """Return the bytes; raises `Corrupt` if they are missing or do not match the digest."""
+        ...
+
+
+class SnapshotStore(Protocol):
+    """Folded states by session; a lost snapshot costs time but no data."""
+
+    async def put_snapshot(
+        self, tenant: str, session: str, data: bytes, interval: int | None = None
+    ) -> None:
+        """Store a session's latest snapshot, or one of its interval snapshots."""
+        ...
+
+    async def get_snapshot(
+        self, tenant: str, session: str, interval: int | None = None
+    ) -> bytes | None:
+        """Return the latest snapshot or an interval snapshot, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StampedTokenEvent:
+    """A token event with the server time at which it was stored."""
+
+    event: TokenEvent
+    at: datetime
+
+
+class TokenStream(Protocol):
+    """Tokens of replies that are being generated; kept in memory for a short time."""
+
+    async def publish_token(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
+        """Publish without waiting for an acknowledgement."""
+        ...
+
+    async def publish_and_confirm(
+        self, tenant: str, session: str, turn: int, event: TokenEvent
+    ) -> bool:
+        """Publish and wait; return whether it was stored. Never raises for a missing stream."""
+        ...
+
+    async def read_token_events(
+        self, tenant: str, session: str, turn: int
+    ) -> Sequence[StampedTokenEvent]:
+        """Return the stored token events of a turn in order; empty if they were lost."""
+        ...
+
+    async def read_latest_event(
+        self, tenant: str, session: str, turn: int
+    ) -> StampedTokenEvent | None:
+        """Return the turn's last token event, never a stale one, or None."""
+        ...
+
+    async def measure_silence(self, tenant: str, session: str, turn: int) -> float | None:
+        """Return seconds since the turn's last token event by the server's clock, or None."""
+        ...
+
+    def watch_turn(
+        self, tenant: str, session: str, turn: int
+    ) -> AbstractAsyncContextManager[AsyncGenerator[TokenEvent]]:
+        """Subscribe on entering; yields stored, then live events, without gap or repeat."""
+        ...
+
+
+class LibraryLog(Protocol):
+    """The events of libraries.
+
+    A family of a tenant's library, such as its segments, is one history like a session: chained,
+    appended to by compare-and-set, and read without scanning.
+    """
+
+    async def get_identity(self, tenant: str) -> LogIdentity:
+        """Return the identity of the stream that holds the tenant's library."""
+        ...
+
+    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
+        """Append a batch by compare-and-set, all or nothing; see `EventLog.append_batch`."""
+        ...
+
+    async def read_last_event(
+        self, tenant: str, family: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
+        """Return a family's last event, or None; only with `leader` is it never stale."""
+        ...
+
+    async def read_range(
+        self, tenant: str, family: str, after: ChainHead | None, upto: RecordedEvent
+    ) -> Sequence[RecordedEvent]:
+        """Return the events after `after` up to and including `upto`; see `EventLog.read_range`."""
+        ...
+
+    def stream_raw_events(self, after: int, *, live: bool) -> AsyncGenerator[Sequence[RawEvent]]:
+        """Yield all tenants' events after a stream sequence; see `EventLog`."""
+        ...

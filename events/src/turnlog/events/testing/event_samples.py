@@ -1,0 +1,421 @@
+"""One event of every type with every field filled, for golden bytes of a release.
+
+A test fails for a type that is missing here, so no event is released without its bytes being kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
+from turnlog.events.model.call_events import (
+    AttemptCost,
+    AttemptEnded,
+    AttemptFault,
+    AttemptStarted,
+    AttemptTimings,
+    CallCompleted,
+    ContextAssembled,
+    TokenUsage,
+)
+from turnlog.events.model.memory_events import (
+    HistorySummarised,
+    MemoryPurged,
+    SummaryBegun,
+    SummaryFailed,
+    SummaryUndone,
+    TurnRange,
+)
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.segment_events import (
+    NewSegment,
+    NewSegmentVersion,
+    SegmentsActivated,
+    SegmentsAdded,
+    SegmentsDeactivated,
+    SegmentsEdited,
+    SegmentText,
+)
+from turnlog.events.model.session_events import (
+    BlueprintMoved,
+    BlueprintRef,
+    ProfileSwitched,
+    SessionClosed,
+    SessionOpened,
+    SessionOrigin,
+)
+from turnlog.events.model.tool_events import (
+    PlanMade,
+    SchemasRequested,
+    StepPlanned,
+    ToolCalled,
+    ToolPin,
+    ToolReturned,
+    ToolsSnapshotted,
+    ToolStarted,
+)
+from turnlog.events.model.turn_events import (
+    ChoiceRecorded,
+    PhaseExchange,
+    ReferenceUpdated,
+    ReplyFallback,
+    TurnCancelled,
+    TurnCompleted,
+    TurnDisplayed,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnResolved,
+    TurnRestored,
+    TurnSubmitted,
+)
+from turnlog.events.registry import KnownEvent, LibraryEvent
+from turnlog.events.testing.manifest_samples import build_manifest
+
+SAMPLE_TEXT = PlainText(text="Ein Satz, “quoted”: naïve, 漢字, 🙂, \t \u2028 and </script>")
+
+
+SAMPLE_HMAC = "hmac-sha256:" + "5e" * 32
+
+
+SAMPLE_USAGE = TokenUsage(known="reported", input_tokens=812, output_tokens=64, cached_tokens=512)
+
+
+def build_samples() -> Mapping[str, KnownEvent]:
+    """Return the events by name; a type with several forms has one sample per form."""
+    return {
+        **_build_session_samples(),
+        **_build_turn_samples(),
+        **_build_call_samples(),
+        **_build_phase_samples(),
+        **build_tool_samples(),
+        **_build_resolution_samples(),
+        **build_memory_samples(),
+    }
+
+
+def _build_session_samples() -> dict[str, KnownEvent]:
+    return {
+        "session-opened": SessionOpened(
+            blueprint=BlueprintRef(name="assistant", version=3, digest=compute_digest("blueprint")),
+            profile="default",
+            attributes={"language": "de", "tags": ["a", 1, 2.5, None, True], "nested": {"a": {}}},
+            reach=24_000,
+            cartridge=compute_digest("cartridge"),
+            origin=SessionOrigin(kind="fork", session="s-0", sequence=12),
+            key={"client": "a/b", "conversation": "c.*.>"},
+            memory=compute_digest("memory"),
+            warnings=("policies/context.yaml:2: ...; the defaults stand in",),
+        ),
+        "blueprint-moved": BlueprintMoved(
+            before=BlueprintRef(name="assistant", version=3, digest=compute_digest("blueprint")),
+            blueprint=BlueprintRef(
+                name="assistant", version=4, digest=compute_digest("the next one")
+            ),
+            attributes={"language": "de", "tone": "plain"},
+            reach=48_000,
+            cartridge=compute_digest("the next cartridge"),
+            memory=compute_digest("the next memory"),
+            released=("gemini", "openai"),
+            warnings=("policies/context.yaml:2: ...; the defaults stand in",),
+        ),
+        "profile-switched": ProfileSwitched(
+            profile="agent", before="default", reason="asked", model="openai/gpt-5-mini"
+        ),
+        "session-closed": SessionClosed(reason="done"),
+        "prompts-snapshotted": PromptsSnapshotted(
+            provider="openai",
+            layers={
+                "persona": PromptFile(digest=compute_digest("persona"), path="openai/persona.md")
+            },
+        ),
+        "reply-redacted": ReplyRedacted(
+            turn=3,
+            reason="it said a name",
+            rule="names",
+            replacement=PlainText(text="[withheld]"),
+            withheld=compute_digest("what it said"),
+        ),
+    }
+
+
+def _build_turn_samples() -> dict[str, KnownEvent]:
+    return {
+        "turn-submitted": TurnSubmitted(
+            turn=3,
+            text=SAMPLE_TEXT,
+            inputs={"level": 2},
+            references={"order": "A-17"},
+            meta={"client": "web"},
+            remembered=False,
+        ),
+        "turn-queued": TurnQueued(
+            turn=4,
+            text=SAMPLE_TEXT,
+            inputs={"level": 3},
+            references={"order": "A-18"},
+            meta={"client": "web"},
+            remembered=False,
+        ),
+        "turn-released": TurnReleased(turn=4),
+        "turn-completed": TurnCompleted(turn=3, call="3.1", text=SAMPLE_TEXT, finish="length"),
+        "turn-completed-sealed": TurnCompleted(
+            turn=3,
+            call="3.1",
+            text=SealedText(sealed="b3BlbiBtZQ==", key="k-3", digest=SAMPLE_HMAC, characters=7),
+            finish="stop",
+        ),
+        "turn-completed-erased": TurnCompleted(
+            turn=3,
+            call="3.1",
+            text=ErasedText(erased=True, digest=SAMPLE_HMAC, characters=7),
+            finish="stop",
+        ),
+        "turn-completed-fallback": TurnCompleted(
+            turn=3,
+            text=SAMPLE_TEXT,
+            fallback=ReplyFallback(code="timeout", detail="no answer in 60 s"),
+        ),
+        "turn-failed": TurnFailed(
+            turn=3, code="timeout", detail="no answer in 60 s", retryable=True
+        ),
+        "turn-cancelled": TurnCancelled(turn=3, reason="interrupted"),
+        "turn-excluded": TurnExcluded(turn=3),
+        "turn-restored": TurnRestored(turn=3),
+        "turn-displayed": TurnDisplayed(
+            turn=3, text=SAMPLE_TEXT, reply=PlainText(text="<p>It is.</p>")
+        ),
+        "turn-completed-work": TurnCompleted(
+            turn=3,
+            call="3.4",
+            text=SAMPLE_TEXT,
+            finish="stop",
+            work=PlainText(text="1. Find a hammer."),
+        ),
+    }
+
+
+def _build_phase_samples() -> dict[str, KnownEvent]:
+    asked = '{"signal":"understood"}'
+    return {
+        "choice-recorded": ChoiceRecorded(phase="choose", choice="share", label="They shared it"),
+        "phase-entered": PhaseEntered(
+            phase="debrief", before="talk", signal="max_reached", forced=True, turn=8
+        ),
+        "phase-entered-apart": PhaseEntered(
+            phase="focus",
+            before="ideate",
+            signal="asked",
+            carried=SAMPLE_TEXT,
+            shared=("ideate", "focus"),
+            hidden=("operate",),
+        ),
+        "turn-completed-exchange": TurnCompleted(
+            turn=8,
+            call="8.1",
+            text=SAMPLE_TEXT,
+            finish="tool_calls",
+            exchange=PhaseExchange(
+                phase="talk", kind="freeform", count=8, signal="understood", next="debrief"
+            ),
+        ),
+        "tool-called": ToolCalled(
+            turn=8, call="8.1", id="call_1", tool="transition_phase", arguments=asked
+        ),
+        "tool-returned": ToolReturned(
+            turn=8,
+            call="8.1",
+            id="call_2",
+            tool="erase_all",
+            outcome="refused",
+            detail="no tool 'erase_all' was offered",
+        ),
+    }
+
+
+def _build_call_samples() -> dict[str, KnownEvent]:
+    return {
+        "attempt-started": AttemptStarted(turn=3, call="3.1", attempt=2, worker="w-1"),
+        "context-assembled": ContextAssembled(
+            turn=3,
+            call="3.2",
+            model="openai/gpt-5-mini",
+            parameters={"temperature": 0.2, "stop": ["\n"]},
+            manifest=build_manifest(),
+            supersedes="3.1",
+        ),
+        "context-assembled-profile": ContextAssembled(
+            turn=3,
+            call="3.1",
+            model="openai/gpt-5-mini",
+            parameters={},
+            manifest=build_manifest(),
+            profile="agent",
+        ),
+        "attempt-ended": AttemptEnded(
+            turn=3,
+            call="3.1",
+            attempt=2,
+            outcome="failed",
+            usage=SAMPLE_USAGE,
+            cost=AttemptCost(micro_dollars=1234, price="exact", table="prices 7"),
+            timings=AttemptTimings(first_token=210, total=1900),
+            fault=AttemptFault(code="rate_limited", detail="429 from the provider", retryable=True),
+            partial=PlainText(text="Ein Sa"),
+        ),
+        "call-completed": CallCompleted(
+            turn=3,
+            call="3.1",
+            attempt=2,
+            finish="stop",
+            digest=SAMPLE_TEXT.digest,
+            characters=SAMPLE_TEXT.characters,
+        ),
+    }
+
+
+def _build_resolution_samples() -> dict[str, KnownEvent]:
+    return {
+        "turn-resolved": TurnResolved(
+            turn=3,
+            resolver="orders",
+            intent="order_status",
+            entity="orders",
+            identifiers={"order": "A-17"},
+            used=True,
+            reason="inherited",
+            results=PlainText(text='[{"order":"A-17","state":"sent"}]'),
+            meta={"rows": 1},
+            answer=SAMPLE_TEXT,
+        ),
+        "reference-updated": ReferenceUpdated(
+            turn=3, identifiers={"order": "A-17"}, intent="order_status", entity="orders"
+        ),
+    }
+
+
+_SUMMARISED_TURNS = (TurnRange(first=1, last=4), TurnRange(first=6, last=9))
+
+
+def build_memory_samples() -> dict[str, KnownEvent]:
+    """Return samples of the memory family by name."""
+    return {
+        "summary-begun": SummaryBegun(
+            turn=13, view="chat", turns=_SUMMARISED_TURNS, former=31, characters=18
+        ),
+        "history-summarised": HistorySummarised(
+            turn=13,
+            call="13.1",
+            view="chat",
+            summary=PlainText(text="They spoke of “naïve” things: 漢字, 🙂."),
+            turns=_SUMMARISED_TURNS,
+            former=31,
+            phases=("focus", "ideate"),
+            inputs=compute_digest("what was asked"),
+            model="openai/gpt-5-mini",
+            cost=AttemptCost(micro_dollars=412, price="exact", table="2026-11"),
+        ),
+        "summary-failed": SummaryFailed(
+            turn=13, view="chat", code="timeout", detail="no answer in 60 s"
+        ),
+        "summary-undone": SummaryUndone(sequence=57, view="chat", cause="excluded", turn=3),
+        "memory-purged": MemoryPurged(upto=13),
+    }
+
+
+_TOOL_TEXT = PlainText(text="Ein Satz, “quoted”: naïve, 漢字, 🙂, \t \u2028 and </script>")
+
+
+def build_tool_samples() -> dict[str, KnownEvent]:
+    """Return samples of turns with several calls by name: tools, plans, intermediate answers."""
+    pin = ToolPin(digest=compute_digest("look"), server="shop", tool="look", idempotent=True)
+    return {
+        "tools-snapshotted": ToolsSnapshotted(
+            profile="agent",
+            digest=compute_digest("all of it"),
+            tools={"shop_look": pin},
+            full=compute_digest("in full"),
+            names=compute_digest("by name"),
+            left_out={"shop_buy": "not among the tools that are wanted"},
+        ),
+        "tools-snapshotted-prompts": ToolsSnapshotted(
+            profile="agent",
+            digest=compute_digest("prompts alone"),
+            tools={},
+            full=compute_digest(""),
+            names=compute_digest(""),
+            prompts=("shop_greet",),
+            prompts_text=compute_digest("- shop_greet: Greets."),
+        ),
+        "schemas-requested": SchemasRequested(profile="agent"),
+        "plan-made": PlanMade(turn=4, call="4.1", steps=1),
+        "step-planned": StepPlanned(turn=4, step=1, goal=_TOOL_TEXT, tools=("shop_look",)),
+        "tool-called-step": ToolCalled(
+            turn=4, call="4.2", id="call_1", tool="shop_look", arguments="{}", step=1
+        ),
+        "step-planned-given": StepPlanned(turn=4, step=1, goal=_TOOL_TEXT, given=17),
+        "tool-returned-summary": ToolReturned(
+            turn=4,
+            call="4.2",
+            id="call_1",
+            tool="shop_look",
+            outcome="answered",
+            summary=_TOOL_TEXT,
+        ),
+        "tool-started": ToolStarted(turn=4, call="4.2", id="call_1", tool="shop_look", attempt=3),
+        "tool-returned-answered": ToolReturned(
+            turn=4,
+            call="4.2",
+            id="call_1",
+            tool="shop_look",
+            outcome="answered",
+            text=_TOOL_TEXT,
+            result=compute_digest("all that it gave"),
+            characters=48_000,
+            treatment="condensed",
+            milliseconds=70,
+        ),
+        "call-completed-text": CallCompleted(
+            turn=4,
+            call="4.2",
+            attempt=2,
+            finish="tool_calls",
+            digest=_TOOL_TEXT.digest,
+            characters=_TOOL_TEXT.characters,
+            text=_TOOL_TEXT,
+            repairs=("taken out of a block of code",),
+        ),
+    }
+
+
+SAMPLE_SEGMENT_TEXT = SegmentText(
+    digest=compute_digest("He wipes a glass."),
+    characters=17,
+    tier=1,
+    type="npc_cue",
+    priority="high",
+)
+
+
+def build_library_samples() -> Mapping[str, LibraryEvent]:
+    """Return one event of every library type by name, with every field filled."""
+    innkeeper = NewSegment(
+        id=7,
+        scope="npc",
+        ref="npc.innkeeper",
+        locale="lt-LT",
+        variant="b",
+        active=False,
+        text=SAMPLE_SEGMENT_TEXT,
+    )
+    return {
+        "segments-added": SegmentsAdded(segments=(innkeeper,)),
+        "segments-edited": SegmentsEdited(
+            versions=(NewSegmentVersion(id=7, version=2, variant="c", text=SAMPLE_SEGMENT_TEXT),)
+        ),
+        "segments-deactivated": SegmentsDeactivated(segments=(7, 9), variant="b"),
+        "segments-activated": SegmentsActivated(segments=(7,), variant="b"),
+    }

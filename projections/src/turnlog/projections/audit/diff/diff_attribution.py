@@ -1,0 +1,395 @@
+"""Diff attribution: the events that one call knew about a prompt part and the other did not.
+
+The events behind a text follow from its source: a turn's timeline, the snapshot that pinned a file,
+the event that set a blueprint value, the summary that stands in for older turns. An event that both
+calls knew explains no difference; one that only one of them knew does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.manifest import (
+    BlobSource,
+    BlueprintTextSource,
+    EventTextSource,
+    HistorySource,
+    PromptPart,
+    ResolutionSource,
+    SegmentSource,
+)
+from turnlog.events.model.memory_events import MemoryPurged, SummaryUndone
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.projections.audit.diff.diff_reasons import ReasonEvent, assign_reason, classify_events
+from turnlog.projections.audit.diff.manifest_entries import ManifestEntry
+from turnlog.projections.audit.diff.prompt_comparison import EntryPair
+from turnlog.projections.audit.diff.segment_variants import find_version_change
+from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
+from turnlog.projections.audit.explain.exclusion_provenance import (
+    LIMIT_RULES,
+    find_run_exclusion,
+    find_turn_exclusion,
+)
+from turnlog.projections.audit.explain.provenance_events import (
+    find_attribute_event,
+    find_condition_events,
+    find_disclosure_event,
+    find_latest_answer,
+    find_pinning_event,
+    find_resolutions,
+    find_value_events,
+    get_path_value,
+    is_disclosure_rule,
+    is_left_out_as_run,
+)
+from turnlog.projections.audit.explain.turn_timeline import TurnTimeline
+from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT
+from turnlog.projections.prompt.budget.budget_error import BudgetScope
+from turnlog.projections.prompt.history.history_selection import SUMMARISED
+from turnlog.projections.prompt.sources.layer_sources import EMPTY_RULE
+from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
+from turnlog.projections.session.text_refs import TextRef
+
+
+def is_summary_entry(entry: ManifestEntry) -> bool:
+    """Return whether an entry is a summary of older turns."""
+    return entry.turn is None and entry.part.layer == HISTORY_COMPONENT
+
+
+def find_summary_events(
+    own: ManifestEntry | None, other: ManifestEntry | None, side: CallSnapshot
+) -> Iterator[RecordedEvent]:
+    """Yield the event that made an included summary, and what ended the other call's summary."""
+    if own and own.is_included and isinstance(own.part.source, EventTextSource):
+        made = side.log_before_call.find_event(own.part.source.sequence)
+        yield from (made,) if made else ()
+    if other and other.is_included and isinstance(other.part.source, EventTextSource):
+        yield from _iterate_summary_ends(other.part.source.sequence, side)
+
+
+def find_summary_end(
+    other: ManifestEntry, other_side: CallSnapshot, side: CallSnapshot
+) -> Iterator[RecordedEvent]:
+    """Yield what ended the summary that replaced a turn in the other call."""
+    run = other.part.source
+    if isinstance(run, HistorySource) and other.part.rule == SUMMARISED:
+        yield from _iterate_summary_ends(
+            find_run_exclusion(run, SUMMARISED, other_side).sequence, side
+        )
+
+
+def _iterate_summary_ends(summary: int, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    for recorded in side.log_before_call.events:
+        match recorded.event:
+            case SummaryUndone(sequence=sequence) if sequence == summary:
+                yield recorded
+            case MemoryPurged() if recorded.sequence > summary:
+                yield recorded
+            case _:
+                pass
+
+
+def find_condensing_events(
+    own: PromptPart, other: PromptPart, side: CallSnapshot
+) -> Iterator[RecordedEvent]:
+    """Yield the events of other turns that condensed a run, or that ended its condensing.
+
+    A view condenses a turn because of later turns: those that ask the same, or say the same. If one
+    of them is excluded or changed, the turn is included word for word again.
+    """
+    fates = [fate for turn in _list_condensing_turns(own) if (fate := side.timelines.get(turn))]
+    yield from (fate.inclusion_event for fate in fates if fate.inclusion_event)
+    fates = [fate for turn in _list_condensing_turns(other) if (fate := side.timelines.get(turn))]
+    yield from (each for fate in fates for each in (fate.marked, fate.redacted) if each)
+
+
+def _list_condensing_turns(part: PromptPart) -> Iterable[int]:
+    """Return the turns by which a run is condensed; empty if it is included word for word."""
+    match part.source:
+        case HistorySource(condensed="repeats-1", first=first, last=last):
+            return range(first, last + 1)
+        case HistorySource(condensed="duplicates-1", later=int() as later):
+            return (later,)
+        case _:
+            return ()
+
+
+@dataclass(frozen=True, slots=True)
+class PairSide:
+    """One side of a pair, with its call and the other side."""
+
+    own_entry: ManifestEntry | None
+    other_entry: ManifestEntry | None
+    own_call: CallSnapshot
+    other_call: CallSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class CallComparison:
+    """Two calls, with all pairs of their entries."""
+
+    left: CallSnapshot
+    right: CallSnapshot
+    pairs: Sequence[EntryPair]
+    room_causes: dict[tuple[str, BudgetScope], tuple[ReasonEvent, ...]] = field(
+        default_factory=dict[tuple[str, BudgetScope], tuple[ReasonEvent, ...]]
+    )
+    """Cache: what took the room, by `left` or `right` and the bounds of the limit."""
+
+    def split_pair(self, pair: EntryPair) -> tuple[PairSide, PairSide]:
+        """Return both sides of a pair, the later one first."""
+        now = PairSide(pair.after, pair.before, self.right, self.left)
+        return now, PairSide(pair.before, pair.after, self.left, self.right)
+
+    def get_side_name(self, side: CallSnapshot) -> str:
+        """Return `left` or `right`."""
+        return "right" if side is self.right else "left"
+
+    def count_turns(self, side: CallSnapshot) -> int:
+        """Return how many turns a call had within the limits of its history."""
+        entries = (pair.after if side is self.right else pair.before for pair in self.pairs)
+        return sum(bool(e and e.turn is not None and (e.is_included or e.step)) for e in entries)
+
+
+def find_new_causes(pair: EntryPair, comparison: CallComparison) -> list[ReasonEvent]:
+    """Return the events of either side that the other call did not know, with their reasons."""
+    return [
+        (what, by)
+        for face in comparison.split_pair(pair)
+        for what, by in _iterate_causes(face)
+        if by and not face.other_call.has_seen(by)
+    ]
+
+
+def _iterate_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
+    known = [each for each in (pair_side.own_entry, pair_side.other_entry) if each]
+    if known[0].turn is not None:
+        yield from _iterate_turn_causes(known[0].turn, pair_side)
+    elif is_summary_entry(known[0]):
+        yield from classify_events(
+            find_summary_events(pair_side.own_entry, pair_side.other_entry, pair_side.own_call)
+        )
+    elif known[0].part.role == "tools" or (
+        pair_side.other_entry and pair_side.other_entry.part.role == "tools"
+    ):
+        yield from _iterate_tool_causes(pair_side)
+    elif any(isinstance(each.part.source, SegmentSource) for each in known):
+        yield from _iterate_segment_causes(pair_side)
+    elif pair_side.own_entry and pair_side.other_entry:
+        yield from _iterate_layer_causes(pair_side.own_entry, pair_side.other_entry, pair_side)
+
+
+def _iterate_turn_causes(turn: int, pair_side: PairSide) -> Iterator[ReasonEvent]:
+    mine = pair_side.own_entry
+    run = mine.part.source if mine else None
+    if mine is None or not isinstance(run, HistorySource):
+        return
+    if is_left_out_as_run(mine.part):
+        yield from classify_events(_find_run_events(run, mine.part.rule or "", pair_side.own_call))
+        return
+    fate = pair_side.own_call.timelines.get(turn)
+    if fate is None or fate.status is None:
+        return
+    if mine.is_included:
+        yield from _iterate_included_causes(fate, pair_side)
+        if pair_side.other_entry and pair_side.other_entry.is_included:
+            yield from classify_events(
+                find_condensing_events(mine.part, pair_side.other_entry.part, pair_side.own_call)
+            )
+    elif is_trimmed(mine):
+        # The turn counted towards the limit, even if none of it was included.
+        yield from classify_events(
+            (fate.inclusion_event,)
+            if fate.inclusion_event and pair_side.other_entry is None
+            else ()
+        )
+    else:
+        out = find_turn_exclusion(fate, run, mine.part.rule or "", pair_side.own_call)
+        yield from classify_events((out,) if out else ())
+
+
+def _find_run_events(run: HistorySource, rule: str, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield what left out a whole run, unless a limit did."""
+    if rule not in LIMIT_RULES:
+        yield find_run_exclusion(run, rule, side)
+
+
+def is_trimmed(entry: ManifestEntry | None) -> bool:
+    """Return whether a limit, expiry or a ladder step left an entry out."""
+    if entry is None or entry.is_included:
+        return False
+    return entry.step is not None or entry.part.rule in {*LIMIT_RULES, "expired"}
+
+
+def _iterate_included_causes(timeline: TurnTimeline, pair_side: PairSide) -> Iterator[ReasonEvent]:
+    theirs, other = pair_side.other_call.timelines.get(timeline.turn), pair_side.other_entry
+    if other is not None and other.is_included and theirs:
+        yield from _iterate_text_changes(timeline, theirs)
+    elif other is not None and not is_trimmed(other):
+        yield from classify_events((timeline.marked,) if timeline.marked else ())
+        yield from classify_events(
+            find_summary_end(other, pair_side.other_call, pair_side.own_call)
+        )
+        yield from _iterate_redaction_causes(timeline, theirs)
+    elif other is None:
+        yield from classify_events((timeline.inclusion_event,) if timeline.inclusion_event else ())
+        yield from _iterate_redaction_causes(timeline, theirs)
+
+
+def _iterate_redaction_causes(
+    timeline: TurnTimeline, other_timeline: TurnTimeline | None
+) -> Iterator[ReasonEvent]:
+    if timeline.redacted and (other_timeline is None or other_timeline.redacted is None):
+        yield "redacted", timeline.redacted
+
+
+def _iterate_text_changes(
+    timeline: TurnTimeline, other_timeline: TurnTimeline
+) -> Iterator[ReasonEvent]:
+    """Yield why two turns of the same number differ: a redaction, or different turns."""
+    if _get_digest(timeline.text) != _get_digest(other_timeline.text):
+        yield "said", timeline.begun
+    if _get_digest(timeline.reply) == _get_digest(other_timeline.reply):
+        return
+    if timeline.redacted:
+        yield "redacted", timeline.redacted
+    elif other_timeline.redacted is None and timeline.settled:
+        yield "answered", timeline.settled
+
+
+def _get_digest(said: TextRef | None) -> str | None:
+    return said.digest if said else None
+
+
+def _iterate_tool_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
+    """Yield why a tool is offered: the step of a turn, or the phase and its completed exchanges."""
+    entry = pair_side.own_entry or pair_side.other_entry
+    if entry and isinstance(entry.part.source, BlobSource):
+        yield from classify_events(find_latest_answer(pair_side.own_call))
+        return
+    known, entered = pair_side.own_call.log_before_call, pair_side.own_call.phase_event
+    if entered is None:
+        return
+    yield "phase", entered
+    theirs = pair_side.other_call.log_before_call
+    shared = theirs.end if theirs.session == known.session else 0
+    for recorded in known.iterate_from(max(entered.sequence, shared) + 1):
+        match recorded.event:
+            case TurnCompleted(turn=turn) | ReplyRedacted(turn=turn):
+                fate = pair_side.own_call.timelines.get(turn)
+                if fate and fate.settled == recorded:
+                    yield "answered", recorded
+            case _:
+                pass
+
+
+def _iterate_segment_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
+    mine, other, side = pair_side.own_entry, pair_side.other_entry, pair_side.own_call
+    segments = [
+        each.part.source
+        for each in (mine, other)
+        if each and isinstance(each.part.source, SegmentSource)
+    ]
+    if mine is None or other is None:
+        yield from _iterate_selection_causes(segments[0], (mine or other), pair_side)
+        return
+    rules = {each.part.rule for each in (mine, other) if not each.is_included}
+    if TIER_RULE in rules and segments[0].tier == segments[-1].tier:
+        yield from classify_events(side.timeline.opening_events)
+    elif any((rule or "").startswith("when ") for rule in rules):
+        yield from classify_events(find_condition_events(mine.part, side))
+
+
+def _iterate_selection_causes(
+    segment: SegmentSource, entry: ManifestEntry | None, pair_side: PairSide
+) -> Iterator[ReasonEvent]:
+    """Yield why a segment is given to one call only: the selection differs, or the library does."""
+    sides = (pair_side.own_call, pair_side.other_call)
+    refs = {entry.part.item if entry else None, segment.ref} - {None}
+    asked = [any(has_reference(each.submission.inputs, ref) for ref in refs) for each in sides]
+    pinned = [any(has_reference(each.state.attributes, ref) for ref in refs) for each in sides]
+    if asked[0] != asked[1]:
+        yield from classify_events(pair_side.own_call.timeline.opening_events)
+    elif pinned[0] != pinned[1]:
+        yield "attribute", pair_side.own_call.definition_event
+    elif found := find_version_change(segment.segment, pair_side.own_call, pair_side.other_call):
+        yield "library", found
+    elif pair_side.own_call.state.attributes != pair_side.other_call.state.attributes:
+        yield "attribute", pair_side.own_call.definition_event
+    elif pair_side.own_call.submission.inputs != pair_side.other_call.submission.inputs:
+        yield from classify_events(pair_side.own_call.timeline.opening_events)
+
+
+def has_reference(given: JsonValue, ref: str | None) -> bool:
+    """Return whether a value contains a reference, at any depth."""
+    match given:
+        case dict():
+            return any(has_reference(each, ref) for each in given.values())
+        case list():
+            return any(has_reference(each, ref) for each in given)
+        case _:
+            return given == ref
+
+
+def _iterate_layer_causes(
+    own: ManifestEntry, other: ManifestEntry, pair_side: PairSide
+) -> Iterator[ReasonEvent]:
+    side = pair_side.own_call
+    out = [each for each in (own, other) if not each.is_included]
+    if any((each.part.rule or "").startswith("when ") for each in out):
+        condition = next(each for each in out if (each.part.rule or "").startswith("when "))
+        yield from classify_events(find_condition_events(_copy_with_rule(own, condition), side))
+    elif out and is_disclosure_rule(own.part.rule) and is_disclosure_rule(other.part.rule):
+        yield from classify_events(find_disclosure_event(side))
+    elif own.texts != other.texts and not (out and out[0].step):
+        yield from _iterate_source_causes(own, other, pair_side)
+
+
+def _copy_with_rule(own: ManifestEntry, condition: ManifestEntry) -> PromptPart:
+    """Return a part with the condition of the other entry."""
+    return own.part.model_copy(update={"rule": condition.part.rule})
+
+
+def _iterate_source_causes(
+    own: ManifestEntry, other: ManifestEntry, pair_side: PairSide
+) -> Iterator[ReasonEvent]:
+    side = pair_side.own_call
+    source = own.part.source or other.part.source
+    match source:
+        case EventTextSource(field=field) if field.startswith("attributes."):
+            name = field.removeprefix("attributes.")
+            yield from assign_reason("attribute", find_attribute_event(name, side))
+        case EventTextSource(sequence=at) if own.part.source and at != side.timeline.begun.sequence:
+            yield from classify_events(
+                (*filter(None, [side.log_before_call.find_event(at)]), *find_latest_answer(side))
+            )
+        case EventTextSource():
+            yield from classify_events(side.timeline.opening_events)
+        case ResolutionSource():
+            yield from classify_events(find_resolutions(side))
+        case BlobSource():
+            yield from classify_events(find_pinning_event(side))
+        case BlueprintTextSource(of=of):
+            yield from _iterate_value_causes(of, pair_side)
+        case _:
+            if {own.part.rule, other.part.rule} - {EMPTY_RULE, None}:
+                yield from classify_events(side.timeline.opening_events)
+
+
+def _iterate_value_causes(of: Sequence[str], pair_side: PairSide) -> Iterator[ReasonEvent]:
+    differ = [
+        path
+        for path in of
+        if get_path_value(path, pair_side.own_call) != get_path_value(path, pair_side.other_call)
+    ]
+    for path in differ:
+        attribute = path.startswith("attributes.")
+        for reason, recorded in classify_events(find_value_events(path, pair_side.own_call)):
+            yield ("attribute" if attribute else reason), recorded
+    if not differ:
+        yield from assign_reason("blueprint", pair_side.own_call.definition_events)

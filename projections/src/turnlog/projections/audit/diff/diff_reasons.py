@@ -1,0 +1,91 @@
+"""Diff reasons: the codes for why two prompts differ, with the events behind each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.registry import format_event_name
+from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
+
+DiffReason = Literal[
+    "said", "answered", "failed", "cancelled", "excluded", "restored", "redacted", "told", "choice",
+    "phase", "attribute", "resolved", "returned", "pinned", "asked", "library", "variant",
+    "blueprint", "budget", "room", "limit", "time", "kind", "profile", "model", "assembler",
+    "summarised", "undone", "purged", "unknown",
+]  # fmt: skip
+"""What happened between two prompts, or what differs in what they were made from."""
+
+
+_REASON_BY_EVENT: Final[dict[str, DiffReason]] = {
+    "turn-submitted": "said",
+    "turn-queued": "said",
+    "turn-released": "said",
+    "turn-completed": "answered",
+    "call-completed": "answered",
+    "tool-returned": "returned",
+    "turn-failed": "failed",
+    "turn-cancelled": "cancelled",
+    "turn-excluded": "excluded",
+    "turn-restored": "restored",
+    "reply-redacted": "redacted",
+    "context-assembled": "told",
+    "choice-recorded": "choice",
+    "phase-entered": "phase",
+    "turn-resolved": "resolved",
+    "prompts-snapshotted": "pinned",
+    "tools-snapshotted": "pinned",
+    "schemas-requested": "asked",
+    "segments-added": "library",
+    "segments-edited": "library",
+    "segments-activated": "library",
+    "segments-deactivated": "library",
+    "session-opened": "blueprint",
+    "blueprint-moved": "blueprint",
+    "profile-switched": "profile",
+    "history-summarised": "summarised",
+    "summary-undone": "undone",
+    "memory-purged": "purged",
+}
+
+
+ReasonEvent = tuple[DiffReason, RecordedEvent | None]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffCause:
+    """One reason, and the events behind it."""
+
+    what: DiffReason
+    by: tuple[EventRef, ...]
+    """Empty if the reason is no event: a clock, an installation."""
+
+
+def group_causes(found: Iterable[ReasonEvent]) -> tuple[DiffCause, ...]:
+    """Group events by reason, each event once and in order."""
+    by: dict[DiffReason, dict[tuple[str, int, str], RecordedEvent]] = {}
+    for what, recorded in found:
+        held = by.setdefault(what, {})
+        if recorded:
+            # A session may have the same name as a family of the library.
+            held[recorded.session, recorded.sequence, recorded.envelope.type] = recorded
+    return tuple(
+        DiffCause(what, tuple(build_event_ref(held[at]) for at in sorted(held)))
+        for what, held in by.items()
+    )
+
+
+def classify_events(events: Iterable[RecordedEvent]) -> Iterator[ReasonEvent]:
+    """Yield each event with the reason code for its type."""
+    for recorded in events:
+        yield _REASON_BY_EVENT.get(format_event_name(recorded.envelope.type), "unknown"), recorded
+
+
+def assign_reason(
+    what: DiffReason, events: Iterable[RecordedEvent | None]
+) -> Iterator[ReasonEvent]:
+    """Yield each event with the given reason."""
+    for recorded in events:
+        yield what, recorded

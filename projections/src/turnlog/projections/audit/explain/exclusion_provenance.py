@@ -1,0 +1,170 @@
+"""Exclusion provenance: the event that took a turn out of a prompt or replaced its text.
+
+An excluded, redacted, failed or cancelled turn has an event that says so. A turn over a history
+limit was pushed out by a later turn, so the event is the one by which that turn came. For expiry
+and ladder steps the event is the call itself.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.manifest import HistorySource, PromptPart
+from turnlog.events.model.memory_events import HistorySummarised, MemoryPurged
+from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
+from turnlog.projections.audit.explain.provenance_events import find_resolutions
+from turnlog.projections.audit.explain.turn_timeline import TurnTimeline
+from turnlog.projections.prompt.history.history_selection import (
+    LAST_MESSAGES_RULE,
+    OUT_OF_REACH,
+    PURGED,
+    SUMMARISED,
+)
+from turnlog.projections.prompt.session_material import HIDDEN_PHASE
+
+LIMIT_RULES: Final = frozenset({"max_turns", "max_chars", LAST_MESSAGES_RULE, OUT_OF_REACH})
+"""Rules by which later turns push earlier ones out."""
+
+
+TURN_RULES: Final = {*LIMIT_RULES, "excluded", "failed", "cancelled", "nothing was said"} - {
+    OUT_OF_REACH
+}
+"""Rules that leave out turns one by one; all others leave out a whole run."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnExclusion:
+    """Consecutive turns of a run that were left out or redacted by the same event."""
+
+    first: int
+    last: int
+    rule: str
+    """`excluded`, `redacted`, `max_turns`, `drop_oldest_pairs` ..."""
+    by: RecordedEvent
+
+
+def find_exclusions(part: PromptPart, side: CallSnapshot) -> tuple[TurnExclusion, ...]:
+    """Return why the turns of a run were left out or, if the run is included, their redactions.
+
+    A part that is no run has none.
+    """
+    found: list[TurnExclusion] = []
+    for each in _iterate_exclusions(part, side):
+        before = found[-1] if found else None
+        if before and (before.last + 1, before.rule, before.by) == (each.first, each.rule, each.by):
+            found[-1] = TurnExclusion(before.first, each.last, each.rule, each.by)
+        else:
+            found.append(each)
+    return tuple(found)
+
+
+def _iterate_exclusions(part: PromptPart, side: CallSnapshot) -> Iterator[TurnExclusion]:
+    if not isinstance(part.source, HistorySource):
+        return
+    rule = part.rule or ""
+    if not part.is_included and rule not in TURN_RULES:
+        all_by = find_run_exclusion(part.source, rule, side)
+        yield TurnExclusion(part.source.first, part.source.last, rule, all_by)
+        return
+    for turn in range(part.source.first, part.source.last + 1):
+        fate = side.timelines.get(turn)
+        if fate is None:
+            continue
+        if part.is_included and fate.redacted:
+            yield TurnExclusion(turn, turn, "redacted", fate.redacted)
+        pushed = find_displacing_event(turn, rule, side) if rule in LIMIT_RULES else None
+        if not part.is_included and (
+            by := pushed or find_turn_exclusion(fate, part.source, rule, side)
+        ):
+            yield TurnExclusion(turn, turn, rule, by)
+
+
+def find_run_exclusion(run: HistorySource, rule: str, side: CallSnapshot) -> RecordedEvent:
+    """Return the event by which all turns of a run were left out; the call's own if there is none."""
+    match rule:
+        case hidden if hidden == HIDDEN_PHASE:
+            return side.phase_event or side.recorded
+        case gone if gone == PURGED:
+            said = (each for each in side.log_before_call.events if _is_purge_of(each, run))
+            return next(said, side.recorded)
+        case told if told == SUMMARISED:
+            sums = (
+                each for each in reversed(side.log_before_call.events) if _is_summary_of(each, run)
+            )
+            return next(sums, side.recorded)
+        case "entity not allowed":
+            return next(find_resolutions(side), side.recorded)
+        case off if off.endswith(" off"):
+            return side.definition_event
+        case _:
+            return side.recorded
+
+
+def _is_purge_of(recorded: RecordedEvent, run: HistorySource) -> bool:
+    return isinstance(recorded.event, MemoryPurged) and recorded.event.upto >= run.last
+
+
+def _is_summary_of(recorded: RecordedEvent, run: HistorySource) -> bool:
+    event = recorded.event
+    return isinstance(event, HistorySummarised) and any(
+        each.first <= run.first and run.last <= each.last for each in event.turns
+    )
+
+
+def find_turn_exclusion(
+    timeline: TurnTimeline, run: HistorySource, rule: str, side: CallSnapshot
+) -> RecordedEvent | None:
+    """Return the event by which a rule left a turn out of a call."""
+    match rule:
+        case "excluded":
+            return timeline.marked
+        case "failed" | "cancelled":
+            return timeline.settled
+        case "nothing was said":
+            return timeline.redacted or timeline.settled
+        case _:
+            return find_run_exclusion(run, rule, side)
+
+
+def find_displacing_event(turn: int, limit: str, side: CallSnapshot) -> RecordedEvent | None:
+    """Return the event by which enough later turns were included to push a turn over a limit.
+
+    The search through later turns stops once no further one can have come before that event.
+    """
+    room = _count_displacing_turns(turn, limit, side)
+    stood: list[RecordedEvent] = []
+    for fate in side.timelines.iterate_after(turn) if room else ():
+        if len(stood) >= room and stood[room - 1].sequence < fate.begun.sequence:
+            break
+        if fate.is_usable and fate.inclusion_event:
+            insort(stood, fate.inclusion_event, key=_get_sequence)
+    return stood[room - 1] if 0 < room <= len(stood) else None
+
+
+def _count_displacing_turns(turn: int, limit: str, side: CallSnapshot) -> int:
+    """Return how many later turns are within the limit and may have been included."""
+    over = [
+        range(part.source.first, part.source.last + 1)
+        for part in side.manifest.parts
+        if part.rule == limit and isinstance(part.source, HistorySource)
+    ]
+    near = _iterate_outside(range(turn + 1, side.call.turn), over)
+    return sum(fate.is_usable for each in near if (fate := side.timelines.get(each)))
+
+
+def _iterate_outside(turns: range, runs: Sequence[range]) -> Iterator[int]:
+    """Yield the turns of a range outside the given runs; a run costs one step whatever its length."""
+    turn = turns.start
+    while turn in turns:
+        run = next((each for each in runs if turn in each), None)
+        if run is None:
+            yield turn
+        turn = run.stop if run else turn + 1
+
+
+def _get_sequence(recorded: RecordedEvent) -> int:
+    return recorded.sequence

@@ -1,0 +1,319 @@
+"""Provenance events: the events that a text in a prompt, and its inclusion, follow from.
+
+They are found by the manifest's entry for a part: its source, the values filled into it, and its
+condition. Such an event is one of the session or of the library. Tools are disclosed in full after
+the event that pinned them, requested their schemas or purged memory, and by name only after the
+first answer of a turn that had seen them in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, assert_never
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import CallCompleted
+from turnlog.events.model.manifest import (
+    BlobSource,
+    BlueprintTextSource,
+    EventTextSource,
+    HistorySource,
+    PromptPart,
+    ResolutionSource,
+    SegmentSource,
+)
+from turnlog.events.model.memory_events import MemoryPurged
+from turnlog.events.model.prompt_events import PromptsSnapshotted
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.segment_events import SegmentsAdded, SegmentsEdited
+from turnlog.events.model.session_events import BlueprintMoved, SessionOpened
+from turnlog.events.model.tool_events import (
+    SchemasRequested,
+    ToolCalled,
+    ToolReturned,
+    ToolsSnapshotted,
+)
+from turnlog.events.model.turn_events import ChoiceRecorded, TurnCompleted, TurnResolved
+from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
+from turnlog.projections.audit.explain.redaction_notes import (
+    iterate_note_carriers,
+    iterate_noted_redactions,
+)
+from turnlog.projections.audit.explain.turn_timeline import TurnTimeline
+from turnlog.projections.audit.record.partial_log import PartialLog
+from turnlog.projections.prompt.assembly_inputs import parse_provider
+from turnlog.projections.prompt.history.history_selection import OUT_OF_REACH, PURGED, SUMMARISED
+from turnlog.projections.prompt.session_material import HIDDEN_PHASE
+from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
+from turnlog.projections.prompt.sources.tool_sources import FULL_TEXT_RULE, NAMES_RULE
+from turnlog.projections.session.tool_disclosure import find_disclosure_reason, list_tool_texts
+
+
+def is_disclosure_rule(rule: str | None) -> bool:
+    """Return whether a part is included or left out by the tool disclosure."""
+    return rule in {NAMES_RULE, FULL_TEXT_RULE} or (rule or "").startswith("full ")
+
+
+def find_disclosure_event(side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the event behind the current tool disclosure, if there is one."""
+    asked = next(
+        (each for each in reversed(side.log_before_call.events) if _is_disclosing(each, side)), None
+    )
+    if asked is None:
+        return
+    if find_disclosure_reason(side.state):
+        yield asked
+    else:
+        yield from _find_disclosure_end(asked, side)
+
+
+def _is_disclosing(recorded: RecordedEvent, side: CallSnapshot) -> bool:
+    match recorded.event:
+        case ToolsSnapshotted(profile=profile) | SchemasRequested(profile=profile):
+            return profile == side.state.profile
+        case MemoryPurged():
+            return True
+        case _:
+            return False
+
+
+def _find_disclosure_end(asked: RecordedEvent, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the first answer of a turn that had full tool descriptions from its start."""
+    for recorded in side.log_before_call.iterate_from(asked.sequence):
+        if isinstance(recorded.event, TurnCompleted | ReplyRedacted):
+            fate = side.timelines.get(recorded.event.turn)
+            begun = fate.opening_events[-1].sequence if fate else 0
+            if begun > asked.sequence or isinstance(asked.event, ToolsSnapshotted):
+                yield recorded
+                return
+
+
+RUN_RULES: Final = frozenset({OUT_OF_REACH, HIDDEN_PHASE, PURGED, SUMMARISED})
+"""Rules that leave out all turns of a run by one event, however many they are."""
+
+
+FIRST_TURN_RULE = "when first_turn"
+"""The manifest's rule for a part that is included because the session has no answered turn yet."""
+
+
+def find_text_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the events that contain a part's text, or pinned it."""
+    match part.source:
+        case None:
+            pass
+        case HistorySource() if not part.is_included:
+            pass
+        case HistorySource(first=first, last=last):
+            for turn in range(first, last + 1):
+                yield from find_turn_events(side.timelines.get(turn), side)
+        case BlobSource(digest=digest):
+            yield from (
+                each
+                for each in side.log_before_call.events
+                if _is_pinning(each, part.layer, digest)
+            )
+        case SegmentSource() as segment:
+            yield from find_segment_edit(segment, side)
+        case EventTextSource(sequence=sequence) | ResolutionSource(resolution=sequence):
+            found = side.log_before_call.find_event(sequence)
+            yield from (*find_tool_request(found, side.log_before_call), found) if found else ()
+        case BlueprintTextSource():
+            yield side.definition_event
+        case _ as never:
+            assert_never(never)
+
+
+def find_tool_request(returned: RecordedEvent, log: PartialLog) -> Iterator[RecordedEvent]:
+    """Yield the event that requested the tool whose result is given."""
+    given = returned.event
+    if isinstance(given, ToolReturned):
+        earlier = log.iterate_back(returned.sequence - 1)
+        yield from islice((each for each in earlier if _is_request_of(given, each)), 1)
+
+
+def _is_request_of(given: ToolReturned, recorded: RecordedEvent) -> bool:
+    match recorded.event:
+        case ToolCalled(call=call, id=id):
+            return (call, id) == (given.call, given.id)
+        case _:
+            return False
+
+
+def find_turn_events(timeline: TurnTimeline | None, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the events that contain the messages of a turn."""
+    for said in timeline.messages if timeline else ():
+        found = side.log_before_call.find_event(said.sequence)
+        yield from (found,) if found else ()
+
+
+def is_left_out_as_run(part: PromptPart) -> bool:
+    """Return whether a run was left out by one event, whatever the state of its turns."""
+    return not part.is_included and part.rule in RUN_RULES
+
+
+def _is_pinning(recorded: RecordedEvent, layer: str, digest: Digest) -> bool:
+    match recorded.event:
+        case PromptsSnapshotted(layers=layers):
+            return layer in layers and layers[layer].digest == digest
+        case ToolsSnapshotted() as pinned:
+            return digest in list_tool_texts(pinned)
+        case _:
+            return False
+
+
+def find_pinning_event(side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the event that pinned the prompt files for the call's provider."""
+    provider = parse_provider(side.call.model)
+    for recorded in reversed(side.log_before_call.events):
+        match recorded.event:
+            case PromptsSnapshotted(provider=named) if named == provider:
+                yield recorded
+                return
+            case _:
+                pass
+
+
+def find_attribute_event(name: str, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the event that gave an attribute its value: the opening, or the move that changed it."""
+    found: RecordedEvent | None = None
+    value: JsonValue = None
+    for recorded in side.log_before_call.events:
+        match recorded.event:
+            case SessionOpened(attributes=named) | BlueprintMoved(attributes=named):
+                if found is None or named.get(name) != value:
+                    found, value = recorded, named.get(name)
+            case _:
+                pass
+    yield from (found,) if found else ()
+
+
+def find_segment_edit(segment: SegmentSource, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the library event that introduced this version of a segment."""
+    for edit in side.edits:
+        match edit.event:
+            case SegmentsAdded(segments=added) if segment.version == 1:
+                if any(new.id == segment.segment for new in added):
+                    yield edit.recorded
+            case SegmentsEdited(versions=versions):
+                wanted = (segment.segment, segment.version)
+                if any((new.id, new.version) == wanted for new in versions):
+                    yield edit.recorded
+            case _:
+                pass
+
+
+def find_value_events(path: str, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the events that set the value at a blueprint path."""
+    match path.split("."):
+        case ["session", "phase"]:
+            yield from (side.phase_event,) if side.phase_event else ()
+        case ["session", "choices"]:
+            said = side.log_before_call.events
+            yield from (each for each in said if isinstance(each.event, ChoiceRecorded))
+        case ["inputs", *_]:
+            yield side.timeline.begun
+        case ["attributes", *name]:
+            yield from find_attribute_event(".".join(name), side)
+        case _:
+            yield side.definition_event
+
+
+def get_path_value(path: str, side: CallSnapshot) -> JsonValue:
+    """Return the value at a blueprint path, as far as it is known without the blueprint."""
+    state = side.state
+    match path.split(".", 1):
+        case ["session", "phase"]:
+            return state.phase
+        case ["session", "choices"]:
+            return [made.label for made in state.choices if made.label]
+        case ["attributes", name]:
+            return state.attributes.get(name)
+        case ["cartridge", _]:
+            return state.cartridge
+        case ["inputs", name]:
+            return side.submission.inputs.get(name)
+        case _:
+            return None
+
+
+def find_resolutions(side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the resolver's results for the turn of the call."""
+    for recorded in side.log_before_call.iterate_from(side.timeline.begun.sequence):
+        match recorded.event:
+            case TurnResolved(turn=turn) if turn == side.call.turn:
+                yield recorded
+            case _:
+                pass
+
+
+def find_latest_answer(side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the latest answer within the call's turn before the call, if there is one."""
+    answered: RecordedEvent | None = None
+    for recorded in side.log_before_call.iterate_from(side.timeline.begun.sequence):
+        match recorded.event:
+            case CallCompleted(turn=turn) if turn == side.call.turn:
+                answered = recorded
+            case _:
+                pass
+    yield from (answered,) if answered else ()
+
+
+def find_condition_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the events by which a part's condition is met or not met."""
+    match (part.rule or "").split():
+        case ["when", "reply_redacted"]:
+            yield from _find_note_events(side, is_included=not part.is_included)
+        case ["when", "first_turn"]:
+            yield from _find_first_turn_events(side)
+        case ["when", "step_failed"]:
+            yield from _find_failed_tools(side)
+        case ["when", "phase", _]:
+            yield from (side.phase_event,) if side.phase_event else ()
+        case ["when", "attribute" | "context", _]:
+            yield side.definition_event
+        case [rule] if rule == TIER_RULE:
+            yield side.timeline.begun
+        case _ if is_disclosure_rule(part.rule):
+            yield from find_disclosure_event(side)
+        case _:
+            pass
+
+
+def _find_failed_tools(side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the failed or refused tools of the turn's latest answer."""
+    failed: list[RecordedEvent] = []
+    for recorded in side.log_before_call.iterate_from(side.timeline.begun.sequence):
+        match recorded.event:
+            case CallCompleted(turn=turn) if turn == side.call.turn:
+                failed = []
+            case ToolReturned(turn=turn, outcome="failed" | "refused") if turn == side.call.turn:
+                failed.append(recorded)
+            case _:
+                pass
+    yield from failed
+
+
+def _find_note_events(side: CallSnapshot, *, is_included: bool) -> Iterator[RecordedEvent]:
+    """Yield the redaction that a note is about, or the calls that carried the note already."""
+    withheld = next(iterate_noted_redactions(side.log_before_call), None)
+    if withheld and not is_included:
+        yield withheld
+    elif withheld and not (side.state.note and side.state.note.told is None):
+        yield from iterate_note_carriers(withheld, side.log_before_call)
+
+
+def _find_first_turn_events(side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield what decides whether this is the first turn: its own input, or the first answer."""
+    if isinstance(side.submission.inputs.get("first_turn"), bool):
+        yield side.timeline.begun
+    elif side.state.completed:
+        onward = side.log_before_call.iterate_from(side.first_sequence)
+        yield from islice(filter(_is_answer, onward), 1)
+
+
+def _is_answer(recorded: RecordedEvent) -> bool:
+    return isinstance(recorded.event, TurnCompleted | ReplyRedacted)

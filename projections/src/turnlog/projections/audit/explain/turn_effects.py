@@ -1,0 +1,144 @@
+"""The effects of a turn: its calls with their results, and what followed beside the reply.
+
+The last call gives the reply; the others produce plans, tool requests or summaries that the reader
+does not see. Further effects are an ended phase, a turn that started by itself, and a note about a
+withheld reply in a later call. Each names the event it is known from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.memory_events import HistorySummarised
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.tool_events import PlanMade, ToolCalled, ToolReturned
+from turnlog.events.model.turn_events import ReplyFallback, TurnCompleted, TurnSubmitted
+from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
+from turnlog.projections.audit.explain.redaction_notes import (
+    find_note_carrier,
+    is_latest_when_redacted,
+)
+from turnlog.projections.audit.record.event_queries import iterate_calls
+from turnlog.projections.audit.record.partial_log import PartialLog
+from turnlog.projections.session.fold.open_turn import REDACTION_NOTE_RULE
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCall:
+    """One call of a turn."""
+
+    call: str
+    kind: str
+    fixed: EventRef
+    """The event that fixed its prompt."""
+    tokens: int
+    """Tokens of its prompt."""
+    gave: tuple[str, ...]
+    """What its answer produced: a plan, tools, a summary, the reply; empty if it had no answer."""
+
+
+def list_turn_calls(log: PartialLog, turn: int) -> tuple[TurnCall, ...]:
+    """Return the calls of a turn in order; all events of the turn must be loaded."""
+    return tuple(
+        _build_turn_call(recorded, call, log)
+        for recorded, call in iterate_calls(log.events)
+        if call.turn == turn
+    )
+
+
+def _build_turn_call(recorded: RecordedEvent, call: ContextAssembled, log: PartialLog) -> TurnCall:
+    gave = (what for each in log.events for what in _iterate_results(each, call.call))
+    manifest = call.manifest
+    return TurnCall(
+        call.call, manifest.kind, build_event_ref(recorded), manifest.tokens, tuple(gave)
+    )
+
+
+def _iterate_results(recorded: RecordedEvent, call: str) -> Iterator[str]:
+    match recorded.event:
+        case PlanMade(call=made, steps=steps) if made == call:
+            yield f"a plan of {steps} {'step' if steps == 1 else 'steps'}"
+        case ToolCalled(call=asked, tool=tool) if asked == call:
+            yield tool
+        case HistorySummarised(call=made, view=view) if made == call:
+            yield f"a summary of {view}"
+        case TurnCompleted(call=answered) if answered == call:
+            yield "the reply"
+        case _:
+            pass
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEffect:
+    """Something that a turn led to."""
+
+    by: EventRef
+    """The event it is known from."""
+    what: str
+    """A description for people."""
+
+
+def iterate_effects(log: PartialLog, turn: int) -> Iterator[TurnEffect]:
+    """Yield what a turn led to, in order; all events of the turn must be loaded."""
+    for recorded in log.events:
+        if what := _describe_effect(recorded, turn):
+            yield TurnEffect(build_event_ref(recorded), what)
+        if isinstance(recorded.event, PhaseEntered) and recorded.event.turn == turn:
+            yield from _find_started_turn(
+                recorded.event.phase, log.find_event(recorded.sequence + 1)
+            )
+    if noted := _find_note_effect(log, turn):
+        yield noted
+
+
+def _describe_effect(recorded: RecordedEvent, turn: int) -> str:
+    match recorded.event:
+        case ToolCalled() as event if event.turn == turn:
+            return f"it asked for {event.tool} {event.arguments}"
+        case ToolReturned() as event if event.turn == turn:
+            return f"{event.tool} was {event.outcome}" + (
+                f": {event.detail}" if event.detail else ""
+            )
+        case TurnCompleted(fallback=ReplyFallback() as instead) as event if event.turn == turn:
+            return f"it was answered without the model: {instead.code}"
+        case PhaseEntered() as event if event.turn == turn:
+            forced = ", since the phase had reached its most exchanges" if event.forced else ""
+            return f"{event.before} → {event.phase} by {event.signal}{forced}"
+        case _:
+            return ""
+
+
+def _find_started_turn(phase: str, after: RecordedEvent | None) -> Iterator[TurnEffect]:
+    """Yield the turn that started by itself when a phase was entered."""
+    if after and isinstance(after.event, TurnSubmitted) and after.event.text is None:
+        what = f"turn {after.event.turn} started by itself in phase {phase}"
+        yield TurnEffect(build_event_ref(after), what)
+
+
+def _find_note_effect(log: PartialLog, turn: int) -> TurnEffect | None:
+    """Return the first call that carried a note about the turn's withheld reply."""
+    withheld = [each for each in log.events if _is_redaction_of(each, turn)][-1:]
+    told = (find_note_carrier(each, log) for each in withheld if is_latest_when_redacted(each, log))
+    return next((_describe_note_carrier(each) for each in told if each), None)
+
+
+def _is_redaction_of(recorded: RecordedEvent, turn: int) -> bool:
+    return isinstance(recorded.event, ReplyRedacted) and recorded.event.turn == turn
+
+
+def _describe_note_carrier(recorded: RecordedEvent) -> TurnEffect | None:
+    match recorded.event:
+        case ContextAssembled(call=call, manifest=manifest):
+            told = [
+                part.layer
+                for part in manifest.parts
+                if part.rule == REDACTION_NOTE_RULE and part.is_included
+            ]
+            what = f"call {call} was told of it by {', '.join(told)}"
+            return TurnEffect(build_event_ref(recorded), what) if told else None
+        case _:
+            return None

@@ -1,0 +1,208 @@
+"""Explains a turn: what its call contained, from which events, and what it led to.
+
+The explanation is computed from the session's events alone, and loads no more of them than needed.
+It does not check that the prompt reads back as it was sent; that takes the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from turnlog.events.content import Content
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Refused
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.manifest import AppliedTrimStep
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.projections.audit.explain.call_snapshot import CallSnapshot, build_call_snapshot
+from turnlog.projections.audit.explain.part_provenance import (
+    EventRef,
+    PartProvenance,
+    build_event_ref,
+    trace_part,
+)
+from turnlog.projections.audit.explain.turn_effects import (
+    TurnCall,
+    TurnEffect,
+    iterate_effects,
+    list_turn_calls,
+)
+from turnlog.projections.audit.explain.turn_timeline import build_timelines
+from turnlog.projections.audit.record.event_queries import iterate_calls
+from turnlog.projections.audit.record.partial_log import PartialLog
+from turnlog.projections.read_models.session_history import HistoryTurn, TurnStatus, build_history
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseStanding:
+    """The phase of a session when a call was made."""
+
+    phase: str
+    since: EventRef
+    """The event that entered the phase."""
+    signal: str | None
+    """The signal that caused the change of phase."""
+    exchanges: int
+    """Number of turns completed in the phase before the call."""
+    shared: tuple[str, ...] = ()
+    """Phases whose turns this phase may see, where phases are kept apart."""
+    hidden: tuple[str, ...] = ()
+    """Earlier phases of the session that this phase may not see."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldReply:
+    """A withheld reply and the event that withheld it."""
+
+    by: EventRef
+    rule: str
+    reason: str
+    replacement: Content
+    kept: bool
+    """Whether the withheld text is kept as a blob, which only the audit role can read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnExplanation:
+    """Everything there is to explain about one turn's reply."""
+
+    session: str
+    turn: int
+    status: TurnStatus
+    said: Content | None
+    """The text of the submitted turn; None if the turn started by itself."""
+    asked: EventRef
+    """The event that submitted the turn."""
+    started: EventRef | None
+    """The event that entered a phase and so started the turn by itself, if one did."""
+    call: str
+    """The call that gave the reply, or else the last one made."""
+    calls: tuple[TurnCall, ...]
+    """All calls of the turn, in order; the reader sees only the reply of the last one."""
+    superseded: tuple[str, ...]
+    """Calls of the turn that this call replaced."""
+    fixed: EventRef
+    """The event that fixed the prompt."""
+    standing: PhaseStanding | None
+    """None if the session has no phases."""
+    parts: tuple[PartProvenance, ...]
+    """In prompt order, including the parts that were left out."""
+    steps: tuple[AppliedTrimStep, ...]
+    """The ladder steps that made the prompt fit, in order."""
+    budget: int | None
+    """The token budget of the prompt."""
+    tokens: int
+    """The number of tokens in the prompt."""
+    reply: Content | None
+    """The reply, or its replacement."""
+    finish: str | None
+    withheld: WithheldReply | None
+    consequences: tuple[TurnEffect, ...]
+
+
+def explain_turn(
+    log: PartialLog, turn: int, library: Iterable[RecordedEvent] = ()
+) -> TurnExplanation:
+    """Explain a turn; raise `Refused` if there is no such turn or no prompt was made for it."""
+    told = _find_turn(log, turn)
+    _, call = _select_call(log, told)
+    return _build_explanation(told, build_call_snapshot(log, call.call, library))
+
+
+def explain_call(
+    log: PartialLog, call: str, library: Iterable[RecordedEvent] = ()
+) -> TurnExplanation:
+    """Explain one call of a turn, answered or not; refuse a call that was never made."""
+    side = build_call_snapshot(log, call, library)
+    return _build_explanation(_find_turn(log, side.call.turn), side)
+
+
+def _find_turn(log: PartialLog, turn: int) -> HistoryTurn:
+    """Return a turn with everything that happened to it."""
+    submitted = 0 if log.is_complete else log.get_state().submitted
+    if build_timelines(log, submitted).get(turn) is None:
+        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+    return next(each for each in build_history(log.events) if each.turn == turn)
+
+
+def _build_explanation(turn: HistoryTurn, side: CallSnapshot) -> TurnExplanation:
+    manifest, record = side.manifest, side.log
+    return TurnExplanation(
+        session=side.recorded.session,
+        turn=turn.turn,
+        status=turn.status,
+        said=turn.text,
+        asked=build_event_ref(side.timeline.begun),
+        started=_find_starting_event(record, turn),
+        call=side.call.call,
+        calls=list_turn_calls(record, turn.turn),
+        superseded=_list_superseded(record, side.call),
+        fixed=build_event_ref(side.recorded),
+        standing=_describe_phase(side),
+        parts=tuple(trace_part(part, side) for part in manifest.parts),
+        steps=manifest.steps,
+        budget=manifest.budget,
+        tokens=manifest.tokens,
+        reply=turn.reply,
+        finish=turn.finish,
+        withheld=_find_withheld_reply(record, turn.turn),
+        consequences=tuple(iterate_effects(record, turn.turn)),
+    )
+
+
+def _list_calls(log: PartialLog, turn: int) -> list[tuple[RecordedEvent, ContextAssembled]]:
+    return [(each, call) for each, call in iterate_calls(log.events) if call.turn == turn]
+
+
+def _select_call(log: PartialLog, turn: HistoryTurn) -> tuple[RecordedEvent, ContextAssembled]:
+    made = _list_calls(log, turn.turn)
+    if not made:
+        detail = f"turn {turn.turn} is {turn.status}, and no prompt was made for it"
+        raise Refused("unknown-call", detail, field="turn", fix="name a turn that was answered")
+    answered = [pair for pair in made if pair[1].call == turn.call]
+    return (answered or made)[-1]
+
+
+def _list_superseded(log: PartialLog, call: ContextAssembled) -> tuple[str, ...]:
+    """Return the calls that this one replaced, the first of them first."""
+    stood_for = {made.call: made.supersedes for _, made in _list_calls(log, call.turn)}
+    found: list[str] = []
+    before = call.supersedes
+    while before is not None and before not in found:
+        found.insert(0, before)
+        before = stood_for.get(before)
+    return tuple(found)
+
+
+def _find_starting_event(log: PartialLog, turn: HistoryTurn) -> EventRef | None:
+    before = log.find_event(turn.sequence - 1) if turn.text is None else None
+    return build_event_ref(before) if before and isinstance(before.event, PhaseEntered) else None
+
+
+def _describe_phase(side: CallSnapshot) -> PhaseStanding | None:
+    recorded = side.phase_event
+    if recorded is None or not isinstance(recorded.event, PhaseEntered):
+        return None
+    entered = recorded.event
+    return PhaseStanding(
+        entered.phase,
+        build_event_ref(recorded),
+        entered.signal,
+        side.state.exchanges,
+        entered.shared,
+        entered.hidden,
+    )
+
+
+def _find_withheld_reply(log: PartialLog, turn: int) -> WithheldReply | None:
+    for recorded in log.events:
+        match recorded.event:
+            case ReplyRedacted() as event if event.turn == turn:
+                kept = event.withheld is not None
+                by = build_event_ref(recorded)
+                return WithheldReply(by, event.rule, event.reason, event.replacement, kept)
+            case _:
+                pass
+    return None

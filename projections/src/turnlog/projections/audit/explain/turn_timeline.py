@@ -1,0 +1,175 @@
+"""Turn timelines: the events that made each turn of a session what it is.
+
+A history shows the status of a turn; a timeline names the event behind it, so that an explanation
+of a missing or changed turn can point to that event. Only events are read, and of a long session
+only those that the requested turns need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.turn_events import (
+    TurnCancelled,
+    TurnCompleted,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnRestored,
+    TurnSubmitted,
+)
+from turnlog.projections.audit.record.partial_log import MissingEvents, PartialLog
+from turnlog.projections.prompt.history.memory_access import list_message_refs
+from turnlog.projections.session.state import SettledStatus, SettledTurnRef
+from turnlog.projections.session.text_refs import TextRef, build_optional_text_ref
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTimeline:
+    """One turn, with the events that made it what it is."""
+
+    turn: int
+    begun: RecordedEvent
+    """The event that submitted or queued the turn."""
+    text: TextRef | None
+    released: RecordedEvent | None = None
+    """The event that opened the turn, if it was queued."""
+    settled: RecordedEvent | None = None
+    """The event that settled the turn: a reply, a failure, a cancel, or a redaction before any
+    reply.
+    """
+    status: SettledStatus | None = None
+    reply: TextRef | None = None
+    """Reference to the reply, or to its replacement."""
+    redacted: RecordedEvent | None = None
+    marked: RecordedEvent | None = None
+    """The latest event that excluded or restored the turn."""
+
+    @property
+    def is_excluded(self) -> bool:
+        """Whether the turn is excluded from windows."""
+        return bool(self.marked and isinstance(self.marked.event, TurnExcluded))
+
+    @property
+    def turn_ref(self) -> SettledTurnRef | None:
+        """The turn as a window takes it; None while it is open."""
+        if self.status is None:
+            return None
+        redacted = self.redacted is not None
+        return SettledTurnRef(
+            self.turn, self.status, self.text, self.reply, self.is_excluded, redacted
+        )
+
+    @property
+    def messages(self) -> tuple[TextRef, ...]:
+        """References to the turn's messages, as a window shows them."""
+        return list_message_refs(self.turn_ref) if self.turn_ref else ()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a window could include the turn, judged by the turn alone."""
+        return self.status == "completed" and not self.is_excluded and bool(self.messages)
+
+    @property
+    def inclusion_event(self) -> RecordedEvent | None:
+        """The event since which windows include the turn: its settlement or restoration."""
+        return self.marked or self.settled
+
+    @property
+    def opening_events(self) -> tuple[RecordedEvent, ...]:
+        """The events that made it the turn to answer."""
+        return (self.begun, self.released) if self.released else (self.begun,)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTimelines:
+    """The timelines of a session's turns.
+
+    All events of a turn come after the one that started it, and turns start in order. A turn whose
+    events are not loaded raises `MissingEvents`.
+    """
+
+    log: PartialLog
+    loaded: Mapping[int, TurnTimeline]
+    """Timelines of the turns whose first event is loaded, by number."""
+    submitted: int
+    """Number of turns in the session."""
+
+    def get(self, turn: int) -> TurnTimeline | None:
+        """Return the timeline of a turn, or None if there is no such turn."""
+        found = self.loaded.get(turn)
+        if found is None:
+            if 1 <= turn <= self.submitted and not self.log.is_complete:
+                raise self._request_nearest(turn)
+        else:
+            self._require_settled(found)
+        return found
+
+    def iterate_after(self, turn: int) -> Iterator[TurnTimeline]:
+        """Yield the timelines of all later turns, in order; each is loaded when it is reached."""
+        later = range(turn + 1, self.submitted + 1)
+        return (fate for each in later if (fate := self.get(each)))
+
+    def _require_settled(self, fate: TurnTimeline) -> None:
+        """Raise `MissingEvents` unless the events up to the turn's settlement are loaded."""
+        stretch = self.log.find_range(fate.begun.sequence)
+        settled = fate.settled and stretch and fate.settled.sequence in stretch
+        if stretch and stretch.stop <= self.log.end and not settled:
+            raise self.log.request_after(stretch)
+
+    def _request_nearest(self, turn: int) -> MissingEvents:
+        """Build the request for the events between a turn and the nearest loaded one."""
+        known = self.log
+        nearest = min(self.loaded, key=lambda each: abs(each - turn), default=None)
+        begun = self.loaded[nearest].begun.sequence if nearest else known.end
+        stretch = known.find_range(begun) or range(begun, begun + 1)
+        back = nearest is None or nearest > turn
+        return known.request_before(stretch) if back else known.request_after(stretch)
+
+
+def build_timelines(log: PartialLog, submitted: int) -> TurnTimelines:
+    """Build the timelines of every turn, up to the last event of the log."""
+    begun: dict[int, TurnTimeline] = {}
+    for recorded in log.events:
+        _apply_event(begun, recorded)
+    return TurnTimelines(log, begun, max(submitted, *begun, 0))
+
+
+def _apply_event(timelines: dict[int, TurnTimeline], recorded: RecordedEvent) -> None:
+    match recorded.event:
+        case TurnSubmitted() as event:
+            timelines[event.turn] = TurnTimeline(
+                event.turn, recorded, build_optional_text_ref(recorded, "text", event.text)
+            )
+        case TurnQueued() as event:
+            timelines[event.turn] = TurnTimeline(
+                event.turn, recorded, build_optional_text_ref(recorded, "text", event.text)
+            )
+        case TurnReleased(turn=turn) if turn in timelines:
+            timelines[turn] = replace(timelines[turn], released=recorded)
+        case TurnCompleted(turn=turn, text=text) if turn in timelines:
+            reply = build_optional_text_ref(recorded, "text", text)
+            timelines[turn] = replace(
+                timelines[turn], settled=recorded, status="completed", reply=reply
+            )
+        case TurnFailed(turn=turn) if turn in timelines:
+            timelines[turn] = replace(timelines[turn], settled=recorded, status="failed")
+        case TurnCancelled(turn=turn) if turn in timelines:
+            timelines[turn] = replace(timelines[turn], settled=recorded, status="cancelled")
+        case TurnExcluded(turn=turn) | TurnRestored(turn=turn) if turn in timelines:
+            timelines[turn] = replace(timelines[turn], marked=recorded)
+        case ReplyRedacted() as event if event.turn in timelines:
+            timelines[event.turn] = _redact_turn(timelines[event.turn], recorded, event)
+        case _:
+            pass
+
+
+def _redact_turn(fate: TurnTimeline, recorded: RecordedEvent, event: ReplyRedacted) -> TurnTimeline:
+    reply = build_optional_text_ref(recorded, "replacement", event.replacement)
+    settled = fate.settled or recorded
+    status = fate.status or "completed"
+    return replace(fate, settled=settled, status=status, reply=reply, redacted=recorded)

@@ -1,0 +1,66 @@
+"""Queries over recorded events: calls, tool uses, and the events of some types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Refused
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned
+from turnlog.events.registry import KnownEvent
+
+
+def iterate_calls(
+    events: Sequence[RecordedEvent],
+) -> Iterator[tuple[RecordedEvent, ContextAssembled]]:
+    """Yield each call whose prompt these events fixed, with its event."""
+    for recorded in events:
+        if isinstance(recorded.event, ContextAssembled):
+            yield recorded, recorded.event
+
+
+def find_call(events: Sequence[RecordedEvent], call: str) -> tuple[RecordedEvent, ContextAssembled]:
+    """Return the event that fixed the prompt of a call; refuse a call that was never made."""
+    found = [pair for pair in iterate_calls(events) if pair[1].call == call]
+    if not found:
+        raise Refused("unknown-call", f"there is no call {call[:80]!r}", field="call")
+    return found[-1]
+
+
+def filter_by_type(
+    events: Iterable[RecordedEvent], *event_types: type[KnownEvent]
+) -> list[RecordedEvent]:
+    """Return the events of these types, in order.
+
+    The exact class is compared: most events match no type, and `isinstance` for each would take
+    longer than the work that follows.
+    """
+    wanted = frozenset(event_types)
+    return [recorded for recorded in events if type(recorded.event) in wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUseOutcome:
+    """A tool request of a call, and its result."""
+
+    called: ToolCalled
+    returned: ToolReturned | None = None
+    """None until the tool returns."""
+    sequence: int = 0
+    """Sequence of the event that holds the result, or of the request until then."""
+
+
+def find_tool_use(events: Iterable[RecordedEvent], call: str, id: str) -> ToolUseOutcome | None:
+    """Return the tool request `id` of a call with its result, or None if the call did not make it."""
+    found: ToolUseOutcome | None = None
+    for recorded in events:
+        match recorded.event:
+            case ToolCalled() as called if (called.call, called.id) == (call, id):
+                found = ToolUseOutcome(called, None, recorded.sequence)
+            case ToolReturned() as returned if (returned.call, returned.id) == (call, id):
+                return ToolUseOutcome(found.called, returned, recorded.sequence) if found else None
+            case _:
+                pass
+    return found

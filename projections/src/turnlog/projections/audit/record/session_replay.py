@@ -1,0 +1,260 @@
+"""Rebuilds the inputs of `assemble` for every recorded call of a session.
+
+`SessionReplay` folds a session from its first event. Just before each event that fixed a prompt,
+the state is the one that the prompt was assembled from; later redactions, exclusions and erasures
+have no effect on it. The module is independent of the services' loader of prompt inputs on purpose:
+it is the second way to a prompt. It compares no digests; the caller who assembles the prompt does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest, PlainText
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.manifest import BlobSource, Manifest, SegmentSource
+from turnlog.events.model.prompt_events import PromptsSnapshotted
+from turnlog.events.model.session_events import BlueprintMoved, SessionOpened
+from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
+from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
+from turnlog.projections.audit.record.event_queries import filter_by_type
+from turnlog.projections.prompt.assemble import can_include_older_turns, list_segment_requests
+from turnlog.projections.prompt.assembly_inputs import (
+    EarlierCall,
+    PromptCall,
+    PromptTexts,
+    parse_provider,
+)
+from turnlog.projections.prompt.session_material import (
+    InstalledExtensions,
+    MaterialPins,
+    SessionMaterial,
+    build_material,
+    get_pins,
+)
+from turnlog.projections.prompt.sources.segment_layers import restore_segments
+from turnlog.projections.session.evolve import evolve, fold, fold_unbounded
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.tool_disclosure import list_tool_texts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedTexts(Mapping[TextRef, str]):
+    """The texts of a session by the event field they are stored in, each read once.
+
+    Raises `Corrupt` for a text that is no longer there.
+    """
+
+    events: Sequence[RecordedEvent]
+    """The events of the session so far, in order and without a gap."""
+    _cache: dict[TextRef, str] = field(default_factory=dict[TextRef, str])
+
+    def __getitem__(self, said: TextRef) -> str:
+        text = self._cache.get(said)
+        if text is None:
+            text = self._cache[said] = self._read_text(said)
+        return text
+
+    def __iter__(self) -> Iterator[TextRef]:
+        return iter(self._cache)
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    def get_event(self, sequence: int) -> RecordedEvent:
+        """Return an event by its sequence; raise `Corrupt` if there is none."""
+        place = sequence - self.events[0].sequence
+        if not 0 <= place < len(self.events) or self.events[place].sequence != sequence:
+            raise Corrupt(f"event {sequence}", "it is not among the events of the session")
+        return self.events[place]
+
+    def _read_text(self, said: TextRef) -> str:
+        content = getattr(self.get_event(said.sequence).event, said.field, None)
+        if not isinstance(content, PlainText):
+            raise Corrupt(f"event {said.sequence}", f"its {said.field} cannot be read any more")
+        return content.text
+
+
+MAX_MATERIALS: Final = 64
+"""Maximum number of cached materials; sessions close together in the log share few."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCallInputs:
+    """A recorded call with everything that `assemble` was given for it.
+
+    `assemble(material, state, call_request, texts)` returns its prompt again.
+    """
+
+    recorded: RecordedEvent
+    """The event that fixed the prompt."""
+    call: ContextAssembled
+    """The payload of that event."""
+    state: SessionState
+    """The session state at the manifest's sequence."""
+    material: SessionMaterial
+    call_request: PromptCall
+    texts: PromptTexts
+
+
+BLOB_NAMING_TYPES: Final = (
+    *(SessionOpened, BlueprintMoved, PromptsSnapshotted),
+    *(ToolsSnapshotted, ToolReturned, ContextAssembled),
+)
+"""All event types that name blobs."""
+
+
+def collect_blob_digests(events: Iterable[RecordedEvent]) -> tuple[Digest, ...]:
+    """Return the digest of every blob that replaying and reading back these events needs."""
+    return tuple(
+        dict.fromkeys(
+            chain.from_iterable(map(list_event_blobs, filter_by_type(events, *BLOB_NAMING_TYPES)))
+        )
+    )
+
+
+def list_event_blobs(recorded: RecordedEvent) -> Iterable[Digest]:
+    """Return the digests of the blobs that one event names, possibly with repeats."""
+    match recorded.event:
+        case SessionOpened() | BlueprintMoved() as made:
+            return MaterialPins(made.blueprint.digest, made.cartridge, made.memory).digests
+        case PromptsSnapshotted(layers=layers):
+            return (file.digest for file in layers.values())
+        case ToolsSnapshotted() as pinned:
+            return list_tool_texts(pinned)
+        case ToolReturned(result=result):
+            return (result,) if result else ()
+        case ContextAssembled(manifest=manifest):
+            return _list_manifest_blobs(manifest)
+        case _:
+            return ()
+
+
+def _list_manifest_blobs(manifest: Manifest) -> Iterable[Digest]:
+    sources = (part.source for part in manifest.parts)
+    return (each.digest for each in sources if isinstance(each, BlobSource | SegmentSource))
+
+
+def rebuild_call_request(
+    material: SessionMaterial,
+    state: SessionState,
+    call: ContextAssembled,
+    inputs: Mapping[str, JsonValue],
+    blobs: Mapping[Digest, str],
+) -> PromptCall:
+    """Rebuild the request for a call from its record."""
+    kind, model, at = call.manifest.kind, call.model, call.manifest.at
+    bare = PromptCall(kind, model, parse_provider(model), at, inputs)
+    wanted = list_segment_requests(material, state, bare)
+    given = restore_segments(wanted, call.manifest, blobs)
+    return PromptCall(kind, model, bare.provider, at, inputs, given)
+
+
+@dataclass(slots=True)
+class SessionReplay:
+    """Replays one session event by event; `apply_event` adds the next event."""
+
+    blobs: Mapping[Digest, str]
+    installed: InstalledExtensions
+    state: SessionState | None = None
+    events: list[RecordedEvent] = field(default_factory=list[RecordedEvent])
+    """The events applied so far."""
+    materials: dict[MaterialPins, SessionMaterial] = field(
+        default_factory=dict[MaterialPins, SessionMaterial]
+    )
+    """Material by its pins; sessions that are replayed together share the cache."""
+    without_texts: bool = False
+    """Whether call inputs come without texts, for callers that change the call and load texts
+    later.
+    """
+    _whole_state: SessionState | None = None
+    _recorded_texts: RecordedTexts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._recorded_texts = RecordedTexts(self.events)
+
+    def apply_event(self, recorded: RecordedEvent) -> None:
+        """Apply the next event to the state."""
+        self.state = evolve(self.state, recorded)
+        self.events.append(recorded)
+
+    def rebuild_inputs(self, recorded: RecordedEvent) -> RecordedCallInputs | None:
+        """Return the inputs of the call if the next event fixes a prompt, otherwise None.
+
+        Raises `Corrupt` if something that the call used is no longer there.
+        """
+        match recorded.event:
+            case ContextAssembled() as call:
+                return self._build_inputs(recorded, call)
+            case _:
+                return None
+
+    def _build_inputs(self, recorded: RecordedEvent, call: ContextAssembled) -> RecordedCallInputs:
+        state = self.state
+        if state is None or state.head.sequence != call.manifest.sequence:
+            detail = f"it was not assembled from event {call.manifest.sequence}"
+            raise Corrupt(f"event {recorded.sequence}", detail)
+        material = self._load_material(get_pins(state))
+        asked = rebuild_call_request(
+            material, state, call, self._read_turn_inputs(state), self.blobs
+        )
+        if self.without_texts:
+            return RecordedCallInputs(recorded, call, state, material, asked, PromptTexts())
+        if can_include_older_turns(material, state, asked):
+            state = self.get_whole_state()
+        return RecordedCallInputs(
+            recorded, call, state, material, asked, self.collect_texts(state, asked)
+        )
+
+    def _load_material(self, pins: MaterialPins) -> SessionMaterial:
+        if pins not in self.materials:
+            while len(self.materials) >= MAX_MATERIALS:
+                del self.materials[next(iter(self.materials))]
+            self.materials[pins] = build_material(pins, self.blobs, self.installed)
+        return self.materials[pins]
+
+    def get_whole_state(self) -> SessionState:
+        """Return the state so far with every turn kept individually."""
+        if self._whole_state is None:
+            self._whole_state = fold_unbounded(self.events)
+        else:
+            told = self._whole_state.head.sequence + 1 - self.events[0].sequence
+            self._whole_state = fold(self.events[told:], self._whole_state)
+        if self._whole_state is None:
+            raise Corrupt("event 1", "it does not open a session")
+        return self._whole_state
+
+    def _read_turn_inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
+        brought = state.open.inputs if state.open else None
+        if brought is None:
+            return {}
+        said = self._recorded_texts.get_event(brought.sequence).event
+        if not isinstance(said, TurnSubmitted | TurnQueued):
+            raise Corrupt(f"event {brought.sequence}", "it submits no turn")
+        return said.inputs
+
+    def collect_texts(self, state: SessionState, call_request: PromptCall) -> PromptTexts:
+        """Return the texts a call may refer to: those of the events so far, and the blobs."""
+        return PromptTexts(
+            self.blobs,
+            self._recorded_texts,
+            self._find_earlier(state.called.get(call_request.kind)),
+        )
+
+    def _find_earlier(self, stream_sequence: int | None) -> EarlierCall | None:
+        if stream_sequence is None:
+            return None
+        at = bisect_left(self.events, stream_sequence, key=lambda each: each.stream_sequence)
+        said = self.events[at].event if at < len(self.events) else None
+        if not isinstance(said, ContextAssembled):
+            raise Corrupt(f"stream sequence {stream_sequence}", "it is not the context of a call")
+        return EarlierCall(said.call, said.manifest)

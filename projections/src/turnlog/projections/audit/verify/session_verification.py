@@ -1,0 +1,266 @@
+"""Verifies one session, and adds up the results of many.
+
+A session is verified in one pass: chain, protocol invariants, blobs, totals, and the reproduction
+of every prompt in both ways. The chain shows alteration, the sequence shows gaps, and a head noted
+earlier shows a record that was cut or rewritten. Prompts behind a gap are not reproduced, since the
+missing events are unknown; they are counted, and the gap is named. Verification repairs nothing and
+does not stop at the first finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Literal, TypeVar
+
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.envelope import RecordedEvent, parse_chain_header
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.projections.audit.record.event_queries import filter_by_type, iterate_calls
+from turnlog.projections.audit.record.session_replay import (
+    BLOB_NAMING_TYPES,
+    SessionReplay,
+    list_event_blobs,
+)
+from turnlog.projections.audit.verify.hash_chain import (
+    ChainKey,
+    UndecodableEvent,
+    WitnessedHead,
+    verify_chain,
+)
+from turnlog.projections.audit.verify.prompt_reproduction import (
+    ReproductionResult,
+    build_failure,
+    reproduce_by_assembly,
+    reproduce_by_reference,
+)
+from turnlog.projections.audit.verify.protocol_invariants import check_settlements, check_tool_calls
+from turnlog.projections.audit.verify.verification_report import (
+    AuditFinding,
+    AuditVerdicts,
+    ReproductionCounts,
+    SessionTotals,
+    VerdictName,
+    VerificationReport,
+    build_verdicts,
+    compute_totals,
+    sort_findings,
+)
+from turnlog.projections.prompt.session_material import (
+    InstalledExtensions,
+    MaterialPins,
+    SessionMaterial,
+)
+from turnlog.projections.read_models.session_history import TurnsByNumber, update_history
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationContext:
+    """What verification needs besides the record."""
+
+    installed: InstalledExtensions
+    materials: dict[MaterialPins, SessionMaterial] = field(
+        default_factory=dict[MaterialPins, SessionMaterial]
+    )
+    """Material read so far, shared by the sessions that are verified together."""
+
+
+def verify_prompts(
+    events: Sequence[RecordedEvent],
+    undecodable: Container[int | None],
+    blobs: Mapping[Digest, str],
+    context: VerificationContext,
+) -> tuple[ReproductionCounts, tuple[AuditFinding, ...]]:
+    """Reproduce every prompt before the first gap; `undecodable` are sequences."""
+    whole = _count_unbroken(events)
+    telling = SessionReplay(blobs, context.installed, materials=context.materials)
+    turns: TurnsByNumber = {}
+    found: list[AuditFinding] = []
+    tally = _PromptTally()
+    for recorded in events[:whole]:
+        if isinstance(call := recorded.event, ContextAssembled):
+            assembled = _rebuild_prompt(telling, recorded)
+            referred = reproduce_by_reference(call, telling.events, turns, blobs, assembled.request)
+            tally.count_call(referred, assembled)
+            found += _find_failures(recorded, call, "reference", referred)
+            found += _find_failures(recorded, call, "assembly", assembled)
+        else:
+            update_history(turns, recorded)
+        telling.apply_event(recorded)
+    behind = [call.call for _, call in iterate_calls(events[whole:])]
+    return tally.build_counts(behind, _describe_hole(events, whole, undecodable)), tuple(found)
+
+
+def _count_unbroken(events: Sequence[RecordedEvent]) -> int:
+    for place, recorded in enumerate(events):
+        first, here = events[0].envelope, recorded.envelope
+        if (here.sequence, here.subject, here.tenant) != (place + 1, first.subject, first.tenant):
+            return place
+    return len(events)
+
+
+def _describe_hole(
+    events: Sequence[RecordedEvent], whole: int, undecodable: Container[int | None]
+) -> str:
+    """Return what is wrong after the first `whole` events."""
+    due = whole + 1
+    if due in undecodable:
+        return f"event {due} cannot be read"
+    if whole < len(events) and events[whole].sequence > due:
+        return f"event {due} is missing"
+    return f"what stands behind event {whole} does not belong there"
+
+
+def _rebuild_prompt(replay: SessionReplay, recorded: RecordedEvent) -> ReproductionResult:
+    try:
+        made = replay.rebuild_inputs(recorded)
+    except Exception as error:  # noqa: BLE001 - a record that was altered may hold anything
+        return build_failure(error)
+    return reproduce_by_assembly(made) if made else ReproductionResult("failed")
+
+
+def _find_failures(
+    recorded: RecordedEvent,
+    call: ContextAssembled,
+    check: Literal["reference", "assembly"],
+    result: ReproductionResult,
+) -> Iterator[AuditFinding]:
+    if result.outcome == "failed":
+        detail = f"call {call.call}: {result.first_difference}: {result.detail}"
+        yield AuditFinding("reproduction", check, recorded.sequence, detail)
+
+
+@dataclass(slots=True)
+class _PromptTally:
+    calls: int = 0
+    reference: int = 0
+    assembly: int = 0
+    unreproducible: int = 0
+    why: str = ""
+
+    def count_call(self, referred: ReproductionResult, assembled: ReproductionResult) -> None:
+        self.calls += 1
+        self.reference += referred.outcome == "reproduced"
+        self.assembly += assembled.outcome == "reproduced"
+        if assembled.outcome == "unreproducible":
+            self.unreproducible += 1
+            self.why = self.why or assembled.detail
+
+    def build_counts(self, behind: Sequence[str], hole: str) -> ReproductionCounts:
+        return ReproductionCounts(
+            self.calls + len(behind),
+            self.reference,
+            self.assembly,
+            self.unreproducible,
+            self.why,
+            len(behind),
+            f"{_format_calls(behind)} cannot be had again, since {hole}" if behind else "",
+        )
+
+
+def _format_calls(calls: Sequence[str]) -> str:
+    return f"call {calls[0]}" if len(calls) == 1 else f"calls {calls[0]} to {calls[-1]}"
+
+
+def verify_session(
+    events: Sequence[RecordedEvent],
+    blobs: Mapping[Digest, str],
+    context: VerificationContext,
+    witnessed_head: WitnessedHead | None = None,
+    undecodable: Sequence[UndecodableEvent] = (),
+) -> VerificationReport:
+    """Verify all events of a session, given in stored order, with the blobs they name."""
+    links = tuple(verify_chain(events, undecodable, witnessed_head))
+    garbled = tuple(_find_undecodable(undecodable))
+    told = {each.sequence for each in links}
+    sound = {digest: text for digest, text in blobs.items() if compute_digest(text) == digest}
+    lost = tuple(_find_lost_blobs(events, blobs, sound))
+    gone = {each.sequence for each in (*links, *garbled) if each.check == "log"}
+    had, unproven = verify_prompts(events, gone, sound, context)
+    more = (each for each in garbled if each.sequence not in told)
+    found = (*links, *more, *check_settlements(events), *check_tool_calls(events), *lost, *unproven)
+    return VerificationReport(
+        head=events[-1].head if events else None,
+        events=len(events),
+        prompts=had,
+        totals=compute_totals(events),
+        findings=sort_findings(found),
+        witnessed=witnessed_head is not None,
+    )
+
+
+def _find_undecodable(undecodable: Iterable[UndecodableEvent]) -> Iterator[AuditFinding]:
+    """Yield a finding for each undecodable event with a readable header; the chain may repeat it."""
+    for each in undecodable:
+        if link := parse_chain_header(each.raw.stored):
+            detail = f"it cannot be read: {each.detail}"
+            yield AuditFinding("integrity", "log", link.sequence, detail)
+
+
+def _find_lost_blobs(
+    events: Sequence[RecordedEvent], blobs: Container[Digest], sound: Container[Digest]
+) -> Iterator[AuditFinding]:
+    """Yield a finding at the first event that names a missing or altered blob."""
+    told: set[Digest] = set()
+    for recorded in filter_by_type(events, *BLOB_NAMING_TYPES):
+        for digest in list_event_blobs(recorded):
+            if digest in sound or digest in told:
+                continue
+            told.add(digest)
+            if digest in blobs:
+                detail = f"it names blob {digest}, whose bytes have changed"
+                yield AuditFinding("integrity", "blobs", recorded.sequence, detail)
+            else:
+                detail = f"it names blob {digest}, which is gone"
+                yield AuditFinding("completeness", "blobs", recorded.sequence, detail)
+
+
+Figures = TypeVar("Figures", ReproductionCounts, SessionTotals)
+
+
+@dataclass(slots=True)
+class VerificationTally:
+    """The results of verifying a whole log, added up session by session."""
+
+    witnessed: bool
+    """Whether the log is compared with heads noted earlier."""
+    sessions: int = 0
+    prompts: ReproductionCounts = field(default_factory=ReproductionCounts)
+    totals: SessionTotals = field(default_factory=lambda: SessionTotals(0))
+    elsewhere: bool = False
+    """Whether the read models of some session are at another sequence."""
+    unsound: set[ChainKey] = field(default_factory=set[ChainKey])
+    against: set[VerdictName] = field(default_factory=set[VerdictName])
+    findings: int = 0
+
+    def add_finding(self, key: ChainKey, finding: AuditFinding) -> None:
+        """Count a finding."""
+        self.findings += 1
+        self.unsound.add(key)
+        self.against.add(finding.verdict)
+
+    def add_report(self, report: VerificationReport) -> None:
+        """Add the report of a session; its findings are counted by `add_finding`."""
+        self.sessions += 1
+        self.prompts = _add_figures(self.prompts, report.prompts)
+        self.totals = _add_figures(self.totals, report.totals)
+        self.elsewhere |= not report.compared
+
+    @property
+    def verdicts(self) -> AuditVerdicts:
+        """The verdict on each promise."""
+        compared = not self.elsewhere
+        return build_verdicts(
+            self.against, self.prompts, witnessed=self.witnessed, compared=compared
+        )
+
+
+def _add_figures(one: Figures, other: Figures) -> Figures:
+    """Add the figures field by field; of two texts, keep the first non-empty one."""
+    added = {
+        each.name: getattr(one, each.name) + getattr(other, each.name)
+        if isinstance(getattr(one, each.name), int)
+        else getattr(one, each.name) or getattr(other, each.name)
+        for each in fields(one)
+    }
+    return type(one)(**added)

@@ -1,0 +1,107 @@
+"""Signed checkpoints: the head of every session of a tenant at one point in time.
+
+A checkpoint is signed and kept outside the log. Compared with the log later, it shows what no chain
+can show: a log that was cut, rolled back or rewritten. It proves nothing about later events, nor
+about records that were already false when it was taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from turnlog.events.content import Digest
+from turnlog.projections.audit.verify.hash_chain import ChainEnd, ChainKey, WitnessedHead
+from turnlog.projections.prompt.chat_request import encode_canonical
+
+_MODEL_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+HeadDigest = Annotated[Digest, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+class CheckpointHead(BaseModel):
+    """The head of one session or one family of the library."""
+
+    model_config = _MODEL_CONFIG
+
+    sequence: Annotated[int, Field(ge=1)]
+    """Sequence of the last event, which is also the number of events."""
+    hash: HeadDigest
+    """Digest of that event's stored bytes."""
+
+
+class AuditCheckpoint(BaseModel):
+    """The signed content of a checkpoint."""
+
+    model_config = _MODEL_CONFIG
+
+    format: Literal["turnlog-checkpoint/1"] = "turnlog-checkpoint/1"
+    """Version of the format."""
+    at: str
+    """When it was taken, RFC 3339."""
+    tenant: str
+    """The owner of the sessions."""
+    stream: str
+    """The stream that stores them."""
+    created: str
+    """When the server created that stream."""
+    end: int
+    """The last stream sequence that was read."""
+    sessions: dict[str, CheckpointHead]
+    """The head of each session, by id."""
+    library: dict[str, CheckpointHead]
+    """The head of each family, by name."""
+
+    @property
+    def signed_bytes(self) -> bytes:
+        """The bytes that are signed: JSON in UTF-8, sorted keys, no whitespace."""
+        return encode_canonical(self.model_dump(mode="json")).encode()
+
+    def list_session_heads(self) -> dict[ChainKey, WitnessedHead]:
+        """Return the heads of the sessions, for comparison with their chains."""
+        return _build_witnessed_heads(self.tenant, self.sessions)
+
+    def list_library_heads(self) -> dict[ChainKey, WitnessedHead]:
+        """Return the heads of the library's families."""
+        return _build_witnessed_heads(self.tenant, self.library)
+
+
+class CheckpointSignature(BaseModel):
+    """A signature of a checkpoint."""
+
+    model_config = _MODEL_CONFIG
+
+    algorithm: Literal["ed25519"] = "ed25519"
+    """The signature algorithm."""
+    key: str
+    """The public key, its 32 bytes in base64."""
+    signature: str
+    """The signature, its 64 bytes in base64."""
+
+
+class SignedCheckpoint(BaseModel):
+    """A checkpoint with its signatures, as stored in a file."""
+
+    model_config = _MODEL_CONFIG
+
+    checkpoint: AuditCheckpoint
+    """The signed content."""
+    signatures: Annotated[tuple[CheckpointSignature, ...], Field(min_length=1)]
+    """At least one signature."""
+
+
+def build_checkpoint_heads(ends: Mapping[ChainKey, ChainEnd]) -> dict[str, CheckpointHead]:
+    """Build checkpoint heads from the ends of chains."""
+    return {
+        session: CheckpointHead(sequence=end.sequence, hash=end.hash)
+        for (_, session), end in sorted(ends.items())
+    }
+
+
+def _build_witnessed_heads(
+    tenant: str, heads: Mapping[str, CheckpointHead]
+) -> dict[ChainKey, WitnessedHead]:
+    return {(tenant, name): WitnessedHead(head.sequence, head.hash) for name, head in heads.items()}

@@ -1,0 +1,234 @@
+"""What verification returns: findings, totals, and a report with four verdicts.
+
+A record makes four promises: its bytes are unaltered (integrity), none is missing (completeness),
+every prompt can be reproduced, and the read models agree with the log (totals). They are judged
+separately, since one may fail while the others hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Final, Literal
+
+from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.model.call_events import AttemptEnded, AttemptStarted, ContextAssembled
+from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
+from turnlog.projections.audit.record.event_queries import filter_by_type
+
+VerdictName = Literal["integrity", "completeness", "reproduction", "totals"]
+"""The promise that a finding is against."""
+
+
+CheckName = Literal[
+    "log",
+    "sequence",
+    "chain",
+    "noted",
+    "answers",
+    "tools",
+    "blobs",
+    "reference",
+    "assembly",
+    "totals",
+]
+"""The check that made the finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFinding:
+    """Something that is wrong with a record."""
+
+    verdict: VerdictName
+    check: CheckName
+    sequence: int | None
+    """Sequence of the event at fault; None where it cannot be determined."""
+    detail: str
+
+
+def sort_findings(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
+    """Return the findings ordered by the sequence of their events."""
+    return tuple(sorted(findings, key=lambda finding: finding.sequence or 0))
+
+
+_COUNTED_TYPES: Final = (TurnSubmitted, TurnQueued, ContextAssembled, AttemptStarted, AttemptEnded)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTotals:
+    """Turns, calls, tokens and costs of a session up to a sequence, by its own events.
+
+    The read models must show the same figures once they have reached that sequence.
+    """
+
+    sequence: int
+    turns: int = 0
+    calls: int = 0
+    """Calls whose prompt was fixed."""
+    attempts: int = 0
+    tokens: int = 0
+    """Tokens of all prompts, as their manifests count them."""
+    input_tokens: int = 0
+    """Sum over the attempts that report it."""
+    output_tokens: int = 0
+    micro_dollars: int = 0
+
+
+def compute_totals(events: Sequence[RecordedEvent]) -> SessionTotals:
+    """Compute the totals of a session.
+
+    Of two events about the same attempt or call, the later one counts.
+    """
+    turns = set[int]()
+    calls: dict[str, int] = {}
+    attempts: dict[tuple[int, int], AttemptEnded | None] = {}
+    for recorded in filter_by_type(events, *_COUNTED_TYPES):
+        match recorded.event:
+            case TurnSubmitted(turn=turn) | TurnQueued(turn=turn):
+                turns.add(turn)
+            case ContextAssembled(call=call, manifest=manifest):
+                calls[call] = manifest.tokens
+            case AttemptStarted(turn=turn, attempt=attempt):
+                attempts.setdefault((turn, attempt), None)
+            case AttemptEnded(turn=turn, attempt=attempt) as ended:
+                attempts[turn, attempt] = ended
+            case _:
+                pass
+    over = [each for each in attempts.values() if each]
+    return SessionTotals(
+        events[-1].sequence if events else 0,
+        len(turns),
+        len(calls),
+        len(attempts),
+        sum(calls.values()),
+        sum(each.usage.input_tokens or 0 for each in over),
+        sum(each.usage.output_tokens or 0 for each in over),
+        sum(each.cost.micro_dollars or 0 for each in over),
+    )
+
+
+def compare_totals(log: SessionTotals, rows: SessionTotals) -> Iterator[AuditFinding]:
+    """Yield a finding for each figure in which the read models differ from the log."""
+    for each in fields(SessionTotals):
+        said, kept = getattr(log, each.name), getattr(rows, each.name)
+        if said != kept:
+            name = each.name.replace("_", " ")
+            detail = f"the read models have {kept} {name}, the log has {said}"
+            yield AuditFinding("totals", "totals", log.sequence, detail)
+
+
+Integrity = Literal["intact", "broken"]
+"""Whether the stored bytes are as they were written."""
+
+
+Completeness = Literal["witnessed", "unwitnessed", "incomplete"]
+"""Whether events are missing.
+
+`witnessed` means that a head noted earlier is still there. Without such a head, a record that was
+cut at its end looks complete: `unwitnessed`.
+"""
+
+
+Reproduction = Literal["reproduced", "failed", "unreproducible", "unchecked"]
+"""Whether every prompt was reproduced in both ways.
+
+`unreproducible` is a limit of this version or installation; `unchecked` says that calls lie behind
+a gap.
+"""
+
+
+TotalsAgreement = Literal["equal", "differ", "elsewhere"]
+"""Whether the read models agree with the log; `elsewhere` means that they are at another sequence.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReproductionCounts:
+    """How many prompts were reproduced, by which way, and how many were not."""
+
+    calls: int = 0
+    reference: int = 0
+    """By following the references of their manifests."""
+    assembly: int = 0
+    """By assembling them again."""
+    unreproducible: int = 0
+    """Calls that this version or installation cannot assemble again."""
+    why: str = ""
+    """What has changed since the first of those calls was recorded."""
+    unchecked: int = 0
+    """Calls that lie behind a gap."""
+    behind: str = ""
+    """Which calls lie behind the first gap, and what the gap is."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditVerdicts:
+    """The verdict on each promise."""
+
+    integrity: Integrity
+    completeness: Completeness
+    reproduction: Reproduction
+    totals: TotalsAgreement
+
+
+def build_verdicts(
+    against: Collection[VerdictName],
+    prompts: ReproductionCounts,
+    *,
+    witnessed: bool,
+    compared: bool,
+) -> AuditVerdicts:
+    """Build the verdicts from the promises `against` which something was found.
+
+    `witnessed` and `compared` say whether a noted head and the read models were available.
+    """
+    whole: Completeness = "witnessed" if witnessed else "unwitnessed"
+    alike: TotalsAgreement = "equal" if compared else "elsewhere"
+    return AuditVerdicts(
+        integrity="broken" if "integrity" in against else "intact",
+        completeness="incomplete" if "completeness" in against else whole,
+        reproduction="failed" if "reproduction" in against else _decide_reproduction(prompts),
+        totals="differ" if "totals" in against else alike,
+    )
+
+
+def _decide_reproduction(prompts: ReproductionCounts) -> Reproduction:
+    if prompts.unchecked:
+        return "unchecked"
+    return "unreproducible" if prompts.unreproducible else "reproduced"
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationReport:
+    """The result of verifying one session."""
+
+    head: ChainHead | None
+    events: int
+    prompts: ReproductionCounts
+    totals: SessionTotals
+    findings: tuple[AuditFinding, ...]
+    """Ordered by the events they were found at."""
+    witnessed: bool = False
+    """Whether the session was compared with a head noted earlier."""
+    compared: bool = False
+    """Whether it was compared with read models at the same sequence."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there are no findings."""
+        return not self.findings
+
+    @property
+    def verdicts(self) -> AuditVerdicts:
+        """The verdict on each promise."""
+        against: set[VerdictName] = {finding.verdict for finding in self.findings}
+        return build_verdicts(
+            against, self.prompts, witnessed=self.witnessed, compared=self.compared
+        )
+
+    def compare_rows(self, rows: SessionTotals | None) -> VerificationReport:
+        """Compare the totals with the read models; rows at another sequence are ignored."""
+        if rows is None or rows.sequence != self.totals.sequence:
+            return self
+        found = (*self.findings, *compare_totals(self.totals, rows))
+        return replace(self, findings=found, compared=True)

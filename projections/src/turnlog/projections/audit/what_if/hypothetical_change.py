@@ -1,0 +1,272 @@
+"""A hypothetical change to recorded calls: another blueprint, budget or model.
+
+It determines what a recorded call would have been assembled from. Files are read from the changed
+blueprint's own folder and not from what a session pinned. If the changed call would need something
+that the record does not contain, it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.errors import Refused
+from turnlog.events.model.prompt_events import PromptFile
+from turnlog.projections.audit.record.session_replay import RecordedCallInputs
+from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
+from turnlog.projections.blueprint.loading.memory_policy_source import LoadedMemoryPolicy
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.layer_specs import FileLayer, SourceLayer
+from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
+from turnlog.projections.blueprint.validation.input_values import check_recorded_values
+from turnlog.projections.prompt.assemble import list_segment_requests
+from turnlog.projections.prompt.assembly_inputs import PromptCall, parse_provider
+from turnlog.projections.prompt.hypothetical_turn import replace_budget
+from turnlog.projections.prompt.session_material import MaterialPins, SessionMaterial, get_pins
+from turnlog.projections.prompt.sources.segment_layers import list_locales, restore_segments
+from turnlog.projections.session import fast_replace
+from turnlog.projections.session.rules.upgrade_rules import build_misfit
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.text_refs import InputsRef
+
+ValuesByName = Mapping[str, JsonValue]
+
+
+PromptTexts = Mapping[str, tuple[str, str]]
+"""Where each layer's text was found, and the text, by layer."""
+
+
+_DefinitionKey = tuple[MaterialPins, str]
+"""The pins that define a session, and its attributes."""
+
+
+class WhatIfFolder(Protocol):
+    """The current files of a blueprint; each method raises `Refused` for invalid ones."""
+
+    def read_cartridge(self, blueprint: Blueprint, attributes: ValuesByName, /) -> Cartridge | None:
+        """Return the cartridge that the attributes name."""
+        ...
+
+    def read_memory_policy(self, blueprint: Blueprint, /) -> LoadedMemoryPolicy | None:
+        """Return the memory policy."""
+        ...
+
+    def read_prompt_files(
+        self,
+        blueprint: Blueprint,
+        layers: Mapping[str, FileLayer],
+        provider: str,
+        attributes: ValuesByName,
+        /,
+    ) -> PromptTexts:
+        """Return the prompt files of these layers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfChange:
+    """What to change; a field that is None stays as recorded."""
+
+    folder: WhatIfFolder
+    blueprint: Blueprint | None = None
+    budget: int | None = None
+    """Tokens for whatever budget a call has."""
+    model: str | None = None
+    default_model: str | None = None
+    """The model for profiles with model `default`, if it was another one when the call was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class HypotheticalCall:
+    """The inputs that a recorded call would have been assembled from."""
+
+    material: SessionMaterial
+    state: SessionState
+    call_request: PromptCall
+
+
+@dataclass(slots=True)
+class ChangeApplier:
+    """Applies a change to the calls of one session; each file is read once."""
+
+    change: WhatIfChange
+    blobs: dict[Digest, str]
+    """Blobs of the session; prompt files are added as they are read."""
+    _materials: dict[_DefinitionKey, tuple[ValuesByName, SessionMaterial]] = field(
+        default_factory=dict[_DefinitionKey, tuple[ValuesByName, SessionMaterial]]
+    )
+    _prompts: dict[tuple[str, _DefinitionKey], Mapping[str, PromptFile]] = field(
+        default_factory=dict[tuple[str, _DefinitionKey], Mapping[str, PromptFile]]
+    )
+
+    def apply_change(self, recorded_call: RecordedCallInputs) -> HypotheticalCall:
+        """Apply the change to a call; raise `Refused` if the call could not have been made."""
+        attributes, material = self._load_material(recorded_call)
+        kind = (
+            _select_call_kind(material, recorded_call)
+            if self.change.blueprint
+            else recorded_call.call_request.kind
+        )
+        if self.change.budget is not None:
+            material = replace_budget(material, kind, self.change.budget)
+        model = self._select_model(recorded_call, material)
+        provider = parse_provider(model)
+        state = fast_replace.replace(recorded_call.state, attributes=dict(attributes))
+        state = self._add_prompts(state, recorded_call, material, provider)
+        inputs = self._convert_inputs(recorded_call)
+        call = PromptCall(kind, model, provider, recorded_call.call_request.at, inputs)
+        call = self._recall_segments(recorded_call, material, state, call)
+        return HypotheticalCall(material, _replace_inputs(state, inputs), call)
+
+    def _load_material(
+        self, recorded_call: RecordedCallInputs
+    ) -> tuple[ValuesByName, SessionMaterial]:
+        blueprint, state = self.change.blueprint, recorded_call.state
+        if blueprint is None:
+            return state.attributes, recorded_call.material
+        key = _build_definition_key(state)
+        if key not in self._materials:
+            before, after = recorded_call.material.blueprint.attributes, blueprint.attributes
+            attributes = check_recorded_values(before, after, state.attributes, "attributes")
+            policy = self.change.folder.read_memory_policy(blueprint)
+            material = replace(
+                recorded_call.material,
+                blueprint=blueprint,
+                cartridge=self.change.folder.read_cartridge(blueprint, attributes) or {},
+                memory=policy.policy if policy else None,
+            )
+            self._materials[key] = (attributes, material)
+        return self._materials[key]
+
+    def _select_model(self, recorded_call: RecordedCallInputs, material: SessionMaterial) -> str:
+        # A model that the session itself selected is kept: the blueprint does not decide it.
+        if self.change.model or self.change.blueprint is None or recorded_call.state.model:
+            return self.change.model or recorded_call.call_request.model
+        named = material.blueprint.profiles[recorded_call.state.profile].model
+        was = recorded_call.material.blueprint.profiles[recorded_call.state.profile].model
+        if named != "default":
+            return named
+        return (
+            recorded_call.call_request.model
+            if was == named
+            else self.change.default_model or recorded_call.call_request.model
+        )
+
+    def _convert_inputs(self, recorded_call: RecordedCallInputs) -> ValuesByName:
+        """Return the inputs in the form that the changed blueprint accepts."""
+        opened, inputs = recorded_call.state.open, recorded_call.call_request.inputs
+        if self.change.blueprint is None or opened is None or opened.text is None:
+            return inputs
+        before, after = recorded_call.material.blueprint.inputs, self.change.blueprint.inputs
+        return check_recorded_values(before, after, inputs, "inputs")
+
+    def _add_prompts(
+        self,
+        state: SessionState,
+        recorded_call: RecordedCallInputs,
+        material: SessionMaterial,
+        provider: str,
+    ) -> SessionState:
+        pinned = recorded_call.state.prompts.get(provider)
+        if self.change.blueprint is None and pinned is not None:
+            return state
+        key = (provider, _build_definition_key(state))
+        if key not in self._prompts:
+            self._prompts[key] = self._read_prompt_files(state, material.blueprint, provider)
+        sources = _collect_source_prompts(recorded_call, material.blueprint)
+        prompts = {provider: {**self._prompts[key], **sources}}
+        return fast_replace.replace(state, prompts=prompts)
+
+    def _read_prompt_files(
+        self, state: SessionState, blueprint: Blueprint, provider: str
+    ) -> Mapping[str, PromptFile]:
+        layers = list_prompt_layers(blueprint)
+        if not layers:
+            return {}
+        found = self.change.folder.read_prompt_files(blueprint, layers, provider, state.attributes)
+        texts = {compute_digest(text): text for _, text in found.values()}
+        self.blobs |= texts
+        return {
+            name: PromptFile(digest=compute_digest(text), path=path)
+            for name, (path, text) in found.items()
+        }
+
+    def _recall_segments(
+        self,
+        recorded_call: RecordedCallInputs,
+        material: SessionMaterial,
+        state: SessionState,
+        call: PromptCall,
+    ) -> PromptCall:
+        """Add the recorded segments to a call; raise `Refused` for segments not requested then."""
+        wanted = list_segment_requests(material, state, call)
+        if not wanted:
+            return call
+        asked = {(each.scope, each.ref) for each in recorded_call.call_request.gathered.segments}
+        for each in wanted:
+            if (each.scope, each.ref) not in asked:
+                what = "/".join(filter(None, (each.scope, each.ref)))
+                raise _build_refusal(f"the library was never asked for segments of {what}", what)
+        before = list_locales(
+            recorded_call.material, recorded_call.state, recorded_call.call_request.inputs
+        )
+        if list_locales(material, state, call.inputs) != before:
+            detail = f"the library was asked for segments in {', '.join(before) or 'no locale'}"
+            raise _build_refusal(detail, "segments.locale")
+        return replace(
+            call, gathered=restore_segments(wanted, recorded_call.call.manifest, self.blobs)
+        )
+
+
+def _build_definition_key(state: SessionState) -> _DefinitionKey:
+    """Return what defines a session now; a move may change it during the session."""
+    return get_pins(state), repr(sorted(state.attributes.items()))
+
+
+def _replace_inputs(state: SessionState, inputs: ValuesByName) -> SessionState:
+    """Return the state with the open turn's input reference set or cleared."""
+    opened = state.open
+    if opened is None or opened.text is None:
+        return state
+    brought = InputsRef(opened.text.sequence, opened.text.place) if inputs else None
+    return fast_replace.replace(state, open=fast_replace.replace(opened, inputs=brought))
+
+
+def _select_call_kind(material: SessionMaterial, recorded_call: RecordedCallInputs) -> str:
+    """Return the kind of call; refuse a blueprint that lacks the session's profile or phase."""
+    state, graph = recorded_call.state, material.phases
+    if state.profile not in material.blueprint.profiles:
+        fix = "give the blueprint that profile"
+        raise build_misfit(f"it has no profile {state.profile!r}", "profile", fix)
+    if graph is not None and state.phase is None:
+        raise build_misfit(
+            "it has phases, and the session never was in one", "phase", "leave it out"
+        )
+    if state.phase is not None and (graph is None or state.phase not in graph.phases):
+        raise build_misfit(
+            f"it has no phase {state.phase!r}", "phase", f"give it a phase {state.phase}"
+        )
+    return material.find_call_kind(state)
+
+
+def _collect_source_prompts(
+    recorded_call: RecordedCallInputs, blueprint: Blueprint
+) -> Mapping[str, PromptFile]:
+    """Return what sources answered when the session queried them; they are not queried again."""
+    pinned = recorded_call.state.prompts.get(recorded_call.call_request.provider, {})
+    before = recorded_call.material.blueprint.layers
+    layers = {n: each for n, each in blueprint.layers.items() if isinstance(each, SourceLayer)}
+    for name, layer in layers.items():
+        known = before.get(name)
+        if not isinstance(known, SourceLayer) or known.source != layer.source:
+            raise _build_refusal(f"source {layer.source!r} was never asked", f"layers.{name}")
+    return {name: pinned[name] for name in layers if name in pinned}
+
+
+def _build_refusal(detail: str, field: str) -> Refused:
+    fix = "it can only be told for what the record holds"
+    return Refused("not-recorded", detail, field=field, fix=fix)

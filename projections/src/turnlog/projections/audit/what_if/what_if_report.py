@@ -1,0 +1,209 @@
+"""The what-if report of one session: sums over its calls, and the most affected calls in detail.
+
+Its size is bounded, whatever the number of calls. Sums count only calls that could be assembled
+under the change, on both sides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from turnlog.projections.audit.what_if.reassembled_calls import (
+    AlterationKind,
+    PromptAlteration,
+    PromptSize,
+    ReassembledCall,
+)
+
+MAX_WORST_CALLS: Final = 20
+"""Maximum number of calls that are listed individually."""
+
+
+_AlterationKey = tuple[str, AlterationKind, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTotals:
+    """The prompts of a session added up, as recorded or under the change."""
+
+    tokens: int
+    """Tokens of all prompts."""
+    largest: int
+    """Tokens of the largest prompt."""
+    prefix: int
+    """Tokens in common with the call before, which a provider's cache could reuse."""
+    models: Mapping[str, int]
+    """Tokens by model."""
+    counters: tuple[str, ...]
+    """The counters used; figures of different counters are not comparable."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlterationCount:
+    """One alteration, and the number of calls it occurs in."""
+
+    layer: str
+    how: AlterationKind
+    rule: str | None
+    calls: int
+    pieces: int
+    """Number of turns, segments or texts over all these calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalCount:
+    """One reason for which calls could not be made, with an example."""
+
+    code: str
+    field: str
+    """The field at fault, dotted; empty if there is none."""
+    calls: int
+    first: str
+    """The first of these calls."""
+    detail: str
+    """The detail of that call's refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfReport:
+    """What a change would have meant for one session."""
+
+    calls: int
+    """Number of recorded calls."""
+    again: int
+    """Number of those that could be assembled under the change."""
+    same: int
+    """Number of those whose request would have been identical."""
+    before: PromptTotals
+    after: PromptTotals
+    altered: tuple[AlterationCount, ...]
+    refused: tuple[RefusalCount, ...]
+    worst: tuple[ReassembledCall, ...]
+    """At most `MAX_WORST_CALLS` calls that would differ, the most affected first."""
+
+    @property
+    def severity(self) -> tuple[int, int, int, int]:
+        """Sort key for sessions, greatest first: refused calls, cuts, lost prefix, added tokens."""
+        cut = sum(each.pieces for each in self.altered if each.how == "cut")
+        lost = self.before.prefix - self.after.prefix
+        return self.calls - self.again, cut, lost, self.after.tokens - self.before.tokens
+
+
+def merge_reports(reports: Iterable[WhatIfReport]) -> WhatIfReport:
+    """Add up the reports of many sessions, without individual calls."""
+    held = tuple(reports)
+    return WhatIfReport(
+        calls=sum(each.calls for each in held),
+        again=sum(each.again for each in held),
+        same=sum(each.same for each in held),
+        before=_merge_totals([each.before for each in held]),
+        after=_merge_totals([each.after for each in held]),
+        altered=tuple(_merge_alterations(each.altered for each in held)),
+        refused=tuple(_merge_refusals(each.refused for each in held)),
+        worst=(),
+    )
+
+
+def _merge_totals(totals: list[PromptTotals]) -> PromptTotals:
+    models = Counter[str]()
+    for side in totals:
+        models.update(side.models)
+    return PromptTotals(
+        tokens=sum(side.tokens for side in totals),
+        largest=max((side.largest for side in totals), default=0),
+        prefix=sum(side.prefix for side in totals),
+        models=dict(models),
+        counters=tuple(sorted({name for side in totals for name in side.counters})),
+    )
+
+
+def _merge_alterations(all_of: Iterable[tuple[AlterationCount, ...]]) -> Iterable[AlterationCount]:
+    calls, size = Counter[_AlterationKey](), Counter[_AlterationKey]()
+    for each in (one for some in all_of for one in some):
+        calls[each.layer, each.how, each.rule] += each.calls
+        size[each.layer, each.how, each.rule] += each.pieces
+    for what, number in size.most_common():
+        yield AlterationCount(*what, calls[what], number)
+
+
+def _merge_refusals(all_of: Iterable[tuple[RefusalCount, ...]]) -> Iterable[RefusalCount]:
+    found: dict[tuple[str, str], RefusalCount] = {}
+    for each in (one for some in all_of for one in some):
+        before = found.get((each.code, each.field), replace(each, calls=0))
+        found[each.code, each.field] = replace(before, calls=before.calls + each.calls)
+    yield from sorted(found.values(), key=lambda each: -each.calls)
+
+
+def build_what_if_report(reassembled: Iterable[ReassembledCall]) -> WhatIfReport:
+    """Build the report of one session from its calls."""
+    calls = tuple(reassembled)
+    pairs = [(each.before, each.after) for each in calls if each.after]
+    otherwise = [
+        each for each in calls if each.after is None or each.altered or _is_different(each)
+    ]
+    return WhatIfReport(
+        calls=len(calls),
+        again=len(pairs),
+        same=sum(before.digest == after.digest for before, after in pairs),
+        before=_sum_prompts([before for before, _ in pairs]),
+        after=_sum_prompts([after for _, after in pairs]),
+        altered=tuple(_count_alterations(calls)),
+        refused=tuple(_count_refusals(calls)),
+        worst=tuple(sorted(otherwise, key=_rank_call, reverse=True)[:MAX_WORST_CALLS]),
+    )
+
+
+def _is_different(each: ReassembledCall) -> bool:
+    return each.after is not None and each.after.digest != each.before.digest
+
+
+def _rank_call(each: ReassembledCall) -> tuple[bool, int, int, int]:
+    before, after = each.before, each.after
+    if after is None:
+        return True, 0, 0, before.tokens
+    cut = sum(count_pieces(one) for one in each.altered if one.how == "cut")
+    lost = (before.prefix or 0) - (after.prefix or 0)
+    return False, cut, lost, after.tokens - before.tokens
+
+
+def count_pieces(altered: PromptAlteration) -> int:
+    """Return the number of turns of an altered run, or 1 for any other item."""
+    if altered.first is None or altered.last is None:
+        return 1
+    return altered.last - altered.first + 1
+
+
+def _sum_prompts(prompts: list[PromptSize]) -> PromptTotals:
+    models = Counter[str]()
+    for prompt in prompts:
+        models[prompt.model] += prompt.tokens
+    return PromptTotals(
+        tokens=sum(prompt.tokens for prompt in prompts),
+        largest=max((prompt.tokens for prompt in prompts), default=0),
+        prefix=sum(prompt.prefix or 0 for prompt in prompts),
+        models=dict(models),
+        counters=tuple(sorted({prompt.counter.name for prompt in prompts})),
+    )
+
+
+def _count_alterations(calls: Iterable[ReassembledCall]) -> Iterable[AlterationCount]:
+    held, size = Counter[_AlterationKey](), Counter[_AlterationKey]()
+    for each in calls:
+        found = Counter[_AlterationKey]()
+        for one in each.altered:
+            found[one.layer, one.how, one.rule] += count_pieces(one)
+        held.update(found.keys())
+        size.update(found)
+    for what, number in size.most_common():
+        yield AlterationCount(*what, held[what], number)
+
+
+def _count_refusals(calls: Iterable[ReassembledCall]) -> Iterable[RefusalCount]:
+    refused = [(each.call, each.refused) for each in calls if each.refused]
+    often = Counter((why.code, why.field or "") for _, why in refused)
+    for (code, field), number in often.most_common():
+        call, why = next(p for p in refused if (p[1].code, p[1].field or "") == (code, field))
+        yield RefusalCount(code, field, number, call, why.detail)

@@ -1,0 +1,214 @@
+"""The blueprint model: the data that distinguishes one kind of session from another.
+
+A blueprint is validated before a session opens with it, and pinned by its digest when one does.
+Unknown fields are refused with the nearest known one; nothing is ever evaluated.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, JsonValue, field_validator
+
+from turnlog.events.content import Digest, compute_digest
+from turnlog.projections.blueprint.schema.budget_specs import (
+    BudgetSpec,
+    get_max_characters_per_token,
+)
+from turnlog.projections.blueprint.schema.call_specs import (
+    CallSpec,
+    HistoryMessageSlot,
+    MessageFormat,
+    ProfileSpec,
+)
+from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
+from turnlog.projections.blueprint.schema.layer_specs import LayerSpec
+from turnlog.projections.blueprint.schema.phase_specs import PhasesSpec
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.blueprint.schema.resolver_specs import (
+    FrontDoor,
+    ResolverSpec,
+    SessionKeySpec,
+)
+from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
+from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
+
+ValueType = Literal["id", "text", "locale", "int", "bool", "list", "map"]
+
+
+class ValueSpec(StrictModel):
+    """The type, bounds and default of one attribute or input."""
+
+    type: ValueType
+    """The type of the value."""
+    required: bool = False
+    """True if the value must be given."""
+    default: JsonValue = None
+    """The value if none is given."""
+    of: dict[Name, ItemSpec] | None = None
+    """For a list: the values of each item; an item has no others."""
+    min: int | None = None
+    """For an integer: the minimum."""
+    max: int | None = None
+    """For an integer: the maximum."""
+
+
+def _expand_type_shorthand(written: object) -> object:
+    """Expand `tier: int` to `tier: {type: int, required: true}`."""
+    return {"type": written, "required": True} if isinstance(written, str) else written
+
+
+ItemSpec = Annotated[
+    ValueSpec, BeforeValidator(_expand_type_shorthand, json_schema_input_type=ValueType | ValueSpec)
+]
+"""A value of a list item; a bare type is short for a required value of that type."""
+
+
+ValueSpec.model_rebuild()
+
+
+class CartridgeSpec(StrictModel):
+    """The cartridge: the data of one task, in a file beside the blueprint."""
+
+    file: Annotated[str, Field(min_length=1)]
+    """Its path; may contain attribute slots."""
+    requires: tuple[str, ...] = ()
+    """Dotted paths that must have a value."""
+    context: str | None = None
+    """Dotted path to the context levels that the cartridge asks for."""
+
+
+class PromptSearch(StrictModel):
+    """Where prompt files are searched."""
+
+    search: tuple[str, ...] = (".",)
+    """Folders beside the blueprint, in order; the first that contains the file is used."""
+
+
+class SegmentLocales(StrictModel):
+    """The locales in which library segments are requested."""
+
+    locale: Annotated[tuple[str, ...], Field(min_length=1)] = ("en",)
+    """Locales, or paths to one (`attributes...` or `inputs...`); the first that has segments is
+    used.
+    """
+
+
+class Blueprint(StrictModel):
+    """The definition of one kind of session."""
+
+    blueprint: Name
+    """Its name."""
+    version: Annotated[int, Field(ge=1)]
+    """The version number given by its author."""
+    summary: str = ""
+    """Its purpose in one sentence."""
+    session: SessionKeySpec | None = None
+    """The key by which a session is found; without it sessions are found by id only."""
+    front_door: FrontDoor | None = None
+    """A dedicated HTTP route for its sessions."""
+    attributes: dict[Name, ValueSpec] = {}
+    """Values that are given when a session opens."""
+    inputs: dict[Name, ValueSpec] = {}
+    """Values that are given with a turn, beside its text."""
+    cartridge: CartridgeSpec | None = None
+    """The data of one task, pinned when a session opens."""
+    prompts: PromptSearch = PromptSearch()
+    """Where prompt files are searched."""
+    resolver: ResolverSpec | None = None
+    """The resolver that determines what a turn is about before any model call."""
+    layers: dict[Name, LayerSpec]
+    """The named parts of its prompts."""
+    calls: dict[Name, CallSpec]
+    """The kinds of model calls."""
+    history: dict[Name, HistoryViewSpec] = {}
+    """Named views of the turns."""
+    forms: dict[Name, MessageFormat] = {}
+    """Named message formats."""
+    budget: dict[Name, BudgetSpec] = {}
+    """Named token budgets."""
+    segments: SegmentLocales = SegmentLocales()
+    """The locales of library segments."""
+    tools: ToolsSpec | None = None
+    """Its tools, and how they are run."""
+    phases: PhasesSpec | None = None
+    """How it runs phases."""
+    policies: Policies = Policies()
+    """Queueing, deadlines, retries and safety."""
+    profiles: Annotated[dict[Name, ProfileSpec], Field(min_length=1)]
+    """Named ways to run a session; exactly one is the default."""
+
+    @field_validator("profiles")
+    @classmethod
+    def _check_one_default(cls, profiles: dict[Name, ProfileSpec]) -> dict[Name, ProfileSpec]:
+        defaults = sum(profile.default for profile in profiles.values())
+        if defaults != 1:
+            message = f"exactly one profile must say `default: true`, {defaults} do"
+            raise ValueError(message)
+        return profiles
+
+    def resolve_policies(self, profile: Name) -> Policies:
+        """Return the policies under a profile, with the profile's own deadline if it has one."""
+        seconds = self.profiles[profile].deadline_seconds
+        if seconds is None:
+            return self.policies
+        return self.policies.model_copy(update={"deadline_seconds": seconds})
+
+    @property
+    def default_profile(self) -> Name:
+        """The profile a session starts with."""
+        return next(name for name, profile in self.profiles.items() if profile.default)
+
+    def resolve_view(self, name: Name) -> HistoryViewSpec:
+        """Return a history view, with the settings it takes from its `like` view."""
+        view = self.history[name]
+        like = self.history.get(view.like or "")
+        if like is None:
+            return view
+        own = {word: getattr(view, word) for word in view.model_fields_set}
+        return like.model_copy(update=own)
+
+    @property
+    def summary_calls(self) -> frozenset[Name]:
+        """The calls that write summaries and answer no turn."""
+        views = (view.summary for view in self.history.values())
+        return frozenset(summary.call for summary in views if summary)
+
+    def find_summary_view(self, name: Name) -> Name:
+        """Return the view that defines the summary of a view: itself, or its `like` view."""
+        view = self.history[name]
+        return name if view.like is None or "summary" in view.model_fields_set else view.like
+
+
+def encode_blueprint(blueprint: Blueprint) -> bytes:
+    """Encode the JSON that a session pins, without fields that the author did not set."""
+    return blueprint.model_dump_json(exclude_unset=True, by_alias=True).encode()
+
+
+def compute_blueprint_digest(blueprint: Blueprint) -> Digest:
+    """Return the digest of the encoded blueprint."""
+    return compute_digest(encode_blueprint(blueprint))
+
+
+def compute_history_reach(blueprint: Blueprint) -> int:
+    """Return the most characters of history that any call can include; 0 if that is unbounded.
+
+    Views of the whole history do not count, because they are folded from the first event anyway;
+    nor do views of turns that are to be summarised.
+    """
+    looking = [call for call in blueprint.calls.values() if _has_bounded_history(blueprint, call)]
+    budgets = [blueprint.budget.get(call.budget or "") for call in looking]
+    widths = [_compute_budget_characters(found) if found else 0 for found in budgets]
+    return max(widths, default=0) if all(widths) else 0
+
+
+def _compute_budget_characters(budget: BudgetSpec) -> int:
+    """Return the characters a budget has room for; 0 if an input may raise it."""
+    tokens = budget.tokens
+    return tokens * get_max_characters_per_token(budget.counter) if isinstance(tokens, int) else 0
+
+
+def _has_bounded_history(blueprint: Blueprint, call: CallSpec) -> bool:
+    slots = (slot.history for slot in call.messages if isinstance(slot, HistoryMessageSlot))
+    views = map(blueprint.resolve_view, slots)
+    return any(not view.all and view.of != "selected" for view in views)

@@ -1,0 +1,316 @@
+"""Token budgets and their ladders: how large a call may be, and what is trimmed first.
+
+A ladder is a list of steps. A new built-in step needs one field in `LadderStep` and one case in the
+code that applies steps; a package registers its own steps by name and needs neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, assert_never
+
+from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
+
+from turnlog.events.event_model import build_discriminator
+from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
+
+
+class TrimLayer(StrictModel):
+    """Shortens the text of a layer to its beginning."""
+
+    layer: Name
+    """The layer to shorten."""
+    chars: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+    """Maximum lengths in characters, tried one after the other."""
+    at: Literal["sentence", "word"] = "sentence"
+    """Where the text may end: after a sentence or after a word. A text without such a place is cut
+    at the limit.
+    """
+
+
+class CompressLayer(StrictModel):
+    """Shortens the text of a layer to a cue."""
+
+    layer: Name
+    """The layer to shorten."""
+    chars: Annotated[int, Field(ge=1)]
+    """Maximum length of the cue in characters; a shorter text is its own cue."""
+    cue: Literal["first_sentences"] = "first_sentences"
+    """What the cue is: as many of the first sentences as fit."""
+
+
+class LowerSegmentTier(StrictModel):
+    """Removes the highest tier from all items that have it; every item keeps its lowest tier."""
+
+    layer: Name
+    """The segment layer."""
+
+
+class DropLowestPriority(StrictModel):
+    """Removes the item with the lowest priority, the last one if several are equal.
+
+    An item is never removed if no other item has a higher priority.
+    """
+
+    layer: Name
+    """The segment layer."""
+    by: Literal["metadata.priority"] = "metadata.priority"
+    """The priority of an item is the highest priority of its segments."""
+    order: Annotated[tuple[str, ...], Field(min_length=1)] = ("low", "normal", "high")
+    """Priorities, the first to be removed first."""
+
+
+class SegmentTypeFilter(StrictModel):
+    """Segments of one type."""
+
+    type: Annotated[str, Field(min_length=1)]
+    """The `metadata.type` of the segments."""
+
+
+class ReplaceSegments(StrictModel):
+    """Replaces the segments of an item by other segments of the same item."""
+
+    layer: Name
+    """The segment layer."""
+    with_: Annotated[SegmentTypeFilter, Field(alias="with")]
+    """The replacements; an item that has none is left out."""
+
+
+class DropLayer(StrictModel):
+    """Leaves out a layer."""
+
+    layer: Name
+    """The layer to leave out."""
+
+
+class CondenseToolList(StrictModel):
+    """Lists tools by name instead of describing them in full."""
+
+    layer: Name | None = None
+    """The tools layer; all of them if it is not given."""
+
+
+class DropOldestPairs(StrictModel):
+    """Removes the oldest turn of a history, question and answer together."""
+
+    history: Name | None = None
+    """The history view; every view that the call lists if it is not given."""
+
+
+class CondenseRepeats(StrictModel):
+    """Combines turns that are alike into one message."""
+
+    history: Name | None = None
+    """The history view; every view that the call lists if it is not given."""
+
+
+class SummariseHistory(StrictModel):
+    """Requests a model summary of the older turns before the next turn is answered.
+
+    It does not shorten the prompt that is being assembled.
+    """
+
+    history: Name | None = None
+    """The history view; every view that the call lists if it is not given."""
+
+
+class RegisteredStep(StrictModel):
+    """A step that a package registers under `turnlog.steps`."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """The name under which the step is registered."""
+    layer: Name
+    """The layer that the step is applied to."""
+    with_: Annotated[dict[str, JsonValue], Field(alias="with")] = {}
+    """Arguments for the step."""
+
+
+HistoryAction = DropOldestPairs | CondenseRepeats | SummariseHistory
+"""Actions on a history view."""
+
+
+LayerAction = (
+    TrimLayer
+    | CompressLayer
+    | LowerSegmentTier
+    | DropLowestPriority
+    | ReplaceSegments
+    | DropLayer
+    | CondenseToolList
+    | RegisteredStep
+)
+"""Actions on a layer."""
+
+
+LadderAction = HistoryAction | LayerAction
+
+
+class LadderStep(StrictModel):
+    """One step of a ladder: exactly one action, repeated until it changes nothing."""
+
+    trim: TrimLayer | None = None
+    """Shorten a text to its beginning."""
+    compress: CompressLayer | None = None
+    """Shorten a text to a cue."""
+    lower_tier: LowerSegmentTier | None = None
+    """Remove the highest tier of all items."""
+    drop_lowest: DropLowestPriority | None = None
+    """Remove the item with the lowest priority."""
+    replace: ReplaceSegments | None = None
+    """Replace segments by shorter ones."""
+    drop: DropLayer | None = None
+    """Leave out a layer."""
+    condense_tools: CondenseToolList | None = None
+    """List tools by name only."""
+    condense_repeats: CondenseRepeats | None = None
+    """Combine turns that are alike."""
+    summarise: SummariseHistory | None = None
+    """Request a summary of older turns."""
+    drop_oldest_pairs: DropOldestPairs | None = None
+    """Remove the oldest turn."""
+    registered: RegisteredStep | None = None
+    """Apply a step that a package registered."""
+
+    @model_validator(mode="after")
+    def _check_one_action(self) -> LadderStep:
+        if len(self.model_fields_set) != 1 or getattr(self, self.action_name) is None:
+            message = f"a step is one of: {', '.join(sorted(type(self).model_fields))}"
+            raise ValueError(message)
+        return self
+
+    @property
+    def action_name(self) -> str:
+        """The field that is set, as it is written in a blueprint."""
+        return next(iter(self.model_fields_set))
+
+    @property
+    def action(self) -> LadderAction:
+        """The action of the step."""
+        rung: LadderAction = getattr(self, self.action_name)
+        return rung
+
+    @property
+    def target(self) -> Name | None:
+        """The layer or history view the action names, or None."""
+        rung = self.action
+        return rung.history if isinstance(rung, HistoryAction) else rung.layer
+
+
+Ladder = tuple[LadderStep, ...]
+
+
+MAX_CHARACTERS_PER_TOKEN: Final = 128
+"""Characters of the longest token in any supported vocabulary."""
+
+
+TokenCount = Annotated[int, Field(ge=1, le=100_000_000)]
+
+
+class CharacterCounterSpec(StrictModel):
+    """Counts one token for every `chars_per_token` characters, rounded up."""
+
+    chars_per_token: Annotated[int, Field(ge=1, le=1_000)]
+    """Characters per token."""
+
+
+class TiktokenCounterSpec(StrictModel):
+    """Counts with a tiktoken vocabulary that is installed with the service; nothing is downloaded."""
+
+    tiktoken: Literal["cl100k_base", "o200k_base", "p50k_base"]
+    """The name of the vocabulary."""
+
+
+CounterSpec = Annotated[
+    Annotated[CharacterCounterSpec, Tag("(chars_per_token)")]
+    | Annotated[TiktokenCounterSpec, Tag("(tiktoken)")],
+    Discriminator(
+        build_discriminator("chars_per_token", "tiktoken"),
+        custom_error_type="counter_kind",
+        custom_error_message="a counter is one of: `chars_per_token`, `tiktoken`",
+    ),
+]
+
+
+def get_max_characters_per_token(counter: CounterSpec) -> int:
+    """Return the largest number of characters that one token can stand for."""
+    match counter:
+        case CharacterCounterSpec(chars_per_token=characters):
+            return characters
+        case TiktokenCounterSpec():
+            return MAX_CHARACTERS_PER_TOKEN
+        case _ as never:
+            assert_never(never)
+
+
+class InputTokenLimit(StrictModel):
+    """A limit that a turn may set by an input."""
+
+    default: TokenCount
+    """The limit if the turn does not set the input."""
+    input: Name
+    """The name of the input, which must be of type `int`."""
+
+
+def _get_limit_tag(limit: object) -> str:
+    return "(default)" if isinstance(limit, Mapping | InputTokenLimit) else "(tokens)"
+
+
+TokenLimit = Annotated[
+    Annotated[TokenCount, Tag("(tokens)")] | Annotated[InputTokenLimit, Tag("(default)")],
+    Discriminator(_get_limit_tag),
+]
+
+
+class SectionBudget(StrictModel):
+    """A limit for one layer, enforced before the limit of the whole prompt."""
+
+    tokens: TokenLimit
+    """Maximum tokens of the layer's content, without delimiters."""
+    ladder: Ladder = ()
+    """Steps that are applied to this layer only."""
+
+
+class ComponentBudget(StrictModel):
+    """A limit for everything that is counted under one component."""
+
+    tokens: TokenLimit
+    """Maximum tokens of the component, with the delimiters around its texts."""
+    fixed: bool = False
+    """True if the component is never trimmed; the call is refused if it exceeds the limit."""
+    ladder: Ladder = ()
+    """Steps that are applied to this component. What is still too long afterwards is accepted if
+    the whole prompt fits.
+    """
+
+
+class BudgetSpec(StrictModel):
+    """The token limit of a call, its counter, and the steps that make a prompt fit."""
+
+    tokens: TokenLimit
+    """Maximum tokens of the whole prompt."""
+    counter: CounterSpec = CharacterCounterSpec(chars_per_token=4)
+    """How tokens are counted."""
+    sections: dict[Name, SectionBudget] = {}
+    """Limits of single layers."""
+    components: dict[Name, ComponentBudget] = {}
+    """Limits of components, enforced once the sections fit."""
+    ladder: Ladder = ()
+    """Steps for the whole prompt; each is repeated until it changes nothing before the next begins.
+    """
+
+    @property
+    def steps(self) -> Ladder:
+        """The steps of all its ladders."""
+        limited: tuple[SectionBudget | ComponentBudget, ...] = (
+            *self.sections.values(),
+            *self.components.values(),
+        )
+        return (*(step for each in limited for step in each.ladder), *self.ladder)
+
+
+def resolve_limit(limit: TokenLimit, inputs: Mapping[str, JsonValue]) -> int:
+    """Return a limit for one turn, read from its inputs if the limit names one."""
+    if isinstance(limit, int):
+        return limit
+    given = inputs.get(limit.input)
+    return given if isinstance(given, int) else limit.default

@@ -1,0 +1,209 @@
+"""Call specs: the messages of a call, their format, the form of the answer, and profiles.
+
+A message format says how the layers of one message are joined. With delimiters a reader can tell
+where each layer begins and ends, so a text line that looks like a delimiter is indented by one
+space; every other text is included byte for byte. A profile names the calls of a program, which is
+a fixed sequence of calls: `chat` makes one; `tools` plans first, executes the plan step by step
+with tools, and then replies.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from turnlog.events.event_model import build_discriminator
+from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
+
+LAYER_SEPARATOR = "\n\n"
+"""The default text between two layers."""
+
+
+class MessageFormat(StrictModel):
+    """How the layers of a message are joined and delimited."""
+
+    open: str = Field(default="", pattern=r"^[^\n]*$")
+    """The line above a layer; `{LAYER}` or `{layer}` is its name."""
+    close: str = Field(default="", pattern=r"^[^\n]*$")
+    """The line below a layer."""
+    between: str = LAYER_SEPARATOR
+    """The text between two layers."""
+    segments_between: str = "\n"
+    """The text between two segments of a layer, and after a heading."""
+
+
+DEFAULT_MESSAGE_FORMAT = MessageFormat()
+"""Layers joined by a blank line, without delimiters."""
+
+
+_SCHEMA_FILE_PATTERN: Final = re.compile(r"[\w-]+\.json")
+
+
+def _check_output_form(written: object) -> object:
+    named = isinstance(written, str) and (
+        written == "plan" or _SCHEMA_FILE_PATTERN.fullmatch(written)
+    )
+    if named or isinstance(written, dict):
+        return written  # pyright: ignore[reportUnknownVariableType] - what it holds is checked next
+    what = "be `plan`, a file beside the blueprint such as `plan.json`, or a JSON Schema"
+    raise PydanticCustomError("output_form", what)
+
+
+class OutputSpec(StrictModel):
+    """The JSON form that an answer must have.
+
+    A schema file beside the blueprint is read with the blueprint and becomes part of what sessions
+    pin, so that editing the file affects new sessions only.
+    """
+
+    schema_: Annotated[
+        str | dict[str, JsonValue], BeforeValidator(_check_output_form), Field(alias="schema")
+    ]
+    """`plan`, a file beside the blueprint such as `plan.json`, or an inline JSON Schema."""
+    repair: bool = True
+    """True if common faults are repaired; otherwise an invalid answer is requested again."""
+
+
+ALLOWED_MODEL_PARAMETERS: Final = frozenset(
+    {
+        "frequency_penalty",
+        "max_completion_tokens",
+        "max_tokens",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "reasoning_effort",
+        "response_format",
+        "seed",
+        "stop",
+        "temperature",
+        "tool_choice",
+        "top_p",
+    }
+)
+"""Model parameters that a blueprint may set; all others belong to the operator.
+
+litellm takes keys, addresses and headers as parameters too. Only these names are accepted, so no
+secret can get into a pinned blueprint.
+"""
+
+
+class ProfileSpec(StrictModel):
+    """A named way to run a session."""
+
+    default: bool = False
+    """True if sessions start with this profile."""
+    program: Literal["chat", "tools"] = "chat"
+    """The program that runs a turn."""
+    call: Name
+    """The call that produces the reply; with `by_phase` the phase of the session decides."""
+    plan: Name | None = None
+    """The call that plans a turn, for the program `tools`."""
+    act: Name | None = None
+    """The call that executes one step of a plan, for the program `tools`."""
+    tools: Literal["none"] | None = None
+    """`none` if no call may offer or describe tools of a server."""
+    model: str = "default"
+    """A model name of litellm; `default` is the model the service was started with."""
+    deadline_seconds: Annotated[float, Field(gt=0)] | None = None
+    """How long a turn may be open, in seconds; without it the policies decide."""
+
+    @model_validator(mode="after")
+    def _check_program_calls(self) -> ProfileSpec:
+        named = (self.plan is not None, self.act is not None)
+        if named != (self.program == "tools",) * 2:
+            message = "the program `tools`, and no other, has the calls `plan` and `act`"
+            raise ValueError(message)
+        if self.tools == "none" and self.program == "tools":
+            message = "the program `tools` takes tools, so it cannot say `tools: none`"
+            raise ValueError(message)
+        return self
+
+    @property
+    def calls(self) -> dict[str, Name]:
+        """The calls it names, by their role."""
+        named = {"call": self.call, "plan": self.plan, "act": self.act}
+        return {word: call for word, call in named.items() if call is not None}
+
+
+class SystemMessageSlot(StrictModel):
+    """One system message, composed of layers."""
+
+    system: Annotated[tuple[Name, ...], Field(min_length=1)]
+    """The layers, in order."""
+    form: Name | None = None
+    """The message format; layers are joined by a blank line if it is not given."""
+
+    @property
+    def layers(self) -> tuple[Name, ...]:
+        """The layers, in order."""
+        return self.system
+
+
+class UserMessageSlot(StrictModel):
+    """One user message, composed of layers; `input` is the text of the turn."""
+
+    user: Annotated[tuple[Name, ...], Field(min_length=1)]
+    """The layers, in order."""
+    form: Name | None = None
+    """The message format; layers are joined by a blank line if it is not given."""
+
+    @property
+    def layers(self) -> tuple[Name, ...]:
+        """The layers, in order."""
+        return self.user
+
+
+class HistoryMessageSlot(StrictModel):
+    """The messages of a history view; a call lists each view at most once."""
+
+    history: Name
+    """The name of the view."""
+
+
+MessageSlot = Annotated[
+    Annotated[SystemMessageSlot, Tag("(system)")]
+    | Annotated[UserMessageSlot, Tag("(user)")]
+    | Annotated[HistoryMessageSlot, Tag("(history)")],
+    Discriminator(
+        build_discriminator("system", "user", "history"),
+        custom_error_type="message_kind",
+        custom_error_message="a message is `system`, `user` or `history`",
+    ),
+]
+
+
+class CallSpec(StrictModel):
+    """A kind of model call: its messages in order, and their budget."""
+
+    messages: Annotated[tuple[MessageSlot, ...], Field(min_length=1)]
+    """The messages sent to the model, in order."""
+    budget: Name | None = None
+    """The name of the budget; without one nothing is trimmed."""
+    tools: tuple[Literal["transition_phase", "all", "for_step"], ...] = ()
+    """Tools offered to the model: the one that ends a phase, all tools of the servers, or those of
+    the current step.
+    """
+    input: Literal["none"] | None = None
+    """`none` for a call that a phase makes without user input."""
+    parameters: dict[str, JsonValue] = {}
+    """Model parameters of `ALLOWED_MODEL_PARAMETERS`, such as `temperature`."""
+    fallback: Literal["resolved.answer"] | None = None
+    """The answer if the model is off or fails; without it the turn fails."""
+    output: OutputSpec | None = None
+    """The required form of the answer; without it any text is accepted."""
+
+    @property
+    def layers(self) -> tuple[Name, ...]:
+        """The layers of all its messages, in order."""
+        made = (slot for slot in self.messages if not isinstance(slot, HistoryMessageSlot))
+        return tuple(name for slot in made for name in slot.layers)

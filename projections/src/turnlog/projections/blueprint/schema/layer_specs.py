@@ -1,0 +1,293 @@
+"""Layer specs: where a layer's text comes from, and under which condition a call includes it.
+
+Conditions are a fixed vocabulary and sources are data; there is no expression language. The
+components are the names under which tokens are counted. The standard ones exist in every prompt,
+whatever its layers are called, so that prompts of different blueprints can be compared.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from turnlog.events.event_model import build_discriminator
+from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
+
+SYSTEM_PROMPT_COMPONENT: Final = "system_prompt"
+"""The component of layers that name no other."""
+
+
+TOOLS_COMPONENT: Final = "tools_context"
+"""Tool definitions, offered beside the messages or described in them."""
+
+
+HISTORY_COMPONENT: Final = "history"
+"""Messages of earlier turns."""
+
+
+RAG_COMPONENT: Final = "rag_context"
+"""Retrieved documents."""
+
+
+QUERY_COMPONENT: Final = "query"
+"""The input text of the turn."""
+
+
+STANDARD_COMPONENTS: Final = (
+    SYSTEM_PROMPT_COMPONENT,
+    TOOLS_COMPONENT,
+    HISTORY_COMPONENT,
+    RAG_COMPONENT,
+    QUERY_COMPONENT,
+)
+
+
+class WhenContext(StrictModel):
+    """True if the cartridge asks for this level of context."""
+
+    context: str
+    """A context level, such as `learning_profile`."""
+
+
+class WhenAttribute(StrictModel):
+    """True if the attribute was given and is neither empty nor false."""
+
+    attribute: Name
+    """The name of the attribute."""
+
+
+class WhenPhase(StrictModel):
+    """True while the session is in this phase."""
+
+    phase: Name
+    """The name of the phase."""
+
+
+LayerCondition = (
+    Literal["first_turn", "reply_redacted", "step_failed"] | WhenContext | WhenAttribute | WhenPhase
+)
+"""The condition under which a layer is included.
+
+`reply_redacted` is true for one call: the next one after a reply was withheld. `first_turn` is the
+value of an input of that name if there is one, otherwise it is true until a turn has been
+completed. `step_failed` is true when a step is repeated because all its tools failed.
+"""
+
+
+ResolvedField = Literal["intent", "entity", "identifiers", "results"]
+"""The parts of a resolver's answer that a prompt may include."""
+
+
+class _LayerBase(StrictModel):
+    component: Name = SYSTEM_PROMPT_COMPONENT
+    """The component under which the layer's tokens are counted."""
+    keep: Literal["always"] | None = None
+    """`always` if no call that lists the layer may leave it out."""
+    when: LayerCondition | None = None
+    """The condition for including the layer; without one it is always included."""
+
+
+class FileLayer(_LayerBase):
+    """Text of a prompt file, found along the search path and pinned at the first call."""
+
+    file: str
+    """File name; may contain `{provider}` and attribute slots."""
+    search: tuple[str, ...] | None = None
+    """Folders to search instead of those of the blueprint."""
+
+
+PromptCategory = Literal[
+    "master_system",
+    "visualization",
+    "workflow_classification",
+    "error_recovery",
+    "conversation_execution",
+    "genie_coordination",
+    "rag_focused_execution",
+]
+
+
+class OverrideSpec(StrictModel):
+    """The category of a prompt file, and whether providers have their own version."""
+
+    category: PromptCategory
+    """The category; the prompt file has the same name."""
+    by: Literal["provider"] | None = None
+    """`provider` if each provider may have its own file."""
+
+
+class OverrideLayer(_LayerBase):
+    """Text of a category, from a prompt file that a profile may replace by its own.
+
+    The file is pinned like any other prompt file.
+    """
+
+    override: OverrideSpec
+    """Which category of text."""
+
+
+class TextLayer(_LayerBase):
+    """Text written in the blueprint; `{name}` is replaced by an attribute.
+
+    For a locale, `{name.name}` is the English name of its language.
+    """
+
+    text: str
+    """The text, with slots."""
+
+
+class AttributeLayer(_LayerBase):
+    """The value of an attribute given when the session opened."""
+
+    attribute: Name
+    """The name of the attribute."""
+
+
+class FieldsLayer(_LayerBase):
+    """Labelled values under a heading; an empty value gives no line."""
+
+    heading: str = ""
+    """Included even if no line follows."""
+    fields: dict[str, str]
+    """Maps a label to a path: `cartridge...`, `attributes...` or `session.phase`."""
+
+
+class ChoicesLayer(_LayerBase):
+    """One line for each recorded choice that has a label; left out if there is none."""
+
+    heading: str = ""
+    """The line above the choices."""
+    each: Literal["session.choices"]
+    """The list that gives the lines."""
+    line: Literal["{context_label}"] = "{context_label}"
+    """The template of one line."""
+
+
+class ResolvedLayer(_LayerBase):
+    """Labelled values of the resolver's answer for the turn, under a heading."""
+
+    heading: str = ""
+    """The line above the values; left out if there is no value."""
+    resolved: Annotated[dict[str, ResolvedField], Field(min_length=1)]
+    """Maps a label to a part of the resolver's answer; an empty value gives no line."""
+
+
+class SegmentQuery(StrictModel):
+    """Which segments of the library a layer requests."""
+
+    scope: Name
+    """The scope of the segments."""
+    ref: str | None = None
+    """Path to the reference: `attributes...`, `inputs...`, or `item...` of a list."""
+    tier: str | None = None
+    """Path to the highest tier that is included; without it all tiers are."""
+    except_: Annotated[tuple[str, ...], Field(alias="except")] = ()
+    """Types that are included only if a ladder step replaces other segments by them."""
+
+
+class SegmentsLayer(_LayerBase):
+    """Texts of the segment library, selected for every call and recorded with it."""
+
+    segments: SegmentQuery
+    """The segments, in the order of their ids."""
+    each: str | None = None
+    """Path to a list, `inputs...`; the layer gets one block for each item."""
+    heading: str = ""
+    """The line above each block; `{name}` is replaced by a value of the item."""
+
+
+class InputLayer(_LayerBase):
+    """The value of an input given with the turn."""
+
+    input: Name
+    """The name of the input."""
+
+
+class SourceLayer(_LayerBase):
+    """Text of a source that a package registers under `turnlog.sources`.
+
+    The source is called at the first call, and its text is pinned like a prompt file.
+    """
+
+    source: Annotated[str, Field(min_length=1)]
+    """The name under which the source is registered."""
+
+
+PinnedLayer = FileLayer | OverrideLayer | SourceLayer
+"""Layers whose text, or the absence of it, is pinned at the first call."""
+
+
+class ToolsLayer(_LayerBase):
+    """Tool descriptions as text: in full at first, by name afterwards."""
+
+    tools: Literal["all"]
+    """Which tools."""
+    full: Literal["first_turn", "always"] = "first_turn"
+    """When tools are described in full; otherwise only their names are listed."""
+
+
+class PromptsLayer(_LayerBase):
+    """Descriptions of the prompts that tool servers offer, as text."""
+
+    prompts: Literal["all"]
+    """Which prompts."""
+
+
+class StepLayer(_LayerBase):
+    """The goal of the current plan step, or the tool results of the turn so far."""
+
+    step: Literal["goal", "results"]
+    """`goal` or `results`."""
+
+
+class ResultsLayer(_LayerBase):
+    """Summaries of the previous turn's tool results, each with a name that a plan can refer to."""
+
+    results: Literal["previous_turn"]
+    """A plan step with `from: r1` is answered by the first of these results."""
+    heading: str = "What tools gave in the turn before:"
+    """The line above the results."""
+
+
+class CarryLayer(_LayerBase):
+    """The summary of the previous phase that was carried over when the session moved on."""
+
+    carry: Literal["phase"]
+    """The summary is included as long as the session stays in the phase it was carried to."""
+    text: str = "Summary from {from} phase: {summary}"
+    """The template of the carried text, with the phase that was left and its summary; recorded with
+    the move.
+    """
+
+
+LayerSpec = Annotated[
+    Annotated[SegmentsLayer, Tag("(segments)")]
+    | Annotated[FileLayer, Tag("(file)")]
+    | Annotated[OverrideLayer, Tag("(override)")]
+    | Annotated[TextLayer, Tag("(text)")]
+    | Annotated[AttributeLayer, Tag("(attribute)")]
+    | Annotated[InputLayer, Tag("(input)")]
+    | Annotated[FieldsLayer, Tag("(fields)")]
+    | Annotated[ChoicesLayer, Tag("(each)")]
+    | Annotated[ResolvedLayer, Tag("(resolved)")]
+    | Annotated[SourceLayer, Tag("(source)")]
+    | Annotated[ToolsLayer, Tag("(tools)")]
+    | Annotated[PromptsLayer, Tag("(prompts)")]
+    | Annotated[StepLayer, Tag("(step)")]
+    | Annotated[ResultsLayer, Tag("(results)")]
+    | Annotated[CarryLayer, Tag("(carry)")],
+    Discriminator(
+        build_discriminator(
+            # `carry` comes first because a carry layer has a `text` field too.
+            *("carry", "segments", "file", "override", "text", "attribute", "input"),
+            *("fields", "each", "resolved", "source", "tools", "prompts", "step", "results"),
+        ),
+        custom_error_type="layer_source",
+        custom_error_message=(
+            "a layer needs one of: `segments`, `file`, `override`, `text`, `attribute`, `input`, "
+            "`fields`, `each`, `resolved`, `source`, `tools`, `prompts`, `step`, `results`, "
+            "`carry`"
+        ),
+    ),
+]

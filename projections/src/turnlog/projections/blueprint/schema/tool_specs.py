@@ -1,0 +1,95 @@
+"""Tool specs: the tool servers of a blueprint, and how much of a tool result prompts include.
+
+The worker connects to the servers. A blueprint contains no secrets: it names environment variables
+of the worker, whose values the worker passes on.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag
+
+from turnlog.events.event_model import build_discriminator
+from turnlog.projections.blueprint.schema.strict_model import (
+    EnvironmentVariable,
+    HeaderName,
+    HttpAddress,
+    Name,
+    StrictModel,
+)
+
+ToolNames = tuple[Annotated[str, Field(min_length=1)], ...]
+
+
+class _ServerBase(StrictModel):
+    only: ToolNames | None = None
+    """The tools that are offered; all if it is not given."""
+    except_: Annotated[ToolNames, Field(alias="except")] = ()
+    """Tools and prompts that are not offered."""
+    idempotent: ToolNames = ()
+    """Tools that may be run again if it is unknown whether they ran."""
+
+
+class LocalServerSpec(_ServerBase):
+    """A program that the worker starts and talks to over standard input and output."""
+
+    command: Annotated[ToolNames, Field(min_length=1)]
+    """The program and its arguments."""
+    env_from: tuple[EnvironmentVariable, ...] = ()
+    """Environment variables of the worker that the program gets."""
+
+
+class RemoteServerSpec(_ServerBase):
+    """A server that is reached over streamable HTTP."""
+
+    url: HttpAddress
+    """Its address, without a user, a query or a fragment."""
+    headers_from: dict[HeaderName, EnvironmentVariable] = {}
+    """Maps a header to the environment variable of the worker that contains its value."""
+
+
+ServerSpec = Annotated[
+    Annotated[LocalServerSpec, Tag("(command)")] | Annotated[RemoteServerSpec, Tag("(url)")],
+    Discriminator(
+        build_discriminator("command", "url"),
+        custom_error_type="server_kind",
+        custom_error_message="a server needs one of: `command`, `url`",
+    ),
+]
+
+
+def _add_folder_form(schema: dict[str, Any]) -> None:
+    """Let an author name a folder of server files instead of listing servers."""
+    folder = {"type": "object", "properties": {"folder": {"type": "string"}}}
+    written = dict(schema)
+    schema.clear()
+    schema["anyOf"] = [{**folder, "required": ["folder"], "additionalProperties": False}, written]
+
+
+class CondensationSpec(StrictModel):
+    """How much of a long tool result prompts include."""
+
+    rows: Annotated[int, Field(ge=1)] = 500
+    """A list with more rows is replaced by its columns, its length and a sample."""
+    chars: Annotated[int, Field(ge=100)] = 10_000
+    """A result with more characters is condensed as well, as far as possible."""
+    sample: Annotated[int, Field(ge=0, le=20)] = 3
+    """Number of rows in a sample."""
+
+
+class ToolsSpec(StrictModel):
+    """The tools of a blueprint."""
+
+    servers: Annotated[dict[Name, ServerSpec], Field(json_schema_extra=_add_folder_form)]
+    """The tool servers, or `folder`, which contains one file for each server."""
+    seconds: Annotated[float, Field(gt=0, le=3_600)] = 30.0
+    """Timeout of one tool call in seconds."""
+    most_bytes: Annotated[int, Field(ge=1_000, le=8_000_000)] = 1_000_000
+    """Maximum size of a result in bytes; a larger result counts as failed."""
+    most_calls: Annotated[int, Field(ge=1, le=64)] = 16
+    """Maximum number of tool calls in one answer."""
+    most_steps: Annotated[int, Field(ge=1, le=16)] = 8
+    """Maximum number of steps in a plan."""
+    distil: CondensationSpec = CondensationSpec()
+    """How long results are condensed."""

@@ -1,0 +1,88 @@
+"""Rules for texts and JSON values that may be recorded in events.
+
+An event is JSON that every reader must parse alike and that Postgres must accept. Values are
+checked at the edge, because an unstorable value would otherwise fail later in another process.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from turnlog.events.errors import Refused, TooLarge
+
+MAX_JSON_CHARACTERS: Final = 100_000
+"""Limit on the JSON text of all values of one request together."""
+
+
+MAX_JSON_DEPTH: Final = 16
+
+
+MAX_INT: Final = 2**53 - 1
+"""JSON readers disagree about whole numbers beyond this one."""
+
+
+_UNSTORABLE_CHARACTERS: Final = re.compile("[\0\ud800-\udfff]")
+
+
+def is_storable(text: str) -> bool:
+    """Return whether a text contains neither NUL nor a lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def replace_unstorable(text: str) -> str:
+    """Replace unstorable characters by U+FFFD, for texts that no caller can correct."""
+    return _UNSTORABLE_CHARACTERS.sub("\ufffd", text)
+
+
+def check_text(text: str, field: str) -> str:
+    """Return the text; raise `Refused` naming `field` if it cannot be stored."""
+    if not is_storable(text):
+        raise Refused(
+            "bad-text",
+            "NUL and lone surrogates cannot be stored",
+            field=field,
+            fix="take the character out",
+        )
+    return text
+
+
+def check_json(values: Mapping[str, JsonValue], field: str) -> None:
+    """Raise if the values are too large, too deep, or contain something that cannot be stored.
+
+    Raises `TooLarge` for the size and `Refused` for everything else, naming the path below `field`.
+    """
+    _check_json_value(dict(values), field, 0)
+    if (size := len(json.dumps(values))) > MAX_JSON_CHARACTERS:
+        raise TooLarge(field, size, MAX_JSON_CHARACTERS)
+
+
+def _check_json_value(value: JsonValue, field: str, depth: int) -> None:
+    match value:
+        case str():
+            check_text(value, field)
+        case int() if abs(value) > MAX_INT:
+            fix = f"stay within {MAX_INT}, or send it as text"
+            raise Refused("bad-number", "the number is too large", field=field, fix=fix)
+        case float() if not math.isfinite(value):
+            raise Refused("bad-number", f"{value} is no JSON", field=field, fix="leave it out")
+        case list() | dict() if depth == MAX_JSON_DEPTH:
+            detail = f"it is nested more than {MAX_JSON_DEPTH} deep"
+            raise Refused("too-deep", detail, field=field, fix="send it as text")
+        case list():
+            for place, item in enumerate(value):
+                _check_json_value(item, f"{field}.{place}", depth + 1)
+        case dict():
+            for key, item in value.items():
+                _check_json_value(item, f"{field}.{check_text(key, field)[:80]}", depth + 1)
+        case _:
+            pass

@@ -1,0 +1,290 @@
+"""Blueprint checks: every name that one part uses is defined by another part.
+
+A check yields findings with paths; the loader adds the lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import PurePosixPath
+from typing import Final, assert_never
+
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, ValueSpec
+from turnlog.projections.blueprint.schema.call_specs import (
+    ALLOWED_MODEL_PARAMETERS,
+    CallSpec,
+    HistoryMessageSlot,
+    SystemMessageSlot,
+    UserMessageSlot,
+)
+from turnlog.projections.blueprint.schema.layer_specs import (
+    AttributeLayer,
+    CarryLayer,
+    ChoicesLayer,
+    FieldsLayer,
+    FileLayer,
+    InputLayer,
+    LayerSpec,
+    OverrideLayer,
+    PromptsLayer,
+    ResolvedLayer,
+    ResultsLayer,
+    SegmentsLayer,
+    SourceLayer,
+    StepLayer,
+    TextLayer,
+    ToolsLayer,
+    WhenAttribute,
+)
+from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE
+from turnlog.projections.blueprint.schema.policy_specs import SafetyCheckRule
+from turnlog.projections.blueprint.schema.strict_model import Name
+from turnlog.projections.blueprint.template_slots import find_slots
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    BlueprintFinding,
+    DocumentPath,
+    suggest_word,
+)
+from turnlog.projections.blueprint.validation.budget_checks import check_budgets
+from turnlog.projections.blueprint.validation.history_view_checks import check_history_views
+from turnlog.projections.blueprint.validation.input_values import (
+    describe_value_type,
+    is_value_of_type,
+)
+from turnlog.projections.blueprint.validation.layer_checks import (
+    check_overrides,
+    check_segment_layers,
+)
+from turnlog.projections.blueprint.validation.phase_checks import check_phases
+from turnlog.projections.blueprint.validation.resolver_checks import check_resolver_use
+from turnlog.projections.blueprint.validation.tool_checks import check_tools
+
+PROVIDER_SLOT: Final = "provider"
+"""The slot of file paths that is not an attribute."""
+
+
+BUILT_IN_LAYERS: Final = ("input", "history")
+"""Layers that exist without being defined."""
+
+
+PATH_VALUE_TYPES: Final = frozenset({"id", "locale"})
+"""Types of attributes that may be part of a path."""
+
+
+BlueprintFindings = Iterator[BlueprintFinding]
+
+
+def check_blueprint(blueprint: Blueprint) -> BlueprintFindings:
+    """Check a whole blueprint."""
+    return chain(
+        _check_value_specs(blueprint),
+        _check_layers(blueprint),
+        _check_search_folders(blueprint, ("prompts", "search"), blueprint.prompts.search),
+        *(_check_call(blueprint, name, call) for name, call in blueprint.calls.items()),
+        check_history_views(blueprint),
+        check_budgets(blueprint),
+        check_segment_layers(blueprint),
+        _check_profiles(blueprint),
+        check_phases(blueprint),
+        _check_dotted_paths(blueprint),
+        check_resolver_use(blueprint),
+        check_tools(blueprint),
+        check_overrides(blueprint),
+    )
+
+
+def _check_known_name(
+    path: DocumentPath, kind: str, name: str, known: Iterable[str]
+) -> BlueprintFindings:
+    if name not in known:
+        yield BlueprintFinding(path, f"there is no {kind} `{name}`", suggest_word(name, known))
+
+
+def _check_value_specs(blueprint: Blueprint) -> BlueprintFindings:
+    for place, specs in (("attributes", blueprint.attributes), ("inputs", blueprint.inputs)):
+        for name, spec in specs.items():
+            path = (place, name)
+            if spec.default is not None and spec.required:
+                what = "a value that must be given needs no default"
+                yield BlueprintFinding((*path, "default"), what, "leave out one of the two")
+            if spec.default is not None and not is_value_of_type(spec, spec.default):
+                fix = f"write {describe_value_type(spec)}"
+                yield BlueprintFinding((*path, "default"), f"the default is no `{spec.type}`", fix)
+            yield from _check_value_bounds(path, spec)
+    if PROVIDER_SLOT in blueprint.attributes:
+        what = f"`{PROVIDER_SLOT}` is the provider of the model in use"
+        yield BlueprintFinding(("attributes", PROVIDER_SLOT), what, "choose another name")
+
+
+def _check_value_bounds(path: DocumentPath, spec: ValueSpec) -> BlueprintFindings:
+    """Find settings that the type of a value does not have."""
+    if spec.of is not None and spec.type != "list":
+        yield BlueprintFinding(
+            (*path, "of"), f"a value of type {spec.type} has no items", "leave it out"
+        )
+    for word, bound in (("min", spec.min), ("max", spec.max)):
+        if bound is not None and spec.type != "int":
+            yield BlueprintFinding(
+                (*path, word), f"a value of type {spec.type} has no size", "leave it out"
+            )
+    if spec.min is not None and spec.max is not None and spec.min > spec.max:
+        yield BlueprintFinding(
+            (*path, "max"), f"it is less than min {spec.min}", "change one of the two"
+        )
+    for name, inner in (spec.of or {}).items():
+        yield from _check_value_bounds((*path, "of", name), inner)
+
+
+def _check_layers(blueprint: Blueprint) -> BlueprintFindings:
+    for name, layer in blueprint.layers.items():
+        path = ("layers", name)
+        if name in BUILT_IN_LAYERS:
+            yield BlueprintFinding(path, f"`{name}` is a layer of its own", "choose another name")
+        if isinstance(layer.when, WhenAttribute):
+            where = (*path, "when", "attribute")
+            yield from _check_known_name(
+                where, "attribute", layer.when.attribute, blueprint.attributes
+            )
+        yield from _check_layer_source(blueprint, path, layer)
+
+
+def _check_layer_source(
+    blueprint: Blueprint, path: DocumentPath, layer: LayerSpec
+) -> BlueprintFindings:
+    match layer:
+        case TextLayer(text=text):
+            for slot in find_slots(text):
+                yield from _check_known_name(
+                    (*path, "text"), "attribute", slot, blueprint.attributes
+                )
+        case AttributeLayer(attribute=attribute):
+            yield from _check_known_name(
+                (*path, "attribute"), "attribute", attribute, blueprint.attributes
+            )
+        case FileLayer(file=file, search=search):
+            yield from _check_file_path(blueprint, (*path, "file"), file)
+            yield from _check_search_folders(blueprint, (*path, "search"), search or ())
+        case InputLayer(input=name):
+            yield from _check_known_name((*path, "input"), "input", name, blueprint.inputs)
+        case FieldsLayer() | ChoicesLayer() | SourceLayer() | SegmentsLayer() | ResolvedLayer():
+            return
+        case OverrideLayer() | ToolsLayer() | PromptsLayer():
+            return
+        case StepLayer() | ResultsLayer() | CarryLayer():
+            return
+        case _ as never:
+            assert_never(never)
+
+
+def _check_search_folders(
+    blueprint: Blueprint, path: DocumentPath, folders: Sequence[str]
+) -> BlueprintFindings:
+    for place, folder in enumerate(folders):
+        yield from _check_file_path(blueprint, (*path, place), folder)
+
+
+def _check_file_path(blueprint: Blueprint, path: DocumentPath, written: str) -> BlueprintFindings:
+    if is_outside_folder(written):
+        yield BlueprintFinding(
+            path, f"`{written}` leaves the folder", "name a place beside the blueprint"
+        )
+    for slot in find_slots(written):
+        yield from _check_known_name(
+            path, "attribute", slot, (*blueprint.attributes, PROVIDER_SLOT)
+        )
+        value = blueprint.attributes.get(slot)
+        if value and value.type not in PATH_VALUE_TYPES:
+            what = f"`{slot}` is of type {value.type}, which no path can hold"
+            yield BlueprintFinding(
+                path, what, f"make it one of: {', '.join(sorted(PATH_VALUE_TYPES))}"
+            )
+
+
+def is_outside_folder(written: str) -> bool:
+    """Return whether a path is anything but a plain relative path below the blueprint's folder."""
+    path = PurePosixPath(written)
+    return path.is_absolute() or ".." in path.parts or "\\" in written or "\0" in written
+
+
+def _check_call(blueprint: Blueprint, name: Name, call: CallSpec) -> BlueprintFindings:
+    path = ("calls", name)
+    known = (*blueprint.layers, BUILT_IN_LAYERS[0])
+    seen: set[str] = set()
+    for place, written in _iterate_call_names(call):
+        kind = "history" if place[-1] == "history" else "layer"
+        names = blueprint.history if kind == "history" else known
+        yield from _check_known_name((*path, *place), kind, written, names)
+        if (mark := f"{kind} {written}") in seen:
+            yield BlueprintFinding((*path, *place), f"{mark} stands twice in this call", "keep one")
+        seen.add(mark)
+    for parameter in call.parameters:
+        yield from _check_known_name(
+            (*path, "parameters", parameter), "parameter", parameter, ALLOWED_MODEL_PARAMETERS
+        )
+    if call.budget:
+        yield from _check_known_name((*path, "budget"), "budget", call.budget, blueprint.budget)
+    for at, slot in enumerate(call.messages):
+        if not isinstance(slot, HistoryMessageSlot) and slot.form:
+            form = (*path, "messages", at, "form")
+            yield from _check_known_name(form, "form", slot.form, blueprint.forms)
+
+
+def _iterate_call_names(call: CallSpec) -> Iterator[tuple[DocumentPath, Name]]:
+    for place, slot in enumerate(call.messages):
+        match slot:
+            case SystemMessageSlot(system=layers):
+                yield from (
+                    (("messages", place, "system", at), name) for at, name in enumerate(layers)
+                )
+            case UserMessageSlot(user=layers):
+                yield from (
+                    (("messages", place, "user", at), name) for at, name in enumerate(layers)
+                )
+            case HistoryMessageSlot(history=view):
+                yield ("messages", place, "history"), view
+            case _ as never:
+                assert_never(never)
+
+
+def _check_profiles(blueprint: Blueprint) -> BlueprintFindings:
+    for name, profile in blueprint.profiles.items():
+        for word, call in profile.calls.items():
+            path = ("profiles", name, word)
+            known = (*blueprint.calls, BY_PHASE) if word == "call" else tuple(blueprint.calls)
+            yield from _check_known_name(path, "call", call, known)
+        if profile.call == BY_PHASE and blueprint.phases is None:
+            path = ("profiles", name, "call")
+            yield BlueprintFinding(
+                path, "there are no phases to go by", "name a call, or add `phases`"
+            )
+
+
+def _check_dotted_paths(blueprint: Blueprint) -> BlueprintFindings:
+    """Check the first part of dotted paths, and attribute names.
+
+    The rest depends on the cartridge.
+    """
+    for path, written in _iterate_dotted_paths(blueprint):
+        place, _, rest = written.partition(".")
+        if place == "attributes":
+            yield from _check_known_name(
+                path, "attribute", rest.partition(".")[0], blueprint.attributes
+            )
+        elif place == "cartridge" and blueprint.cartridge is None:
+            yield BlueprintFinding(path, "there is no cartridge", "add `cartridge`")
+        elif place != "cartridge" and written != "session.phase":
+            known = ("cartridge", "attributes", "session.phase")
+            yield BlueprintFinding(path, f"`{written}` leads nowhere", suggest_word(written, known))
+
+
+def _iterate_dotted_paths(blueprint: Blueprint) -> Iterator[tuple[DocumentPath, str]]:
+    for name, layer in blueprint.layers.items():
+        if isinstance(layer, FieldsLayer):
+            for label, written in layer.fields.items():
+                yield ("layers", name, "fields", label), written
+    if blueprint.cartridge and blueprint.cartridge.context:
+        yield ("cartridge", "context"), blueprint.cartridge.context
+    for at, rule in enumerate(blueprint.policies.safety.rules):
+        if isinstance(rule, SafetyCheckRule) and rule.with_:
+            yield ("policies", "safety", "rules", at, "with"), rule.with_

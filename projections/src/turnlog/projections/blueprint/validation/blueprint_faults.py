@@ -1,0 +1,78 @@
+"""Blueprint faults: everything that is wrong with a file, each with its line and a fix.
+
+All faults are reported together, so that an author can correct a file in one go. An unknown word is
+reported with the nearest known one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from turnlog.events.errors import Refused
+
+DocumentPath = tuple[str | int, ...]
+"""Keys and list indices (from 0) that lead to a value of a document."""
+
+
+LineNumbers = Mapping[DocumentPath, int]
+"""The line of every value of a document, counted from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlueprintFinding:
+    """A fault at a path of a document, before its line is known."""
+
+    path: DocumentPath
+    what: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlueprintFault:
+    """A fault at a line of a file."""
+
+    file: str
+    line: int
+    path: str
+    """Dotted, such as `layers.persona.file`; empty for the whole document."""
+    what: str
+    fix: str
+
+    def __str__(self) -> str:
+        subject = f"{self.path}: {self.what}" if self.path else self.what
+        return f"{self.file}:{self.line}: {subject}; {self.fix}"
+
+
+class FaultyBlueprint(Refused):
+    """A blueprint that cannot be used; `faults` lists everything that is wrong with it."""
+
+    def __init__(self, faults: Iterable[BlueprintFault]) -> None:
+        self.faults = tuple(sorted(faults, key=lambda fault: (fault.file, fault.line)))
+        first, more = self.faults[0], len(self.faults) - 1
+        detail = f"{first} (and {more} more)" if more else str(first)
+        super().__init__("faulty-blueprint", detail, field="blueprint", fix=first.fix)
+
+
+def locate_finding(file: str, lines: LineNumbers, finding: BlueprintFinding) -> BlueprintFault:
+    """Add the line of a finding: that of its path, or of the nearest enclosing value."""
+    path = finding.path
+    while path and path not in lines:
+        path = path[:-1]
+    return BlueprintFault(
+        file, lines.get(path, 1), format_path(finding.path), finding.what, finding.fix
+    )
+
+
+def format_path(path: DocumentPath) -> str:
+    """Format a path: `calls.reply.messages.0`."""
+    return ".".join(str(step) for step in path)
+
+
+def suggest_word(word: str, known: Iterable[str]) -> str:
+    """Suggest a replacement for an unknown word: the nearest known one, or the list of all."""
+    words = sorted(known)
+    if near := get_close_matches(word, words, n=1):
+        return f"write `{near[0]}`"
+    return f"use one of: {', '.join(words)}" if words else "leave it out"

@@ -1,0 +1,278 @@
+"""Budget checks: ladders name existing layers and keep what must not be left out.
+
+A step names a layer that some call with that budget lists, of the kind that the step works on, and
+none that is always kept. A budget that is certainly too small is found before a session opens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.budget_specs import (
+    BudgetSpec,
+    CharacterCounterSpec,
+    CompressLayer,
+    CondenseToolList,
+    DropLowestPriority,
+    HistoryAction,
+    InputTokenLimit,
+    Ladder,
+    LadderStep,
+    LowerSegmentTier,
+    ReplaceSegments,
+    TokenLimit,
+    TrimLayer,
+)
+from turnlog.projections.blueprint.schema.call_specs import CallSpec, HistoryMessageSlot
+from turnlog.projections.blueprint.schema.layer_specs import (
+    HISTORY_COMPONENT,
+    QUERY_COMPONENT,
+    STANDARD_COMPONENTS,
+    SegmentsLayer,
+    TextLayer,
+    ToolsLayer,
+)
+from turnlog.projections.blueprint.schema.strict_model import Name
+from turnlog.projections.blueprint.template_slots import fill_slots
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    BlueprintFinding,
+    DocumentPath,
+    suggest_word,
+)
+from turnlog.projections.token_counters import CharacterCounter
+
+ComponentFindings = Iterator[BlueprintFinding]
+
+
+def check_component_budgets(
+    blueprint: Blueprint, path: DocumentPath, budget: BudgetSpec
+) -> ComponentFindings:
+    """Check the components of a budget, and its other steps against the fixed components."""
+    under = {
+        "input": QUERY_COMPONENT,
+        **{name: each.component for name, each in blueprint.layers.items()},
+    }
+    known = (*STANDARD_COMPONENTS, *under.values())
+    for name, component in budget.components.items():
+        here = (*path, "components", name)
+        if name not in known:
+            what = f"nothing is counted under `{name}`"
+            yield BlueprintFinding(here, what, suggest_word(name, dict.fromkeys(known)))
+        if component.fixed and component.ladder:
+            what = f"`{name}` is fixed, so that nothing of it is ever cut"
+            yield BlueprintFinding((*here, "ladder"), what, "leave out one of the two")
+        if component.fixed and _is_above(component.tokens, budget.tokens):
+            what = f"`{name}` may have more than the whole, which has {budget.tokens}"
+            yield BlueprintFinding(
+                (*here, "tokens"), what, "lower it, or raise `tokens` of the whole"
+            )
+        yield from _check_component_steps(here, name, component.ladder, under)
+        if name not in _find_tool_components(blueprint):
+            yield from _check_condense_steps(here, name, component.ladder)
+    if budget.components:
+        yield from _check_fixed_components(path, budget, under)
+
+
+def _is_above(limit: TokenLimit, whole: TokenLimit) -> bool:
+    """Return whether a limit is above that of the whole prompt for every possible turn."""
+    return isinstance(limit, int) and isinstance(whole, int) and limit > whole
+
+
+def _find_tool_components(blueprint: Blueprint) -> set[str]:
+    layers = blueprint.layers.values()
+    return {layer.component for layer in layers if isinstance(layer, ToolsLayer)}
+
+
+def _check_condense_steps(here: DocumentPath, name: Name, ladder: Ladder) -> ComponentFindings:
+    """Find steps that condense tools in a component that contains no tools."""
+    for rung, step in enumerate(ladder):
+        if isinstance(step.action, CondenseToolList) and step.target is None:
+            what = f"no layer of tools is counted under `{name}`"
+            yield BlueprintFinding((*here, "ladder", rung, step.action_name), what, "leave it out")
+
+
+def _check_component_steps(
+    here: DocumentPath, name: Name, ladder: Ladder, under: Mapping[str, str]
+) -> ComponentFindings:
+    """Find steps that cannot reduce their component."""
+    for rung, step in enumerate(ladder):
+        if _get_step_component(step, under) not in {name, None}:
+            what = f"it cannot make room in component `{name}`"
+            fix = f"name what is counted under `{name}`, or put it on the ladder of the whole"
+            yield BlueprintFinding((*here, "ladder", rung, step.action_name), what, fix)
+
+
+def _check_fixed_components(
+    path: DocumentPath, budget: BudgetSpec, under: Mapping[str, str]
+) -> ComponentFindings:
+    """Find steps that would trim a fixed component."""
+    fixed = {name for name, each in budget.components.items() if each.fixed}
+    ladders = [(path, budget.ladder)]
+    ladders += [((*path, "sections", name), each.ladder) for name, each in budget.sections.items()]
+    for here, ladder in ladders:
+        for rung, step in enumerate(ladder):
+            if (name := _get_step_component(step, under)) in fixed:
+                at = (*here, "ladder", rung, step.action_name)
+                what = f"it would cut what is counted under `{name}`, which is fixed"
+                yield BlueprintFinding(at, what, "leave it out, or the word `fixed`")
+
+
+def _get_step_component(step: LadderStep, under: Mapping[str, str]) -> str | None:
+    """Return the component that a step trims; None if the step does not say."""
+    if isinstance(step.action, HistoryAction):
+        return HISTORY_COMPONENT
+    return under.get(step.target) if step.target else None
+
+
+BudgetFindings = Iterator[BlueprintFinding]
+
+
+_SEGMENT_ACTIONS = (LowerSegmentTier, DropLowestPriority, ReplaceSegments)
+
+
+_TEXT_ACTIONS = (TrimLayer, CompressLayer)
+
+
+_INPUT_LAYER = "input"
+
+
+def check_budgets(blueprint: Blueprint) -> BudgetFindings:
+    """Check every budget, and every call against the budget it names."""
+    for name, budget in blueprint.budget.items():
+        path = ("budget", name)
+        users = [call for call in blueprint.calls.values() if call.budget == name]
+        yield from _check_limit(blueprint, (*path, "tokens"), budget.tokens)
+        yield from _check_sections(blueprint, path, budget, users)
+        yield from _check_components(blueprint, path, budget, users)
+        yield from _check_ladder(blueprint, path, budget.ladder, users)
+    for name, call in blueprint.calls.items():
+        yield from _check_minimum_size(blueprint, ("calls", name, "budget"), call)
+
+
+def _check_limit(blueprint: Blueprint, path: DocumentPath, limit: TokenLimit) -> BudgetFindings:
+    if not isinstance(limit, InputTokenLimit):
+        return
+    value = blueprint.inputs.get(limit.input)
+    at = (*path, "input")
+    if value is None:
+        fix = suggest_word(limit.input, blueprint.inputs)
+        yield BlueprintFinding(at, f"there is no input `{limit.input}`", fix)
+    elif value.type != "int" or value.min is None or value.min < 1:
+        what = f"`{limit.input}` may be something else than a number of tokens"
+        yield BlueprintFinding(at, what, f"say `{{type: int, min: 1}}` of inputs.{limit.input}")
+
+
+def _check_sections(
+    blueprint: Blueprint, path: DocumentPath, budget: BudgetSpec, users: list[CallSpec]
+) -> BudgetFindings:
+    for layer, section in budget.sections.items():
+        here = (*path, "sections", layer)
+        yield from _check_layer_listed(blueprint, here, layer, users)
+        yield from _check_limit(blueprint, (*here, "tokens"), section.tokens)
+        yield from _check_ladder(blueprint, here, section.ladder, users)
+        for rung, step in enumerate(section.ladder):
+            if step.target != layer:
+                at = (*here, "ladder", rung, step.action_name)
+                what = f"it cannot make room in section `{layer}`"
+                yield BlueprintFinding(
+                    at, what, f"name `{layer}`, or put it on the ladder of the whole"
+                )
+
+
+def _check_components(
+    blueprint: Blueprint, path: DocumentPath, budget: BudgetSpec, users: list[CallSpec]
+) -> BudgetFindings:
+    for name, component in budget.components.items():
+        here = (*path, "components", name)
+        yield from _check_limit(blueprint, (*here, "tokens"), component.tokens)
+        yield from _check_ladder(blueprint, here, component.ladder, users)
+    yield from check_component_budgets(blueprint, path, budget)
+
+
+def _check_ladder(
+    blueprint: Blueprint, path: DocumentPath, ladder: Ladder, users: list[CallSpec]
+) -> BudgetFindings:
+    for rung, step in enumerate(ladder):
+        at = (*path, "ladder", rung, step.action_name)
+        if isinstance(step.action, HistoryAction):
+            for view in sorted(_collect_views(users)) if step.target is None else (step.target,):
+                yield from _check_history_step(blueprint, (*at, "history"), path, view, users)
+        elif step.target is not None:
+            yield from _check_layer_step(blueprint, at, step, step.target, users)
+
+
+def _collect_views(users: list[CallSpec]) -> set[Name]:
+    slots = (slot for call in users for slot in call.messages)
+    return {slot.history for slot in slots if isinstance(slot, HistoryMessageSlot)}
+
+
+def _check_history_step(
+    blueprint: Blueprint, at: DocumentPath, path: DocumentPath, view: Name, users: list[CallSpec]
+) -> BudgetFindings:
+    listed = _collect_views(users)
+    if view not in blueprint.history:
+        yield BlueprintFinding(
+            at, f"there is no history `{view}`", suggest_word(view, blueprint.history)
+        )
+    elif users and view not in listed:
+        what = f"no call with budget `{path[1]}` lists the history `{view}`"
+        yield BlueprintFinding(at, what, suggest_word(view, listed))
+    if view in blueprint.history and blueprint.resolve_view(view).all:
+        yield BlueprintFinding(at, f"`{view}` is `all: true`, it is never cut", "name another view")
+
+
+def _check_layer_step(
+    blueprint: Blueprint, at: DocumentPath, step: LadderStep, name: Name, users: list[CallSpec]
+) -> BudgetFindings:
+    rung = step.action
+    yield from _check_layer_listed(blueprint, (*at, "layer"), name, users)
+    layer = blueprint.layers.get(name)
+    leaves = isinstance(rung, CondenseToolList)
+    if (layer and layer.keep and not leaves) or (
+        name == _INPUT_LAYER and not isinstance(rung, _TEXT_ACTIONS)
+    ):
+        yield BlueprintFinding((*at, "layer"), f"`{name}` is always kept", "name another layer")
+    if isinstance(rung, _SEGMENT_ACTIONS) and not isinstance(layer, SegmentsLayer):
+        yield BlueprintFinding((*at, "layer"), f"`{name}` has no segments", "name a layer that has")
+    if leaves and not isinstance(layer, ToolsLayer):
+        yield BlueprintFinding(
+            (*at, "layer"), f"`{name}` tells of no tools", "name a layer that does"
+        )
+    if isinstance(rung, _TEXT_ACTIONS) and isinstance(layer, SegmentsLayer):
+        what = f"`{name}` is made of segments, which are whole or not there"
+        yield BlueprintFinding((*at, "layer"), what, "use lower_tier, drop_lowest, replace or drop")
+    if isinstance(rung, ReplaceSegments) and isinstance(layer, SegmentsLayer):
+        kind = rung.with_.type
+        if kind not in layer.segments.except_:
+            what = f"segments of type `{kind}` stand in `{name}` already"
+            fix = f"say `except: [{kind}]` of layers.{name}.segments"
+            yield BlueprintFinding((*at, "with", "type"), what, fix)
+
+
+def _check_layer_listed(
+    blueprint: Blueprint, at: DocumentPath, layer: Name, users: list[CallSpec]
+) -> BudgetFindings:
+    known = (*blueprint.layers, _INPUT_LAYER)
+    listed = {name for call in users for name in call.layers}
+    if layer not in known:
+        yield BlueprintFinding(at, f"there is no layer `{layer}`", suggest_word(layer, known))
+    elif users and layer not in listed:
+        yield BlueprintFinding(
+            at, f"no call with this budget lists `{layer}`", suggest_word(layer, listed)
+        )
+
+
+def _check_minimum_size(blueprint: Blueprint, path: DocumentPath, call: CallSpec) -> BudgetFindings:
+    budget = blueprint.budget.get(call.budget or "")
+    if budget is None or isinstance(budget.tokens, InputTokenLimit):
+        return
+    if not isinstance(budget.counter, CharacterCounterSpec):
+        return  # The token count of a text is unknown here without its vocabulary.
+    listed = [blueprint.layers.get(name) for name in call.layers]
+    fixed = [layer for layer in listed if isinstance(layer, TextLayer) and layer.keep == "always"]
+    counting = CharacterCounter(budget.counter.chars_per_token)
+    least = sum(counting.count_tokens(fill_slots(layer.text, {})) for layer in fixed)
+    if least > budget.tokens:
+        what = f"its `keep: always` texts take {least} tokens, `{call.budget}` has {budget.tokens}"
+        yield BlueprintFinding(path, what, f"give the budget more than {least} tokens")

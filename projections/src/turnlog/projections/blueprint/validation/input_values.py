@@ -1,0 +1,207 @@
+"""Checks of attribute values, input values and session keys against a blueprint.
+
+Values are recorded in events and may be used in prompts and paths. A wrong value is refused with
+its name and a fix before anything is recorded. The same rules are published as JSON Schema.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final, assert_never
+
+from pydantic import JsonValue
+
+from turnlog.events.content import compute_digest
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, ValueSpec
+from turnlog.projections.blueprint.schema.strict_model import ID_PATTERN, LOCALE_PATTERN
+from turnlog.projections.blueprint.storable_json import MAX_INT, check_json
+from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+
+_TYPE_DESCRIPTIONS: Final = {
+    "id": "an id: a letter or digit, then letters, digits and _ . : -, at most 128 in all",
+    "text": "text",
+    "locale": "a language tag such as `en` or `pt-BR`",
+    "int": f"a whole number within {MAX_INT}",
+    "bool": "true or false",
+    "list": "a list",
+    "map": "an object",
+}
+
+
+CheckedValues = dict[str, JsonValue]
+
+
+def check_values(
+    specs: Mapping[str, ValueSpec], given: Mapping[str, JsonValue], field: str
+) -> CheckedValues:
+    """Check the given values and add defaults; raise `Refused` naming `field.<name>`."""
+    check_json(given, field)
+    for name, value in given.items():
+        at = f"{field}.{name[:80]}"
+        if name not in specs:
+            fix = suggest_word(name[:80], specs)
+            raise Refused("unknown-value", f"there is no {name[:80]!r}", field=at, fix=fix)
+        if not is_value_of_type(specs[name], value):
+            expected = describe_value_type(specs[name])
+            detail = f"{json.dumps(value)[:80]} is not {expected}"
+            raise Refused("wrong-type", detail, field=at, fix=f"send {expected}")
+    for name, spec in specs.items():
+        if spec.required and name not in given:
+            fix = f"add {name}: {describe_value_type(spec)}"
+            raise Refused(
+                "missing-value", f"{name} must be given", field=f"{field}.{name}", fix=fix
+            )
+    defaults = {name: spec.default for name, spec in specs.items() if spec.default is not None}
+    full = {**defaults, **given}
+    return {
+        name: _check_list_items(specs[name], value, f"{field}.{name}")
+        for name, value in full.items()
+    }
+
+
+def check_recorded_values(
+    before: Mapping[str, ValueSpec],
+    after: Mapping[str, ValueSpec],
+    recorded: Mapping[str, JsonValue],
+    field: str,
+) -> CheckedValues:
+    """Check values recorded under another version of the blueprint.
+
+    A recorded value that equals the old default is replaced by the new default.
+    """
+    defaults = {name: spec.default for name, spec in before.items() if spec.default is not None}
+    given = {name: value for name, value in recorded.items() if defaults.get(name) != value}
+    return check_values(after, given, field)
+
+
+def _check_list_items(spec: ValueSpec, value: JsonValue, field: str) -> JsonValue:
+    """Check the items of a list against the spec of its items."""
+    if spec.of is None or not isinstance(value, list):
+        return value
+    items = ((f"{field}.{place}", item) for place, item in enumerate(value))
+    return [check_values(spec.of, _require_object(item, at), at) for at, item in items]
+
+
+def _require_object(item: JsonValue, field: str) -> CheckedValues:
+    if isinstance(item, dict):
+        return item
+    detail = f"{json.dumps(item)[:80]} is not an object"
+    raise Refused("wrong-type", detail, field=field, fix="send an object")
+
+
+def describe_value_type(spec: ValueSpec) -> str:
+    """Describe in words which values are accepted."""
+    most = spec.max if spec.max is not None else MAX_INT
+    if spec.type == "int" and spec.min is not None:
+        return f"a whole number from {spec.min} to {most}"
+    return f"a whole number up to {most}" if spec.max is not None else _TYPE_DESCRIPTIONS[spec.type]
+
+
+def is_value_of_type(spec: ValueSpec, value: JsonValue) -> bool:
+    """Return whether a value has the type of its spec.
+
+    Null never has, because it means the same as leaving the value out.
+    """
+    match spec.type:
+        case "id":
+            return isinstance(value, str) and re.fullmatch(ID_PATTERN, value) is not None
+        case "text":
+            return isinstance(value, str)
+        case "locale":
+            return isinstance(value, str) and re.fullmatch(LOCALE_PATTERN, value) is not None
+        case "int":
+            return (
+                isinstance(value, int)
+                and not isinstance(value, bool)
+                and _is_within_bounds(spec, value)
+            )
+        case "bool":
+            return isinstance(value, bool)
+        case "list":
+            return isinstance(value, list)
+        case "map":
+            return isinstance(value, dict)
+        case _ as never:
+            assert_never(never)
+
+
+def _is_within_bounds(spec: ValueSpec, value: int) -> bool:
+    least = value if spec.min is None else spec.min
+    most = value if spec.max is None else spec.max
+    return least <= value <= most
+
+
+def build_values_schema(specs: Mapping[str, ValueSpec]) -> CheckedValues:
+    """Return the JSON Schema of the values that `check_values` accepts."""
+    required: list[JsonValue] = [name for name, spec in specs.items() if spec.required]
+    return {
+        "type": "object",
+        "properties": {name: _build_property_schema(spec) for name, spec in specs.items()},
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def _build_property_schema(spec: ValueSpec) -> CheckedValues:
+    default: CheckedValues = {} if spec.default is None else {"default": spec.default}
+    return {**_build_type_schema(spec), **default}
+
+
+def _build_type_schema(spec: ValueSpec) -> CheckedValues:
+    match spec.type:
+        case "id":
+            return {"type": "string", "pattern": ID_PATTERN}
+        case "text":
+            return {"type": "string"}
+        case "locale":
+            return {"type": "string", "pattern": LOCALE_PATTERN}
+        case "int":
+            least = -MAX_INT if spec.min is None else spec.min
+            most = MAX_INT if spec.max is None else spec.max
+            return {"type": "integer", "minimum": least, "maximum": most}
+        case "bool":
+            return {"type": "boolean"}
+        case "list":
+            return {"type": "array", **({"items": build_values_schema(spec.of)} if spec.of else {})}
+        case "map":
+            return {"type": "object"}
+        case _ as never:
+            assert_never(never)
+
+
+MAX_KEY_CHARACTERS: Final = 1_000
+"""Maximum length of one value of a key."""
+
+
+def check_session_key(blueprint: Blueprint, key: Mapping[str, str]) -> dict[str, str]:
+    """Check the session key of a request; raise `Refused` naming `key.<name>`."""
+    names = blueprint.session.key if blueprint.session else ()
+    if not names:
+        detail = f"sessions of {blueprint.blueprint} are not found by a key"
+        raise Refused("no-key", detail, field="key", fix="leave it out")
+    for name in key:
+        if name not in names:
+            fix = suggest_word(name[:80], names)
+            field = f"key.{name[:80]}"
+            raise Refused("unknown-value", f"there is no {name[:80]!r}", field=field, fix=fix)
+    return {name: _check_key_value(name, key.get(name, "")) for name in names}
+
+
+def _check_key_value(name: str, value: str) -> str:
+    if 1 <= len(value) <= MAX_KEY_CHARACTERS:
+        return value
+    fix = f"send 1 to {MAX_KEY_CHARACTERS} characters"
+    raise Refused("bad-key-value", f"{name} has {len(value)}", field=f"key.{name}", fix=fix)
+
+
+def compute_session_id(blueprint: Blueprint, key: Mapping[str, str]) -> str:
+    """Return the session id for a checked key.
+
+    The id is a digest over the blueprint's name and all names and values of the key, encoded so
+    that no two keys collide. The first caller opens the session and every later one finds it.
+    """
+    spelt = json.dumps([blueprint.blueprint, sorted(key.items())])
+    return compute_digest(spelt).removeprefix("sha256:")

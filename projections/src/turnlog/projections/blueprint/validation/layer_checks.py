@@ -1,0 +1,132 @@
+"""Layer checks: the paths of segment layers, and the categories and files of overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, ValueSpec
+from turnlog.projections.blueprint.schema.call_specs import ProfileSpec
+from turnlog.projections.blueprint.schema.layer_specs import (
+    OverrideLayer,
+    OverrideSpec,
+    SegmentsLayer,
+)
+from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE
+from turnlog.projections.blueprint.schema.prompt_overrides import (
+    OVERRIDES_FOLDER,
+    get_category_program,
+    has_category,
+)
+from turnlog.projections.blueprint.template_slots import find_slots
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    BlueprintFinding,
+    DocumentPath,
+    suggest_word,
+)
+
+SegmentFindings = Iterator[BlueprintFinding]
+
+
+_REF_TYPES = ("id", "text", "locale")
+
+
+def check_segment_layers(blueprint: Blueprint) -> SegmentFindings:
+    """Check every segment layer, and the locales in which segments are requested."""
+    for name, layer in blueprint.layers.items():
+        if isinstance(layer, SegmentsLayer):
+            yield from _check_segments_layer(blueprint, ("layers", name), layer)
+    for place, written in enumerate(blueprint.segments.locale):
+        if "." in written:
+            path = ("segments", "locale", place)
+            yield from _check_value_path(blueprint, path, written, ("locale", "id", "text"), {})
+
+
+def _check_segments_layer(
+    blueprint: Blueprint, path: DocumentPath, layer: SegmentsLayer
+) -> SegmentFindings:
+    items: dict[str, ValueSpec] = {}
+    if layer.each is not None:
+        yield from _check_value_path(blueprint, (*path, "each"), layer.each, ("list",), {})
+        listed = blueprint.inputs.get(layer.each.partition(".")[2])
+        items = dict(listed.of) if listed and listed.of else {}
+    elif layer.heading:
+        what = "there is a heading for each item, and there are no items"
+        yield BlueprintFinding((*path, "heading"), what, "add `each`, or leave it out")
+    for slot in find_slots(layer.heading) if layer.each else ():
+        if slot not in items:
+            yield BlueprintFinding(
+                (*path, "heading"), f"no item says `{slot}`", suggest_word(slot, items)
+            )
+    spec, inner = layer.segments, (*path, "segments")
+    if spec.ref is not None:
+        yield from _check_value_path(blueprint, (*inner, "ref"), spec.ref, _REF_TYPES, items)
+    if spec.tier is not None:
+        yield from _check_value_path(blueprint, (*inner, "tier"), spec.tier, ("int",), items)
+
+
+def _check_value_path(
+    blueprint: Blueprint,
+    path: DocumentPath,
+    written: str,
+    kinds: tuple[str, ...],
+    items: dict[str, ValueSpec],
+) -> SegmentFindings:
+    """Check that a path leads to a value of one of these types."""
+    place, _, name = written.partition(".")
+    places = {"attributes": blueprint.attributes, "inputs": blueprint.inputs, "item": items}
+    values = places.get(place)
+    if values is None or name not in values:
+        known = [f"{each}.{value}" for each, held in places.items() for value in held]
+        yield BlueprintFinding(path, f"`{written}` leads nowhere", suggest_word(written, known))
+    elif values[name].type not in kinds:
+        what = f"`{written}` is of type {values[name].type}"
+        yield BlueprintFinding(path, what, f"make it one of: {', '.join(kinds)}")
+
+
+OverrideFindings = Iterator[BlueprintFinding]
+
+
+def check_overrides(blueprint: Blueprint) -> OverrideFindings:
+    """Check that no call of a profile lists a category which the profile does not have."""
+    for name, profile in blueprint.profiles.items():
+        for call in dict.fromkeys(_iterate_profile_calls(blueprint, profile)):
+            listed = blueprint.calls[call].layers if call in blueprint.calls else ()
+            for layer in listed:
+                found = blueprint.layers.get(layer)
+                if not isinstance(found, OverrideLayer):
+                    continue
+                category = found.override.category
+                if not has_category(profile, category):
+                    what = f"profile `{name}` calls it and has no `{category}`"
+                    fix = f"leave `{layer}` to profiles of program {get_category_program(category)}"
+                    yield BlueprintFinding(("calls", call), what, fix)
+
+
+def _iterate_profile_calls(blueprint: Blueprint, profile: ProfileSpec) -> Iterator[str]:
+    for call in profile.calls.values():
+        if call == BY_PHASE and blueprint.phases:
+            yield from blueprint.phases.calls.values()
+        else:
+            yield call
+
+
+def check_override_files(blueprint: Blueprint, places: Iterable[str]) -> OverrideFindings:
+    """Check the files under `overrides`; a file that no session would ever use is a mistake."""
+    layers = (each for each in blueprint.layers.values() if isinstance(each, OverrideLayer))
+    categories: dict[str, OverrideSpec] = {each.override.category: each.override for each in layers}
+    for place in sorted(places if categories else ()):
+        _, profile, *folders = place.split("/")
+        category = folders.pop().removesuffix(".md") if folders else ""
+        said, owner = categories.get(category), blueprint.profiles.get(profile)
+        if owner is None:
+            what = f"`{place}` is of no profile"
+            yield BlueprintFinding(("profiles",), what, suggest_word(profile, blueprint.profiles))
+        elif said is None or len(folders) > (said.by is not None):
+            known = [f"{OVERRIDES_FOLDER}/{profile}/{each}.md" for each in categories]
+            yield BlueprintFinding(
+                ("layers",), f"no layer is overridden by `{place}`", suggest_word(place, known)
+            )
+        elif not has_category(owner, category):
+            what = f"`{place}` is of a category that profile `{profile}` has not"
+            fix = f"only profiles of program {get_category_program(category)} have it"
+            yield BlueprintFinding(("profiles", profile), what, fix)

@@ -1,0 +1,261 @@
+"""The state of a tenant's segment library, folded from its events.
+
+The fold accepts every recorded event and decides nothing. It contains digests and no texts, so that
+a library of thousands of segments fits into any process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, assert_never
+
+from turnlog.events.codec import decode_library_event
+from turnlog.events.content import Digest
+from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.model.segment_events import (
+    NewSegment,
+    NewSegmentVersion,
+    SegmentsActivated,
+    SegmentsAdded,
+    SegmentsDeactivated,
+    SegmentsEdited,
+    SegmentText,
+)
+from turnlog.events.registry import LibraryEvent, UnknownEvent
+
+SegmentPlacement = tuple[str, str | None]
+"""Scope and reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventStamp:
+    """The event that something was recorded by; empty if it is not recorded yet."""
+
+    sequence: int = 0
+    at: str = ""
+    """When the event was recorded."""
+    actor: str = ""
+    """On whose behalf."""
+
+
+UNRECORDED_STAMP: Final = EventStamp()
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentVersion:
+    """One version of one variant of a segment."""
+
+    version: int
+    variant: str
+    text: SegmentText
+    stamp: EventStamp
+
+
+@dataclass(frozen=True, slots=True)
+class LibrarySegment:
+    """A segment with all its versions."""
+
+    id: int
+    scope: str
+    ref: str | None
+    locale: str | None
+    versions: tuple[SegmentVersion, ...]
+    inactive_variants: frozenset[str] = frozenset()
+    """Variants that are switched off, so that no call gets them."""
+
+    @property
+    def latest_versions(self) -> Mapping[str, SegmentVersion]:
+        """The latest version of each variant, ordered by the variant's name."""
+        said = {version.variant: version for version in self.versions}
+        return {name: said[name] for name in sorted(said)}
+
+    @property
+    def active_versions(self) -> Mapping[str, SegmentVersion]:
+        """The latest versions of the variants that are switched on."""
+        return {
+            name: said
+            for name, said in self.latest_versions.items()
+            if name not in self.inactive_variants
+        }
+
+    @property
+    def is_active(self) -> bool:
+        """Whether any variant is switched on."""
+        return bool(self.active_versions)
+
+    def get_version_at(self, sequence: int) -> int:
+        """Return the latest version number at a sequence of the library; 0 if there was none."""
+        return max((v.version for v in self.versions if v.stamp.sequence <= sequence), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCommandResult:
+    """The result of a library command."""
+
+    sequence: int = 0
+    """The sequence of its last event."""
+    added: tuple[int, ...] = ()
+    edited: tuple[int, ...] = ()
+    """Numbers of the segments it changed; `added` has those it added."""
+
+
+LibraryCommandRecord = tuple[Digest, LibraryCommandResult]
+"""The digest of a command's body, and its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLibrary:
+    """The state of a tenant's segment library."""
+
+    tenant: str
+    head: ChainHead | None = None
+    """The last event; None before the first."""
+    segments: Mapping[int, LibrarySegment] = field(default_factory=dict[int, LibrarySegment])
+    numbers_by_placement: Mapping[SegmentPlacement, tuple[int, ...]] = field(
+        default_factory=dict[SegmentPlacement, tuple[int, ...]]
+    )
+    """The segment numbers of each scope and reference."""
+    commands_by_key: Mapping[str, LibraryCommandRecord] = field(
+        default_factory=dict[str, LibraryCommandRecord]
+    )
+    """Command results by idempotency key, kept for the life of the library."""
+
+    @property
+    def sequence(self) -> int:
+        """The sequence of the last event; 0 before the first."""
+        return self.head.sequence if self.head else 0
+
+
+def fold(events: Iterable[RecordedEvent], library: SegmentLibrary) -> SegmentLibrary:
+    """Apply events to a library, in order."""
+    segments, places = dict(library.segments), dict(library.numbers_by_placement)
+    commands, head = dict(library.commands_by_key), library.head
+    for recorded in events:
+        event, head = decode_library_event(recorded), recorded.head
+        for changed in _apply_event(segments, event, recorded):
+            if changed.id not in segments:
+                place = (changed.scope, changed.ref)
+                places[place] = tuple(sorted((*places.get(place, ()), changed.id)))
+            segments[changed.id] = changed
+        _record_command(commands, event, recorded)
+    return SegmentLibrary(library.tenant, head, segments, places, commands)
+
+
+def _apply_event(
+    segments: Mapping[int, LibrarySegment],
+    event: LibraryEvent | UnknownEvent,
+    recorded: RecordedEvent,
+) -> Iterable[LibrarySegment]:
+    stamp = EventStamp(recorded.sequence, recorded.envelope.time, recorded.envelope.actor)
+    match event:
+        case SegmentsAdded(segments=added):
+            return [create_segment(new, stamp) for new in added]
+        case SegmentsEdited(versions=versions):
+            return _apply_edits(segments, versions, stamp)
+        case SegmentsDeactivated(segments=ids, variant=variant):
+            return [
+                set_variants_active(segments[each], variant, active=False)
+                for each in ids
+                if each in segments
+            ]
+        case SegmentsActivated(segments=ids, variant=variant):
+            return [
+                set_variants_active(segments[each], variant, active=True)
+                for each in ids
+                if each in segments
+            ]
+        case UnknownEvent():
+            return ()
+        case _ as never:
+            assert_never(never)
+
+
+def _apply_edits(
+    segments: Mapping[int, LibrarySegment], versions: Iterable[NewSegmentVersion], stamp: EventStamp
+) -> Iterable[LibrarySegment]:
+    made: dict[int, LibrarySegment] = {}
+    for new in versions:
+        before = made.get(new.id) or segments.get(new.id)
+        if before is not None:
+            made[new.id] = append_version(before, new, stamp)
+    return made.values()
+
+
+def create_segment(new: NewSegment, stamp: EventStamp = UNRECORDED_STAMP) -> LibrarySegment:
+    """Return a new segment with its first version."""
+    first = SegmentVersion(1, new.variant, new.text, stamp)
+    off = frozenset[str]() if new.active else frozenset({new.variant})
+    return LibrarySegment(new.id, new.scope, new.ref, new.locale, (first,), off)
+
+
+def append_version(
+    segment: LibrarySegment, new: NewSegmentVersion, stamp: EventStamp = UNRECORDED_STAMP
+) -> LibrarySegment:
+    """Return the segment with another version.
+
+    A new variant of a segment that is switched off is switched off too.
+    """
+    version = SegmentVersion(new.version, new.variant, new.text, stamp)
+    fresh = new.variant not in segment.latest_versions
+    off = (
+        segment.inactive_variants | {new.variant}
+        if fresh and not segment.is_active
+        else segment.inactive_variants
+    )
+    return replace(segment, versions=(*segment.versions, version), off=off)
+
+
+def set_variants_active(
+    segment: LibrarySegment, variant: str | None, *, active: bool
+) -> LibrarySegment:
+    """Return the segment with one variant, or all if it is None, switched on or off."""
+    these = frozenset(segment.latest_versions if variant is None else (variant,))
+    return replace(
+        segment,
+        off=segment.inactive_variants - these if active else segment.inactive_variants | these,
+    )
+
+
+def _record_command(
+    commands: dict[str, LibraryCommandRecord],
+    event: LibraryEvent | UnknownEvent,
+    recorded: RecordedEvent,
+) -> None:
+    key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
+    if key is not None and digest is not None:
+        _, before = commands.get(key, (digest, LibraryCommandResult()))
+        commands[key] = digest, _add_to_result(before, event, recorded)
+
+
+def build_command_result(events: Iterable[RecordedEvent]) -> LibraryCommandResult:
+    """Return the result of a command from the events it led to."""
+    came = LibraryCommandResult()
+    for recorded in events:
+        came = _add_to_result(came, decode_library_event(recorded), recorded)
+    return came
+
+
+def _add_to_result(
+    before: LibraryCommandResult, event: LibraryEvent | UnknownEvent, recorded: RecordedEvent
+) -> LibraryCommandResult:
+    added, edited = _list_changed_segments(event)
+    added = (*before.added, *added)
+    others = (each for each in edited if each not in before.edited and each not in added)
+    return LibraryCommandResult(recorded.sequence, added, (*before.edited, *others))
+
+
+def _list_changed_segments(
+    event: LibraryEvent | UnknownEvent,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    match event:
+        case SegmentsAdded(segments=added):
+            return tuple(new.id for new in added), ()
+        case SegmentsEdited(versions=versions):
+            return (), tuple(dict.fromkeys(new.id for new in versions))
+        case SegmentsDeactivated(segments=ids) | SegmentsActivated(segments=ids):
+            return (), ids
+        case UnknownEvent():
+            return (), ()
+        case _ as never:
+            assert_never(never)

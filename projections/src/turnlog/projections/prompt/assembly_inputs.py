@@ -1,0 +1,80 @@
+"""Input and output types of prompt assembly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest
+from turnlog.events.model.manifest import Manifest
+from turnlog.projections.library.segment_selection import CallSegments
+from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.projections.session.text_refs import TextRef
+
+ASSEMBLER_VERSION: Final = 1
+"""Version of the assembler; raised when the same record gives a different prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCall:
+    """A call to be assembled."""
+
+    kind: str
+    """The blueprint's name for this kind of call."""
+    model: str
+    """The model name as litellm spells it."""
+    provider: str
+    """The provider that prompt files are resolved for."""
+    at: str
+    """Clock reading, RFC 3339; recorded, so that the prompt can be assembled again."""
+    inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """The inputs of the turn, as its event holds them."""
+    gathered: CallSegments = field(default_factory=lambda: CallSegments({}))
+    """The segments that the library returned for this call; recorded with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierCall:
+    """The previous call of the same kind."""
+
+    call: str
+    """The call id, such as `3.1`."""
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class PromptNeeds:
+    """What must be fetched before a call can be assembled."""
+
+    blobs: tuple[Digest, ...]
+    text_refs: tuple[TextRef, ...]
+    needs_older_turns: bool
+    """Whether the state lacks older turns: fold the whole session, then ask again."""
+    earlier_sequence: int | None = None
+    """Stream sequence of the previous prompt of this kind of call, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTexts:
+    """The fetched texts: blobs by digest, event texts by reference, and the previous call."""
+
+    blobs: Mapping[Digest, str] = field(default_factory=dict[Digest, str])
+    by_ref: Mapping[TextRef, str] = field(default_factory=dict[TextRef, str])
+    earlier_call: EarlierCall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AssembledPrompt:
+    """A prompt and the manifest that records how it was assembled."""
+
+    request: ChatRequest
+    manifest: Manifest
+
+
+def parse_provider(model: str) -> str:
+    """Return the provider in a litellm model name: `openai` for `openai/gpt-x`."""
+    provider, slash, _ = model.partition("/")
+    return provider if slash else "openai"

@@ -1,0 +1,155 @@
+"""Trim steps on the pieces of one layer: shorten texts, and drop or replace segments.
+
+Sentence ends are found by a rule of our own and not by a trained model: a recorded prompt must
+always come out the same, and a model's sentences change with its next release.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Literal
+
+from turnlog.projections.blueprint.schema.budget_specs import (
+    CompressLayer,
+    DropLayer,
+    DropLowestPriority,
+    LowerSegmentTier,
+    ReplaceSegments,
+    TrimLayer,
+)
+from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
+from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
+
+_CLOSING: Final = r"""["'\u201d\u2019\u00bb)\]]*"""
+
+
+_WIDE_CLOSING: Final = r"""["'\u201d\u2019\u00bb\u300d\u300f\uff09)\]]*"""
+
+
+_SENTENCE: Final = re.compile(
+    # A lower-case letter after it continues the sentence: `e.g. this`.
+    rf"(?<![.!?\u2026])[.!?\u2026]++{_CLOSING}(?=\s+[^a-z\s]|\s*\Z)"
+    # East Asian sentence ends need no space after them.
+    rf"|[\u3002\uff01\uff1f\uff61]++{_WIDE_CLOSING}"
+    # The end of a line.
+    r"|(?<=\S)(?=\s*\n)"
+)
+
+
+_WORD: Final = re.compile(r"(?<=\S)(?=\s)")
+
+
+def truncate_text(text: str, most: int, at: Literal["sentence", "word"]) -> str:
+    """Return the longest beginning of `most` characters that ends with a sentence or word.
+
+    If there is no such end the next smaller unit is used: a sentence, a word, a character.
+    """
+    if len(text) <= most:
+        return text
+    head = text[:most]
+    patterns = (_SENTENCE, _WORD) if at == "sentence" else (_WORD,)
+    # The next characters decide whether the last sentence or word is complete.
+    ends = (_find_last_end(pattern, text[: most + 2], most) for pattern in patterns)
+    end = next((end for end in ends if end), most)
+    return head[:end].rstrip() or head
+
+
+def _find_last_end(pattern: re.Pattern[str], text: str, most: int) -> int:
+    """Return the end of the last match within `most` characters, or 0."""
+    return max((found.end() for found in pattern.finditer(text) if found.end() <= most), default=0)
+
+
+def trim_block(block: LayerBlock, step: TrimLayer) -> LayerBlock:
+    """Shorten each piece to the first listed length that is shorter than it is now."""
+
+    def change(piece: LayerPiece) -> LayerPiece:
+        held = piece.cut.to if piece.cut else len(piece.full_text)
+        most = next((chars for chars in step.chars if chars < held), None)
+        if most is None:
+            return piece
+        text = truncate_text(piece.full_text, most, step.at)
+        return block.shorten_piece(piece, text, "trimmed", f"trim {most}")
+
+    return block.map_pieces(change)
+
+
+def compress_block(block: LayerBlock, step: CompressLayer) -> LayerBlock:
+    """Shorten each piece to its first sentences."""
+
+    def change(piece: LayerPiece) -> LayerPiece:
+        if len(piece.full_text) <= step.chars or piece.treatment == "compressed":
+            return piece
+        text = truncate_text(piece.full_text, step.chars, "sentence")
+        return block.shorten_piece(piece, text, "compressed", f"compress {step.chars}")
+
+    return block.map_pieces(change)
+
+
+def drop_block(block: LayerBlock, step: DropLayer) -> LayerBlock:
+    """Leave out the whole layer."""
+    del step
+    return block.drop_pieces(block.included_pieces, "drop")
+
+
+def lower_tier(block: LayerBlock, step: LowerSegmentTier) -> LayerBlock:
+    """Drop the highest tier of every item that also has a lower one."""
+    del step
+    tiered = [pieces for pieces in _group_by_item(block) if len(_collect_tiers(pieces)) > 1]
+    highest = max((max(_collect_tiers(pieces)) for pieces in tiered), default=None)
+    gone = [each for pieces in tiered for each in pieces if each.segment.tier == highest]
+    return block.drop_pieces(gone, "lower_tier")
+
+
+def drop_lowest(block: LayerBlock, step: DropLowestPriority) -> LayerBlock:
+    """Drop the item of the lowest priority, unless all priorities are equal."""
+    ranks = _rank_items(block, step.order)
+    items = [(ranks[_get_item_position(pieces[0])], pieces) for pieces in _group_by_item(block)]
+    standing = {rank for rank, _ in items}
+    if len(standing) < 2:  # noqa: PLR2004 - nobody outranks anybody
+        return block
+    gone = next(pieces for rank, pieces in reversed(items) if rank == min(standing))
+    return block.drop_pieces(gone, "drop_lowest")
+
+
+def replace_segments(block: LayerBlock, step: ReplaceSegments) -> LayerBlock:
+    """Replace the segments of each item by those of one type."""
+    shown = {_get_item_position(piece) for piece in block.included_pieces}
+
+    def change(piece: LayerPiece) -> LayerPiece:
+        if _get_item_position(piece) not in shown:
+            return piece
+        if piece.segment.type == step.with_.type and piece.rule != TIER_RULE:
+            return replace(include_text(piece, piece.full_text, block.form), rule="replace")
+        return piece.drop_text("replace") if piece.text else piece
+
+    return replace(block, pieces=tuple(map(change, block.pieces)))
+
+
+def _group_by_item(block: LayerBlock) -> list[list[LayerPiece]]:
+    """Return the included pieces, grouped by item."""
+    items: dict[int, list[LayerPiece]] = {}
+    for piece in block.included_pieces:
+        items.setdefault(_get_item_position(piece), []).append(piece)
+    return list(items.values())
+
+
+def _get_item_position(piece: LayerPiece) -> int:
+    """Return the item's position; a layer without items counts as one item."""
+    return piece.item.place if piece.item else 0
+
+
+def _collect_tiers(pieces: Sequence[LayerPiece]) -> set[int]:
+    return {piece.segment.tier for piece in pieces}
+
+
+def _rank_items(block: LayerBlock, order: Sequence[str]) -> dict[int, int]:
+    """Rank every item by its best segment, included or not."""
+    ranks: dict[int, int] = {}
+    for piece in block.pieces:
+        if piece.source:
+            priority = piece.segment.priority
+            rank = order.index(priority) if priority in order else 0
+            ranks[_get_item_position(piece)] = max(rank, ranks.get(_get_item_position(piece), 0))
+    return ranks

@@ -1,0 +1,94 @@
+"""The error of a prompt that cannot be made to fit, with the sizes of what is in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from turnlog.events.errors import Refused
+from turnlog.events.model.manifest import AppliedTrimStep
+from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, TOOLS_COMPONENT
+from turnlog.projections.prompt.prompt_plan import PlannedHistory, PromptPlan
+from turnlog.projections.token_counters import TokenCounter
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSize:
+    """The tokens of one layer after every trim step was taken."""
+
+    layer: str
+    tokens: int
+    always: bool = False
+    """Whether it may never be left out."""
+
+    def __str__(self) -> str:
+        return f"{self.layer} {self.tokens}{' (always kept)' if self.always else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetScope:
+    """What a limit applies to: one layer, one component, or the whole prompt."""
+
+    section: str | None = None
+    component: str | None = None
+
+    def has_layer(self, layer: str, component: str) -> bool:
+        """Return whether a layer counts towards the limit."""
+        return self.section in {None, layer} and self.component in {None, component}
+
+    def __str__(self) -> str:
+        if self.section:
+            return f" of section {self.section}"
+        return f" of component {self.component}" if self.component else ""
+
+
+WHOLE_PROMPT: Final = BudgetScope()
+"""The limit of the whole prompt."""
+
+
+def find_step_scope(step: AppliedTrimStep) -> BudgetScope:
+    """Return the scope of the limit that required a step."""
+    return BudgetScope(step.section, step.component)
+
+
+class BudgetExceeded(Refused):
+    """A prompt, section or component that no trim step makes short enough."""
+
+    def __init__(
+        self, tokens: int, limit: int, sizes: Iterable[LayerSize], of: BudgetScope = WHOLE_PROMPT
+    ) -> None:
+        self.tokens = tokens
+        self.limit = limit
+        self.sizes = tuple(sizes)
+        self.of = of
+        told = ", ".join(str(size) for size in self.sizes)
+        more = tokens - limit
+        raised = f"the limit of {of.component}" if of.component else "the budget"
+        super().__init__(
+            "over-budget",
+            f"{tokens} tokens{of} do not fit {limit}: {told}",
+            field="budget",
+            fix=f"shorten the input or raise {raised} by {more} tokens",
+        )
+
+    @property
+    def required_layers(self) -> tuple[LayerSize, ...]:
+        """The layers that are always kept."""
+        return tuple(size for size in self.sizes if size.always)
+
+
+def measure_layers(
+    plan: PromptPlan, of: BudgetScope, counting: TokenCounter, beside: int
+) -> Iterator[LayerSize]:
+    """Yield the size of everything that is included within these bounds."""
+    for slot in plan:
+        if isinstance(slot, PlannedHistory):
+            if slot.tokens and of.has_layer(HISTORY_COMPONENT, HISTORY_COMPONENT):
+                yield LayerSize("history", slot.tokens)
+            continue
+        for block in slot.blocks:
+            if block.included_pieces and of.has_layer(block.layer, block.component):
+                yield LayerSize(block.layer, counting.count_tokens(block.content), block.keep)
+    if beside and of.has_layer("tools", TOOLS_COMPONENT):
+        yield LayerSize("tools", beside)

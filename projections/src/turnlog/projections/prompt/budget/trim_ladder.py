@@ -1,0 +1,297 @@
+"""Apply the trim ladders of a budget to a plan.
+
+`apply_step` is the one place that knows what each step of a blueprint does. It is given a plan and
+the number of excess tokens and returns a shorter plan, or the same plan if the step is exhausted. A
+registered step of a package sees one layer and nothing else of the prompt.
+
+Steps are taken in the author's order, and each is repeated until it shortens nothing any more. A
+prompt that fits is returned unchanged. One that cannot be made to fit is refused with the sizes of
+what is in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import assert_never
+
+from pydantic import JsonValue
+
+from turnlog.events.model.manifest import AppliedTrimStep
+from turnlog.projections.blueprint.schema.budget_specs import (
+    BudgetSpec,
+    CompressLayer,
+    CondenseRepeats,
+    CondenseToolList,
+    DropLayer,
+    DropLowestPriority,
+    DropOldestPairs,
+    HistoryAction,
+    Ladder,
+    LadderAction,
+    LowerSegmentTier,
+    RegisteredStep,
+    ReplaceSegments,
+    SummariseHistory,
+    TrimLayer,
+    resolve_limit,
+)
+from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, TOOLS_COMPONENT
+from turnlog.projections.prompt.budget.block_trims import (
+    compress_block,
+    drop_block,
+    drop_lowest,
+    lower_tier,
+    replace_segments,
+    trim_block,
+)
+from turnlog.projections.prompt.budget.budget_error import (
+    WHOLE_PROMPT,
+    BudgetExceeded,
+    BudgetScope,
+    measure_layers,
+)
+from turnlog.projections.prompt.history.history_condenser import condense_repeats
+from turnlog.projections.prompt.history.history_selection import ExcludedTurns, merge_excluded
+from turnlog.projections.prompt.prompt_plan import (
+    PlannedHistory,
+    PlannedMessage,
+    PromptPlan,
+    format_message,
+    place_pieces,
+    update_layer,
+    update_view,
+)
+from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
+from turnlog.projections.prompt.sources.tool_sources import condense_tools
+from turnlog.projections.token_counters import TokenCounter
+
+
+def list_step_targets(plan: PromptPlan, rung: LadderAction) -> tuple[str, ...]:
+    """Return the layers or views that a step applies to: the named one, or all of its kind."""
+    if isinstance(rung, HistoryAction):
+        views = [slot.view for slot in plan if isinstance(slot, PlannedHistory)]
+        return tuple(views) if rung.history is None else (rung.history,)
+    if rung.layer is not None:
+        return (rung.layer,)
+    blocks = [block for slot in plan if isinstance(slot, PlannedMessage) for block in slot.blocks]
+    return tuple(block.layer for block in blocks if condense_tools(block) is not block)
+
+
+def apply_step(
+    plan: PromptPlan,
+    rung: LadderAction,
+    on: str,
+    over: int,
+    counting: TokenCounter,
+    registered: Mapping[str, ApplyRegisteredStep],
+) -> PromptPlan:
+    """Take a step once, on a layer or a view."""
+    match rung:
+        case TrimLayer():
+            return update_layer(plan, on, partial(trim_block, step=rung))
+        case CompressLayer():
+            return update_layer(plan, on, partial(compress_block, step=rung))
+        case LowerSegmentTier():
+            return update_layer(plan, on, partial(lower_tier, step=rung))
+        case DropLowestPriority():
+            return update_layer(plan, on, partial(drop_lowest, step=rung))
+        case ReplaceSegments():
+            return update_layer(plan, on, partial(replace_segments, step=rung))
+        case DropLayer():
+            return update_layer(plan, on, partial(drop_block, step=rung))
+        case RegisteredStep(name=name, with_=told):
+            step = registered[name]
+            return update_layer(plan, on, lambda block: step(block, told))
+        case CondenseToolList():
+            return update_layer(plan, on, condense_tools)
+        case DropOldestPairs():
+            return update_view(plan, on, partial(_drop_oldest_turns, over=over))
+        case CondenseRepeats():
+            return update_view(plan, on, partial(_condense_slot_repeats, counting=counting))
+        case SummariseHistory():
+            return plan
+        case _ as never:
+            assert_never(never)
+
+
+def _condense_slot_repeats(slot: PlannedHistory, counting: TokenCounter) -> PlannedHistory:
+    told = condense_repeats(slot.exchanges, counting, "condense_repeats")
+    return replace(slot, exchanges=told)
+
+
+def _drop_oldest_turns(slot: PlannedHistory, over: int) -> PlannedHistory:
+    """Drop as many of the oldest turns as save `over` tokens, and at last the summary."""
+    if slot.summary and not slot.exchanges:
+        return replace(slot, recap=replace(slot.summary, stands=False))
+    dropped: list[ExcludedTurns] = []
+    for exchange in slot.exchanges:
+        if over <= 0:
+            break
+        dropped.append(ExcludedTurns(exchange.turn, exchange.last_turn, "drop_oldest_pairs"))
+        over -= exchange.tokens
+    left_out = merge_excluded((*slot.left_out, *dropped))
+    return replace(slot, exchanges=slot.exchanges[len(dropped) :], left_out=left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSize:
+    """The size of a plan or a part of it."""
+
+    tokens: int
+    characters: int
+
+
+MeasurePlan = Callable[[PromptPlan], PlanSize]
+
+
+@dataclass(frozen=True, slots=True)
+class LadderRun:
+    """One ladder to apply: what it measures, and its limit."""
+
+    ladder: Ladder
+    measure: MeasurePlan
+    limit: int
+    scope: BudgetScope = WHOLE_PROMPT
+    is_soft: bool = False
+    """Whether an exceeded limit is left to the limit of the whole prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetContext:
+    """What a plan is fitted with, besides the plan."""
+
+    budget: BudgetSpec
+    counting: TokenCounter
+    inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    tool_tokens: int = 0
+    """Tokens of the tools that are offered with the prompt."""
+    registered: Mapping[str, ApplyRegisteredStep] = field(
+        default_factory=dict[str, ApplyRegisteredStep]
+    )
+    """Trim steps that packages register, by name."""
+
+    @property
+    def limit(self) -> int:
+        """The token limit of the whole prompt."""
+        return resolve_limit(self.budget.tokens, self.inputs)
+
+
+def fit_plan(
+    plan: PromptPlan, fitting: BudgetContext
+) -> tuple[PromptPlan, tuple[AppliedTrimStep, ...]]:
+    """Shorten a plan to its limits and return it with the steps that were taken.
+
+    Sections come first, then components, then the whole prompt. Raises `BudgetExceeded` if the
+    ladders do not suffice.
+    """
+    taken_steps: list[AppliedTrimStep] = []
+    for climb in _list_ladder_runs(fitting):
+        plan, steps = _apply_ladder(plan, climb, fitting)
+        taken_steps += steps
+    return plan, tuple(taken_steps)
+
+
+def _list_ladder_runs(fitting: BudgetContext) -> list[LadderRun]:
+    budget, counting, beside = fitting.budget, fitting.counting, fitting.tool_tokens
+    sections = [
+        LadderRun(
+            section.ladder,
+            partial(measure_section, layer=layer, counting=counting),
+            resolve_limit(section.tokens, fitting.inputs),
+            BudgetScope(section=layer),
+        )
+        for layer, section in budget.sections.items()
+    ]
+    components = [
+        LadderRun(
+            component.ladder,
+            partial(measure_component, component=name, counting=counting, beside=beside),
+            resolve_limit(component.tokens, fitting.inputs),
+            BudgetScope(component=name),
+            is_soft=not component.fixed,
+        )
+        for name, component in budget.components.items()
+    ]
+    whole = partial(measure_plan, counting=counting, beside=beside)
+    return [*sections, *components, LadderRun(budget.ladder, whole, fitting.limit)]
+
+
+def _apply_ladder(
+    plan: PromptPlan, climb: LadderRun, fitting: BudgetContext
+) -> tuple[PromptPlan, list[AppliedTrimStep]]:
+    size = climb.measure(plan)
+    steps: list[AppliedTrimStep] = []
+    for step in climb.ladder if size.tokens > climb.limit else ():
+        for on in list_step_targets(plan, step.action):
+            before = size
+            while size.tokens > climb.limit:
+                over = size.tokens - climb.limit
+                shorter = apply_step(
+                    plan, step.action, on, over, fitting.counting, fitting.registered
+                )
+                less = climb.measure(shorter)
+                # A step that does not shorten is exhausted. This also guarantees termination.
+                if less.characters >= size.characters:
+                    break
+                plan, size = shorter, less
+            if size != before:
+                steps.append(_build_step_record(step.action_name, on, climb, before, size))
+    if size.tokens > climb.limit and not climb.is_soft:
+        sizes = measure_layers(plan, climb.scope, fitting.counting, fitting.tool_tokens)
+        raise BudgetExceeded(size.tokens, climb.limit, sizes, climb.scope)
+    return plan, steps
+
+
+def _build_step_record(
+    word: str, on: str, climb: LadderRun, before: PlanSize, after: PlanSize
+) -> AppliedTrimStep:
+    return AppliedTrimStep(
+        step=word,
+        on=on,
+        section=climb.scope.section,
+        component=climb.scope.component,
+        before=before.tokens,
+        after=after.tokens,
+    )
+
+
+def measure_plan(plan: PromptPlan, counting: TokenCounter, beside: int = 0) -> PlanSize:
+    """Return the size of the whole prompt."""
+    tokens, characters = beside, 0
+    for slot in plan:
+        if isinstance(slot, PlannedHistory):
+            tokens += slot.tokens
+            characters += slot.characters
+        else:
+            text = format_message(slot)
+            tokens += counting.count_tokens(text)
+            characters += len(text)
+    return PlanSize(tokens, characters)
+
+
+def measure_section(plan: PromptPlan, layer: str, counting: TokenCounter) -> PlanSize:
+    """Return the size of one layer, without delimiters."""
+    blocks = (block for slot in plan if isinstance(slot, PlannedMessage) for block in slot.blocks)
+    text = "".join([block.content for block in blocks if block.layer == layer])
+    return PlanSize(counting.count_tokens(text), len(text))
+
+
+def measure_component(
+    plan: PromptPlan, component: str, counting: TokenCounter, beside: int = 0
+) -> PlanSize:
+    """Return the size of one component, delimiters and separators included.
+
+    Each text is counted by itself, so that cutting one component does not lengthen another.
+    """
+    tokens, characters = beside if component == TOOLS_COMPONENT else 0, 0
+    for slot in plan:
+        if isinstance(slot, PlannedMessage):
+            texts = [each.text for each in place_pieces(slot) if each.block.component == component]
+            tokens += sum(map(counting.count_tokens, texts))
+            characters += sum(map(len, texts))
+        elif component == HISTORY_COMPONENT:
+            tokens += slot.tokens
+            characters += slot.characters
+    return PlanSize(tokens, characters)

@@ -1,0 +1,210 @@
+"""The common prefix of a prompt and the previous one, which a provider's cache can reuse.
+
+The comparison needs two manifests and the turns between them; it reads no text. A prompt is split
+into the texts of its messages, tools first, as providers order them. History messages are always
+rendered the same way, so a turn at the same position is the same text, and two runs that begin with
+the same turns are compared by turn number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import zip_longest
+from typing import Final, NamedTuple
+
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.model.manifest import (
+    BlobSource,
+    BlueprintTextSource,
+    CachePrefix,
+    HistorySource,
+    PartRole,
+    PromptPart,
+    SegmentSource,
+)
+from turnlog.projections.prompt.assembly_inputs import EarlierCall
+from turnlog.projections.prompt.history.memory_access import list_message_refs
+from turnlog.projections.session.state import SettledTurnRef
+
+SettledTurns = Mapping[int, SettledTurnRef]
+
+
+_PAIR_MESSAGES: Final = ("asked", "answered")
+"""The messages of a merged repeated question."""
+
+
+class TextMark(NamedTuple):
+    """One text of a prompt, as far as it can be identified without reading it."""
+
+    role: PartRole | None
+    starts_message: bool
+    """Whether it is the first text of a message."""
+    digest: Digest | None
+    """None if the digest is no longer known; such a text equals no other."""
+    shape: tuple[object, ...] = ()
+    """The delimiters around it and the changes that were made to it."""
+
+
+class ComparedPrefix(NamedTuple):
+    """How far two prompts were compared part by part."""
+
+    place: int
+    """The first part that differs, or may differ."""
+    turn: int
+    """If that part is a run: its first turn that was not compared."""
+    messages: int
+    """Messages that begin before that part."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLayout:
+    """The parts of a prompt in the order in which providers place them."""
+
+    parts: tuple[PromptPart, ...]
+    turns: SettledTurns
+    """The turns that the session has settled by now."""
+    since: int | None = None
+    """Digests of texts replaced after this sequence are unknown; None for the newest prompt."""
+
+    def iterate_marks(self, since: ComparedPrefix) -> Iterator[tuple[int, TextMark]]:
+        """Yield the remaining texts, each with the index of its part."""
+        for place in range(since.place, len(self.parts)):
+            match self.parts[place].source:
+                case HistorySource(condensed=None, first=first, last=last, work=work):
+                    begins = max(first, since.turn) if place == since.place else first
+                    for turn in range(begins, last + 1):
+                        for mark in _iterate_turn_marks(
+                            self.turns.get(turn), self.since, work=work
+                        ):
+                            yield place, mark
+                case HistorySource(condensed="repeats-1"):
+                    yield from ((place, self.build_mark(place)) for _ in _PAIR_MESSAGES)
+                case HistorySource(first=turn):
+                    for _ in _iterate_turn_marks(self.turns.get(turn), self.since):
+                        yield place, self.build_mark(place)
+                case _:
+                    yield place, self.build_mark(place)
+
+    def build_mark(self, place: int) -> TextMark:
+        """Return the one text of a part that is not a run."""
+        part = self.parts[place]
+        before = self.parts[place - 1].message if place else None
+        opens = part.message is not None and part.message != before
+        around = (part.before, part.after, part.excerpt, part.cut, part.indented)
+        shape = around if any(around) else ()  # The shape of a history message
+        return TextMark(part.role, opens, _find_digest(part), shape)
+
+
+def compute_common_prefix(
+    earlier: EarlierCall, parts: Iterable[PromptPart], turns: SettledTurns
+) -> CachePrefix:
+    """Compare a prompt with an earlier one; `turns` are those the session has settled by now."""
+    before = PromptLayout(_sort_parts(earlier.manifest.parts), turns, earlier.manifest.sequence)
+    now = PromptLayout(_sort_parts(parts), turns)
+    reached = _compare_parts(before, now)
+    messages = reached.messages
+    for was, stands in zip_longest(before.iterate_marks(reached), now.iterate_marks(reached)):
+        if was is None:
+            break
+        place, mark = was
+        if stands is None or mark != stands[1] or mark.digest is None:
+            stays = now.parts[stands[0]].layer if stands else None
+            return CachePrefix(
+                call=earlier.call,
+                messages=messages,
+                tokens=_sum_tokens(before.parts[:place]),
+                ended_by=_find_ending_layer(before.parts[place].layer, stays, now.parts),
+            )
+        messages += mark.starts_message
+    return CachePrefix(call=earlier.call, messages=messages, tokens=_sum_tokens(before.parts))
+
+
+def _sort_parts(parts: Iterable[PromptPart]) -> tuple[PromptPart, ...]:
+    return tuple(sorted([part for part in parts if part.is_included], key=_is_message_part))
+
+
+def _is_message_part(part: PromptPart) -> bool:
+    return part.role != "tools"
+
+
+def _sum_tokens(parts: Iterable[PromptPart]) -> int:
+    return sum([part.tokens for part in parts])
+
+
+def _find_ending_layer(was: str, stands: str | None, now: Iterable[PromptPart]) -> str:
+    """Name the layer that disappeared, or else the layer that took its position."""
+    stays = any(part.layer == was for part in now)
+    return stands if stays and stands else was
+
+
+def _compare_parts(before: PromptLayout, now: PromptLayout) -> ComparedPrefix:
+    """Compare part by part, and runs turn by turn without splitting them."""
+    messages = 0
+    for place, (was, stands) in enumerate(zip(before.parts, now.parts, strict=False)):
+        then, run = _get_run(was), _get_run(stands)
+        if (then and then.condensed) or (run and run.condensed):
+            return ComparedPrefix(place, 0, messages)
+        if then is None and run is None:
+            mark = before.build_mark(place)
+            if mark.digest is None or mark != now.build_mark(place):
+                return ComparedPrefix(place, 0, messages)
+            messages += mark.starts_message
+        elif then and run and (then.first, then.work) == (run.first, run.work):
+            turns = range(run.first, min(then.last, run.last) + 1)
+            turn, said = _find_changed_turn(turns, before.turns, before.since or 0)
+            messages += said
+            if not then.last == run.last == turn - 1:
+                return ComparedPrefix(place, turn, messages)
+        else:
+            return ComparedPrefix(place, 0, messages)
+    return ComparedPrefix(min(len(before.parts), len(now.parts)), 0, messages)
+
+
+def _get_run(part: PromptPart) -> HistorySource | None:
+    return part.source if type(part.source) is HistorySource else None
+
+
+def _find_changed_turn(run: range, turns: SettledTurns, since: int) -> tuple[int, int]:
+    """Return the first turn of a run that changed after `since`, and the messages before it."""
+    messages = 0
+    for turn in run:
+        ref = turns.get(turn)
+        said = list_message_refs(ref) if ref else ()
+        if not said or said[-1].sequence > since:
+            return turn, messages
+        messages += len(said)
+    return run.stop, messages
+
+
+def _find_digest(part: PromptPart) -> Digest | None:
+    match part.source:
+        case _ if part.digest:
+            return part.digest
+        case BlueprintTextSource(text=text):
+            return _digest_literal(text)
+        case BlobSource(digest=digest) | SegmentSource(digest=digest):
+            return digest
+        case _:
+            return None
+
+
+_digest_literal: Final = lru_cache(1_024)(compute_digest)
+"""Cached, since the texts of blueprints are part of every call."""
+
+
+def _iterate_turn_marks(
+    ref: SettledTurnRef | None, since: int | None, *, work: bool = False
+) -> Iterator[TextMark]:
+    """Yield the messages of a turn; the digest of one replaced after `since` is unknown."""
+    if ref is None:
+        yield TextMark(None, starts_message=True, digest=None)
+        return
+    for said in list_message_refs(ref):
+        known = since is None or said.sequence <= since
+        role: PartRole = "user" if said is ref.text else "assistant"
+        shape = (ref.work.digest,) if work and ref.work and said is ref.reply else ()
+        yield TextMark(
+            role, starts_message=True, digest=said.digest if known else None, shape=shape
+        )

@@ -1,0 +1,100 @@
+"""The request that is sent through litellm, and its canonical form.
+
+The record promises the digest of this form. What litellm and the provider make of the request
+afterwards is outside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from json import JSONEncoder
+from typing import Final
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest, compute_digest, compute_joined_digest
+from turnlog.events.model.manifest import MessageRole
+
+_DIGEST_BATCH: Final = 64
+"""Messages that are hashed at a time: neither one by one nor a long prompt at once."""
+
+
+_ENCODER: Final = JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+# Both classes are without slots, for cached properties: a message of a turn appears in many
+# prompts.
+@dataclass(frozen=True)
+class ChatMessage:
+    """One message of a prompt."""
+
+    role: MessageRole
+    content: str
+
+    @cached_property
+    def canonical_bytes(self) -> bytes:
+        """The canonical form as UTF-8, see `encode_canonical`."""
+        return f'{{"content":{encode_canonical(self.content)},"role":"{self.role}"}}'.encode()
+
+    @cached_property
+    def digest(self) -> Digest:
+        """Digest of the content."""
+        return compute_digest(self.content)
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """Everything that a model is sent."""
+
+    model: str
+    messages: tuple[ChatMessage, ...]
+    tools: tuple[dict[str, JsonValue], ...] = ()
+    parameters: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+    def encode_plain(self) -> dict[str, JsonValue]:
+        """Return the request as plain values."""
+        return {
+            "model": self.model,
+            "messages": [{"role": said.role, "content": said.content} for said in self.messages],
+            "tools": list(self.tools),
+            "parameters": self.parameters,
+        }
+
+    @cached_property
+    def digest(self) -> Digest:
+        """SHA-256 of the canonical form of `encode_plain`: JSON, keys sorted, no spaces, UTF-8."""
+        return compute_joined_digest(self._iterate_canonical())
+
+    def compute_digest(self, other: ChatRequest | None) -> Digest:
+        """Return the digest; reuse that of `other` if both have the same canonical form.
+
+        Equality is not enough: 1 and 1.0 are equal, and JSON spells them differently.
+        """
+        if (
+            other
+            and other.messages == self.messages
+            and other.canonical_tail == self.canonical_tail
+        ):
+            return other.digest
+        return self.digest
+
+    @cached_property
+    def canonical_tail(self) -> bytes:
+        """The canonical form after the messages."""
+        model, parameters = encode_canonical(self.model), encode_canonical(self.parameters)
+        tools = ",".join(map(encode_canonical, self.tools))
+        return f'],"model":{model},"parameters":{parameters},"tools":[{tools}]}}'.encode()
+
+    def _iterate_canonical(self) -> Iterator[bytes]:
+        yield b'{"messages":['
+        forms = [message.canonical_bytes for message in self.messages]
+        for at in range(0, len(forms), _DIGEST_BATCH):
+            yield (b"," if at else b"") + b",".join(forms[at : at + _DIGEST_BATCH])
+        yield self.canonical_tail
+
+
+def encode_canonical(value: JsonValue) -> str:
+    """Return the canonical form of a value: JSON, keys sorted, no spaces."""
+    return _ENCODER.encode(value)

@@ -1,0 +1,344 @@
+"""Which turns a history view or a reader of the memory includes, and why others are excluded.
+
+`last_messages` counts back from the latest turn before any other rule applies, so that an excluded
+turn makes no room for an older one. Skipped texts are recognised by digest; no text is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.errors import Corrupt
+from turnlog.projections.blueprint.schema.budget_specs import (
+    BudgetSpec,
+    get_max_characters_per_token,
+)
+from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
+from turnlog.projections.prompt.history.memory_access import (
+    MemoryAccess,
+    find_memory_exclusions,
+    list_message_refs,
+)
+from turnlog.projections.prompt.history.turn_messages import TurnExchange, add_work, build_exchange
+from turnlog.projections.prompt.session_material import HIDDEN_PHASE, PhaseVisibility
+from turnlog.projections.session.state import (
+    MAX_RECENT_TURNS,
+    SessionState,
+    SettledTurnRef,
+    SettledTurnRun,
+)
+from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.turn_summaries import HistorySummary
+from turnlog.projections.token_counters import TokenCounter
+
+LAST_MESSAGES_RULE: Final = "last_messages"
+
+
+SKIP_RULE: Final = "skip"
+
+
+def find_skipped_turns(
+    view: HistoryViewSpec, turns: Iterable[SettledTurnRef], sight: PhaseVisibility
+) -> dict[int, str]:
+    """Return the turns that the view's options exclude, each with the name of the option."""
+    rules: dict[int, str] = {}
+    if view.skip:
+        texts = _compute_digests(view.skip)
+        rules |= {ref.turn: SKIP_RULE for ref in turns if texts.issuperset(_list_digests(ref))}
+    if view.last_messages is not None:
+        replied = _list_completed_turns(turns, sight)
+        rules |= dict.fromkeys(_list_turns_before(replied, view.last_messages), LAST_MESSAGES_RULE)
+    return rules
+
+
+def has_enough_messages(
+    view: HistoryViewSpec, turns: Iterable[SettledTurnRef], sight: PhaseVisibility
+) -> bool:
+    """Return whether these turns fill the view's `last_messages`."""
+    if view.last_messages is None:
+        return False
+    return (
+        sum(len(list_message_refs(ref)) for ref in _list_completed_turns(turns, sight))
+        >= view.last_messages
+    )
+
+
+def _list_completed_turns(
+    turns: Iterable[SettledTurnRef], sight: PhaseVisibility
+) -> list[SettledTurnRef]:
+    return [ref for ref in turns if ref.status == "completed" and sight.can_show(ref.phase)]
+
+
+def _list_turns_before(turns: Sequence[SettledTurnRef], most: int) -> Iterator[int]:
+    """Yield the turns that are not wholly within the latest `most` messages."""
+    for ref in reversed(turns):
+        most -= len(list_message_refs(ref))
+        if most < 0:
+            yield ref.turn
+
+
+def _list_digests(ref: SettledTurnRef) -> Iterator[Digest]:
+    return (said.digest for said in list_message_refs(ref))
+
+
+@lru_cache(64)
+def _compute_digests(texts: tuple[str, ...]) -> frozenset[Digest]:
+    return frozenset(map(compute_digest, texts))
+
+
+OUT_OF_REACH: Final = "out of reach"
+"""The rule of turns that are older than any view looks."""
+
+
+PURGED: Final = "purged"
+"""The rule of turns from before the memory was purged."""
+
+
+SUMMARISED: Final = "summarised"
+"""The rule of turns that a summary replaces."""
+
+
+NOT_SELECTED: Final = "not selected"
+"""The rule of turns that a call is not asked to summarise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedTurns:
+    """Turns that are not in a view, all for the same reason."""
+
+    first: int
+    last: int
+    rule: str
+    saved: int = 0
+    """Tokens that they would take, where another text says the same."""
+
+
+def select_turns(
+    view: HistoryViewSpec,
+    state: SessionState,
+    visibility: PhaseVisibility,
+    access: MemoryAccess | None = None,
+    summary: HistorySummary | None = None,
+) -> tuple[tuple[SettledTurnRef, ...], tuple[ExcludedTurns, ...]]:
+    """Split the settled turns into those a view includes, oldest first, and the excluded ones.
+
+    `summary` replaces some of the turns.
+    """
+    far = 0 if view.all else max(0, len(state.turns) - MAX_RECENT_TURNS)
+    recent, veils = state.turns[far:], _list_hidden_ranges(view, state, summary)
+    usable = [ref for ref in recent if ref.characters]
+    if visibility.phases is not None:
+        usable = [ref for ref in usable if visibility.can_show(ref.phase)]
+    if veils:
+        usable = [ref for ref in usable if not _find_hidden_rule(ref.turn, veils)]
+    if unwanted := find_skipped_turns(view, recent, visibility):
+        usable = [ref for ref in usable if ref.turn not in unwanted]
+    over = 0 if view.max_turns is None else max(0, len(usable) - view.max_turns)
+    rules = {ref.turn: "max_turns" for ref in usable[:over]}
+    rules |= find_memory_exclusions(access, usable[over:]) if access else {}
+    if len(usable) < len(recent):
+        rules |= unwanted
+        rules |= {
+            ref.turn: rule
+            for ref in recent
+            if (rule := _find_exclusion_rule(ref, visibility, veils))
+        }
+    out = [
+        gone
+        for run in state.earlier
+        for gone in _exclude_distant_turns(run.first, run.last, run, visibility, veils)
+    ]
+    for ref in state.turns[:far]:
+        out += _exclude_distant_turns(ref.turn, ref.turn, ref, visibility, veils)
+    out += [ExcludedTurns(turn, turn, rule) for turn, rule in rules.items()]
+    return tuple([ref for ref in usable if ref.turn not in rules]), merge_excluded(out)
+
+
+def _list_hidden_ranges(
+    view: HistoryViewSpec, state: SessionState, summary: HistorySummary | None
+) -> tuple[ExcludedTurns, ...]:
+    """Return the ranges that are hidden whatever the turns' status; the first match wins."""
+    veils = [ExcludedTurns(1, state.purged, PURGED)] if state.purged else []
+    if summary is not None:
+        veils += [ExcludedTurns(each.first, each.last, SUMMARISED) for each in summary.turns]
+    if view.of == "selected":
+        veils += _list_unselected_ranges(state)
+    return tuple(veils)
+
+
+def _list_unselected_ranges(state: SessionState) -> Iterator[ExcludedTurns]:
+    """Yield the ranges of turns that are not selected for a summary."""
+    summing = state.open.summing if state.open else None
+    behind = 1
+    for each in summing.turns if summing else ():
+        if each.first > behind:
+            yield ExcludedTurns(behind, each.first - 1, NOT_SELECTED)
+        behind = each.last + 1
+    if behind <= state.submitted:
+        yield ExcludedTurns(behind, state.submitted, NOT_SELECTED)
+
+
+def _find_hidden_rule(turn: int, veils: tuple[ExcludedTurns, ...]) -> str | None:
+    return next((veil.rule for veil in veils if veil.first <= turn <= veil.last), None)
+
+
+def _exclude_distant_turns(
+    first: int,
+    last: int,
+    turns: SettledTurnRef | SettledTurnRun,
+    sight: PhaseVisibility,
+    veils: tuple[ExcludedTurns, ...],
+) -> Iterator[ExcludedTurns]:
+    """Yield why turns beyond the view are excluded, split where the reason changes."""
+    if not sight.can_show(turns.phase):
+        yield ExcludedTurns(first, last, HIDDEN_PHASE)
+        return
+    cuts = {place for veil in veils for place in (veil.first, veil.last + 1)}
+    begins = [first, *sorted(place for place in cuts if first < place <= last)]
+    for begin, end in pairwise((*begins, last + 1)):
+        yield ExcludedTurns(begin, end - 1, _find_hidden_rule(begin, veils) or OUT_OF_REACH)
+
+
+def _find_exclusion_rule(
+    turns: SettledTurnRef | SettledTurnRun,
+    sight: PhaseVisibility,
+    veils: tuple[ExcludedTurns, ...] = (),
+) -> str | None:
+    if not sight.can_show(turns.phase):
+        return HIDDEN_PHASE
+    if isinstance(turns, SettledTurnRef) and (veil := _find_hidden_rule(turns.turn, veils)):
+        return veil
+    if turns.excluded:
+        return "excluded"
+    if turns.status != "completed":
+        return turns.status
+    silent = isinstance(turns, SettledTurnRef) and not list_message_refs(turns)
+    return "nothing was said" if silent else None
+
+
+def merge_excluded(out: Iterable[ExcludedTurns]) -> tuple[ExcludedTurns, ...]:
+    """Merge adjacent ranges that are excluded for the same reason."""
+    runs: list[ExcludedTurns] = []
+    for run in sorted(out, key=lambda run: run.first):
+        if runs and runs[-1].rule == run.rule and runs[-1].last + 1 == run.first:
+            saved = runs[-1].saved + run.saved
+            runs[-1] = ExcludedTurns(runs[-1].first, run.last, run.rule, saved)
+        else:
+            runs.append(run)
+    return tuple(runs)
+
+
+def has_reachable_runs(
+    view: HistoryViewSpec,
+    state: SessionState,
+    visibility: PhaseVisibility,
+    budget: BudgetSpec | None,
+    access: MemoryAccess | None = None,
+    tokens: int = 0,
+    summary: HistorySummary | None = None,
+) -> bool:
+    """Return whether a view could include turns that the state keeps only as runs.
+
+    `tokens` is the limit of the budget.
+    """
+    veils = _list_hidden_ranges(view, state, summary)
+    runs = [run for run in state.earlier if _find_exclusion_rule(run, visibility) is None]
+    if not any(_has_visible_turns(run, visibility, veils) for run in runs):
+        return False
+    if view.all or view.of == "selected":
+        return True
+    sized = [(ref, ref.characters) for ref in state.turns if visibility.can_show(ref.phase)]
+    usable = [ref for ref, characters in sized if characters]
+    if access and (access.denial_reason or find_memory_exclusions(access, usable)):
+        return False
+    if has_enough_messages(view, state.turns, visibility):
+        return False
+    most = MAX_RECENT_TURNS if view.max_turns is None else view.max_turns
+    if len(state.turns) >= MAX_RECENT_TURNS or len(usable) >= most:
+        return False
+    if budget is None:
+        return True
+    held = sum([characters for _, characters in sized])
+    return held < tokens * get_max_characters_per_token(budget.counter)
+
+
+def _has_visible_turns(
+    run: SettledTurnRun, sight: PhaseVisibility, veils: tuple[ExcludedTurns, ...]
+) -> bool:
+    """Return whether some turns of a run would be included if they were within reach."""
+    return any(
+        gone.rule == OUT_OF_REACH
+        for gone in _exclude_distant_turns(run.first, run.last, run, sight, veils)
+    )
+
+
+def list_turn_refs(turns: Iterable[SettledTurnRef], *, work: bool = False) -> Iterator[TextRef]:
+    """Yield the text references of these turns, in order."""
+    for ref in turns:
+        for said in (ref.text, ref.reply, ref.work) if work else (ref.text, ref.reply):
+            if said and said.characters:
+                yield said
+
+
+def build_exchanges(
+    turns: Iterable[SettledTurnRef],
+    texts: Mapping[TextRef, str],
+    counting: TokenCounter,
+    *,
+    work: bool = False,
+) -> Iterator[TurnExchange]:
+    """Yield the exchanges of turns; a recorded turn is always rendered the same way."""
+    for ref in turns:
+        text, reply = ref.text, ref.reply
+        try:
+            asked = texts[text] if text and text.characters else ""
+            answered = texts[reply] if reply and reply.characters else ""
+            if work and ref.work:
+                answered = add_work(texts[ref.work], answered)
+        except KeyError as missing:
+            raise Corrupt(f"turn {ref.turn}", f"the text of {missing} was not fetched") from None
+        yield build_exchange(ref.turn, asked, answered, counting)
+
+
+MemoryMessage = dict[str, JsonValue]
+"""An object of `role`, `content`, `created_at` and `meta`, which holds the turn number."""
+
+
+def select_memory_turns(
+    recall: MemoryAccess, state: SessionState, sight: PhaseVisibility
+) -> tuple[SettledTurnRef, ...]:
+    """Return the turns that a reader of the memory may see, oldest first."""
+    return select_turns(HistoryViewSpec(), state, sight, recall)[0]
+
+
+def can_reach_older_turns(
+    recall: MemoryAccess, state: SessionState, sight: PhaseVisibility
+) -> bool:
+    """Return whether a reader might see turns that the state keeps only as runs."""
+    return has_reachable_runs(HistoryViewSpec(), state, sight, None, recall)
+
+
+def format_memory_messages(
+    turns: Iterable[SettledTurnRef], texts: Mapping[TextRef, str]
+) -> tuple[MemoryMessage, ...]:
+    """Return the messages of turns, in order."""
+    return tuple(message for ref in turns for message in _format_turn_messages(ref, texts))
+
+
+def _format_turn_messages(
+    ref: SettledTurnRef, texts: Mapping[TextRef, str]
+) -> Iterator[MemoryMessage]:
+    for said in list_message_refs(ref):
+        yield {
+            "role": "user" if said is ref.text else "assistant",
+            "content": texts[said],
+            "created_at": said.at,
+            "meta": {"turn": ref.turn},
+        }

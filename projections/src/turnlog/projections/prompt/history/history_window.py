@@ -1,0 +1,122 @@
+"""History views as one call sees them: earlier turns, preceded by a summary of older ones.
+
+A view shows a summary as long as every phase that the summary covers is visible. A call that
+summarises older turns is shown those turns and the summary that it continues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from turnlog.events.errors import Corrupt
+from turnlog.projections.blueprint.schema.budget_specs import BudgetSpec
+from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
+from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
+from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
+from turnlog.projections.prompt.history.history_condenser import condense_history
+from turnlog.projections.prompt.history.history_selection import (
+    ExcludedTurns,
+    build_exchanges,
+    has_reachable_runs,
+    list_turn_refs,
+    select_turns,
+)
+from turnlog.projections.prompt.history.memory_access import MemoryAccess, build_memory_access
+from turnlog.projections.prompt.prompt_plan import PlannedHistory, SummaryMessage
+from turnlog.projections.prompt.session_material import (
+    PhaseVisibility,
+    SessionMaterial,
+    find_phase_visibility,
+)
+from turnlog.projections.session.state import SessionState, SettledTurnRef
+from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.turn_summaries import HistorySummary
+from turnlog.projections.token_counters import TokenCounter
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryWindow:
+    """One history view as one call sees it."""
+
+    name: str
+    view: HistoryViewSpec
+    visibility: PhaseVisibility
+    access: MemoryAccess | None
+    """Limits of the memory policy; None where no policy applies."""
+    summary: HistorySummary | None
+    """The summary that replaces older turns."""
+
+    def select_turns(
+        self, state: SessionState
+    ) -> tuple[tuple[SettledTurnRef, ...], tuple[ExcludedTurns, ...]]:
+        """Split the settled turns into those the view includes and those it excludes."""
+        return select_turns(self.view, state, self.visibility, self.access, self.summary)
+
+    def list_refs(self, state: SessionState) -> Iterator[TextRef]:
+        """Yield the references of all texts that the view includes."""
+        if self.summary:
+            yield self.summary.said
+        yield from list_turn_refs(self.select_turns(state)[0], work=self.view.of == "work")
+
+    def has_reachable_runs(
+        self, state: SessionState, budget: BudgetSpec | None, tokens: int
+    ) -> bool:
+        """Return whether the view could include turns that the state keeps only as runs."""
+        view, seen = self.view, self.visibility
+        return has_reachable_runs(view, state, seen, budget, self.access, tokens, self.summary)
+
+
+def list_history_windows(
+    material: SessionMaterial, state: SessionState, call: PromptCall
+) -> tuple[HistoryWindow, ...]:
+    """Return the history views that a call lists."""
+    slots = material.blueprint.calls[call.kind].messages
+    named = (slot.history for slot in slots if isinstance(slot, HistoryMessageSlot))
+    return tuple(build_history_window(material, state, call.at, name) for name in named)
+
+
+def build_history_window(
+    material: SessionMaterial, state: SessionState, at: str, name: str
+) -> HistoryWindow:
+    """Return a history view at a clock reading `at`."""
+    view, seen = material.blueprint.resolve_view(name), find_phase_visibility(material, state)
+    recall = build_memory_access(material.memory, view.memory, state, at)
+    return HistoryWindow(name, view, seen, recall, _find_summary(material, state, name, view, seen))
+
+
+def _find_summary(
+    material: SessionMaterial,
+    state: SessionState,
+    name: str,
+    view: HistoryViewSpec,
+    seen: PhaseVisibility,
+) -> HistorySummary | None:
+    if view.of == "selected":
+        summing = state.open.summing if state.open else None
+        former = summing.former if summing else None
+        return next((each for each in state.summaries if each.sequence == former), None)
+    by = material.blueprint.find_summary_view(name) if view.summary else ""
+    standing = (each for each in reversed(state.summaries) if each.view == by)
+    return next((each for each in standing if all(map(seen.can_show, each.phases))), None)
+
+
+def render_history(
+    back: HistoryWindow, state: SessionState, texts: PromptTexts, counting: TokenCounter
+) -> PlannedHistory:
+    """Return the messages of a view; raises `Corrupt` if a text was not fetched."""
+    turns, left_out = back.select_turns(state)
+    work = back.view.of == "work"
+    exchanges = tuple(build_exchanges(turns, texts.by_ref, counting, work=work))
+    recap = _build_summary_message(back.summary, texts, counting) if back.summary else None
+    slot = PlannedHistory(back.name, exchanges, left_out, work, recap)
+    return condense_history(slot, back.view.condense, counting)
+
+
+def _build_summary_message(
+    summary: HistorySummary, texts: PromptTexts, counting: TokenCounter
+) -> SummaryMessage:
+    text = texts.by_ref.get(summary.said)
+    if text is None:
+        raise Corrupt(f"summary {summary.sequence}", "its text was not fetched")
+    return SummaryMessage(summary.said, text, counting.count_tokens(text))

@@ -1,0 +1,112 @@
+"""What a reader of the memory may see, by the memory policy that a session is pinned to.
+
+The policy limits messages, characters and age; the reader's own settings can only lower these
+limits. A turn is excluded as a whole: no question without its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from turnlog.projections.blueprint.schema.history_specs import (
+    MemoryPolicy,
+    MemoryReaderName,
+    MemoryReaderSpec,
+)
+from turnlog.projections.session.state import SessionState, SettledTurnRef
+from turnlog.projections.session.text_refs import TextRef
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAccess:
+    """Who reads the memory, when, and about which entity."""
+
+    policy: MemoryPolicy
+    reader: MemoryReaderName | None
+    """None for what the policy itself allows any reader."""
+    at: str
+    """Clock reading, RFC 3339."""
+    entity: str | None = None
+    """None before a resolver has named one."""
+
+    @property
+    def denial_reason(self) -> str | None:
+        """Why nothing at all may be shown; None if something may be."""
+        if not self.policy.enabled:
+            return "memory off"
+        if not self._reader_limits.enabled:
+            return f"{self.reader} off"
+        return None if self._reader_limits.is_entity_allowed(self.entity) else "entity not allowed"
+
+    @property
+    def message_limit(self) -> int | None:
+        """The maximum number of messages; None for no limit."""
+        return _pick_narrowest_limit(self.policy.max_turns, self._reader_limits.max_turns)
+
+    @property
+    def character_limit(self) -> int | None:
+        """The maximum number of characters; None for no limit."""
+        return _pick_narrowest_limit(self.policy.max_chars, self._reader_limits.max_chars)
+
+    @property
+    def _reader_limits(self) -> MemoryReaderSpec:
+        return self.policy.get_reader(self.reader) if self.reader else MemoryReaderSpec()
+
+
+def build_memory_access(
+    policy: MemoryPolicy | None, reader: MemoryReaderName | None, state: SessionState, at: str
+) -> MemoryAccess | None:
+    """Return what a reader may see now; None where no policy applies."""
+    if reader is None:
+        return None
+    resolved = state.open.resolved if state.open else None
+    entity = resolved.entity if resolved else None
+    return MemoryAccess(policy or MemoryPolicy(), reader, at, entity)
+
+
+def find_memory_exclusions(recall: MemoryAccess, turns: Sequence[SettledTurnRef]) -> dict[int, str]:
+    """Return the turns that may not be shown, each with the rule that excludes it."""
+    if why := recall.denial_reason:
+        return {ref.turn: why for ref in turns}
+    rules: dict[int, str] = {}
+    messages = characters = 0
+    over: str | None = None
+    for ref in reversed(turns):
+        said = list_message_refs(ref)
+        messages += len(said)
+        characters += sum(each.characters for each in said)
+        over = over or _find_exceeded_limit(recall, said, messages, characters)
+        if over:
+            rules[ref.turn] = over
+    return rules
+
+
+def list_message_refs(ref: SettledTurnRef) -> tuple[TextRef, ...]:
+    """Return the references of a turn's messages; empty texts are no messages."""
+    text, reply = ref.text, ref.reply
+    asked = (text,) if text and text.characters else ()
+    return (*asked, reply) if reply and reply.characters else asked
+
+
+def _find_exceeded_limit(
+    recall: MemoryAccess, said: Sequence[TextRef], messages: int, characters: int
+) -> str | None:
+    if recall.policy.ttl_seconds and any(_is_expired(recall, each) for each in said):
+        return "expired"
+    if recall.message_limit is not None and messages > recall.message_limit:
+        return "max_turns"
+    if recall.character_limit is not None and characters > recall.character_limit:
+        return "max_chars"
+    return None
+
+
+def _is_expired(recall: MemoryAccess, said: TextRef) -> bool:
+    age = datetime.fromisoformat(recall.at) - datetime.fromisoformat(said.at)
+    return age > timedelta(seconds=recall.policy.ttl_seconds)
+
+
+def _pick_narrowest_limit(*limits: int) -> int | None:
+    """Return the lowest limit, where 0 means no limit."""
+    return min((limit for limit in limits if limit), default=None)

@@ -1,0 +1,121 @@
+"""The messages of a turn, as every prompt that includes the turn contains them.
+
+A turn appears in hundreds of prompts with the same words. Its messages are therefore built once per
+wording and cached together with their digests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from sys import getsizeof
+from typing import Final
+
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.model.manifest import CondenseRule
+from turnlog.projections.prompt.chat_request import ChatMessage
+from turnlog.projections.token_counters import TokenCounter
+
+MAX_CACHED_BYTES: Final = 3_000
+"""Maximum memory of a turn's texts, in bytes, for the turn to be cached."""
+
+
+CACHE_SIZE: Final = 4_096
+"""Number of cached turns.
+
+That is 12 MB of text and as much of what digests are computed from, and at most 90 MB where JSON
+escapes most characters.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMessages:
+    """The question and the answer of a turn."""
+
+    messages: tuple[ChatMessage, ...]
+    characters: int
+    """Length in code points."""
+    digest_line: str
+    """What the digest of a run is computed from: role and digest of each message, one a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class CondensedRun:
+    """How turns are condensed."""
+
+    last_turn: int
+    """The last condensed turn."""
+    condensed: CondenseRule
+    """The rule and its version, by which the text is rebuilt."""
+    rule: str
+    """Why it was condensed: an option of the view or a trim step."""
+    again: tuple[int, ...] = ()
+    """See `FromTurns.again`."""
+    later: int | None = None
+    """See `FromTurns.later`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnExchange:
+    """The messages of a turn in a view, with their token count."""
+
+    turn: int
+    content: TurnMessages
+    tokens: int
+    condensed_run: CondensedRun | None = None
+    """How one or several turns were condensed; None for a turn in its own words."""
+    saved: int = 0
+    """Tokens that condensing saved, unless a trim step records them."""
+
+    @property
+    def last_turn(self) -> int:
+        """The last turn that it covers."""
+        return self.condensed_run.last_turn if self.condensed_run else self.turn
+
+
+def build_turn_messages(text: str, reply: str) -> TurnMessages:
+    """Return the messages of a turn; an empty text is no message."""
+    return (_build_cached_messages if _is_cacheable(text, reply) else _build_turn_messages)(
+        text, reply
+    )
+
+
+def add_work(work: str, reply: str) -> str:
+    """Put the description of how a turn was worked out before its reply."""
+    return f"{work}\n\n{reply}"
+
+
+def build_exchange(turn: int, text: str, reply: str, counting: TokenCounter) -> TurnExchange:
+    """Return the messages of a turn with their token count."""
+    made = _build_cached_exchange if _is_cacheable(text, reply) else _build_exchange
+    return made(turn, text, reply, counting)
+
+
+def _is_cacheable(text: str, reply: str) -> bool:
+    return getsizeof(text) + getsizeof(reply) <= MAX_CACHED_BYTES
+
+
+def _build_turn_messages(text: str, reply: str) -> TurnMessages:
+    asked = (ChatMessage("user", text),) if text else ()
+    said = (*asked, ChatMessage("assistant", reply)) if reply else asked
+    lines = (f"{message.role} {message.digest}\n" for message in said)
+    return TurnMessages(said, len(text) + len(reply), "".join(lines))
+
+
+def _build_exchange(turn: int, text: str, reply: str, counting: TokenCounter) -> TurnExchange:
+    said = build_turn_messages(text, reply)
+    return TurnExchange(
+        turn, said, sum(counting.count_tokens(each.content) for each in said.messages)
+    )
+
+
+_build_cached_messages: Final = lru_cache(CACHE_SIZE)(_build_turn_messages)
+
+
+_build_cached_exchange: Final = lru_cache(CACHE_SIZE)(_build_exchange)
+
+
+def compute_run_digest(run: Iterable[TurnMessages]) -> Digest:
+    """Return the digest of a run of turns."""
+    return compute_digest("".join([turn.digest_line for turn in run]))

@@ -1,0 +1,101 @@
+"""Reports computed from a manifest alone: what each layer contributes, and tokens saved.
+
+A manifest lists parts. `list_layer_reports` groups them by layer, for an application that wants to
+know how its input was used. `compute_token_savings` sums what trim steps and condensing saved, in
+the counts that the manifest records. The length of summarised turns is not in a manifest, so it is
+not part of the savings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from turnlog.events.model.manifest import Manifest, PromptPart, SegmentSource, TextTruncation
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredItem:
+    """An item that is included with fewer tiers than the turn allows."""
+
+    item: str
+    from_tier: int
+    """The highest tier that would have been included."""
+    to_tier: int
+    """The highest tier that is included."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerReport:
+    """How one layer is included in a prompt, or why it is not."""
+
+    layer: str
+    stands: bool
+    segments: tuple[int, ...]
+    """Ids of the included segments, in order."""
+    trimmed: TextTruncation | None
+    compressed: bool
+    lowered: tuple[LoweredItem, ...]
+    dropped: bool
+    """Whether the whole layer was left out to make room."""
+
+
+def list_layer_reports(manifest: Manifest) -> tuple[LayerReport, ...]:
+    """Return a report for every layer in prompt order, except history and tools."""
+    layers: dict[str, list[PromptPart]] = {}
+    for part in manifest.parts:
+        if part.layer != "history" and part.role != "tools":
+            layers.setdefault(part.layer, []).append(part)
+    return tuple(_build_layer_report(layer, parts) for layer, parts in layers.items())
+
+
+def _build_layer_report(layer: str, parts: Sequence[PromptPart]) -> LayerReport:
+    standing = [part for part in parts if part.is_included]
+    cuts = {part.treatment: part.cut for part in standing if part.cut}
+    return LayerReport(
+        layer=layer,
+        stands=bool(standing),
+        segments=tuple(source.segment for _, source in _list_segment_parts(standing)),
+        trimmed=cuts.get("trimmed"),
+        compressed="compressed" in cuts,
+        lowered=tuple(_find_lowered_items(parts)),
+        dropped=not standing and any(part.treatment == "dropped" for part in parts),
+    )
+
+
+def _find_lowered_items(parts: Sequence[PromptPart]) -> Iterator[LoweredItem]:
+    shown = [
+        (part, source)
+        for part, source in _list_segment_parts(parts)
+        if part.treatment != "absent" and not (part.is_included and part.rule == "replace")
+    ]
+    for item, those in groupby(shown, lambda pair: pair[0].item or pair[1].ref or ""):
+        pairs = list(those)
+        if any(part.rule == "lower_tier" for part, _ in pairs):
+            left = (source.tier for part, source in pairs if part.rule != "lower_tier")
+            yield LoweredItem(item, max(source.tier for _, source in pairs), max(left))
+
+
+def _list_segment_parts(parts: Sequence[PromptPart]) -> list[tuple[PromptPart, SegmentSource]]:
+    return [(part, part.source) for part in parts if isinstance(part.source, SegmentSource)]
+
+
+_SHORTENED_TREATMENTS = frozenset({"condensed", "summarised"})
+
+
+def compute_token_savings(manifest: Manifest) -> dict[str, int]:
+    """Return the tokens that each rule saved, by the rule's name."""
+    found: dict[str, int] = {}
+    for step in manifest.steps:
+        found[step.step] = found.get(step.step, 0) + step.before - step.after
+    taken = frozenset(found)
+    for part in manifest.parts:
+        word = (part.rule or "").partition(" ")[0]
+        if (
+            (part.is_included or part.saved)
+            and part.treatment in _SHORTENED_TREATMENTS
+            and word not in taken
+        ):
+            found[word] = found.get(word, 0) + part.saved
+    return found

@@ -1,0 +1,143 @@
+"""The plan of a prompt: its messages and histories in order, before and after trimming.
+
+A plan holds everything that a part of the manifest records, except the message index. That is known
+only when it is settled which messages stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from turnlog.events.model.manifest import MessageRole
+from turnlog.projections.blueprint.schema.call_specs import MessageFormat
+from turnlog.projections.prompt.history.history_selection import ExcludedTurns
+from turnlog.projections.prompt.history.turn_messages import TurnExchange
+from turnlog.projections.prompt.sources.delimiters import format_closing, format_opening
+from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece
+from turnlog.projections.session.text_refs import TextRef
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMessage:
+    """One message made of layers; it is omitted if no layer has a text."""
+
+    role: MessageRole
+    form: MessageFormat
+    blocks: tuple[LayerBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryMessage:
+    """The summary of older turns, as the message before the turns of its view."""
+
+    text_ref: TextRef
+    text: str
+    tokens: int
+    included: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedHistory:
+    """The messages of a history view, oldest first, and the turns that are excluded."""
+
+    view: str
+    exchanges: tuple[TurnExchange, ...]
+    left_out: tuple[ExcludedTurns, ...]
+    shows_work: bool = False
+    """Whether they also show how each turn was worked out."""
+    summary: SummaryMessage | None = None
+    """The summary that replaces older turns."""
+
+    @property
+    def included_summary(self) -> SummaryMessage | None:
+        """The summary, if it is included."""
+        return self.summary if self.summary and self.summary.included else None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all messages."""
+        summed = self.included_summary.tokens if self.included_summary else 0
+        return summed + sum([exchange.tokens for exchange in self.exchanges])
+
+    @property
+    def characters(self) -> int:
+        """Length of all messages."""
+        summed = len(self.included_summary.text) if self.included_summary else 0
+        return summed + sum([exchange.content.characters for exchange in self.exchanges])
+
+
+_HOST: Final = attrgetter("host")
+
+
+PlannedSlot = PlannedMessage | PlannedHistory
+
+
+PromptPlan = tuple[PlannedSlot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPiece:
+    """A piece with the text around it in its message."""
+
+    block: LayerBlock
+    piece: LayerPiece
+    before: str
+    after: str
+
+    @property
+    def text(self) -> str:
+        """Everything that the piece adds to the message."""
+        return self.before + self.piece.text + self.after
+
+
+def place_pieces(slot: PlannedMessage) -> Iterator[PlacedPiece]:
+    """Yield the included pieces of a message with the delimiters and separators around them."""
+    form, joint = slot.form, ""
+    for host, blocks in groupby(slot.blocks, _HOST):
+        standing = [
+            (block, piece, form.segments_between * (place > 0) + before)
+            for block in blocks
+            for place, (piece, before) in enumerate(block.pieces_with_headings)
+        ]
+        for at, (block, piece, before) in enumerate(standing):
+            outer = "" if at else joint + format_opening(form, host)
+            after = format_closing(form, host) if at == len(standing) - 1 else ""
+            yield PlacedPiece(block, piece, outer + before, after)
+        joint = form.between if standing else joint
+
+
+def format_message(slot: PlannedMessage) -> str:
+    """Return the whole text of a message."""
+    if any(block.within for block in slot.blocks):
+        return "".join([stretch.text for stretch in place_pieces(slot)])
+    return slot.form.between.join(filter(None, [block.delimited_content for block in slot.blocks]))
+
+
+def update_layer(
+    plan: PromptPlan, layer: str, change: Callable[[LayerBlock], LayerBlock]
+) -> PromptPlan:
+    """Apply a change to a layer in every message that contains it."""
+    return tuple(_update_slot(slot, layer, change) for slot in plan)
+
+
+def _update_slot(
+    slot: PlannedSlot, layer: str, change: Callable[[LayerBlock], LayerBlock]
+) -> PlannedSlot:
+    if isinstance(slot, PlannedHistory) or all(block.layer != layer for block in slot.blocks):
+        return slot
+    blocks = (change(block) if block.layer == layer else block for block in slot.blocks)
+    return PlannedMessage(slot.role, slot.form, tuple(blocks))
+
+
+def update_view(
+    plan: PromptPlan, view: str, change: Callable[[PlannedHistory], PlannedHistory]
+) -> PromptPlan:
+    """Apply a change to a history view."""
+    return tuple(
+        change(slot) if isinstance(slot, PlannedHistory) and slot.view == view else slot
+        for slot in plan
+    )

@@ -1,0 +1,180 @@
+"""Rebuild a prompt from its manifest, without assembling anything.
+
+This is the second, independent way to the exact prompt. It knows no budget, no conditions and no
+ladder, only which part is where and where its text is stored. The result must have the recorded
+digest. The independence is on purpose.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from typing import assert_never
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest, PlainText, compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt
+from turnlog.events.model.manifest import (
+    BlobSource,
+    BlueprintTextSource,
+    EventTextSource,
+    HistorySource,
+    Manifest,
+    PromptPart,
+    ResolutionSource,
+    SegmentSource,
+)
+from turnlog.events.model.turn_events import TurnResolved
+from turnlog.projections.blueprint.template_slots import format_prompt_value
+from turnlog.projections.prompt.chat_request import ChatMessage
+from turnlog.projections.prompt.history.history_condenser import condense_run
+from turnlog.projections.prompt.history.turn_messages import compute_run_digest
+from turnlog.projections.prompt.sources.resolved_references import (
+    format_resolved_text,
+    read_results,
+)
+from turnlog.projections.read_models.session_history import HistoryTurn, build_history
+
+
+def read_prompt(
+    manifest: Manifest, events: Sequence[RecordedEvent], blobs: Mapping[Digest, str]
+) -> tuple[ChatMessage, ...]:
+    """Rebuild the messages of a call from the events up to it and the blobs it names.
+
+    The events are in order and may have gaps, as long as those that the manifest refers to are
+    there. Raises `Corrupt` naming the first part whose text does not match its recorded digest.
+    """
+    known = [event for event in events if event.sequence <= manifest.sequence]
+    return read_parts(manifest, known, {turn.turn: turn for turn in build_history(known)}, blobs)
+
+
+def read_parts(
+    manifest: Manifest,
+    known: Sequence[RecordedEvent],
+    turns: Mapping[int, HistoryTurn],
+    blobs: Mapping[Digest, str],
+) -> tuple[ChatMessage, ...]:
+    """Rebuild the messages where the events up to the call and their turns are loaded already."""
+    messages: list[ChatMessage] = []
+    for part in manifest.parts:
+        if part.message is None or part.source is None:
+            continue
+        if isinstance(part.source, HistorySource):
+            messages += _read_run(part, part.source, turns)
+        else:
+            text = _restore_text(part, _read_source(part.source, known, blobs))
+            _join_message(messages, part, part.before + text + part.after)
+    return tuple(messages)
+
+
+def read_tools(manifest: Manifest, blobs: Mapping[Digest, str]) -> tuple[dict[str, JsonValue], ...]:
+    """Rebuild the tools that were offered with the messages."""
+    offered = (part for part in manifest.parts if part.role == "tools")
+    read: list[JsonValue] = [json.loads(_read_tool(part, blobs)) for part in offered]
+    return tuple(tool for tool in read if isinstance(tool, dict))
+
+
+def _read_tool(part: PromptPart, blobs: Mapping[Digest, str]) -> str:
+    match part.source:
+        case BlueprintTextSource() | BlobSource() as source:
+            return _restore_text(part, _read_source(source, (), blobs))
+        case _:
+            raise Corrupt(f"part {part.layer}", "no tool comes from there")
+
+
+def list_referenced_blobs(manifest: Manifest) -> tuple[Digest, ...]:
+    """Return the digests of the blobs that rebuilding needs."""
+    sources = (part.source for part in manifest.parts if part.is_included)
+    return tuple(each.digest for each in sources if isinstance(each, BlobSource | SegmentSource))
+
+
+def _join_message(messages: list[ChatMessage], part: PromptPart, text: str) -> None:
+    role, message = part.role, part.message
+    if role is None or role == "tools" or message is None or message > len(messages):
+        raise Corrupt(f"part {part.layer}", "it names no place among the messages")
+    if message == len(messages):
+        messages.append(ChatMessage(role, text))
+    else:
+        before = messages[message].content
+        messages[message] = ChatMessage(role, before + text)
+
+
+def _restore_text(part: PromptPart, text: str) -> str:
+    """Apply the recorded changes to a text; raises `Corrupt` if its digest does not match."""
+    source = part.source
+    if isinstance(source, BlobSource | SegmentSource) and compute_digest(text) != source.digest:
+        raise _build_mismatch(part)
+    text = text[part.excerpt.begin : part.excerpt.end] if part.excerpt else text
+    left = text[: part.cut.to] if part.cut else text
+    ends = (*part.indented, len(left))
+    lines = [left[begin:end] for begin, end in pairwise((0, *ends))]
+    stands = " ".join(lines)
+    if part.digest and compute_digest(stands) != part.digest:
+        raise _build_mismatch(part)
+    return stands
+
+
+def _build_mismatch(part: PromptPart) -> Corrupt:
+    return Corrupt(f"part {part.layer}", "its text does not match the recorded digest")
+
+
+def _read_source(
+    source: BlobSource | SegmentSource | EventTextSource | BlueprintTextSource | ResolutionSource,
+    events: Sequence[RecordedEvent],
+    blobs: Mapping[Digest, str],
+) -> str:
+    match source:
+        case BlueprintTextSource(text=text):
+            return text
+        case BlobSource(digest=digest) | SegmentSource(digest=digest):
+            if digest not in blobs:
+                raise Corrupt(f"blob {digest}", "it was not fetched")
+            return blobs[digest]
+        case EventTextSource(sequence=sequence, field=field):
+            return _read_event_field(events, sequence, field)
+        case ResolutionSource(resolution=sequence, lines=lines, heading=heading):
+            said = _find_event(events, sequence).event
+            if not isinstance(said, TurnResolved):
+                raise Corrupt(f"event {sequence}", "no resolver said anything in it")
+            return format_resolved_text(heading, lines, said, read_results(said.results))
+        case _ as never:
+            assert_never(never)
+
+
+def _find_event(events: Sequence[RecordedEvent], sequence: int) -> RecordedEvent:
+    at = bisect_left(events, sequence, key=lambda event: event.sequence)
+    if at == len(events) or events[at].sequence != sequence:
+        raise Corrupt(f"event {sequence}", "it is not among the events of the session")
+    return events[at]
+
+
+def _read_event_field(events: Sequence[RecordedEvent], sequence: int, field: str) -> str:
+    recorded = _find_event(events, sequence)
+    said = getattr(recorded.event, field, None)
+    if isinstance(said, PlainText):
+        return said.text
+    value: JsonValue = recorded.envelope.data
+    for step in field.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return format_prompt_value(value)
+
+
+def _read_run(
+    part: PromptPart, source: HistorySource, turns: Mapping[int, HistoryTurn]
+) -> Iterator[ChatMessage]:
+    numbers = range(source.first, source.last + 1)
+    try:
+        told = [turns[number] for number in numbers]
+    except KeyError as missing:
+        raise Corrupt(f"turn {missing}", "it is not in the session's history") from None
+    run = [turn.messages_with_work if source.work else turn.messages for turn in told]
+    if source.condensed:
+        run = [condense_run(source.condensed, source.again, run)]
+    if compute_run_digest(run) != part.digest:
+        what = f"turns {source.first} to {source.last}"
+        raise Corrupt(what, "their texts do not match the recorded digest")
+    return chain.from_iterable(said.messages for said in run)

@@ -1,0 +1,200 @@
+"""Segment layers: what a call requests from the library, and the pieces it makes of the answer.
+
+Every returned segment becomes a piece, even if it is not included. The manifest therefore names all
+of them, and the call can be assembled again whatever the library contains later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.model.manifest import Manifest, SegmentOmission, SegmentSource
+from turnlog.projections.blueprint.schema.call_specs import MessageFormat
+from turnlog.projections.blueprint.schema.layer_specs import SegmentQuery, SegmentsLayer
+from turnlog.projections.blueprint.template_slots import fill_slots
+from turnlog.projections.library.segment_selection import (
+    CallSegments,
+    OmittedSegment,
+    SegmentRequest,
+    SelectedSegment,
+)
+from turnlog.projections.prompt.assembly_inputs import PromptCall
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.layer_content import LayerItem, LayerPiece, include_text
+from turnlog.projections.session.state import SessionState
+
+Values = Mapping[str, JsonValue]
+
+
+def iterate_layer_requests(
+    layer: SegmentsLayer, state: SessionState, call: PromptCall
+) -> Iterator[tuple[LayerItem | None, SegmentRequest, int | None]]:
+    """Yield what a layer requests: the item, the segments, and the highest tier allowed."""
+    spec = layer.segments
+    required = layer.keep == "always"
+    if layer.each is None:
+        given = {"attributes": state.attributes, "inputs": call.inputs}
+        yield (
+            None,
+            SegmentRequest(spec.scope, _get_text_value(spec.ref, given), required),
+            _get_tier(spec, given),
+        )
+        return
+    listed = get_value(layer.each, {"inputs": call.inputs})
+    for place, item in enumerate(listed if isinstance(listed, list) else ()):
+        said = item if isinstance(item, dict) else {}
+        given = {"attributes": state.attributes, "inputs": call.inputs, "item": said}
+        ref = _get_text_value(spec.ref, given)
+        heading = fill_slots(layer.heading, said)
+        named = LayerItem(place, ref or "", heading)
+        yield named, SegmentRequest(spec.scope, ref, required), _get_tier(spec, given)
+
+
+def collect_segment_requests(
+    material: SessionMaterial, names: Iterable[str], state: SessionState, call: PromptCall
+) -> list[SegmentRequest]:
+    """Return everything that these layers request from the library, without duplicates."""
+    layers = (material.blueprint.layers.get(name) for name in names)
+    asked = (
+        want
+        for layer in layers
+        if isinstance(layer, SegmentsLayer)
+        for _, want, _ in iterate_layer_requests(layer, state, call)
+    )
+    return list(dict.fromkeys(asked))
+
+
+def list_locales(material: SessionMaterial, state: SessionState, inputs: Values) -> tuple[str, ...]:
+    """Return the locales to request, in order of preference."""
+    given = {"attributes": state.attributes, "inputs": inputs}
+    chain = (
+        _get_text_value(each, given) if "." in each else each
+        for each in material.blueprint.segments.locale
+    )
+    return tuple(dict.fromkeys(each for each in chain if each))
+
+
+def build_segment_pieces(
+    layer: SegmentsLayer, name: str, form: MessageFormat, state: SessionState, call: PromptCall
+) -> tuple[LayerPiece, ...]:
+    """Return the pieces of a layer; raises `Refused` if one that is always kept has no text."""
+    pieces: list[LayerPiece] = []
+    for item, want, tier in iterate_layer_requests(layer, state, call):
+        found = call.gathered.segments.get(want)
+        if found is None:
+            raise Corrupt(f"layer {name}", f"the segments of {want} were not gathered")
+        pieces += [_build_segment_piece(layer, each, item, tier, form) for each in found]
+    if layer.keep and not any(piece.text for piece in pieces):
+        raise Refused(
+            "segments-missing",
+            f"layer {name} must always be there, and the library has no text for it",
+            field=f"layers.{name}",
+            fix=f"add an active segment of scope {layer.segments.scope}",
+        )
+    return tuple(pieces)
+
+
+def _build_segment_piece(
+    layer: SegmentsLayer,
+    picked: SelectedSegment,
+    item: LayerItem | None,
+    tier: int | None,
+    form: MessageFormat,
+) -> LayerPiece:
+    piece = LayerPiece(_build_source(picked), picked.text, item=item)
+    if tier is not None and picked.tier > tier:
+        return LayerPiece(piece.source, piece.full_text, rule=TIER_RULE, item=item)
+    if picked.type in layer.segments.except_:
+        return LayerPiece(piece.source, piece.full_text, rule=f"except {picked.type}", item=item)
+    return include_text(piece, piece.full_text, form)
+
+
+TIER_RULE = "tier"
+"""The rule of a segment whose tier is higher than the turn allows."""
+
+
+def _build_source(picked: SelectedSegment) -> SegmentSource:
+    return SegmentSource(
+        segment=picked.id,
+        version=picked.version,
+        digest=picked.digest,
+        scope=picked.scope,
+        ref=picked.ref,
+        locale=picked.locale,
+        variant=picked.variant,
+        tier=picked.tier,
+        type=picked.type,
+        priority=picked.priority,
+    )
+
+
+def get_value(path: str | None, given: Mapping[str, Values]) -> JsonValue:
+    """Return the value at a dotted path; None if it leads nowhere."""
+    place, _, name = (path or "").partition(".")
+    return given.get(place, {}).get(name)
+
+
+def _get_text_value(path: str | None, given: Mapping[str, Values]) -> str | None:
+    value = get_value(path, given)
+    return value if isinstance(value, str) else None
+
+
+def _get_tier(spec: SegmentQuery, given: Mapping[str, Values]) -> int | None:
+    value = get_value(spec.tier, given)
+    return value if isinstance(value, int) else None
+
+
+def build_omissions(gathered: CallSegments) -> tuple[SegmentOmission, ...]:
+    """Return what the library could not provide, as the manifest records it."""
+    return tuple(
+        SegmentOmission(scope=each.scope, ref=each.ref, segment=each.segment, reason=each.reason)
+        for each in gathered.omitted
+    )
+
+
+def list_segments(manifest: Manifest) -> tuple[SegmentSource, ...]:
+    """Return the segments that a call was given, including those that it left out."""
+    sources = (part.source for part in manifest.parts)
+    return tuple(dict.fromkeys(each for each in sources if isinstance(each, SegmentSource)))
+
+
+def restore_segments(
+    asked: Sequence[SegmentRequest], manifest: Manifest, blobs: Mapping[Digest, str]
+) -> CallSegments:
+    """Restore what a call was given from its manifest; raises `Corrupt` for a missing text."""
+    held = list_segments(manifest) if asked else ()
+    return CallSegments(
+        {
+            want: tuple(_restore_segment(each, blobs) for each in held if _is_requested(each, want))
+            for want in asked
+        },
+        tuple(OmittedSegment(o.scope, o.ref, o.segment, o.reason) for o in manifest.omitted),
+        manifest.stale,
+    )
+
+
+def _is_requested(source: SegmentSource, want: SegmentRequest) -> bool:
+    return (source.scope, source.ref) == (want.scope, want.ref)
+
+
+def _restore_segment(source: SegmentSource, blobs: Mapping[Digest, str]) -> SelectedSegment:
+    text = blobs.get(source.digest)
+    if text is None:
+        raise Corrupt(f"segment {source.segment}", f"the text of {source.digest} was not fetched")
+    return SelectedSegment(
+        source.segment,
+        source.scope,
+        source.ref,
+        source.locale,
+        source.version,
+        source.variant,
+        source.tier,
+        source.type,
+        source.priority,
+        source.digest,
+        text,
+    )

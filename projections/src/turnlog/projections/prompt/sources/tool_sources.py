@@ -1,0 +1,248 @@
+"""Tools in a prompt: tools offered to the model, and layers that describe tools.
+
+A model is offered the tool that ends a phase and the tools of servers. A server's tool is a blob
+that the session is pinned to, so the manifest refers to it. A tool layer has two texts, full
+descriptions and names, and includes one of them; the rule of its parts says why. Offered tools
+cannot be shortened to names, since a model must see what it may call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest
+from turnlog.events.errors import Corrupt
+from turnlog.events.model.manifest import BlobSource, BlueprintTextSource, PromptPart
+from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
+from turnlog.projections.blueprint.schema.call_specs import MessageFormat
+from turnlog.projections.blueprint.schema.layer_specs import PromptsLayer, ToolsLayer
+from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, TRANSITION_TOOL
+from turnlog.projections.prompt.chat_request import encode_canonical
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
+from turnlog.projections.session.program import find_current_step
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.tool_disclosure import find_disclosure_reason
+from turnlog.projections.token_counters import TokenCounter
+
+_TOOL_LAYERS: Final = (ToolsLayer, PromptsLayer)
+
+
+ToolSchema = dict[str, JsonValue]
+"""A tool in OpenAI's format, which litellm translates for other providers."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool that is offered with a prompt, and its source."""
+
+    tool: ToolSchema
+    name: str
+    text: str
+    """The text that is counted."""
+    source: BlobSource | BlueprintTextSource
+
+    def build_part(self, counting: TokenCounter) -> PromptPart:
+        """Return its part of the manifest."""
+        return PromptPart(
+            layer=self.name,
+            component="tools_context",
+            source=self.source,
+            role="tools",
+            characters=len(self.text),
+            tokens=counting.count_tokens(self.text),
+        )
+
+
+def list_offered_tools(
+    material: SessionMaterial, state: SessionState, kind: str, blobs: Mapping[Digest, str]
+) -> tuple[OfferedTool, ...]:
+    """Return the tools of a call; raises `Corrupt` if one was not fetched."""
+    ending = tuple(_build_transition_tools(material, state, kind))
+    return (
+        *ending,
+        *(_build_pinned_tool(n, pin, blobs) for n, pin in list_pinned_tools(material, state, kind)),
+    )
+
+
+def list_pinned_tools(
+    material: SessionMaterial, state: SessionState, kind: str
+) -> Iterator[tuple[str, ToolPin]]:
+    """Yield the server tools that a call offers, by the names that the model sees."""
+    words, taken = material.blueprint.calls[kind].tools, find_tool_snapshot(material, state)
+    if taken is None or not {"all", "for_step"} & set(words):
+        return
+    step = find_current_step(state.open) if "all" not in words else None
+    for name, pin in taken.tools.items():
+        if step is None or not step.tools or name in step.tools:
+            yield name, pin
+
+
+def has_tools(material: SessionMaterial, state: SessionState) -> bool:
+    """Return whether calls of the session's profile offer or describe server tools."""
+    blueprint = material.blueprint
+    profile = blueprint.profiles[state.profile]
+    if profile.tools == "none":
+        return False
+    by_phase = blueprint.phases.calls if blueprint.phases else {}
+    named = by_phase.values() if profile.call == BY_PHASE else profile.calls.values()
+    layers = {layer for kind in named for layer in blueprint.calls[kind].layers}
+    told = (blueprint.layers.get(layer) for layer in layers)
+    return profile.program == "tools" or any(isinstance(each, _TOOL_LAYERS) for each in told)
+
+
+def find_tool_snapshot(material: SessionMaterial, state: SessionState) -> ToolsSnapshotted | None:
+    """Return the tool snapshot of the session's profile; None if the profile uses no tools."""
+    profile = material.blueprint.profiles.get(state.profile)
+    return None if profile and profile.tools == "none" else state.tools.get(state.profile)
+
+
+def get_tool_name(tool: ToolSchema) -> str:
+    function = tool.get("function")
+    return str(function.get("name")) if isinstance(function, dict) else ""
+
+
+def parse_tool(text: str) -> ToolSchema:
+    """Parse a stored tool."""
+    found: JsonValue = json.loads(text)
+    return found if isinstance(found, dict) else {}
+
+
+def _build_pinned_tool(name: str, pin: ToolPin, blobs: Mapping[Digest, str]) -> OfferedTool:
+    text = blobs.get(pin.digest)
+    if text is None:
+        raise Corrupt(f"tool {name}", f"blob {pin.digest} was not fetched")
+    source = BlobSource(digest=pin.digest, path=f"{pin.server}/{pin.tool}")
+    return OfferedTool(parse_tool(text), name, text, source)
+
+
+def _build_transition_tools(
+    material: SessionMaterial, state: SessionState, kind: str
+) -> Iterator[OfferedTool]:
+    """Yield the tool that ends the phase, unless the phase may not end yet."""
+    phases = material.phases
+    if phases is None or TRANSITION_TOOL not in material.blueprint.calls[kind].tools:
+        return
+    if signals := phases.list_signals(state.phase, state.exchanges):
+        tool = _build_transition_schema(signals)
+        text = encode_canonical(tool)
+        source = BlueprintTextSource(text=text, of=("cartridge.phases",))
+        yield OfferedTool(tool, get_tool_name(tool), text, source)
+
+
+def _build_transition_schema(signals: tuple[str, ...]) -> ToolSchema:
+    signal: JsonValue = {
+        "type": "string",
+        "enum": list(signals),
+        "description": "How the dialogue has gone.",
+    }
+    return {
+        "type": "function",
+        "function": {
+            "name": TRANSITION_TOOL,
+            "description": "End this phase of the session, when its purpose is reached.",
+            "parameters": {
+                "type": "object",
+                "properties": {"signal": signal},
+                "required": ["signal"],
+            },
+        },
+    }
+
+
+CONDENSE_RULE: Final = "condense_tools"
+"""The rule of tools that a trim step reduced to their names."""
+
+
+NAMES_RULE: Final = "names"
+"""The rule of tools shown by name because they were described in full before."""
+
+
+FULL_TEXT_RULE: Final = "told in full"
+"""Why the names are left out."""
+
+
+def list_tool_texts(
+    layer: ToolsLayer | PromptsLayer, material: SessionMaterial, state: SessionState
+) -> tuple[BlobSource, ...]:
+    """Return the sources that a layer may be rendered from; empty before they are known."""
+    taken = find_tool_snapshot(material, state)
+    if taken is None:
+        return ()
+    match layer:
+        case ToolsLayer():
+            return _build_full_source(taken), _build_names_source(taken)
+        case PromptsLayer():
+            text, path = taken.prompts_text, f"prompts of {taken.profile}"
+            return (BlobSource(digest=text, path=path),) if text else ()
+        case _ as never:
+            assert_never(never)
+
+
+def _build_full_source(taken: ToolsSnapshotted) -> BlobSource:
+    return BlobSource(digest=taken.full, path=f"tools of {taken.profile}, in full")
+
+
+def _build_names_source(taken: ToolsSnapshotted) -> BlobSource:
+    return BlobSource(digest=taken.names, path=f"tools of {taken.profile}, by name")
+
+
+def build_tool_pieces(
+    layer: ToolsLayer | PromptsLayer,
+    material: SessionMaterial,
+    state: SessionState,
+    blobs: Mapping[Digest, str],
+    form: MessageFormat,
+) -> tuple[LayerPiece, ...]:
+    """Return the pieces of a tool or prompt layer; raises `Corrupt` for a missing text."""
+    pieces = [
+        LayerPiece(source, _get_blob_text(source, blobs))
+        for source in list_tool_texts(layer, material, state)
+    ]
+    if isinstance(layer, PromptsLayer):
+        return tuple(
+            include_text(piece, piece.full_text, form) for piece in pieces if piece.full_text
+        )
+    match pieces:
+        case [full, names] if full.full_text:
+            return _choose_disclosure(layer, state, full, names, form)
+        case _:
+            return ()
+
+
+def _choose_disclosure(
+    layer: ToolsLayer, state: SessionState, full: LayerPiece, names: LayerPiece, form: MessageFormat
+) -> tuple[LayerPiece, ...]:
+    why = "always" if layer.full == "always" else find_disclosure_reason(state)
+    if why is None:
+        return _swap_to_names(full, names, NAMES_RULE, form)
+    stands = replace(include_text(full, full.full_text, form), rule=f"full {why}")
+    return stands, replace(names, rule=FULL_TEXT_RULE)
+
+
+def _swap_to_names(
+    full: LayerPiece, names: LayerPiece, rule: str, form: MessageFormat
+) -> tuple[LayerPiece, ...]:
+    shown = replace(include_text(names, names.full_text, form), treatment="condensed", rule=rule)
+    return replace(full.drop_text(rule), treatment="condensed"), shown
+
+
+def condense_tools(block: LayerBlock) -> LayerBlock:
+    """Replace full tool descriptions by names; return any other layer unchanged."""
+    match block.pieces:
+        case (full, names) if full.text and names.rule == FULL_TEXT_RULE:
+            return replace(block, pieces=_swap_to_names(full, names, CONDENSE_RULE, block.form))
+        case _:
+            return block
+
+
+def _get_blob_text(source: BlobSource, blobs: Mapping[Digest, str]) -> str:
+    text = blobs.get(source.digest)
+    if text is None:
+        raise Corrupt(source.path, f"blob {source.digest} was not fetched")
+    return text

@@ -1,0 +1,110 @@
+"""Phase visits: the times a session spent in each phase, and the turns of each visit.
+
+Where a blueprint keeps phases apart, a visit is complete by itself: it names what was carried into
+the phase, which phases its prompts may see and which are hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from turnlog.events.content import Content
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Refused
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.session_events import ProfileSwitched
+from turnlog.events.model.turn_events import (
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnSubmitted,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseVisit:
+    """One visit of a session to a phase."""
+
+    phase: str
+    before: str | None
+    """The phase that the session left for this one."""
+    signal: str | None
+    """The signal that caused the change of phase."""
+    at: str
+    """Start of the visit, RFC 3339."""
+    first: int
+    """Sequence of the event that entered the phase, or of the profile switch just before it."""
+    last: int
+    """Sequence of the last event before the next phase."""
+    carried: Content | None
+    """What the prompts of this phase say about the phase before."""
+    shared: tuple[str, ...]
+    """Phases whose turns this phase may see, where phases are kept apart."""
+    hidden: tuple[str, ...]
+    """Earlier phases of the session that this phase may not see."""
+    turns: tuple[int, ...] = ()
+    """Numbers of the turns that belong to the visit."""
+
+    def has_event(self, recorded: RecordedEvent) -> bool:
+        """Return whether an event happened during the visit."""
+        return self.first <= recorded.sequence <= self.last
+
+
+def list_phase_visits(events: Iterable[RecordedEvent]) -> tuple[PhaseVisit, ...]:
+    """Return the phase visits of a session in order; empty for a session without phases."""
+    found: list[PhaseVisit] = []
+    within: dict[int, int] = {}
+    switched = 0
+    for recorded in events:
+        match recorded.event:
+            case ProfileSwitched(reason="phase"):
+                switched = recorded.sequence
+                continue
+            case PhaseEntered() as entered:
+                found.append(_start_visit(recorded, entered, switched or recorded.sequence))
+                switched = 0
+            case (
+                TurnSubmitted(turn=turn)
+                | TurnQueued(turn=turn)
+                | TurnReleased(turn=turn)
+                | TurnCompleted(turn=turn)
+                | TurnFailed(turn=turn)
+                | TurnCancelled(turn=turn)
+            ) if found:
+                within[turn] = len(found) - 1
+            case _:
+                pass
+        if found:
+            found[-1] = replace(found[-1], last=recorded.sequence)
+    turns: list[list[int]] = [[] for _ in found]
+    for turn in sorted(within):
+        turns[within[turn]].append(turn)
+    return tuple(replace(stay, turns=tuple(own)) for stay, own in zip(found, turns, strict=True))
+
+
+def _start_visit(recorded: RecordedEvent, entered: PhaseEntered, first: int) -> PhaseVisit:
+    return PhaseVisit(
+        phase=entered.phase,
+        before=entered.before,
+        signal=entered.signal,
+        at=recorded.envelope.time,
+        first=first,
+        last=recorded.sequence,
+        carried=entered.carried,
+        shared=entered.shared,
+        hidden=entered.hidden,
+    )
+
+
+def filter_visits(visits: Sequence[PhaseVisit], phase: str) -> tuple[PhaseVisit, ...]:
+    """Return the visits to one phase; refuse a phase that the session never entered."""
+    there = tuple(stay for stay in visits if stay.phase == phase)
+    if not there:
+        been = ", ".join(dict.fromkeys(stay.phase for stay in visits))
+        detail = f"the session was never in a phase {phase[:80]!r}"
+        fix = f"one of: {been}" if been else "leave it out: the session has no phases"
+        raise Refused("unknown-stay", detail, field="phase", fix=fix)
+    return there

@@ -1,0 +1,194 @@
+"""The history of a session: every turn with its text, its reply and its status.
+
+It is the read model for people. Excluded, failed and cancelled turns are listed and marked as such;
+only withheld replies are replaced. A prompt window may hide more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from turnlog.events.content import Content, PlainText
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import (
+    AttemptEnded,
+    AttemptStarted,
+    CallCompleted,
+    ContextAssembled,
+)
+from turnlog.events.model.memory_events import MemoryPurged
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.turn_events import (
+    FinishReason,
+    ReplyFallback,
+    TurnCancelled,
+    TurnCompleted,
+    TurnDisplayed,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnResolved,
+    TurnRestored,
+    TurnSubmitted,
+)
+from turnlog.projections.prompt.history.turn_messages import (
+    TurnMessages,
+    add_work,
+    build_turn_messages,
+)
+
+TurnStatus = Literal["queued", "open", "completed", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDisplay:
+    """The display form of a turn, HTML for example, which no window contains."""
+
+    text: Content | None = None
+    """The display form of what the user said."""
+    reply: Content | None = None
+
+
+# No slots: windows ask for the messages of a turn once per prompt, so they are cached properties.
+@dataclass(frozen=True)
+class HistoryTurn:
+    """One turn as people read it."""
+
+    turn: int
+    status: TurnStatus
+    text: Content | None
+    submitted_at: str
+    sequence: int
+    """Sequence of the event that submitted the turn."""
+    reply: Content | None = None
+    """The reply, or its replacement where the reply is withheld."""
+    finish: FinishReason | None = None
+    call: str | None = None
+    settled_at: str | None = None
+    excluded: bool = False
+    redacted: bool = False
+    purged: bool = False
+    """Whether a memory purge removed the turn from all later windows."""
+    reason: str | None = None
+    """Why the turn failed, was cancelled or was redacted."""
+    remembered: bool = True
+    """Whether later prompts may include this turn."""
+    resolved: TurnResolved | None = None
+    """What a resolver returned for the turn."""
+    fallback: ReplyFallback | None = None
+    """Why the reply is not a model's."""
+    work: Content | None = None
+    """How the reply was worked out; None for a withheld reply."""
+    display: TurnDisplay | None = None
+    """The display form, where a client supplied one."""
+
+    @cached_property
+    def messages(self) -> TurnMessages:
+        """The turn's messages in a prompt; a text that cannot be opened counts as empty."""
+        return build_turn_messages(_get_text(self.text), _get_text(self.reply))
+
+    @cached_property
+    def messages_with_work(self) -> TurnMessages:
+        """The turn's messages in a prompt that includes how the reply was worked out."""
+        if self.work is None:
+            return self.messages
+        return build_turn_messages(
+            _get_text(self.text), add_work(_get_text(self.work), _get_text(self.reply))
+        )
+
+
+def _get_text(content: Content | None) -> str:
+    return content.text if isinstance(content, PlainText) else ""
+
+
+TurnsByNumber = dict[int, HistoryTurn]
+
+
+def build_history(events: Iterable[RecordedEvent]) -> tuple[HistoryTurn, ...]:
+    """Return the turns of a session's events, ordered by number."""
+    turns: TurnsByNumber = {}
+    for recorded in events:
+        update_history(turns, recorded)
+    return tuple(turns[turn] for turn in sorted(turns))
+
+
+def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
+    """Apply one more event to the turns collected so far."""
+    at = recorded.envelope.time
+    match recorded.event:
+        # The cases that occur in every turn come first: each case costs a check for all events
+        # below it.
+        case TurnSubmitted() as event:
+            turns[event.turn] = _start_turn(recorded, event, "open")
+        case TurnCompleted() as event if event.turn in turns:
+            turns[event.turn] = replace(
+                turns[event.turn],
+                status="completed",
+                reply=event.text,
+                finish=event.finish,
+                call=event.call,
+                fallback=event.fallback,
+                work=event.work,
+                settled_at=at,
+            )
+        case AttemptStarted() | AttemptEnded() | CallCompleted() | ContextAssembled():
+            pass
+        case TurnQueued() as event:
+            turns[event.turn] = _start_turn(recorded, event, "queued")
+        case TurnReleased(turn=number) if number in turns:
+            turns[number] = replace(turns[number], status="open")
+        case TurnResolved() as event if event.turn in turns:
+            turns[event.turn] = replace(turns[event.turn], resolved=event)
+        case TurnFailed(turn=number, code=reason) if number in turns:
+            turns[number] = _settle_turn(turns[number], "failed", reason, at)
+        case TurnCancelled(turn=number, reason=reason) if number in turns:
+            turns[number] = _settle_turn(turns[number], "cancelled", reason, at)
+        case TurnExcluded(turn=number) if number in turns:
+            turns[number] = replace(turns[number], excluded=True)
+        case TurnRestored(turn=number) if number in turns:
+            turns[number] = replace(turns[number], excluded=False)
+        case TurnDisplayed(turn=number, text=text, reply=reply) if number in turns:
+            turns[number] = _set_display(turns[number], text, reply)
+        case MemoryPurged(upto=upto):
+            gone = {n: replace(turn, purged=True) for n, turn in turns.items() if n <= upto}
+            turns.update(gone)
+        case ReplyRedacted() as event if event.turn in turns:
+            turns[event.turn] = _redact_turn(turns[event.turn], event, at)
+        case _:
+            pass
+
+
+def _start_turn(
+    recorded: RecordedEvent, event: TurnSubmitted | TurnQueued, status: Literal["open", "queued"]
+) -> HistoryTurn:
+    turn = HistoryTurn(event.turn, status, event.text, recorded.envelope.time, recorded.sequence)
+    return turn if event.remembered else replace(turn, remembered=False)
+
+
+def _settle_turn(
+    turn: HistoryTurn, status: Literal["failed", "cancelled"], reason: str, at: str
+) -> HistoryTurn:
+    return replace(turn, status=status, reason=reason, settled_at=at)
+
+
+def _set_display(turn: HistoryTurn, text: Content | None, reply: Content | None) -> HistoryTurn:
+    was = turn.display or TurnDisplay()
+    shown = None if turn.redacted else reply or was.reply
+    return replace(turn, display=TurnDisplay(text or was.text, shown))
+
+
+def _redact_turn(turn: HistoryTurn, event: ReplyRedacted, at: str) -> HistoryTurn:
+    return replace(
+        turn,
+        status="completed",
+        reply=event.replacement,
+        redacted=True,
+        work=None,
+        display=TurnDisplay(turn.display.text) if turn.display else None,
+        reason=event.reason,
+        settled_at=turn.settled_at or at,
+    )

@@ -1,0 +1,112 @@
+"""How settled turns are kept in the state: recent ones one by one, older ones as runs.
+
+A turn is recent while a window might reach it: as long as the later turns have fewer characters
+than the widest window of the blueprint, and up to `MAX_RECENT_TURNS` turns.
+"""
+
+from __future__ import annotations
+
+from turnlog.projections.session.fast_replace import replace
+from turnlog.projections.session.state import (
+    MAX_RECENT_TURNS,
+    UNBOUNDED_REACH,
+    SessionState,
+    SettledStatus,
+    SettledTurnRef,
+    SettledTurnRun,
+)
+from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.turn_summaries import contains_turn
+
+
+def add_settled_turn(state: SessionState, settled: SettledTurnRef) -> SessionState:
+    """Add a settled turn, and merge turns that no window can reach into the runs."""
+    turns = _sort_turns((*state.turns, settled))
+    old = _count_out_of_reach(turns, state.reach)
+    if not old:
+        return replace(state, turns=turns)
+    earlier = (*state.earlier, *(_convert_to_run(ref) for ref in turns[:old]))
+    return replace(state, turns=turns[old:], earlier=_merge_runs(earlier))
+
+
+def _sort_turns(turns: tuple[SettledTurnRef, ...]) -> tuple[SettledTurnRef, ...]:
+    """Sort the turns by number; the added one is nearly always the last already."""
+    if len(turns) == 1 or turns[-2].turn < turns[-1].turn:
+        return turns
+    return tuple(sorted(turns, key=lambda ref: ref.turn))
+
+
+def _count_out_of_reach(turns: tuple[SettledTurnRef, ...], reach: int) -> int:
+    if reach == UNBOUNDED_REACH:
+        return 0
+    held = 0
+    for behind, ref in enumerate(reversed(turns)):
+        if behind == MAX_RECENT_TURNS or (reach and held >= reach):
+            return len(turns) - behind
+        held += ref.characters
+    return 0
+
+
+def _convert_to_run(ref: SettledTurnRef) -> SettledTurnRun:
+    return SettledTurnRun(ref.turn, ref.turn, ref.status, ref.excluded, ref.redacted, ref.phase)
+
+
+def _merge_runs(runs: tuple[SettledTurnRun, ...]) -> tuple[SettledTurnRun, ...]:
+    merged: list[SettledTurnRun] = []
+    for run in sorted(runs, key=lambda run: run.first):
+        before = merged[-1] if merged else None
+        if before and before.last + 1 == run.first and _get_run_key(before) == _get_run_key(run):
+            merged[-1] = replace(before, last=run.last)
+        else:
+            merged.append(run)
+    return tuple(merged)
+
+
+def _get_run_key(run: SettledTurnRun) -> tuple[SettledStatus, bool, bool, str | None]:
+    return run.status, run.excluded, run.redacted, run.phase
+
+
+def find_settled_turn(state: SessionState, turn: int) -> SettledTurnRef | SettledTurnRun | None:
+    """Return the settled turn or the run that contains it, or None."""
+    recent = next((ref for ref in state.turns if ref.turn == turn), None)
+    return recent or next((run for run in state.earlier if run.first <= turn <= run.last), None)
+
+
+def mark_turn(
+    state: SessionState,
+    turn: int,
+    *,
+    excluded: bool | None = None,
+    redacted: bool | None = None,
+    reply: TextRef | None = None,
+) -> SessionState:
+    """Set the marks of a settled turn, recent or in a run."""
+    found = find_settled_turn(state, turn)
+    if found is None:
+        return state
+    if excluded or redacted:
+        state = _withdraw_pending_summary(state, turn)
+    excluded = found.excluded if excluded is None else excluded
+    redacted = found.redacted if redacted is None else redacted
+    if isinstance(found, SettledTurnRef):
+        reply, work = reply or found.reply, None if redacted else found.work
+        marked = replace(found, excluded=excluded, redacted=redacted, reply=reply, work=work)
+        turns = tuple(marked if ref.turn == turn else ref for ref in state.turns)
+        return replace(state, turns=turns)
+    pieces = (
+        replace(found, last=turn - 1),
+        replace(found, first=turn, last=turn, excluded=excluded, redacted=redacted),
+        replace(found, first=turn + 1),
+    )
+    rest = tuple(run for run in state.earlier if run is not found)
+    whole = tuple(piece for piece in pieces if piece.first <= piece.last)
+    return replace(state, earlier=_merge_runs((*rest, *whole)))
+
+
+def _withdraw_pending_summary(state: SessionState, turn: int) -> SessionState:
+    """Withdraw the pending summary when it covers a turn that was excluded or redacted."""
+    opened = state.open
+    if opened is None or opened.summing is None or not contains_turn(opened.summing.turns, turn):
+        return state
+    summing = replace(opened.summing, withdrawn=True)
+    return replace(state, open=replace(opened, summing=summing))

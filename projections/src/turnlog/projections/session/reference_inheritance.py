@@ -1,0 +1,118 @@
+"""Inheritance of references: identifiers that a turn leaves out and takes from an earlier one.
+
+The turn's own identifiers come first. A missing one is inherited from the last answered turn, and
+only where the blueprint's policy lists the intent, allows the entity, and the turn is recent
+enough. Every result says whether an identifier was inherited and why, or why not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import JsonValue
+
+from turnlog.events.model.turn_events import ReferenceUpdated
+from turnlog.projections.blueprint.schema.resolver_specs import InheritanceSpec, ReferencesSpec
+from turnlog.projections.session.state import LastReference, OpenTurn, SessionState
+
+InheritanceReason = Literal[
+    "in-text",
+    "inherited",
+    "not-remembered",
+    "not-enabled",
+    "intent-not-listed",
+    "entity-not-allowed",
+    "no-reference",
+    "too-old",
+]
+"""Why an identifier was or was not inherited; `in-text` means that the turn names its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatedReferences:
+    """The references that a turn states itself."""
+
+    turn: int
+    intent: str | None = None
+    entity: str | None = None
+    identifiers: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedReferences:
+    """The identifiers of a turn, stated and inherited."""
+
+    identifiers: dict[str, JsonValue]
+    is_inherited: bool
+    """Whether any identifier was inherited."""
+    reason: InheritanceReason
+
+
+def resolve_references(
+    spec: ReferencesSpec | None, last: LastReference | None, asked: StatedReferences
+) -> ResolvedReferences:
+    """Resolve the references of a turn; without a policy nothing is inherited."""
+    own = {name: value for name, value in asked.identifiers.items() if not _is_empty(value)}
+    if spec is None:
+        return ResolvedReferences(own, is_inherited=False, reason="not-remembered")
+    found, reasons = dict(own), list[InheritanceReason]()
+    for name, rule in spec.inherit.items():
+        if name in own:
+            continue
+        reasons.append(_find_reason(spec, name, rule, last, asked))
+        if reasons[-1] == "inherited" and last is not None:
+            found[name] = last.identifiers[name]
+    used = "inherited" in reasons
+    if not reasons:
+        return ResolvedReferences(found, used, "in-text")
+    return ResolvedReferences(found, used, "inherited" if used else reasons[0])
+
+
+def _find_reason(
+    spec: ReferencesSpec,
+    name: str,
+    rule: InheritanceSpec,
+    last: LastReference | None,
+    asked: StatedReferences,
+) -> InheritanceReason:
+    if not rule.enabled:
+        return "not-enabled"
+    if asked.intent not in rule.intents:
+        return "intent-not-listed"
+    if not spec.is_entity_allowed(asked.entity):
+        return "entity-not-allowed"
+    if last is None or name not in last.identifiers:
+        return "no-reference"
+    if spec.max_age_turns and asked.turn - last.turn > spec.max_age_turns:
+        return "too-old"
+    return "inherited"
+
+
+def _is_empty(value: JsonValue) -> bool:
+    return value in (None, "", [], {})
+
+
+def record_reference(
+    state: SessionState, spec: ReferencesSpec | None
+) -> tuple[ReferenceUpdated, ...]:
+    """Return the event that records what the answered turn was about.
+
+    The tuple is empty where nothing can be inherited from the turn.
+    """
+    opened: OpenTurn | None = state.open
+    if opened is None or opened.resolved is None or spec is None:
+        return ()
+    said = opened.resolved
+    kept = {
+        name: said.identifiers[name]
+        for name, rule in spec.inherit.items()
+        if rule.enabled and not _is_empty(said.identifiers.get(name))
+    }
+    if not kept or not spec.is_entity_allowed(said.entity):
+        return ()
+    event = ReferenceUpdated(
+        turn=opened.turn, identifiers=kept, intent=said.intent, entity=said.entity
+    )
+    return (event,)

@@ -1,0 +1,135 @@
+"""Helpers that the rules share: who holds the claim of a turn, and how attempts and turns end.
+
+An attempt that is ended by anyone but its worker has an unknown cost. Its worker may report the
+cost later.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from turnlog.events.content import PlainText
+from turnlog.events.model.call_events import (
+    AttemptCost,
+    AttemptEnded,
+    AttemptStarted,
+    CallCompleted,
+    TokenUsage,
+)
+from turnlog.events.model.turn_events import FinishReason, TurnReleased
+from turnlog.events.registry import KnownEvent
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.session.commands import AttemptRef, AttemptUsage, EndAttempt
+from turnlog.projections.session.state import OpenTurn, SessionState
+
+NewEvents = tuple[KnownEvent, ...]
+
+
+UNKNOWN_USAGE: Final = AttemptUsage(
+    usage=TokenUsage(known="unknown"), cost=AttemptCost(price="unknown", table="none")
+)
+"""Usage and cost of an attempt that can no longer report them; never zero."""
+
+
+def is_overdue(opened: OpenTurn, policies: Policies, at: datetime) -> bool:
+    """Return whether a turn is past its deadline, which counts from its release."""
+    released = datetime.fromisoformat(opened.released_at)
+    return at >= released + timedelta(seconds=policies.deadline_seconds)
+
+
+def find_claimed_turn(state: SessionState, attempt: AttemptRef) -> OpenTurn | None:
+    """Return the open turn if this attempt still holds its claim, else None."""
+    opened = state.open
+    mine = opened and opened.turn == attempt.turn and opened.attempt == attempt.attempt
+    return opened if mine else None
+
+
+def end_lost_attempt(opened: OpenTurn, partial: str = "") -> NewEvents:
+    """End a running attempt whose worker is lost, with unknown cost."""
+    if not opened.running:
+        return ()
+    attempt = AttemptRef(opened.turn, get_call_id(opened), opened.attempt)
+    lost = EndAttempt(attempt, "lost", UNKNOWN_USAGE, "release", partial=partial)
+    return (build_attempt_ended(attempt, lost),)
+
+
+def get_call_id(opened: OpenTurn) -> str:
+    """Return the id of the turn's current call: the latest with a recorded prompt, or the next."""
+    return f"{opened.turn}.{max(opened.calls, opened.answered + 1)}"
+
+
+def release_next_turn(state: SessionState) -> NewEvents:
+    """Release the oldest waiting turn, unless the session is closed."""
+    if state.closed or not state.waiting:
+        return ()
+    return (TurnReleased(turn=state.waiting[0].turn),)
+
+
+def record_superseded_attempt(attempt: AttemptRef, spent: AttemptUsage, partial: str) -> NewEvents:
+    """Record the cost of a superseded attempt, and nothing else."""
+    return (
+        build_attempt_ended(
+            attempt, EndAttempt(attempt, "cancelled", spent, "release", partial=partial)
+        ),
+    )
+
+
+def record_answer(
+    attempt: AttemptRef,
+    spent: AttemptUsage,
+    text: PlainText,
+    finish: FinishReason,
+    *,
+    store_text: bool,
+    repairs: tuple[str, ...] = (),
+) -> tuple[AttemptEnded, CallCompleted]:
+    """End an attempt with an answer.
+
+    `store_text` keeps the answer in the call's own event. It is needed where no other event holds
+    it.
+    """
+    ended = AttemptEnded(
+        turn=attempt.turn,
+        call=attempt.call,
+        attempt=attempt.attempt,
+        outcome="answered",
+        usage=spent.usage,
+        cost=spent.cost,
+        timings=spent.timings,
+    )
+    completed = CallCompleted(
+        turn=attempt.turn,
+        call=attempt.call,
+        attempt=attempt.attempt,
+        finish=finish,
+        digest=text.digest,
+        characters=text.characters,
+        text=text if store_text else None,
+        repairs=repairs,
+    )
+    return ended, completed
+
+
+def start_next_call(opened: OpenTurn) -> AttemptStarted:
+    """Start the next call of an open turn under the claim of the same worker."""
+    return AttemptStarted(
+        turn=opened.turn,
+        call=f"{opened.turn}.{opened.calls + 1}",
+        attempt=opened.attempt + 1,
+        worker=opened.worker,
+    )
+
+
+def build_attempt_ended(attempt: AttemptRef, command: EndAttempt) -> AttemptEnded:
+    return AttemptEnded(
+        turn=attempt.turn,
+        call=attempt.call,
+        attempt=attempt.attempt,
+        outcome=command.outcome,
+        usage=command.spent.usage,
+        cost=command.spent.cost,
+        timings=command.spent.timings,
+        fault=command.fault,
+        partial=PlainText(text=command.partial) if command.partial else None,
+    )

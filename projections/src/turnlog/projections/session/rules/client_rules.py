@@ -1,0 +1,204 @@
+"""Rules for callers: open, submit, cancel and close; exclude, restore, redact and display turns.
+
+One turn is open at a time. The blueprint's `second_submit` policy decides what a second submit
+does.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from turnlog.events.content import PlainText
+from turnlog.events.errors import Refused
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import SessionClosed, SessionOpened
+from turnlog.events.model.turn_events import (
+    TurnCancelled,
+    TurnDisplayed,
+    TurnExcluded,
+    TurnQueued,
+    TurnRestored,
+    TurnSubmitted,
+)
+from turnlog.projections.session.commands import (
+    CancelTurn,
+    CloseSession,
+    DisplayTurn,
+    ExcludeTurn,
+    OpenSession,
+    RedactReply,
+    RestoreTurn,
+    SubmitTurn,
+)
+from turnlog.projections.session.fold.settled_turns import find_settled_turn
+from turnlog.projections.session.rules.attempt_events import (
+    NewEvents,
+    end_lost_attempt,
+    release_next_turn,
+)
+from turnlog.projections.session.rules.phase_rules import (
+    enter_start_phase,
+    require_open_session,
+    require_turn_allowed,
+)
+from turnlog.projections.session.rules.summary_rules import undo_summaries_of_turn
+from turnlog.projections.session.rules.tool_rules import settle_pending_tools
+from turnlog.projections.session.state import OpenTurn, SessionState, SettledTurnRef, SettledTurnRun
+
+
+def open_session(state: SessionState | None, command: OpenSession) -> NewEvents:
+    if state is not None:
+        raise Refused(
+            "session-exists",
+            f"session {state.session} is open already",
+            field="session",
+            fix="leave the id out, or choose another",
+        )
+    graph = command.phases
+    opened = SessionOpened(
+        blueprint=command.blueprint,
+        profile=graph.spec.profiles.get(graph.start, command.profile) if graph else command.profile,
+        attributes=command.attributes,
+        reach=command.reach,
+        cartridge=command.cartridge,
+        origin=command.origin,
+        key=command.key,
+        memory=command.memory,
+        warnings=command.warnings,
+    )
+    return (opened, *enter_start_phase(graph))
+
+
+def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
+    require_open_session(state)
+    require_turn_allowed(state, command)
+    turn = state.submitted + 1
+    said = {
+        "turn": turn,
+        "text": None if command.text is None else PlainText(text=command.text),
+        "inputs": command.inputs,
+        "references": command.references,
+        "meta": command.meta,
+        "remembered": command.remembered,
+    }
+    if state.open is None:
+        return (TurnSubmitted.model_validate(said),)
+    match command.policies.second_submit:
+        case "reject":
+            raise Refused(
+                "turn-open",
+                f"turn {state.open.turn} is not answered yet",
+                fix="wait for it, or cancel it",
+            )
+        case "queue":
+            if len(state.waiting) >= command.policies.queue_limit:
+                raise Refused(
+                    "queue-full",
+                    f"{len(state.waiting)} turns are waiting already",
+                    fix="wait until one is answered",
+                )
+            return (TurnQueued.model_validate(said),)
+        case "interrupt":
+            given_up = TurnCancelled(turn=state.open.turn, reason="interrupted")
+            submitted = TurnSubmitted.model_validate(said)
+            return (*_end_open_work(state.open), given_up, submitted)
+        case _ as never:
+            assert_never(never)
+
+
+def cancel_turn(state: SessionState, command: CancelTurn) -> NewEvents:
+    waiting = any(waiting.turn == command.turn for waiting in state.waiting)
+    if waiting and command.turn is not None:
+        return (TurnCancelled(turn=command.turn, reason="cancelled"),)
+    if state.open and command.turn in {None, state.open.turn}:
+        given_up = TurnCancelled(turn=state.open.turn, reason="cancelled")
+        return (*_end_open_work(state.open), given_up, *release_next_turn(state))
+    if command.turn is None or find_settled_turn(state, command.turn):
+        raise Refused(
+            "nothing-to-cancel", "no such turn is open", field="turn", fix="nothing is left to do"
+        )
+    raise _build_unknown_turn(command.turn)
+
+
+def _end_open_work(opened: OpenTurn) -> NewEvents:
+    """End the attempt and the pending tools of a turn that is settled from outside."""
+    return (*end_lost_attempt(opened), *settle_pending_tools(opened))
+
+
+def close_session(state: SessionState, command: CloseSession) -> NewEvents:
+    if state.closed:
+        return ()
+    ended = _end_open_work(state.open) if state.open else ()
+    left = [*([state.open.turn] if state.open else []), *(w.turn for w in state.waiting)]
+    cancelled = tuple(TurnCancelled(turn=turn, reason="closed") for turn in left)
+    return (*ended, *cancelled, SessionClosed(reason=command.reason))
+
+
+def _build_unknown_turn(turn: int) -> Refused:
+    return Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+
+
+def _require_completed_turn(state: SessionState, turn: int) -> SettledTurnRef | SettledTurnRun:
+    found = find_settled_turn(state, turn)
+    if found is None and 1 <= turn <= state.submitted:
+        raise Refused("turn-open", f"turn {turn} is not settled", field="turn", fix="cancel it")
+    if found is None:
+        raise _build_unknown_turn(turn)
+    if found.status != "completed":
+        raise Refused("no-reply", f"turn {turn} was {found.status}", field="turn")
+    return found
+
+
+def set_turn_exclusion(state: SessionState, command: ExcludeTurn | RestoreTurn) -> NewEvents:
+    found = _require_completed_turn(state, command.turn)
+    wanted = isinstance(command, ExcludeTurn)
+    if found.excluded == wanted:
+        return ()
+    if not wanted:
+        return (TurnRestored(turn=command.turn),)
+    return (
+        TurnExcluded(turn=command.turn),
+        *undo_summaries_of_turn(state, command.turn, "excluded"),
+    )
+
+
+def redact_reply(state: SessionState, command: RedactReply) -> NewEvents:
+    found = _require_completed_turn(state, command.turn)
+    if found.redacted:
+        raise Refused("already-redacted", f"the reply of turn {command.turn} is withheld already")
+    return (
+        ReplyRedacted(
+            turn=command.turn,
+            reason=command.reason,
+            rule=command.rule,
+            replacement=PlainText(text=command.replacement),
+        ),
+        *undo_summaries_of_turn(state, command.turn, "redacted"),
+    )
+
+
+def set_turn_display(state: SessionState, command: DisplayTurn) -> NewEvents:
+    """Record how user interfaces show a turn; refuse one for a missing or redacted reply.
+
+    No prompt contains a display form, so it may be set at any time, and set again.
+    """
+    turn = command.turn
+    if not 1 <= turn <= state.submitted:
+        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+    if command.text is None and command.reply is None:
+        fix = "give `text`, `reply` or both"
+        raise Refused("bad-display", "there is nothing to be looked at", field="reply", fix=fix)
+    found = find_settled_turn(state, turn)
+    if command.reply is not None and (found is None or found.status != "completed"):
+        raise Refused("no-reply", f"turn {turn} has no reply", field="reply")
+    if command.reply is not None and found and found.redacted:
+        what = f"the reply of turn {turn} is withheld"
+        raise Refused("reply-withheld", what, field="reply", fix="leave it without")
+    text, reply = command.text, command.reply
+    return (
+        TurnDisplayed(
+            turn=turn,
+            text=None if text is None else PlainText(text=text),
+            reply=None if reply is None else PlainText(text=reply),
+        ),
+    )

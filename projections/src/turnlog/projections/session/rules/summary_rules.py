@@ -1,0 +1,192 @@
+"""Rules for summaries and memory: record a summary, undo one, and purge all.
+
+A turn that waits for a summary continues in any case, with it or without. The outcome of the
+summary call and the claim to the next call form one batch. A summary is discarded when it is no
+shorter than its source, or when one of its turns was excluded or redacted meanwhile.
+
+A summary covers all of its turns at once. When one of them is excluded or redacted, the summary is
+undone together with every later one that absorbed it, and the next turn may request a new one. A
+summary that a caller undoes was not wanted: its view is summarised again only after it has grown by
+as much again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Literal, assert_never
+
+from turnlog.events.content import PlainText
+from turnlog.events.errors import Refused
+from turnlog.events.model.memory_events import (
+    HistorySummarised,
+    MemoryPurged,
+    SummaryFailed,
+    SummaryUndone,
+)
+from turnlog.projections.session.commands import (
+    BeginSummary,
+    EndAttempt,
+    GiveUpSummary,
+    MemoryCommand,
+    PurgeMemory,
+    RecordSummary,
+    UndoSummary,
+)
+from turnlog.projections.session.rules.attempt_events import (
+    NewEvents,
+    build_attempt_ended,
+    find_claimed_turn,
+    record_answer,
+    record_superseded_attempt,
+    start_next_call,
+)
+from turnlog.projections.session.rules.phase_rules import require_open_session
+from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.turn_summaries import PendingSummary, contains_turn
+
+
+def decide_memory(state: SessionState, command: MemoryCommand) -> NewEvents:
+    """Return the events of a memory command."""
+    match command:
+        case BeginSummary():
+            return begin_summary(state, command)
+        case RecordSummary():
+            return record_summary(state, command)
+        case GiveUpSummary():
+            return fail_summary(state, command)
+        case UndoSummary(sequence=sequence):
+            return undo_summary(state, sequence)
+        case PurgeMemory():
+            return purge_memory(state)
+        case _ as never:
+            assert_never(never)
+
+
+def undo_summary(state: SessionState, sequence: int) -> NewEvents:
+    """Undo a summary; refuse one that is not in force or that a later one absorbed."""
+    require_open_session(state)
+    found = next((each for each in state.summaries if each.sequence == sequence), None)
+    if found is None:
+        detail = f"event {sequence} holds no summary that stands"
+        raise Refused("unknown-summary", detail, field="sequence", fix="name one that stands")
+    _require_no_open_turn(state)
+    by = next((each for each in state.summaries if each.former == found.sequence), None)
+    if by is not None:
+        detail = f"the summary of event {by.sequence} took it in"
+        raise Refused("summary-taken-in", detail, field="sequence", fix="undo that one first")
+    if found.former and not any(each.sequence == found.former for each in state.summaries):
+        detail = f"the summary before it, of event {found.former}, lies too far back"
+        raise Refused("summary-too-old", detail, field="sequence", fix="exclude a turn it tells of")
+    return (SummaryUndone(sequence=found.sequence, view=found.view),)
+
+
+def purge_memory(state: SessionState) -> NewEvents:
+    """Hide all turns so far from windows; nothing where no new turn came since the last purge."""
+    require_open_session(state)
+    _require_no_open_turn(state)
+    if state.purged == state.submitted:
+        return ()
+    return (MemoryPurged(upto=state.submitted),)
+
+
+def _require_no_open_turn(state: SessionState) -> None:
+    if state.open is not None:
+        detail = f"turn {state.open.turn} is not answered yet"
+        raise Refused("turn-open", detail, fix="wait for it, or cancel it")
+
+
+def undo_summaries_of_turn(
+    state: SessionState, turn: int, cause: Literal["excluded", "redacted"]
+) -> Iterator[SummaryUndone]:
+    """Undo every summary that covers a turn, the latest first."""
+    for each in reversed(state.summaries):
+        if contains_turn(each.turns, turn):
+            yield SummaryUndone(sequence=each.sequence, view=each.view, cause=cause, turn=turn)
+
+
+def begin_summary(state: SessionState, command: BeginSummary) -> NewEvents:
+    """Let the open turn wait for a summary, once for each view."""
+    opened, begun = find_claimed_turn(state, command.attempt), command.begun
+    if opened is None or opened.summing or begun.view in opened.summed:
+        return ()
+    return (begun,)
+
+
+def record_summary(state: SessionState, command: RecordSummary) -> NewEvents:
+    """Record the summary and start the next call; for a superseded worker record only the cost."""
+    attempt, text = command.attempt, PlainText(text=command.text)
+    opened = find_claimed_turn(state, attempt)
+    if opened is None or opened.summing is None:
+        return record_superseded_attempt(attempt, command.spent, command.text)
+    return (
+        *record_answer(attempt, command.spent, text, command.finish, store_text=True),
+        _build_summary_outcome(state, opened, opened.summing, command),
+        start_next_call(opened),
+    )
+
+
+def fail_summary(state: SessionState, command: GiveUpSummary) -> NewEvents:
+    """Record why there is no summary, and start the next call without it."""
+    attempt, fault = command.attempt, command.fault
+    ended = build_attempt_ended(
+        attempt, EndAttempt(attempt, "failed", command.spent, "release", command.fault)
+    )
+    opened = find_claimed_turn(state, attempt)
+    if opened is None or opened.summing is None:
+        return (ended,)
+    failed = _build_summary_failed(opened, opened.summing, fault.code, fault.detail)
+    return (ended, failed, start_next_call(opened))
+
+
+def _build_summary_outcome(
+    state: SessionState, opened: OpenTurn, summing: PendingSummary, command: RecordSummary
+) -> HistorySummarised | SummaryFailed:
+    text = command.text
+    if summing.withdrawn:
+        return _build_summary_failed(
+            opened, summing, "withdrawn", "a turn it tells of was taken back meanwhile"
+        )
+    if command.finish not in {"stop", "length"} or not text.strip():
+        return _build_summary_failed(
+            opened, summing, "empty", f"the model ended with {command.finish}"
+        )
+    if len(text) >= summing.characters:
+        detail = f"{len(text)} characters for {summing.characters}"
+        return _build_summary_failed(opened, summing, "no-shorter", detail)
+    return HistorySummarised(
+        turn=opened.turn,
+        call=command.attempt.call,
+        view=summing.view,
+        summary=PlainText(text=text),
+        turns=summing.turns,
+        former=summing.former,
+        phases=_collect_phases(state, summing),
+        inputs=opened.context.digest if opened.context else "",
+        model=command.model,
+        cost=command.spent.cost,
+    )
+
+
+def _build_summary_failed(
+    opened: OpenTurn, summing: PendingSummary, code: str, detail: str
+) -> SummaryFailed:
+    return SummaryFailed(turn=opened.turn, view=summing.view, code=code, detail=detail)
+
+
+def _collect_phases(state: SessionState, summing: PendingSummary) -> tuple[str, ...]:
+    """Collect the phases of the covered turns, of the absorbed summary, and the current phase.
+
+    The prompt of the summary call includes layers of the current phase, so its text belongs to that
+    phase as well.
+    """
+    former = (each.phases for each in state.summaries if each.sequence == summing.former)
+    settled = [(ref.turn, ref.turn, ref.phase) for ref in state.turns]
+    settled += [(run.first, run.last, run.phase) for run in state.earlier]
+    told = {
+        phase
+        for first, last, phase in settled
+        for each in summing.turns
+        if first <= each.last and each.first <= last
+    }
+    return tuple(sorted(filter(None, {*told, *chain.from_iterable(former), state.phase})))

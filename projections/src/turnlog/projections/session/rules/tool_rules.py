@@ -1,0 +1,99 @@
+"""Rules for tools: when one may start, and how every requested one returns exactly once.
+
+The attempt that holds the claim records that a tool is about to run, so a superseded worker cannot
+start one. A tool that it started before may still return, as long as the turn is open and no other
+outcome is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from turnlog.events.content import PlainText
+from turnlog.events.errors import Refused
+from turnlog.events.model.tool_events import SchemasRequested, ToolCalled, ToolReturned, ToolStarted
+from turnlog.events.registry import KnownEvent
+from turnlog.projections.session.commands import ReturnTool, SnapshotTools, StartTool
+from turnlog.projections.session.program import list_pending_tools
+from turnlog.projections.session.rules.attempt_events import NewEvents, find_claimed_turn
+from turnlog.projections.session.rules.phase_rules import require_open_session
+from turnlog.projections.session.state import OpenTurn, SessionState, ToolUse
+from turnlog.projections.session.tool_disclosure import find_disclosure_reason
+from turnlog.projections.tools.result_condensation import format_tool_result
+
+
+def snapshot_tools(state: SessionState, command: SnapshotTools) -> NewEvents:
+    """Pin the tools of a profile, once."""
+    taken = command.pinned
+    if find_claimed_turn(state, command.attempt) is None or taken.profile in state.tools:
+        return ()
+    return (taken,)
+
+
+def request_schemas(state: SessionState) -> NewEvents:
+    """Disclose the tools in full again, unless the next call does so anyway."""
+    require_open_session(state)
+    if state.profile not in state.tools:
+        what = f"profile {state.profile} has been told of no tools yet"
+        raise Refused("no-tools", what, fix="its first turn is told of them in full")
+    return () if find_disclosure_reason(state) else (SchemasRequested(profile=state.profile),)
+
+
+def start_tool(state: SessionState, command: StartTool) -> NewEvents:
+    """Record the start of a pending tool; nothing where the claim is lost or the tool returned."""
+    opened = find_claimed_turn(state, command.attempt)
+    if opened is None or _find_pending_tool(opened, command.use) is None:
+        return ()
+    return (
+        ToolStarted(
+            turn=opened.turn,
+            call=command.use.call,
+            id=command.use.id,
+            tool=command.use.tool,
+            attempt=command.attempt.attempt,
+        ),
+    )
+
+
+def return_tool(state: SessionState, command: ReturnTool) -> NewEvents:
+    """Record the outcome of a tool; the first reported outcome counts."""
+    opened, returned = state.open, command.returned
+    if opened is None or opened.turn != command.attempt.turn:
+        return ()
+    if _find_pending_tool(opened, command.use) is None:
+        return ()
+    return (returned,)
+
+
+def _find_pending_tool(opened: OpenTurn, use: ToolUse) -> ToolUse | None:
+    named = (use.call, use.id)
+    return next(
+        (each for each in list_pending_tools(opened) if (each.call, each.id) == named), None
+    )
+
+
+def refuse_tool_call(called: ToolCalled, why: str) -> ToolReturned:
+    """Return the refusal of a tool call that never ran."""
+    return ToolReturned(
+        turn=called.turn,
+        call=called.call,
+        id=called.id,
+        tool=called.tool,
+        outcome="refused",
+        detail=why,
+        text=PlainText(text=format_tool_result(called.tool, called.arguments, f"refused: {why}")),
+    )
+
+
+def settle_pending_tools(opened: OpenTurn) -> Iterator[KnownEvent]:
+    """Return an outcome for every pending tool of a turn that is being settled."""
+    for use in list_pending_tools(opened):
+        begun = use.started > 0
+        yield ToolReturned(
+            turn=opened.turn,
+            call=use.call,
+            id=use.id,
+            tool=use.tool,
+            outcome="lost" if begun else "refused",
+            detail="the turn was settled " + ("while it ran" if begun else "before it was run"),
+        )

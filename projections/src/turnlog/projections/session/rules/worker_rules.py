@@ -1,0 +1,303 @@
+"""Rules for workers: claim a turn, record prompts and answers, complete or fail the turn.
+
+A worker whose claim was superseded may still report what its attempt cost, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final, assert_never
+
+from turnlog.events.content import PlainText
+from turnlog.events.model.call_events import AttemptStarted, ContextAssembled
+from turnlog.events.model.prompt_events import PromptsSnapshotted
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.tool_events import PlanMade, StepPlanned, ToolCalled
+from turnlog.events.model.turn_events import (
+    ReplyFallback,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnResolved,
+    TurnSubmitted,
+)
+from turnlog.events.registry import KnownEvent
+from turnlog.events.tokens import ToolRequest
+from turnlog.projections.session.commands import (
+    AnswerCall,
+    ClaimTurn,
+    CompleteTurn,
+    EndAttempt,
+    FallBack,
+    FixContext,
+    ResolveTurn,
+    SnapshotPrompts,
+)
+from turnlog.projections.session.program import get_step_number
+from turnlog.projections.session.reference_inheritance import record_reference
+from turnlog.projections.session.rules.attempt_events import (
+    NewEvents,
+    build_attempt_ended,
+    end_lost_attempt,
+    find_claimed_turn,
+    get_call_id,
+    is_overdue,
+    record_answer,
+    record_superseded_attempt,
+    release_next_turn,
+    start_next_call,
+)
+from turnlog.projections.session.rules.phase_rules import (
+    PhaseTransition,
+    build_exchange,
+    enter_phase,
+    find_transition,
+    record_signal_tools,
+)
+from turnlog.projections.session.rules.tool_rules import refuse_tool_call, settle_pending_tools
+from turnlog.projections.session.state import OpenTurn, SessionState
+
+
+def claim_turn(state: SessionState, command: ClaimTurn, at: datetime) -> NewEvents:
+    opened = state.open
+    if opened is None or opened.turn != command.turn:
+        return ()
+    if is_overdue(opened, command.policies, at):
+        return _fail_turn(state, opened, "deadline", "the turn was not answered in time")
+    tried = opened.attempt - opened.begun
+    if tried >= command.policies.max_claims:
+        detail = f"{tried} workers claimed the turn, none answered it"
+        return _fail_turn(state, opened, "claims-exhausted", detail)
+    return (*end_lost_attempt(opened, command.partial), _start_attempt(opened, command.worker))
+
+
+def _start_attempt(opened: OpenTurn, worker: str) -> AttemptStarted:
+    return AttemptStarted(
+        turn=opened.turn, call=get_call_id(opened), attempt=opened.attempt + 1, worker=worker
+    )
+
+
+def _fail_turn(state: SessionState, opened: OpenTurn, code: str, detail: str) -> NewEvents:
+    failed = TurnFailed(turn=opened.turn, code=code, detail=detail, retryable=True)
+    return (
+        *end_lost_attempt(opened),
+        *settle_pending_tools(opened),
+        failed,
+        *release_next_turn(state),
+    )
+
+
+def snapshot_prompts(state: SessionState, command: SnapshotPrompts) -> NewEvents:
+    if find_claimed_turn(state, command.attempt) is None or command.provider in state.prompts:
+        return ()
+    return (PromptsSnapshotted(provider=command.provider, layers=command.layers),)
+
+
+def record_context(state: SessionState, command: FixContext) -> NewEvents:
+    if find_claimed_turn(state, command.attempt) is None:
+        return ()
+    return (
+        ContextAssembled(
+            turn=command.attempt.turn,
+            call=command.attempt.call,
+            model=command.model,
+            parameters=command.parameters,
+            manifest=command.manifest,
+            supersedes=command.supersedes,
+            profile=state.profile,
+        ),
+    )
+
+
+def complete_turn(state: SessionState, command: CompleteTurn) -> NewEvents:
+    attempt, text = command.attempt, PlainText(text=command.raw or command.text)
+    if find_claimed_turn(state, attempt) is None:
+        return record_superseded_attempt(
+            attempt, command.spent, "" if command.withheld else text.text
+        )
+    spoken = record_answer(
+        attempt,
+        command.spent,
+        text,
+        command.finish,
+        store_text=command.raw is not None,
+        repairs=command.repairs,
+    )
+    step = find_transition(state, command)
+    replied = _build_reply_event(state, command, step)
+    moved = (
+        enter_phase(state, command.phases, step, attempt.turn) if step and command.phases else ()
+    )
+    # A debrief turn goes before the waiting turns, and leaving an isolated phase cancels them. In
+    # both cases no waiting turn is released.
+    taken = any(isinstance(event, TurnSubmitted | TurnCancelled) for event in moved)
+    released = () if taken else release_next_turn(state)
+    about = () if command.withheld else record_reference(state, command.references)
+    return (*spoken, *record_signal_tools(state, command), replied, *about, *moved, *released)
+
+
+def _build_reply_event(
+    state: SessionState, command: CompleteTurn, step: PhaseTransition | None
+) -> TurnCompleted | ReplyRedacted:
+    turn, withheld = command.attempt.turn, command.withheld
+    if withheld:
+        return ReplyRedacted(
+            turn=turn,
+            reason=withheld.reason,
+            rule=withheld.rule,
+            replacement=PlainText(text=withheld.replacement),
+            withheld=withheld.blob,
+        )
+    return TurnCompleted(
+        turn=turn,
+        call=command.attempt.call,
+        text=PlainText(text=command.text),
+        finish=command.finish,
+        exchange=build_exchange(state, command.phases, step),
+        work=None if command.work is None else PlainText(text=command.work),
+    )
+
+
+def end_attempt(state: SessionState, command: EndAttempt) -> NewEvents:
+    ended = build_attempt_ended(command.attempt, command)
+    opened = find_claimed_turn(state, command.attempt)
+    if opened is None:
+        return (ended,)
+    match command.then:
+        case "retry":
+            return (ended, _start_attempt(opened, opened.worker))
+        case "release":
+            return (ended,)
+        case "fail":
+            fault = command.fault
+            failed = TurnFailed(
+                turn=opened.turn,
+                code=fault.code if fault else "failed",
+                detail=fault.detail if fault else "the attempt gave no answer",
+                retryable=fault.retryable if fault else True,
+            )
+            return (ended, *settle_pending_tools(opened), failed, *release_next_turn(state))
+        case _ as never:
+            assert_never(never)
+
+
+MAX_RECORDED_TOOLS: Final = 128
+"""Most tool calls of one answer that are recorded, refused ones included; a batch fits them."""
+
+
+def answer_call(state: SessionState, command: AnswerCall) -> NewEvents:
+    """Record an answer and start the next call; for a superseded worker record only the cost.
+
+    One batch holds the answer, its plan or tool calls, and the claim of the same worker to the next
+    call. So a call whose answer is in the log is never made again.
+    """
+    attempt, text = command.attempt, PlainText(text=command.text)
+    opened = find_claimed_turn(state, attempt)
+    if opened is None:
+        return record_superseded_attempt(attempt, command.spent, command.text)
+    repairs = (*command.repairs, *_describe_unrecorded(command))
+    return (
+        *record_answer(
+            attempt, command.spent, text, command.finish, store_text=True, repairs=repairs
+        ),
+        *_record_plan(command),
+        *_record_tool_calls(opened, command),
+        start_next_call(opened),
+    )
+
+
+def _describe_unrecorded(command: AnswerCall) -> tuple[str, ...]:
+    more = len(command.tools) - MAX_RECORDED_TOOLS
+    return (f"{more} more tools asked for, which are not recorded",) if more > 0 else ()
+
+
+def _record_plan(command: AnswerCall) -> Iterator[KnownEvent]:
+    planned, turn = command.plan, command.attempt.turn
+    if planned is None:
+        return
+    yield PlanMade(turn=turn, call=command.attempt.call, steps=len(planned.steps))
+    for number, step in enumerate(planned.steps, 1):
+        goal = PlainText(text=step.goal)
+        yield StepPlanned(
+            turn=turn, step=number, goal=goal, tools=step.tools, given=step.result_sequence
+        )
+
+
+def _record_tool_calls(opened: OpenTurn, command: AnswerCall) -> Iterator[KnownEvent]:
+    """Record the requested tool calls; a tool that was not offered is refused at once."""
+    attempt = command.attempt
+    step = None if opened.plan is None else get_step_number(opened)
+    for number, wanted in enumerate(_assign_unique_ids(command.tools[:MAX_RECORDED_TOOLS]), 1):
+        called = ToolCalled(
+            turn=attempt.turn,
+            call=attempt.call,
+            id=wanted.id,
+            tool=wanted.tool,
+            arguments=wanted.arguments,
+            step=step,
+        )
+        yield called
+        if wanted.tool not in command.offered_tools:
+            yield refuse_tool_call(called, f"no tool {wanted.tool[:80]!r} was offered")
+        elif number > command.max_tools:
+            yield refuse_tool_call(called, f"one answer may ask for {command.max_tools} tools")
+
+
+def _assign_unique_ids(tools: tuple[ToolRequest, ...]) -> Iterator[ToolRequest]:
+    """Give every request a unique id: some providers send none, or the same id for all."""
+    seen = {""}
+    for number, wanted in enumerate(tools, 1):
+        id = wanted.id
+        while id in seen:
+            id = f"{id}#{number}"
+        seen.add(id)
+        yield ToolRequest(id=id, tool=wanted.tool, arguments=wanted.arguments)
+
+
+def resolve_turn(state: SessionState, command: ResolveTurn) -> NewEvents:
+    """Record the resolver's answer, once for each turn and before any model call."""
+    opened = find_claimed_turn(state, command.attempt)
+    if opened is None or opened.resolved is not None:
+        return ()
+    return (
+        TurnResolved(
+            turn=opened.turn,
+            resolver=command.resolver,
+            intent=command.intent,
+            entity=command.entity,
+            identifiers=command.references.identifiers,
+            used=command.references.is_inherited,
+            reason=command.references.reason,
+            results=PlainText(text=command.results),
+            meta=command.meta,
+            answer=PlainText(text=command.answer),
+        ),
+    )
+
+
+def complete_with_fallback(state: SessionState, command: FallBack) -> NewEvents:
+    """Complete a turn with the resolver's answer instead of a model's, and mark it as a fallback.
+
+    For a superseded worker only the end of its attempt is recorded.
+    """
+    ended = EndAttempt(
+        command.attempt,
+        "failed" if command.fault else "unasked",
+        command.spent,
+        "release",
+        command.fault,
+        command.partial,
+    )
+    event = build_attempt_ended(command.attempt, ended)
+    if find_claimed_turn(state, command.attempt) is None:
+        return (event,)
+    replied = TurnCompleted(
+        turn=command.attempt.turn,
+        text=PlainText(text=command.text),
+        fallback=ReplyFallback(code=command.code, detail=command.detail),
+    )
+    # An out-of-scope question has no answer text and leaves the last reference unchanged.
+    about = record_reference(state, command.references) if command.text else ()
+    left = settle_pending_tools(state.open) if state.open else ()
+    return (event, *left, replied, *about, *release_next_turn(state))

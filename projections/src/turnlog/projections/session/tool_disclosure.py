@@ -1,0 +1,41 @@
+"""Tool disclosure: whether a prompt describes the tools in full or only names them, and why.
+
+Prompts describe the tools in full in every call of a profile's first turn until one turn is
+completed, and again when a caller requests it or memory is purged. Later prompts only name them. A
+turn that is open at such a request may be past its first prompt, so the turn after it gets the full
+description as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from turnlog.projections.session.fast_replace import replace
+from turnlog.projections.session.state import DisclosureReason, ToolDisclosure
+
+if TYPE_CHECKING:
+    from turnlog.events.content import Digest
+    from turnlog.events.model.tool_events import ToolsSnapshotted
+    from turnlog.projections.session.state import SessionState
+
+
+def renew_disclosure(
+    state: SessionState, why: DisclosureReason, profiles: Iterable[str] | None = None
+) -> SessionState:
+    """Describe the tools of these profiles in full again; by default of all pinned profiles."""
+    until = state.completed + (state.open is not None and why != "first_turn")
+    anew = {name: ToolDisclosure(until, why) for name in profiles or state.tools}
+    return replace(state, telling={**state.telling, **anew})
+
+
+def find_disclosure_reason(state: SessionState) -> DisclosureReason | None:
+    """Return why the tools of the current profile are described in full, or None."""
+    telling = state.telling.get(state.profile)
+    return telling.why if telling and state.completed <= telling.until else None
+
+
+def list_tool_texts(pinned: ToolsSnapshotted) -> tuple[Digest, ...]:
+    """Return the digests of all texts that prompts can show of a profile's tools."""
+    texts = (pinned.full, pinned.names, pinned.prompts_text)
+    return (*(pin.digest for pin in pinned.tools.values()), *filter(None, texts))

@@ -1,0 +1,33 @@
+"""What all queries share: the active build, and columns by row type."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Final
+
+from sqlalchemy import Column, ColumnElement, Table, and_, select, true
+
+from turnlog.projections.store.schema.read_model_tables import PROJECTIONS
+from turnlog.projections.store.write.projection_positions import SESSIONS_PROJECTION
+
+ACTIVE_BUILD: Final = (
+    select(PROJECTIONS.c.build)
+    .where(PROJECTIONS.c.name == SESSIONS_PROJECTION, PROJECTIONS.c.active == true())
+    .scalar_subquery()
+)
+"""The active build, looked up within the statement that reads its rows."""
+
+
+def match_tenant(table: Table, tenant: str) -> ColumnElement[bool]:
+    """Match the rows of a tenant."""
+    return and_(table.c.build == ACTIVE_BUILD, table.c.tenant == tenant)
+
+
+def match_session(table: Table, tenant: str, session: str) -> ColumnElement[bool]:
+    """Match the rows of a session."""
+    return and_(match_tenant(table, tenant), table.c.session == session)
+
+
+def select_columns(table: Table, shape: type) -> list[Column[Any]]:
+    """Return the columns of a table that a row type has as fields."""
+    return [table.c[field.name] for field in fields(shape) if field.name in table.c]

@@ -1,0 +1,270 @@
+"""Queries of sessions: filtered lists, the turns and calls of one session, counts and totals.
+
+Lists are sorted newest first. A page continues after the stream position of its last session, which
+never changes, so no session is repeated or missed while others are opened. The caller provides the
+connection, so that several answers can come from one snapshot. Queries do not wait for the rows to
+catch up; use `read_your_writes` for that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from pydantic import JsonValue
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    RowMapping,
+    ScalarSelect,
+    Table,
+    and_,
+    cast,
+    exists,
+    func,
+    select,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from turnlog.events.codec import format_rfc3339
+from turnlog.projections.audit.verify.verification_report import SessionTotals
+from turnlog.projections.store.read.pinned_versions import match_pinned_text
+from turnlog.projections.store.read.query_helpers import match_session, match_tenant, select_columns
+from turnlog.projections.store.read.row_types import (
+    AttemptRow,
+    CallRow,
+    SessionRow,
+    SessionRowPage,
+    TenantCounts,
+    TurnRow,
+)
+from turnlog.projections.store.schema.column_text import compute_attribute_digest, replace_nul
+from turnlog.projections.store.schema.read_model_tables import (
+    ATTEMPTS,
+    ATTRIBUTES,
+    CALLS,
+    REDACTIONS,
+    SESSIONS,
+    TURNS,
+)
+
+SESSION_PAGE_SIZE: Final = 50
+
+
+_SESSION_COLUMNS: Final = SESSIONS.c
+
+
+@dataclass(frozen=True, slots=True)
+class SessionQuery:
+    """Which sessions to list; a condition that is None is not applied."""
+
+    q: str | None = None
+    """Substring of the id or the title, ignoring case."""
+    blueprint: str | None = None
+    attributes: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """Attributes given at opening with exactly this value, or with one of this JSON form."""
+    since: datetime | None = None
+    """It has an event at or after this time."""
+    redacted: bool | None = None
+    """Whether one of its replies was redacted."""
+    origin: str | None = None
+    """The session it was created from."""
+    digest: str | None = None
+    """A text it is pinned to: blueprint, cartridge, memory policy or prompt file."""
+    open: bool | None = None
+    """Whether it is not closed."""
+
+
+async def list_sessions(
+    connection: AsyncConnection,
+    tenant: str,
+    wanted: SessionQuery,
+    *,
+    limit: int = SESSION_PAGE_SIZE,
+    before: int | None = None,
+) -> SessionRowPage:
+    """Return a page of sessions; `before` is taken from the previous page."""
+    found = (
+        select(*select_columns(SESSIONS, SessionRow))
+        .where(match_tenant(SESSIONS, tenant), *_build_conditions(wanted))
+        .order_by(_SESSION_COLUMNS.opened_position.desc())
+        .limit(limit + 1)
+    )
+    if before is not None:
+        found = found.where(_SESSION_COLUMNS.opened_position < before)
+    rows = [_build_session_row(row) for row in (await connection.execute(found)).mappings()]
+    more = len(rows) > limit
+    return SessionRowPage(tuple(rows[:limit]), rows[limit - 1].opened_position if more else None)
+
+
+async def find_session(connection: AsyncConnection, tenant: str, session: str) -> SessionRow | None:
+    """Return one session, or None."""
+    columns = select_columns(SESSIONS, SessionRow)
+    found = select(*columns).where(match_session(SESSIONS, tenant, session))
+    row = (await connection.execute(found)).mappings().one_or_none()
+    return None if row is None else _build_session_row(row)
+
+
+def _build_conditions(wanted: SessionQuery) -> list[ColumnElement[bool]]:
+    conditions = [_has_attribute(name, value) for name, value in wanted.attributes.items()]
+    if wanted.q is not None:
+        conditions.append(
+            _SESSION_COLUMNS.sought.contains(replace_nul(wanted.q.casefold()), autoescape=True)
+        )
+    if wanted.blueprint is not None:
+        conditions.append(_SESSION_COLUMNS.blueprint == replace_nul(wanted.blueprint))
+    if wanted.since is not None:
+        conditions.append(_SESSION_COLUMNS.last_at >= format_rfc3339(wanted.since))
+    if wanted.origin is not None:
+        conditions.append(_SESSION_COLUMNS.origin_session == replace_nul(wanted.origin))
+    if wanted.redacted is not None:
+        conditions.append(_SESSION_COLUMNS.redacted.is_(wanted.redacted))
+    if wanted.digest is not None:
+        conditions.append(match_pinned_text(replace_nul(wanted.digest)))
+    if wanted.open is not None:
+        conditions.append(_SESSION_COLUMNS.closed_at.is_(None) == wanted.open)
+    return conditions
+
+
+def _has_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:
+    rows = ATTRIBUTES.c
+    return exists().where(
+        rows.build == _SESSION_COLUMNS.build,
+        rows.tenant == _SESSION_COLUMNS.tenant,
+        rows.session == _SESSION_COLUMNS.session,
+        rows.name == replace_nul(name),
+        rows.digest == compute_attribute_digest(value),
+        rows.given_in == _SESSION_COLUMNS.blueprint_in,
+    )
+
+
+def _build_session_row(row: RowMapping) -> SessionRow:
+    return SessionRow(**{**row, "attributes": json.loads(row["attributes"])})
+
+
+async def list_turns(
+    connection: AsyncConnection, tenant: str, session: str, *, after: int = 0, limit: int | None
+) -> tuple[TurnRow, ...]:
+    """Return a session's turns after a turn, in order; all of them without a limit."""
+    found = (
+        select(*select_columns(TURNS, TurnRow))
+        .where(match_session(TURNS, tenant, session), TURNS.c.turn > after)
+        .order_by(TURNS.c.turn)
+        .limit(limit)
+    )
+    return tuple(TurnRow(**row) for row in (await connection.execute(found)).mappings())
+
+
+async def list_calls(connection: AsyncConnection, tenant: str, session: str) -> tuple[CallRow, ...]:
+    """Return a session's calls in order, each with its attempts."""
+    tried: defaultdict[str, list[AttemptRow]] = defaultdict(list)
+    for attempt in await list_attempts(connection, tenant, session):
+        tried[attempt.call].append(attempt)
+    found = (
+        select(*select_columns(CALLS, CallRow))
+        .where(match_session(CALLS, tenant, session))
+        .order_by(CALLS.c.sequence)
+    )
+    return tuple(
+        CallRow(**row, attempts=tuple(tried[row["call"]]))
+        for row in (await connection.execute(found)).mappings()
+    )
+
+
+async def list_attempts(
+    connection: AsyncConnection, tenant: str, session: str
+) -> tuple[AttemptRow, ...]:
+    """Return a session's attempts in order, including those of calls without a fixed prompt."""
+    found = (
+        select(*select_columns(ATTEMPTS, AttemptRow))
+        .where(match_session(ATTEMPTS, tenant, session))
+        .order_by(ATTEMPTS.c.turn, ATTEMPTS.c.attempt)
+    )
+    return tuple(AttemptRow(**row) for row in (await connection.execute(found)).mappings())
+
+
+async def count_tenant(connection: AsyncConnection, tenant: str) -> TenantCounts:
+    """Count what a tenant has."""
+    still_open = and_(match_tenant(SESSIONS, tenant), SESSIONS.c.closed_at.is_(None))
+    # Postgres returns a decimal sum; money is an integer.
+    known = cast(func.coalesce(func.sum(ATTEMPTS.c.micro_dollars), 0), BigInteger)
+    # Attempts that a fork copied were paid for in the original session.
+    made = and_(match_tenant(ATTEMPTS, tenant), ATTEMPTS.c.copied.is_(False))
+    ended = and_(made, ATTEMPTS.c.ended_at.is_not(None))
+    found = select(
+        _count_rows(SESSIONS, tenant).label("sessions"),
+        select(func.count()).where(still_open).scalar_subquery().label("open_sessions"),
+        _count_rows(TURNS, tenant).label("turns"),
+        _count_rows(CALLS, tenant).label("calls"),
+        _count_rows(REDACTIONS, tenant).label("redactions"),
+        select(known).where(made).scalar_subquery().label("micro_dollars"),
+        select(func.count())
+        .where(ended, ATTEMPTS.c.micro_dollars.is_(None))
+        .scalar_subquery()
+        .label("unknown_costs"),
+    )
+    return TenantCounts(**(await connection.execute(found)).mappings().one())
+
+
+def _count_rows(table: Table, tenant: str) -> ScalarSelect[int]:
+    return (
+        select(func.count()).select_from(table).where(match_tenant(table, tenant)).scalar_subquery()
+    )
+
+
+TotalColumns = dict[str, ColumnElement[int]]
+
+
+async def compute_totals(
+    connection: AsyncConnection, tenant: str, sessions: Sequence[str]
+) -> dict[str, SessionTotals]:
+    """Return totals of these sessions by their rows, to compare with the events.
+
+    Sessions without a row are left out.
+    """
+    figures: dict[str, dict[str, int]] = {}
+    asked: dict[Table, TotalColumns] = {
+        SESSIONS: {"sequence": func.max(SESSIONS.c.last_sequence)},
+        TURNS: {"turns": func.count()},
+        CALLS: {"calls": func.count(), "tokens": _sum_column(CALLS.c.tokens)},
+        ATTEMPTS: {
+            "attempts": func.count(),
+            "input_tokens": _sum_column(ATTEMPTS.c.input_tokens),
+            "output_tokens": _sum_column(ATTEMPTS.c.output_tokens),
+            "micro_dollars": _sum_column(ATTEMPTS.c.micro_dollars),
+        },
+    }
+    for table, wanted in asked.items():
+        for session, found in (
+            await _query_by_session(connection, table, tenant, sessions, wanted)
+        ).items():
+            figures.setdefault(session, {}).update(found)
+    return {
+        session: SessionTotals(**found) for session, found in figures.items() if "sequence" in found
+    }
+
+
+def _sum_column(column: ColumnElement[int]) -> ColumnElement[int]:
+    # Postgres returns a decimal sum; all of these are integers.
+    return cast(func.coalesce(func.sum(column), 0), BigInteger)
+
+
+async def _query_by_session(
+    connection: AsyncConnection,
+    table: Table,
+    tenant: str,
+    sessions: Sequence[str],
+    wanted: TotalColumns,
+) -> dict[str, dict[str, int]]:
+    columns = [figure.label(name) for name, figure in wanted.items()]
+    found = (
+        select(table.c.session, *columns)
+        .where(match_tenant(table, tenant), table.c.session.in_(sessions))
+        .group_by(table.c.session)
+    )
+    rows = (await connection.execute(found)).mappings()
+    return {row["session"]: {name: row[name] for name in wanted} for row in rows}

@@ -1,0 +1,142 @@
+"""The token ledger: what each component used in each call, and what was saved.
+
+The ledger is folded from manifests, so its figures are those of each call's own counter. A sum over
+calls with different counters is only an approximation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from datetime import datetime
+from typing import Final, Literal
+
+from sqlalchemy import BigInteger, ColumnElement, and_, cast, func, literal, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from turnlog.events.codec import format_rfc3339
+from turnlog.projections.store.read.query_helpers import match_session, match_tenant, select_columns
+from turnlog.projections.store.read.row_types import CallGrowth, ComponentRow, GroupGrowth
+from turnlog.projections.store.schema.read_model_tables import CALLS, SESSIONS, WINDOW_PARTS
+
+GrowthGrouping = Literal["all", "blueprint", "profile", "kind", "model"]
+"""How calls are grouped."""
+
+
+_CALL_COLUMNS: Final = CALLS.c
+
+
+_PART_COLUMNS: Final = WINDOW_PARTS.c
+
+
+_PARTS_OF_CALL: Final = and_(
+    _PART_COLUMNS.build == _CALL_COLUMNS.build,
+    _PART_COLUMNS.tenant == _CALL_COLUMNS.tenant,
+    _PART_COLUMNS.session == _CALL_COLUMNS.session,
+    _PART_COLUMNS.call == _CALL_COLUMNS.call,
+)
+
+
+_SESSION_OF_CALL: Final = and_(
+    SESSIONS.c.build == _CALL_COLUMNS.build,
+    SESSIONS.c.tenant == _CALL_COLUMNS.tenant,
+    SESSIONS.c.session == _CALL_COLUMNS.session,
+)
+
+
+async def list_call_growth(
+    connection: AsyncConnection, tenant: str, session: str, since: datetime | None = None
+) -> tuple[CallGrowth, ...]:
+    """Return a session's calls in order, each with its components in prompt order."""
+    held: defaultdict[str, list[ComponentRow]] = defaultdict(list)
+    parts = (
+        select(_PART_COLUMNS.call, *select_columns(WINDOW_PARTS, ComponentRow))
+        .where(match_session(WINDOW_PARTS, tenant, session))
+        .order_by(_PART_COLUMNS.place)
+    )
+    for row in (await connection.execute(parts)).mappings():
+        told = {name: value for name, value in row.items() if name != "call"}
+        held[row["call"]].append(ComponentRow(**told))
+    calls = (
+        select(*select_columns(CALLS, CallGrowth))
+        .where(match_session(CALLS, tenant, session), *_build_since_condition(since))
+        .order_by(_CALL_COLUMNS.sequence)
+    )
+    return tuple(
+        CallGrowth(
+            **{**row, "optimizations": json.loads(row["optimizations"])},
+            components=tuple(held[row["call"]]),
+        )
+        for row in (await connection.execute(calls)).mappings()
+    )
+
+
+async def list_group_growth(
+    connection: AsyncConnection,
+    tenant: str,
+    by: GrowthGrouping,
+    since: datetime | None = None,
+    session: str | None = None,
+) -> tuple[GroupGrowth, ...]:
+    """Return totals by group, for calls since a time, of one session or of all."""
+    group = _choose_group_column(by).label("group")
+    of = match_tenant(CALLS, tenant) if session is None else match_session(CALLS, tenant, session)
+    wanted = (of, *_build_since_condition(since))
+    whole = (
+        select(
+            group,
+            func.count(),
+            _sum_tokens(_CALL_COLUMNS.tokens),
+            _sum_tokens(_CALL_COLUMNS.savings),
+        )
+        .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
+        .where(*wanted)
+        .group_by(group)
+        .order_by(group)
+    )
+    parts = (
+        select(
+            group,
+            _PART_COLUMNS.component,
+            _sum_tokens(_PART_COLUMNS.tokens),
+            _sum_tokens(_PART_COLUMNS.cut_turns),
+        )
+        .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
+        .join(WINDOW_PARTS, _PARTS_OF_CALL)
+        .where(*wanted)
+        .group_by(group, _PART_COLUMNS.component)
+        .order_by(_PART_COLUMNS.component)
+    )
+    held: defaultdict[str | None, list[tuple[str, int, int]]] = defaultdict(list)
+    for name, component, tokens, cut_turns in await connection.execute(parts):
+        held[name].append((component, tokens, cut_turns))
+    return tuple(
+        GroupGrowth(
+            name,
+            calls,
+            tokens,
+            savings,
+            {component: taken for component, taken, _ in held[name]},
+            sum(cut for _, _, cut in held[name]),
+        )
+        for name, calls, tokens, savings in await connection.execute(whole)
+    )
+
+
+def _build_since_condition(since: datetime | None) -> tuple[ColumnElement[bool], ...]:
+    return (_CALL_COLUMNS.at >= format_rfc3339(since),) if since else ()
+
+
+def _choose_group_column(by: GrowthGrouping) -> ColumnElement[str | None]:
+    match by:
+        case "all":
+            return literal(None)
+        case "blueprint":
+            return SESSIONS.c.blueprint
+        case "profile" | "kind" | "model":
+            return _CALL_COLUMNS[by]
+
+
+def _sum_tokens(column: ColumnElement[int]) -> ColumnElement[int]:
+    # Postgres returns a decimal sum; all of these are integers.
+    return cast(func.coalesce(func.sum(column), 0), BigInteger)

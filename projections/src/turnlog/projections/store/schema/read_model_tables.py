@@ -1,0 +1,291 @@
+"""The tables of the read models: natural keys, integer money, and only the times of events.
+
+Every row has the build it belongs to. A rebuild fills the same tables beside the active rows, and
+one flag switches readers to it. Texts are not copied: rows refer to the event that holds them. Only
+a session's title shows part of a text, if the event holds it unencrypted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Boolean, Column, Index, LargeBinary, MetaData, Table, Text
+
+METADATA: Final = MetaData()
+
+
+WRITE_ONCE: Final = {"once": True}
+"""Marks a column that is never changed after its first write."""
+
+
+PROJECTIONS: Final = Table(
+    "projections",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("build", BigInteger, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, nullable=False),
+    Column("stream", Text, nullable=False),
+    Column("created", Text, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("hash", Text),
+    Column("active", Boolean, nullable=False),
+)
+"""One row per build: the log it is folded from, its position, and whether readers use it."""
+
+
+def _build_text_column(name: str, *, null: bool = True) -> Column[str]:
+    return Column(name, Text, nullable=null)
+
+
+def _build_number_column(name: str, *, null: bool = True) -> Column[int]:
+    return Column(name, BigInteger, nullable=null)
+
+
+def _build_flag_column(name: str) -> Column[bool]:
+    return Column(name, Boolean, nullable=False)
+
+
+def _build_row_table(
+    name: str, keys: dict[str, type[Text | BigInteger]], *others: Column[Any], large: bool = False
+) -> Table:
+    owner = {"build": BigInteger, "tenant": Text, "session": Text}
+    return Table(
+        name,
+        METADATA,
+        *(
+            Column(key, kind, primary_key=True, autoincrement=False)
+            for key, kind in {**owner, **keys}.items()
+        ),
+        *others,
+        # SQLite then stores small rows in the index of their key itself, without a second copy.
+        sqlite_with_rowid=large,
+    )
+
+
+SESSIONS: Final = _build_row_table(
+    "sessions",
+    {},
+    _build_number_column("opened_position", null=False),
+    _build_text_column("opened_at", null=False),
+    _build_text_column("blueprint", null=False),
+    _build_number_column("blueprint_version", null=False),
+    _build_text_column("blueprint_digest", null=False),
+    _build_number_column("blueprint_in", null=False),
+    _build_text_column("cartridge"),
+    _build_text_column("memory"),
+    _build_text_column("profile", null=False),
+    _build_text_column("attributes", null=False),
+    _build_text_column("origin_kind"),
+    _build_text_column("origin_session"),
+    _build_number_column("origin_sequence"),
+    _build_text_column("title"),
+    _build_text_column("sought", null=False),
+    _build_number_column("turns", null=False),
+    _build_flag_column("redacted"),
+    _build_text_column("closed_at"),
+    _build_number_column("last_sequence", null=False),
+    _build_text_column("last_hash", null=False),
+    _build_text_column("last_at", null=False),
+    large=True,
+)
+"""One row per session. `blueprint_in` is the sequence of the event that pinned the blueprint
+version: the opening, or the latest move. `sought` is id and title case-folded for searching, so
+that both databases find the same rows. `last_hash` lets the next event prove that it follows the
+last one.
+"""
+
+
+ATTRIBUTES: Final = _build_row_table(
+    "session_attributes",
+    {"name": Text},
+    _build_text_column("digest", null=False),
+    _build_number_column("given_in", null=False),
+)
+"""Attributes for filters: the digest of each value, because an index entry must be short. An
+attribute is in force if `given_in` is the session's `blueprint_in`; a newer version may have fewer.
+"""
+
+
+PROMPTS: Final = _build_row_table(
+    "prompts",
+    {"provider": Text, "layer": Text},
+    _build_text_column("path", null=False),
+    _build_text_column("digest", null=False),
+    _build_number_column("pinned_in", null=False),
+)
+"""One row per prompt file that a session was pinned to, by the event with that sequence. It is in
+force if it is after the session's `blueprint_in`: a move to another version releases all of them.
+"""
+
+
+TURNS: Final = _build_row_table(
+    "turns",
+    {"turn": BigInteger},
+    _build_text_column("status", null=False),
+    _build_number_column("text_in"),
+    _build_number_column("reply_in"),
+    _build_text_column("call"),
+    _build_text_column("finish"),
+    _build_text_column("cause"),
+    _build_text_column("detail"),
+    _build_flag_column("excluded"),
+    _build_flag_column("redacted"),
+    _build_text_column("submitted_at", null=False),
+    _build_text_column("released_at"),
+    Column("settled_at", Text, info=WRITE_ONCE),
+)
+"""One row per turn. `text_in` and `reply_in` are the sequences of the events with the texts, or
+with the replacement of a redacted reply.
+"""
+
+
+CALLS: Final = _build_row_table(
+    "calls",
+    {"call": Text},
+    _build_number_column("turn", null=False),
+    _build_number_column("sequence", null=False),
+    _build_text_column("at", null=False),
+    _build_text_column("kind", null=False),
+    _build_text_column("model", null=False),
+    _build_text_column("supersedes"),
+    _build_text_column("digest", null=False),
+    _build_number_column("budget"),
+    _build_number_column("tokens", null=False),
+    _build_text_column("counter", null=False),
+    _build_number_column("parts", null=False),
+    _build_text_column("profile"),
+    _build_text_column("optimizations", null=False),
+    _build_number_column("savings", null=False),
+    _build_number_column("attempt"),
+    _build_text_column("finish"),
+    _build_number_column("characters"),
+)
+"""One row per call with a fixed prompt; `attempt` and later columns are set when it is answered.
+`optimizations` is JSON: the rules that shortened the prompt, with the tokens each saved.
+"""
+
+
+ATTEMPTS: Final = _build_row_table(
+    "attempts",
+    {"turn": BigInteger, "attempt": BigInteger},
+    _build_text_column("call", null=False),
+    _build_text_column("worker", null=False),
+    _build_text_column("started_at", null=False),
+    _build_text_column("ended_at"),
+    _build_text_column("outcome"),
+    _build_text_column("known"),
+    _build_number_column("input_tokens"),
+    _build_number_column("output_tokens"),
+    _build_number_column("cached_tokens"),
+    _build_number_column("micro_dollars"),
+    _build_text_column("price"),
+    _build_number_column("first_token_ms"),
+    _build_number_column("total_ms"),
+    _build_text_column("fault"),
+    _build_flag_column("copied"),
+)
+"""One row per attempt; null money and null tokens are unknown, not zero. A `copied` attempt was
+made and paid for in the session that this one was forked from.
+"""
+
+
+WINDOW_PARTS: Final = _build_row_table(
+    "window_parts",
+    {"call": Text, "component": Text},
+    _build_number_column("turn", null=False),
+    _build_number_column("place", null=False),
+    _build_number_column("parts", null=False),
+    _build_number_column("tokens", null=False),
+    _build_number_column("characters", null=False),
+    _build_number_column("turns", null=False),
+    _build_number_column("cut_turns", null=False),
+)
+"""The token ledger: what each component used in each call, and how many of its turns were cut."""
+
+
+REDACTIONS: Final = _build_row_table(
+    "redactions",
+    {"sequence": BigInteger},
+    _build_number_column("turn", null=False),
+    _build_text_column("reason", null=False),
+    _build_text_column("rule", null=False),
+    _build_text_column("at", null=False),
+)
+"""One row per redaction."""
+
+
+PHASES: Final = _build_row_table(
+    "phases",
+    {"sequence": BigInteger},
+    _build_text_column("phase", null=False),
+    _build_text_column("before"),
+    _build_text_column("signal"),
+    _build_flag_column("forced"),
+    _build_number_column("turn"),
+    _build_text_column("at", null=False),
+)
+"""One row per entered phase."""
+
+
+COMMANDS: Final = _build_row_table(
+    "commands",
+    {"key": Text},
+    _build_text_column("hash", null=False),
+    _build_number_column("sequence", null=False),
+    _build_number_column("turn"),
+)
+"""One row per command with an idempotency key, kept as long as its session."""
+
+
+QUARANTINE: Final = _build_row_table(
+    "quarantine",
+    {"position": BigInteger},
+    _build_text_column("subject", null=False),
+    _build_text_column("reason"),
+    Column("stored", LargeBinary, nullable=False),
+    large=True,
+)
+"""Events that were not folded: the failing one with its reason, and later ones of its session."""
+
+
+ROW_TABLES: Final = (
+    ATTRIBUTES,
+    PROMPTS,
+    TURNS,
+    CALLS,
+    ATTEMPTS,
+    WINDOW_PARTS,
+    REDACTIONS,
+    PHASES,
+    COMMANDS,
+    QUARANTINE,
+    SESSIONS,
+)
+"""Every table of rows. Sessions are last, so that clearing can be interrupted at any point."""
+
+
+Index(
+    "projections_one_active",
+    PROJECTIONS.c.name,
+    unique=True,
+    postgresql_where=PROJECTIONS.c.active,
+    sqlite_where=PROJECTIONS.c.active,
+)
+
+
+Index("sessions_newest_first", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.opened_position)
+
+
+Index("sessions_by_blueprint", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.blueprint)
+
+
+Index("sessions_by_origin", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.origin_session)
+
+
+Index(
+    "sessions_by_attribute",
+    ATTRIBUTES.c.build,
+    ATTRIBUTES.c.tenant,
+    ATTRIBUTES.c.name,
+    ATTRIBUTES.c.digest,
+)

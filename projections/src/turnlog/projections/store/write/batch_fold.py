@@ -1,0 +1,184 @@
+"""Folds stored bytes into row changes, or puts them into quarantine with a reason. Pure.
+
+An event is folded only if it directly follows what the rows hold of its session, by sequence and by
+the digest of the event before it. An event that does not follow, cannot be decoded, or triggers a
+bug stops its own session and no other. Later events of that session are held back until they are
+replayed. No event is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from traceback import extract_tb
+
+from turnlog.events.codec import decode_event
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt
+from turnlog.events.model.session_events import SessionOpened
+from turnlog.events.store.ports import RawEvent
+from turnlog.projections.store.schema.read_model_tables import QUARANTINE
+from turnlog.projections.store.write.event_rows import build_changes, build_session_end
+from turnlog.projections.store.write.row_changes import ColumnValues, PutRow, RowChange
+
+SessionOwner = tuple[str, str]
+"""Tenant and session."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTail:
+    """The last folded event of a session."""
+
+    sequence: int
+    hash: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class PoisonEvent:
+    """An event that stopped its session."""
+
+    tenant: str
+    session: str
+    position: int
+    reason: str
+    is_chained: bool
+    """False if it does not follow the rows: they may come from another log."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldResult:
+    """The changes of a batch of events, and the events that stopped their sessions."""
+
+    changes: tuple[RowChange, ...]
+    poisons: tuple[PoisonEvent, ...]
+
+
+class _ChainBroken(Corrupt):
+    """The event does not follow the last folded event of its session."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedEvent:
+    """Bytes from the log with the decoded event, or the error of decoding them."""
+
+    raw: RawEvent
+    event: RecordedEvent | Corrupt
+    owner: SessionOwner
+    """Tenant and session by the subject the bytes are stored under; the bytes may claim otherwise.
+    """
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace context in which the event was written."""
+        return None if isinstance(self.event, Corrupt) else self.event.envelope.traceparent
+
+
+def decode_raw_event(raw: RawEvent) -> DecodedEvent:
+    """Decode stored bytes; an error is part of the result."""
+    event: RecordedEvent | Corrupt
+    try:
+        event = decode_event(raw.stored, raw.stream_sequence)
+    except Corrupt as error:
+        event = error
+    return DecodedEvent(raw, event, _parse_owner(raw.subject))
+
+
+def _parse_owner(subject: str) -> SessionOwner:
+    match subject.split("."):
+        case ["session", tenant, session, _, *_]:
+            return tenant, session
+        case _:
+            return "", subject[:256]
+
+
+def fold_events(
+    events: Iterable[DecodedEvent],
+    tails: Mapping[SessionOwner, SessionTail],
+    halted: Iterable[SessionOwner],
+    refused: Mapping[int, str],
+) -> FoldResult:
+    """Fold events in stored order.
+
+    `tails` and `halted` describe the sessions concerned as the rows have them. `refused` has
+    reasons, by stream sequence, for events whose values the database refuses.
+    """
+    folding = _FoldState(dict(tails), set(halted), refused)
+    for event in events:
+        folding.fold_event(event.raw, event.owner, event.event)
+    ends = (
+        build_session_end(last, folding.tails[owner].hash) for owner, last in folding.ends.items()
+    )
+    return FoldResult((*folding.changes, *ends), tuple(folding.poisons))
+
+
+@dataclass(slots=True)
+class _FoldState:
+    tails: dict[SessionOwner, SessionTail]
+    halted: set[SessionOwner]
+    refused: Mapping[int, str]
+    ends: dict[SessionOwner, RecordedEvent] = field(
+        default_factory=dict[SessionOwner, RecordedEvent]
+    )
+    changes: list[RowChange] = field(default_factory=list[RowChange])
+    poisons: list[PoisonEvent] = field(default_factory=list[PoisonEvent])
+
+    def fold_event(
+        self, raw: RawEvent, owner: SessionOwner, event: RecordedEvent | Corrupt
+    ) -> None:
+        if owner in self.halted:
+            self.changes.append(_build_quarantine_row(raw, owner, None))
+            return
+        try:
+            recorded = _check_event(event, owner, self.tails.get(owner))
+            made = tuple(build_changes(recorded))
+        except Exception as error:  # noqa: BLE001 a bug may stop one session, never all
+            self._stop_session(
+                raw, owner, _describe_error(error), chained=not isinstance(error, _ChainBroken)
+            )
+            return
+        if reason := self.refused.get(raw.stream_sequence):
+            self._stop_session(raw, owner, reason, chained=True)
+            return
+        self.changes += made
+        self.tails[owner] = SessionTail(recorded.sequence, compute_digest(raw.stored))
+        self.ends[owner] = recorded
+
+    def _stop_session(
+        self, raw: RawEvent, owner: SessionOwner, reason: str, *, chained: bool
+    ) -> None:
+        self.halted.add(owner)
+        self.poisons.append(PoisonEvent(*owner, raw.stream_sequence, reason, chained))
+        self.changes.append(_build_quarantine_row(raw, owner, reason))
+
+
+def _check_event(
+    recorded: RecordedEvent | Corrupt, owner: SessionOwner, tail: SessionTail | None
+) -> RecordedEvent:
+    if isinstance(recorded, Corrupt):
+        raise recorded
+    where = f"stream sequence {recorded.stream_sequence}"
+    if (recorded.tenant, recorded.session) != owner:
+        raise Corrupt(where, f"says it is of {recorded.tenant}/{recorded.session}")
+    due = tail.sequence + 1 if tail else 1
+    if recorded.sequence != due:
+        raise _ChainBroken(where, f"sequence {recorded.sequence} where {due} is due")
+    if recorded.envelope.prevhash != (tail.hash if tail else None):
+        raise _ChainBroken(where, "is not chained to the event before it")
+    if tail is None and not isinstance(recorded.event, SessionOpened):
+        raise Corrupt(where, f"{recorded.envelope.type} opens no session that is known here")
+    return recorded
+
+
+def _describe_error(error: Exception) -> str:
+    """Describe an error without the values that caused it."""
+    if isinstance(error, Corrupt):
+        return str(error)
+    place = extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {place.name}, line {place.lineno}"
+
+
+def _build_quarantine_row(raw: RawEvent, owner: SessionOwner, reason: str | None) -> RowChange:
+    key = (*owner, raw.stream_sequence)
+    values: ColumnValues = {"subject": raw.subject, "reason": reason, "stored": raw.stored}
+    return PutRow(QUARANTINE, key, values)

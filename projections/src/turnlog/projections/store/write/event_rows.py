@@ -1,0 +1,399 @@
+"""The rows that follow from an event: a pure function from an event to row changes.
+
+It sets values, never differences, and does not query the database, so the same events always give
+the same rows. Events without rows only change the session's last sequence. Figures that were never
+measured stay null, which means unknown and not zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+from turnlog.events.content import Digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import (
+    AttemptEnded,
+    AttemptStarted,
+    CallCompleted,
+    ContextAssembled,
+)
+from turnlog.events.model.manifest import HistorySource, PromptPart
+from turnlog.events.model.memory_events import (
+    HistorySummarised,
+    MemoryPurged,
+    SummaryBegun,
+    SummaryFailed,
+    SummaryUndone,
+)
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.prompt_events import PromptsSnapshotted
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import (
+    BlueprintMoved,
+    ProfileSwitched,
+    SessionClosed,
+    SessionOpened,
+)
+from turnlog.events.model.tool_events import (
+    PlanMade,
+    SchemasRequested,
+    StepPlanned,
+    ToolCalled,
+    ToolReturned,
+    ToolsSnapshotted,
+    ToolStarted,
+)
+from turnlog.events.model.turn_events import (
+    ChoiceRecorded,
+    ReferenceUpdated,
+    TurnCancelled,
+    TurnCompleted,
+    TurnDisplayed,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnResolved,
+    TurnRestored,
+    TurnSubmitted,
+)
+from turnlog.events.registry import UnknownEvent
+from turnlog.projections.prompt.manifest_reports import compute_token_savings
+from turnlog.projections.store.schema.column_text import (
+    build_search_text,
+    compute_attribute_digest,
+    encode_json,
+    format_title,
+    get_plain_text,
+)
+from turnlog.projections.store.schema.read_model_tables import (
+    ATTEMPTS,
+    ATTRIBUTES,
+    CALLS,
+    COMMANDS,
+    PHASES,
+    PROMPTS,
+    REDACTIONS,
+    SESSIONS,
+    TURNS,
+    WINDOW_PARTS,
+)
+from turnlog.projections.store.write.row_changes import (
+    ColumnValue,
+    ColumnValues,
+    PatchRow,
+    PutRow,
+    RowChange,
+)
+
+
+def build_attempt_row(recorded: RecordedEvent, event: AttemptStarted) -> RowChange:
+    """Return the row of a new attempt."""
+    key = (recorded.tenant, recorded.session, event.turn, event.attempt)
+    at = recorded.envelope.time
+    values: ColumnValues = {
+        "call": event.call,
+        "worker": event.worker,
+        "started_at": at,
+        "copied": recorded.envelope.copyof is not None,
+    }
+    return PutRow(ATTEMPTS, key, values)
+
+
+def build_attempt_end(recorded: RecordedEvent, event: AttemptEnded) -> RowChange:
+    """Return the end of an attempt; the worker's own event replaces what others recorded of it."""
+    usage, cost, timings = event.usage, event.cost, event.timings
+    values: ColumnValues = {
+        "ended_at": recorded.envelope.time,
+        "outcome": event.outcome,
+        "known": usage.known,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "micro_dollars": cost.micro_dollars,
+        "price": cost.price,
+        "first_token_ms": timings.first_token if timings else None,
+        "total_ms": timings.total if timings else None,
+        "fault": event.fault.code if event.fault else None,
+    }
+    return PatchRow(
+        ATTEMPTS, (recorded.tenant, recorded.session, event.turn, event.attempt), values
+    )
+
+
+def build_call_rows(recorded: RecordedEvent, event: ContextAssembled) -> Iterator[RowChange]:
+    """Yield the row of a call, and one ledger row for each component of its prompt."""
+    manifest = event.manifest
+    saved = compute_token_savings(manifest)
+    key = (recorded.tenant, recorded.session, event.call)
+    values: ColumnValues = {
+        "turn": event.turn,
+        "sequence": recorded.sequence,
+        "at": recorded.envelope.time,
+        "kind": manifest.kind,
+        "model": event.model,
+        "supersedes": event.supersedes,
+        "digest": manifest.digest,
+        "budget": manifest.budget,
+        "tokens": manifest.tokens,
+        "counter": manifest.counter.name,
+        "parts": len(manifest.parts),
+        "profile": event.profile,
+        "optimizations": encode_json(dict(saved)),
+        "savings": sum(saved.values()),
+    }
+    yield PutRow(CALLS, key, values)
+    components: dict[str, list[PromptPart]] = {}
+    for part in manifest.parts:
+        components.setdefault(part.component, []).append(part)
+    for place, (component, parts) in enumerate(components.items()):
+        yield PutRow(
+            WINDOW_PARTS, (*key, component), _build_ledger_values(event.turn, place, parts)
+        )
+
+
+def _build_ledger_values(turn: int, place: int, parts: Sequence[PromptPart]) -> ColumnValues:
+    count = tokens = characters = turns = cut_turns = 0
+    for part in parts:
+        if part.is_included:
+            count += 1
+            tokens += part.tokens
+            characters += part.characters
+            turns += _count_turns(part)
+        if part.treatment == "dropped":
+            cut_turns += _count_turns(part)
+    return {
+        "turn": turn,
+        "place": place,
+        "parts": count,
+        "tokens": tokens,
+        "characters": characters,
+        "turns": turns,
+        "cut_turns": cut_turns,
+    }
+
+
+def _count_turns(part: PromptPart) -> int:
+    run = part.source
+    return run.last - run.first + 1 if isinstance(run, HistorySource) else 0
+
+
+def build_call_answer(recorded: RecordedEvent, event: CallCompleted) -> RowChange:
+    """Return the change that records which attempt answered a call, and its length."""
+    values: ColumnValues = {
+        "attempt": event.attempt,
+        "finish": event.finish,
+        "characters": event.characters,
+    }
+    return PatchRow(CALLS, (recorded.tenant, recorded.session, event.call), values)
+
+
+def build_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
+    """Yield the changes of one event, except the session's new last event."""
+    yield from _build_event_changes(recorded)
+    yield from _build_command_change(recorded)
+
+
+def build_session_end(recorded: RecordedEvent, digest: Digest) -> RowChange:
+    """Return the change that sets a session's last event; `digest` is that of its stored bytes."""
+    at = recorded.envelope.time
+    return _patch_session(recorded, last_sequence=recorded.sequence, last_hash=digest, last_at=at)
+
+
+def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
+    at = recorded.envelope.time
+    match recorded.event:
+        # Events of every turn are matched first: each case costs a comparison for all later events.
+        case TurnSubmitted() | TurnQueued() as event:
+            yield from _build_submitted_turn(recorded, event)
+        case AttemptStarted() as event:
+            yield build_attempt_row(recorded, event)
+        case ContextAssembled() as event:
+            yield from build_call_rows(recorded, event)
+        case AttemptEnded() as event:
+            yield build_attempt_end(recorded, event)
+        case CallCompleted() as event:
+            yield build_call_answer(recorded, event)
+        case TurnCompleted() as event:
+            yield _build_completed_turn(recorded, event)
+        case SessionOpened() as event:
+            yield from _build_opened_session(recorded, event)
+        case SessionClosed():
+            yield _patch_session(recorded, closed_at=at)
+        case BlueprintMoved() as event:
+            yield _patch_session(recorded, **_build_blueprint_values(recorded, event))
+            yield from _build_attribute_rows(recorded, event)
+        case ProfileSwitched(profile=profile):
+            yield _patch_session(recorded, profile=profile)
+        case PromptsSnapshotted() as event:
+            yield from _build_prompt_rows(recorded, event)
+        case TurnReleased(turn=turn):
+            yield _patch_turn(recorded, turn, status="open", released_at=at)
+        case TurnFailed(turn=turn, code=cause, detail=detail):
+            yield _patch_turn(
+                recorded, turn, status="failed", cause=cause, detail=detail, settled_at=at
+            )
+        case TurnCancelled(turn=turn, reason=cause):
+            yield _patch_turn(recorded, turn, status="cancelled", cause=cause, settled_at=at)
+        case TurnExcluded(turn=turn):
+            yield _patch_turn(recorded, turn, excluded=True)
+        case TurnRestored(turn=turn):
+            yield _patch_turn(recorded, turn, excluded=False)
+        case ReplyRedacted() as event:
+            yield from _build_redaction(recorded, event)
+        case PhaseEntered() as event:
+            yield _build_phase_row(recorded, event)
+        case ToolsSnapshotted() | SchemasRequested() | PlanMade() | StepPlanned():
+            return
+        case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | UnknownEvent():
+            return
+        case TurnResolved() | ReferenceUpdated() | TurnDisplayed():
+            return
+        case SummaryBegun() | HistorySummarised() | SummaryFailed():
+            return
+        case SummaryUndone() | MemoryPurged():
+            return
+        case _ as never:
+            assert_never(never)
+
+
+def _build_command_change(recorded: RecordedEvent) -> Iterator[RowChange]:
+    envelope, event = recorded.envelope, recorded.event
+    if envelope.commandkey is None or envelope.commandhash is None:
+        return
+    # As in the session state, the last event of a command represents it.
+    values: ColumnValues = {
+        "hash": envelope.commandhash,
+        "sequence": recorded.sequence,
+        "turn": event.turn if isinstance(event, TurnSubmitted | TurnQueued) else None,
+    }
+    yield PutRow(COMMANDS, (recorded.tenant, recorded.session, envelope.commandkey), values)
+
+
+def _patch_session(recorded: RecordedEvent, **values: ColumnValue) -> PatchRow:
+    return PatchRow(SESSIONS, (recorded.tenant, recorded.session), values)
+
+
+def _patch_turn(recorded: RecordedEvent, turn: int, **values: ColumnValue) -> PatchRow:
+    return PatchRow(TURNS, (recorded.tenant, recorded.session, turn), values)
+
+
+def _build_opened_session(recorded: RecordedEvent, event: SessionOpened) -> Iterator[RowChange]:
+    origin = event.origin
+    opened: ColumnValues = {
+        **_build_blueprint_values(recorded, event),
+        "opened_position": recorded.stream_sequence,
+        "opened_at": recorded.envelope.time,
+        "blueprint": event.blueprint.name,
+        "profile": event.profile,
+        "origin_kind": origin.kind if origin else None,
+        "origin_session": origin.session if origin else None,
+        "origin_sequence": origin.sequence if origin else None,
+        "sought": build_search_text(recorded.session, None),
+        "turns": 0,
+        "redacted": False,
+    }
+    yield PutRow(SESSIONS, (recorded.tenant, recorded.session), opened)
+    yield from _build_attribute_rows(recorded, event)
+
+
+def _build_blueprint_values(
+    recorded: RecordedEvent, event: SessionOpened | BlueprintMoved
+) -> ColumnValues:
+    return {
+        "blueprint_version": event.blueprint.version,
+        "blueprint_digest": event.blueprint.digest,
+        "blueprint_in": recorded.sequence,
+        "cartridge": event.cartridge,
+        "memory": event.memory,
+        "attributes": encode_json(event.attributes),
+    }
+
+
+def _build_attribute_rows(
+    recorded: RecordedEvent, event: SessionOpened | BlueprintMoved
+) -> Iterator[RowChange]:
+    for name, value in event.attributes.items():
+        key = (recorded.tenant, recorded.session, name)
+        values: ColumnValues = {
+            "digest": compute_attribute_digest(value),
+            "given_in": recorded.sequence,
+        }
+        yield PutRow(ATTRIBUTES, key, values)
+
+
+def _build_prompt_rows(recorded: RecordedEvent, event: PromptsSnapshotted) -> Iterator[RowChange]:
+    for layer, file in event.layers.items():
+        key = (recorded.tenant, recorded.session, event.provider, layer)
+        values: ColumnValues = {
+            "path": file.path,
+            "digest": file.digest,
+            "pinned_in": recorded.sequence,
+        }
+        yield PutRow(PROMPTS, key, values)
+
+
+def _build_phase_row(recorded: RecordedEvent, event: PhaseEntered) -> PutRow:
+    values: ColumnValues = {
+        "phase": event.phase,
+        "before": event.before,
+        "signal": event.signal,
+        "forced": event.forced,
+        "turn": event.turn,
+        "at": recorded.envelope.time,
+    }
+    return PutRow(PHASES, (recorded.tenant, recorded.session, recorded.sequence), values)
+
+
+def _build_submitted_turn(
+    recorded: RecordedEvent, event: TurnSubmitted | TurnQueued
+) -> Iterator[RowChange]:
+    at = recorded.envelope.time
+    opens = isinstance(event, TurnSubmitted)
+    submitted: ColumnValues = {
+        "status": "open" if opens else "queued",
+        "text_in": None if event.text is None else recorded.sequence,
+        "excluded": False,
+        "redacted": False,
+        "submitted_at": at,
+        "released_at": at if opens else None,
+    }
+    yield PutRow(TURNS, (recorded.tenant, recorded.session, event.turn), submitted)
+    yield _patch_session(recorded, turns=event.turn)
+    if event.turn == 1:
+        title = format_title(get_plain_text(event.text))
+        yield _patch_session(
+            recorded, title=title, sought=build_search_text(recorded.session, title)
+        )
+
+
+def _build_completed_turn(recorded: RecordedEvent, event: TurnCompleted) -> RowChange:
+    return _patch_turn(
+        recorded,
+        event.turn,
+        status="completed",
+        reply_in=recorded.sequence,
+        call=event.call,
+        finish=event.finish,
+        settled_at=recorded.envelope.time,
+    )
+
+
+def _build_redaction(recorded: RecordedEvent, event: ReplyRedacted) -> Iterator[RowChange]:
+    at = recorded.envelope.time
+    # A reply withheld before it was shown settles its turn; one redacted later does not.
+    yield _patch_turn(
+        recorded,
+        event.turn,
+        status="completed",
+        reply_in=recorded.sequence,
+        redacted=True,
+        settled_at=at,
+    )
+    yield _patch_session(recorded, redacted=True)
+    yield PutRow(
+        REDACTIONS,
+        (recorded.tenant, recorded.session, recorded.sequence),
+        {"turn": event.turn, "reason": event.reason, "rule": event.rule, "at": at},
+    )

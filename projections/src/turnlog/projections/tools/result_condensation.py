@@ -1,0 +1,266 @@
+"""Condenses tool results for prompts, and describes the tool work of a turn.
+
+A short result is included as it is. A long one is replaced by its shape: its members, the number of
+rows of its table, their columns and a sample; for a text, its length and its beginning. Every part
+has a length limit, whatever a server sends. The whole result is a blob that can be fetched.
+
+A result has members if it is JSON from its first character to its last. Servers send one value, or
+several on lines of their own, and often nest the rows in an object. Everything else is text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pydantic import JsonValue
+
+from turnlog.projections.blueprint.schema.tool_specs import CondensationSpec
+from turnlog.projections.blueprint.storable_json import replace_unstorable
+from turnlog.projections.prompt.chat_request import encode_canonical
+
+_RESULT_DECODER: Final = json.JSONDecoder()
+
+
+_VALUE_SEPARATOR: Final = re.compile(r"[ \t\r]*(\n\s*|\Z)")
+"""The separator between two values, and after the last one."""
+
+
+MAX_MEMBER_DEPTH: Final = 4
+"""Maximum depth at which members are searched."""
+
+
+WHOLE_RESULT: Final = ""
+"""The name of a value that is not inside an object."""
+
+
+def parse_members(result: str) -> Mapping[str, JsonValue] | None:
+    """Return the members of a result by their dotted paths; None if it has none."""
+    try:
+        values = [*_iterate_values(result.strip())]
+    except (ValueError, RecursionError):
+        return None
+    match values:
+        case [dict() as found]:
+            return dict(_iterate_leaves(found))
+        case [list() as rows]:
+            return {WHOLE_RESULT: rows}
+        case [] | [_]:
+            return None
+        case _:
+            return {WHOLE_RESULT: values}
+
+
+def _iterate_values(text: str) -> Iterator[JsonValue]:
+    """Yield one value after the other; raise `ValueError`."""
+    at = 0
+    while at < len(text):
+        value, end = _RESULT_DECODER.raw_decode(text, at)
+        between = _VALUE_SEPARATOR.match(text, end)
+        if between is None:
+            raise ValueError(text[end : end + 1])
+        at = between.end()
+        yield value
+
+
+def _iterate_leaves(
+    found: Mapping[str, JsonValue], above: str = "", deep: int = MAX_MEMBER_DEPTH
+) -> Iterator[tuple[str, JsonValue]]:
+    for name, value in found.items():
+        if isinstance(value, dict) and value and deep:
+            yield from _iterate_leaves(value, f"{above}{name}.", deep - 1)
+        else:
+            yield f"{above}{name}", value
+
+
+MAX_BEGINNING_CHARACTERS: Final = 400
+"""Characters shown of a text that is too long."""
+
+
+MAX_LIST_CHARACTERS: Final = 300
+"""Characters shown of the names of columns, and of members."""
+
+
+MAX_ROW_CHARACTERS: Final = 120
+"""Characters shown of a row."""
+
+
+MAX_CELL_CHARACTERS: Final = 60
+"""Characters shown of a value in a row, of a name, and of one member among many."""
+
+
+MAX_ARGUMENT_CHARACTERS: Final = 2_000
+"""Characters shown of the arguments of a call."""
+
+
+_LATER_TURNS_SPEC: Final = CondensationSpec(rows=20, chars=400)
+"""The limits for results in later turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class CondensedResult:
+    """The text of a result for a prompt, and whether it was condensed."""
+
+    text: str
+    treatment: Literal["kept", "condensed"]
+
+
+def format_tool_result(tool: str, arguments: str, result: str) -> str:
+    """Format a tool call and its result as one text, so that they cannot be separated.
+
+    All lines but the first are indented, so that no result can look like that of another tool.
+    """
+    text = f"{tool} {_cut_text(arguments or '{}', MAX_ARGUMENT_CHARACTERS)}\n{result}"
+    return "  ".join(text.splitlines(keepends=True))
+
+
+def condense_result(result: str, spec: CondensationSpec) -> CondensedResult:
+    """Return a short result as it is and condense a long one."""
+    members = parse_members(result)
+    if len(result) <= spec.chars and _count_rows(result, members) <= spec.rows:
+        return CondensedResult(result, "kept")
+    text = replace_unstorable(_format_condensed(result, members or {}, spec))
+    return (
+        CondensedResult(text, "condensed")
+        if len(text) < len(result)
+        else CondensedResult(result, "kept")
+    )
+
+
+def summarise_result(result: str) -> str | None:
+    """Return the summary of a result for later turns; None if it would not be shorter."""
+    gist = condense_result(result, _LATER_TURNS_SPEC)
+    return gist.text if gist.treatment == "condensed" else None
+
+
+def _count_rows(result: str, members: Mapping[str, JsonValue] | None) -> int:
+    if members is None:
+        return _count_lines(result)
+    return max((len(each) for each in members.values() if isinstance(each, list)), default=0)
+
+
+def _count_lines(text: str) -> int:
+    return text.strip("\n").count("\n") + 1
+
+
+def _format_condensed(result: str, members: Mapping[str, JsonValue], spec: CondensationSpec) -> str:
+    try:
+        return _format_shape(result, members, spec) if members else _format_beginning(result)
+    # A value that could be parsed may still be nested too deep for encoding.
+    except RecursionError:
+        return _format_beginning(result)
+
+
+def _format_shape(result: str, members: Mapping[str, JsonValue], spec: CondensationSpec) -> str:
+    """Format the longest list as a table, after the other members."""
+    lists = {name: rows for name, rows in members.items() if isinstance(rows, list)}
+    long = {
+        name: size
+        for name, rows in lists.items()
+        if (size := len(encode_canonical(rows))) > MAX_CELL_CHARACTERS
+    }
+    table = max(long, key=lambda name: long[name], default=None)
+    rest = {name: value for name, value in members.items() if name != table}
+    lines = [f"{len(result)} characters, in short: {_format_members(rest)}"] if rest else []
+    if table is not None:
+        lines += _iterate_table_lines(table, lists[table], spec)
+    return "\n".join(lines)
+
+
+def _format_members(members: Mapping[str, JsonValue]) -> str:
+    room = max(MAX_CELL_CHARACTERS, MAX_LIST_CHARACTERS // len(members))
+    return _join_names(
+        [
+            f"{_cut_text(name, MAX_CELL_CHARACTERS)}: {_format_member(value, room)}"
+            for name, value in members.items()
+        ]
+    )
+
+
+def _format_member(value: JsonValue, room: int) -> str:
+    spelt = encode_canonical(value)
+    if isinstance(value, list) and len(spelt) > MAX_CELL_CHARACTERS:
+        return f"{len(value)} rows"
+    return _cut_text(spelt, room)
+
+
+def _iterate_table_lines(
+    name: str, rows: Sequence[JsonValue], spec: CondensationSpec
+) -> Iterator[str]:
+    columns = [*dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row)]
+    names = _join_names([_cut_text(each, MAX_CELL_CHARACTERS) for each in columns])
+    head = f"{len(rows)} rows" + (f" with columns {names}" if columns else "")
+    sample = [_cut_text(_format_row(row), MAX_ROW_CHARACTERS) for row in rows[: spec.sample]]
+    yield (
+        (f"{_cut_text(name, MAX_CELL_CHARACTERS)}: " if name else "")
+        + head
+        + _format_sample_note(len(sample))
+    )
+    yield from sample
+
+
+def _format_sample_note(number: int) -> str:
+    return f"; the first {number}:" if number else ""
+
+
+def _format_row(row: JsonValue) -> str:
+    if isinstance(row, dict):
+        return encode_canonical({name: _cut_cell(value) for name, value in row.items()})
+    return encode_canonical(_cut_cell(row))
+
+
+def _cut_cell(value: JsonValue) -> JsonValue:
+    spelt = value if isinstance(value, str) else encode_canonical(value)
+    return _cut_text(spelt, MAX_CELL_CHARACTERS) if len(spelt) > MAX_CELL_CHARACTERS else value
+
+
+def _join_names(texts: Sequence[str]) -> str:
+    """Join as many texts as fit, at least one, and the number of the others."""
+    shown, room = 1, MAX_LIST_CHARACTERS - len(texts[0]) if texts else 0
+    while shown < len(texts) and (room := room - len(texts[shown]) - 2) >= 0:
+        shown += 1
+    rest = [f"and {len(texts) - shown} more"] if len(texts) > shown else []
+    return ", ".join((*texts[:shown], *rest))
+
+
+def _cut_text(text: str, max_characters: int) -> str:
+    return f"{text[:max_characters]}..." if len(text) > max_characters else text
+
+
+def _format_beginning(result: str) -> str:
+    lines = f"{number} lines, " if (number := _count_lines(result)) > 1 else ""
+    return f"{lines}{len(result)} characters; the first {MAX_BEGINNING_CHARACTERS}:\n{result[:MAX_BEGINNING_CHARACTERS]}"
+
+
+MAX_WORK_RESULTS: Final = 16
+"""Maximum number of results."""
+
+
+MAX_WORK_RESULT_CHARACTERS: Final = 1_000
+"""Maximum length of each result in characters, with its arguments."""
+
+
+def format_turn_work(goals: Iterable[str], results: Iterable[str]) -> str | None:
+    """Return the plan and the tool results of a turn as one text; None if there was no plan.
+
+    It is made once, when the turn is completed, and recorded. Plans of later turns include it
+    before the reply, so each result is limited to the length that later turns get.
+    """
+    steps = [f"{number}. {goal}" for number, goal in enumerate(goals, 1)]
+    if not steps:
+        return None
+    return "\n".join(("Planned:", *steps, *_iterate_result_lines([*results][-MAX_WORK_RESULTS:])))
+
+
+def _iterate_result_lines(results: list[str]) -> Iterator[str]:
+    if results:
+        yield "Tools gave:"
+    for result in results:
+        yield (
+            result
+            if len(result) <= MAX_WORK_RESULT_CHARACTERS
+            else f"{result[:MAX_WORK_RESULT_CHARACTERS]}..."
+        )

@@ -1,0 +1,186 @@
+"""The tool catalog: tools and prompts of servers, filtered, named and formatted.
+
+The texts are made once and stored: one blob for each tool that a request offers, and one text each
+for listing all of them in full or by name. A prompt refers to these blobs, so that it reads back
+the same whatever a server says later. Servers are not trusted: a description stays on the lines of
+its own tool, and all lengths are limited.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
+from turnlog.projections.blueprint.schema.tool_specs import ServerSpec, ToolsSpec
+from turnlog.projections.blueprint.storable_json import replace_unstorable
+from turnlog.projections.prompt.chat_request import encode_canonical
+
+_TOOL_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Tool names that every provider accepts."""
+
+
+_MAX_OFFERS: Final = 256
+"""Maximum number of tools and prompts of a profile."""
+
+
+_MAX_DEFINITION_CHARACTERS: Final = 64_000
+"""Maximum length of a formatted tool in characters; a longer one is left out."""
+
+
+_MAX_DESCRIPTION_CHARACTERS: Final = 4_000
+"""Maximum length of a description in characters; the rest is cut off."""
+
+
+_MAX_NAME_CHARACTERS: Final = 128
+"""Maximum length of a name or a type that a server chose."""
+
+
+_MAX_LEFT_OUT: Final = 64
+"""Maximum number of excluded tools that are recorded with a reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOffer:
+    """A tool or a prompt as its server describes it."""
+
+    tool: str
+    """The name that the server uses."""
+    description: str
+    schema: dict[str, JsonValue]
+    """JSON Schema of the arguments."""
+    kind: Literal["tool", "prompt"] = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCatalog:
+    """The event that records the tools and prompts of a profile, and the texts it names by digest."""
+
+    event: ToolsSnapshotted
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedTool:
+    name: str
+    server: str
+    offer: ToolOffer
+    idempotent: bool
+
+    @property
+    def definition(self) -> dict[str, JsonValue]:
+        """The tool in OpenAI's format, which litellm translates for other providers."""
+        about = _cut_text(self.offer.description, _MAX_DESCRIPTION_CHARACTERS)
+        function: dict[str, JsonValue] = {"name": self.name, "description": about}
+        return {"type": "function", "function": {**function, "parameters": self.offer.schema}}
+
+
+def compute_offers_digest(offers_by_server: Mapping[str, Iterable[ToolOffer]]) -> Digest:
+    """Return the digest of all server descriptions, by which a change is noticed."""
+    said: dict[str, JsonValue] = {
+        server: [[each.kind, each.tool, each.description, each.schema] for each in offers]
+        for server, offers in offers_by_server.items()
+    }
+    return compute_digest(encode_canonical(said))
+
+
+def build_tool_catalog(
+    profile: str, spec: ToolsSpec, offers_by_server: Mapping[str, Iterable[ToolOffer]]
+) -> ToolCatalog:
+    """Build the catalog of a profile, in the order of the blueprint and of the servers."""
+    every: dict[tuple[str, str], _NamedTool] = {}
+    left_out: dict[str, str] = {}
+    for server, of in spec.servers.items():
+        for offer in offers_by_server.get(server, ()):
+            each = _NamedTool(f"{server}_{offer.tool}", server, offer, offer.tool in of.idempotent)
+            if why := _explain_exclusion(each, of, every):
+                if len(left_out) < _MAX_LEFT_OUT:
+                    left_out[_format_single_line(each.name)] = why
+            else:
+                every[offer.kind, each.name] = each
+    named = [each for each in every.values() if each.offer.kind == "tool"]
+    prompts = [each for each in every.values() if each.offer.kind == "prompt"]
+    spelt = {each.name: encode_canonical(each.definition) for each in named}
+    full, names = "\n".join(map(_format_tool, named)), "\n".join(f"- {each.name}" for each in named)
+    asked = ("\n".join(map(_format_tool, prompts)),) if prompts else ()
+    pins = {
+        each.name: ToolPin(
+            digest=compute_digest(spelt[each.name]),
+            server=each.server,
+            tool=each.offer.tool,
+            idempotent=each.idempotent,
+        )
+        for each in named
+    }
+    event = ToolsSnapshotted(
+        profile=profile,
+        digest=compute_digest("\n".join([full, *spelt.values(), *asked])),
+        tools=pins,
+        full=compute_digest(full),
+        names=compute_digest(names),
+        left_out=left_out,
+        prompts=tuple(each.name for each in prompts),
+        prompts_text=compute_digest(asked[0]) if asked else None,
+    )
+    return ToolCatalog(event, (*spelt.values(), full, names, *asked))
+
+
+def _explain_exclusion(
+    named: _NamedTool, spec: ServerSpec, taken: Collection[tuple[str, str]]
+) -> str | None:
+    """Return why a tool or prompt is left out, or None."""
+    offer = named.offer
+    if offer.kind == "tool" and spec.only is not None and offer.tool not in spec.only:
+        return "not among `only`"
+    if offer.tool in spec.except_:
+        return "among `except`"
+    if not _TOOL_NAME_PATTERN.fullmatch(named.name):
+        return "no model takes such a name"
+    if (offer.kind, named.name) in taken:
+        return "another has that name"
+    if len(taken) == _MAX_OFFERS:
+        return f"there are {_MAX_OFFERS} before it"
+    if len(encode_canonical(named.definition)) > _MAX_DEFINITION_CHARACTERS:
+        return f"it is described at more than {_MAX_DEFINITION_CHARACTERS} characters"
+    return None
+
+
+def _format_tool(named: _NamedTool) -> str:
+    lines = (f"    {line}" for line in _iterate_argument_lines(named.offer.schema))
+    return "\n".join(
+        (
+            f"- {named.name}: {_format_single_line(named.offer.description, _MAX_DESCRIPTION_CHARACTERS)}",
+            *lines,
+        )
+    )
+
+
+def _iterate_argument_lines(schema: dict[str, JsonValue]) -> Iterator[str]:
+    properties, required = schema.get("properties"), schema.get("required")
+    wanted = required if isinstance(required, list) else []
+    for name, said in properties.items() if isinstance(properties, dict) else ():
+        of = said if isinstance(said, dict) else {}
+        must = ", required" if name in wanted else ""
+        about = _format_single_line(str(of.get("description") or ""), _MAX_DESCRIPTION_CHARACTERS)
+        yield f"{_format_single_line(name)} ({_format_argument_type(of)}{must})" + (
+            f": {about}" if about else ""
+        )
+
+
+def _format_argument_type(said: dict[str, JsonValue]) -> str:
+    kind = said.get("type")
+    return _format_single_line(kind) if isinstance(kind, str) else "any"
+
+
+def _format_single_line(text: str, max_characters: int = _MAX_NAME_CHARACTERS) -> str:
+    """Format a server's text as part of one line."""
+    return _cut_text(" ".join(replace_unstorable(text).split()), max_characters)
+
+
+def _cut_text(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else f"{text[:max_characters]}..."

@@ -1,0 +1,102 @@
+"""All roles in one process, with a nats-server that fsyncs every acknowledgement, and SQLite.
+
+The roles are the same as in separate processes; here they share only the event loop and the
+projection signal. The ready file exists while all of them accept work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnlog.events.errors import Refused
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.services.gateway import main as gateway
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
+from turnlog.services.platform.process_settings import (
+    AllInOneSettings,
+    GatewaySettings,
+    ProjectorSettings,
+    WorkerSettings,
+)
+from turnlog.services.platform.shutdown import Shutdown
+from turnlog.services.projector import main as projector
+from turnlog.services.worker import worker_process as worker
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAddresses:
+    """Addresses of the running services, and their data directory."""
+
+    http: str
+    nats: str
+    data_dir: Path
+
+
+@asynccontextmanager
+async def run_all_in_one(
+    settings: AllInOneSettings, shutdown: Shutdown
+) -> AsyncGenerator[ServiceAddresses]:
+    """Run everything while the body runs; finish or hand back running work at the end."""
+    host, port = _parse_address(settings.nats)
+    config = NatsConfig(settings.data_dir, host=host, port=port, monitor=True)
+    async with await NatsServer.start(config) as server:
+        exited = shutdown.watch_task(asyncio.create_task(server.wait_for_exit()), "nats-server")
+        try:
+            async with _run_roles(settings, server, shutdown) as http:
+                addresses = ServiceAddresses(http, server.url, settings.data_dir)
+                with_ready = settings.ready_file or settings.data_dir / "ready.json"
+                _write_ready_file(with_ready, addresses)
+                try:
+                    yield addresses
+                finally:
+                    with_ready.unlink(missing_ok=True)
+        finally:
+            await cancel_tasks(exited)
+
+
+@asynccontextmanager
+async def _run_roles(
+    settings: AllInOneSettings, server: NatsServer, shutdown: Shutdown
+) -> AsyncGenerator[str]:
+    places = (server.url, server.monitor_url)
+    bell = ProjectionSignal()
+    async with (
+        projector.run_projector(
+            settings.build_role_settings(ProjectorSettings, *places), shutdown, bell
+        ),
+        gateway.run_gateway(
+            settings.build_role_settings(GatewaySettings, *places), shutdown, bell
+        ) as http,
+        # Started last and stopped first, so that clients that follow a turn see how it ends.
+        worker.run_worker(settings.build_role_settings(WorkerSettings, *places), shutdown),
+    ):
+        yield http
+
+
+def _parse_address(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise Refused(
+            "bad-address", f"{address!r} is not host:port", field="nats", fix="say 127.0.0.1:0"
+        )
+    return host, int(port)
+
+
+def _write_ready_file(file: Path, addresses: ServiceAddresses) -> None:
+    """Write the file atomically, for its owner only, because it holds the server's password."""
+    ready = {
+        "http": addresses.http,
+        "nats": addresses.nats,
+        "data_dir": str(addresses.data_dir.absolute()),
+    }
+    half = file.with_name(f"{file.name}.{os.getpid()}")
+    half.touch(mode=0o600)
+    half.write_text(json.dumps(ready))
+    half.replace(file)

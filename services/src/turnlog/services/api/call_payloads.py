@@ -1,0 +1,208 @@
+"""The responses about calls: attempts, usage and cost, tool results and token growth.
+
+A null figure is unknown, not zero.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from turnlog.events.content import Digest
+from turnlog.events.model.turn_events import FinishReason
+from turnlog.services.api.base_models import ResponseModel
+
+
+class AttemptView(ResponseModel):
+    """One attempt of a call; a null figure is unknown, not zero."""
+
+    attempt: int
+    """The attempt number within the turn."""
+    worker: str
+    """The id of the worker."""
+    started_at: str
+    """When the attempt started."""
+    ended_at: str | None
+    """When the attempt ended."""
+    outcome: str | None
+    """How the attempt ended."""
+    known: str | None
+    """The source of the token figures: reported, estimated or unknown."""
+    input_tokens: int | None
+    """Tokens sent."""
+    output_tokens: int | None
+    """Tokens received."""
+    cached_tokens: int | None
+    """Tokens sent that the provider had cached."""
+    micro_dollars: int | None
+    """The cost in millionths of a dollar."""
+    price: str | None
+    """How the model was found in the price table."""
+    first_token_ms: int | None
+    """Milliseconds until the first text."""
+    total_ms: int | None
+    """Milliseconds until the end."""
+    fault: str | None
+    """Why the attempt failed."""
+
+
+class CallView(ResponseModel):
+    """A call with the totals of all its attempts."""
+
+    call: str
+    """The call id: `3.1` is turn 3, call 1."""
+    turn: int
+    """The turn number."""
+    sequence: int
+    """The sequence of the event that contains the manifest."""
+    at: str
+    """When the prompt was recorded."""
+    kind: str
+    """The blueprint's name for this kind of call."""
+    model: str
+    """The model."""
+    supersedes: str | None
+    """The call that this one replaces."""
+    digest: Digest
+    """The digest of the canonical request."""
+    tokens: int
+    """The tokens of the prompt, as counted by `counter`."""
+    counter: str
+    """The token counter."""
+    budget: int | None
+    """The token budget."""
+    parts: int
+    """The number of parts in the manifest."""
+    profile: str | None
+    """The profile of the call; null in records from before profiles could be switched."""
+    savings: int
+    """Tokens saved by shortening parts of the prompt; see `/v1/growth`."""
+    attempt: int | None
+    """The attempt that answered."""
+    finish: FinishReason | None
+    """Why the model stopped."""
+    characters: int | None
+    """The length of the answer."""
+    known: str
+    """The source of the figures: reported, estimated or unknown."""
+    input_tokens: int | None
+    """Tokens sent in all attempts."""
+    output_tokens: int | None
+    """Tokens received in all attempts."""
+    micro_dollars: int | None
+    """The cost of all attempts in millionths of a dollar."""
+    attempts: tuple[AttemptView, ...]
+    """All attempts."""
+
+
+class CallList(ResponseModel):
+    """All calls of a session."""
+
+    models: tuple[str, ...] = ()
+    """The distinct models, in the order of their first call."""
+    profiles: tuple[str, ...] = ()
+    """The distinct profiles of the calls."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The last sequence that the read models contain."""
+    calls: tuple[CallView, ...]
+    """The calls in order."""
+
+
+class ToolResultView(ResponseModel):
+    """The whole result of a tool use, and what prompts say of it."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The sequence of the event that recorded the outcome."""
+    call: str
+    """The call that requested the tool."""
+    id: str
+    """The provider's id of the tool request."""
+    tool: str
+    """The name of the tool."""
+    arguments: str
+    """The arguments as the model wrote them."""
+    outcome: str | None
+    """The outcome; null until the tool returns."""
+    detail: str
+    """Why it was refused, failed or was lost."""
+    text: str | None
+    """The text that prompts contain."""
+    treatment: Literal["kept", "condensed"]
+    """Whether prompts contain all of the result."""
+    digest: Digest | None
+    """The digest of the whole result; null when there is none."""
+    characters: int
+    """The length of the whole result."""
+    result: str | None
+    """The whole result, which has that digest."""
+
+
+class CallMetrics(ResponseModel):
+    """The tokens of one call, and what reduced them."""
+
+    call: str
+    """The call id: `3.1` is turn 3, call 1."""
+    turn_id: int
+    """The turn number."""
+    at: str
+    """When the prompt was recorded."""
+    kind: str
+    """The blueprint's name for this kind of call."""
+    model: str
+    """The model."""
+    profile: str | None
+    """The profile of the call."""
+    budget: int | None
+    """The token budget; null without a limit."""
+    tokens: int
+    """The tokens of the prompt, tools included, as counted when it was assembled."""
+    components: dict[str, int]
+    """The tokens by component, such as `history_tokens`; the standard components are always
+    present.
+    """
+    optimizations_applied: tuple[str, ...]
+    """The rules that shortened the prompt."""
+    savings_estimate: int
+    """Tokens saved by all rules; unknown savings, such as those of summaries, count as 0."""
+    saved: dict[str, int]
+    """Tokens saved by each rule."""
+    cut_turns: int
+    """The number of history turns that were cut to fit."""
+
+
+class GroupMetrics(ResponseModel):
+    """The totals of a group of calls."""
+
+    group: str | None
+    """The value that the calls have in common; null without grouping, or when it is unknown."""
+    calls: int
+    """The number of calls."""
+    tokens: int
+    """The tokens of their prompts."""
+    components: dict[str, int]
+    """The tokens by component."""
+    savings_estimate: int
+    """Tokens that were saved."""
+    cut_turns: int
+    """The number of history turns that were cut to fit."""
+
+
+class GrowthView(ResponseModel):
+    """How the context of calls grows, as far as the read models have caught up."""
+
+    session: str | None
+    """The session id; null for all sessions."""
+    sequence: int | None
+    """The last sequence of the session that the read models contain."""
+    groups: tuple[GroupMetrics, ...]
+    """The totals of each group."""
+    calls: tuple[CallMetrics, ...]
+    """The calls of the session, in order."""
+    history_growth: float | None
+    """The mean increase of the session's history tokens from one turn to the next; null before
+    there are two turns.
+    """

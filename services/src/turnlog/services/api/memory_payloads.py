@@ -1,0 +1,100 @@
+"""The responses about memory: summaries, remembered messages and references."""
+
+from __future__ import annotations
+
+from turnlog.projections.session.reference_inheritance import InheritanceReason
+from turnlog.services.api.base_models import JsonObject, ResponseModel
+
+
+class TurnRangeView(ResponseModel):
+    """A range of consecutive turns."""
+
+    first: int
+    """The first turn."""
+    last: int
+    """The last turn."""
+
+
+class SummaryView(ResponseModel):
+    """A summary that replaces older turns in windows."""
+
+    sequence: int
+    """The sequence of its event, by which it is undone."""
+    view: str
+    """The history view of the blueprint that contains it."""
+    turns: tuple[TurnRangeView, ...]
+    """The turns it replaces."""
+    former: int | None
+    """The earlier summary that it includes."""
+    phases: tuple[str, ...]
+    """The phases of those turns."""
+    text: str | None
+    """The summary text in prompts; null when it is no longer readable."""
+    call: str
+    """The call that generated it."""
+    inputs: str
+    """The digest of the request that it answers."""
+    model: str
+    """The model as it was passed to litellm."""
+    micro_dollars: int | None
+    """The cost of the call in millionths of a dollar; null when unknown."""
+    at: str
+    """When it was recorded, RFC 3339."""
+
+
+class SummariesView(ResponseModel):
+    """The active summaries of a session, oldest first."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The sequence that the response reflects."""
+    summaries: tuple[SummaryView, ...]
+    """The latest summary of each view that was not undone."""
+    purged: int
+    """The last turn that a purge excluded from windows; 0 without a purge."""
+
+
+class ReferencesView(ResponseModel):
+    """What the latest answered turn of a session was about."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The sequence that the response reflects."""
+    last_reference: JsonObject | None
+    """Its identifiers, with `intent`, `entity`, `updated_at` and `turn_index`; null before any."""
+
+
+class ResolvedReferencesView(ResponseModel):
+    """The references that a turn would have if it were submitted now."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The sequence that the response reflects."""
+    identifiers: JsonObject
+    """The identifiers that the turn states, then those it would inherit."""
+    used: bool
+    """Whether any would be inherited."""
+    reason: InheritanceReason
+    """Why they would be inherited or not."""
+
+
+class MemoryView(ResponseModel):
+    """The earlier messages that a turn would be given if it were submitted now."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The sequence that the response reflects."""
+    enabled: bool
+    """Whether the session has memory."""
+    at: str
+    """The clock reading that decides which messages are too old."""
+    policy: JsonObject
+    """The memory policy that the session is pinned to."""
+    warnings: tuple[str, ...]
+    """The faults of the policy file, for which defaults are used."""
+    messages: tuple[JsonObject, ...]
+    """`role`, `content`, `created_at` and `meta` of each message, oldest first."""

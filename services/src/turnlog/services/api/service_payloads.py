@@ -1,0 +1,142 @@
+"""The responses about the service: its blueprints and their pinned versions, and its health."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from turnlog.events.content import Digest
+from turnlog.projections.store.read.pinned_versions import PinKind
+from turnlog.services.api.base_models import RequestModel, ResponseModel
+from turnlog.services.platform.durability import DurabilityLevel
+
+
+class BlueprintView(ResponseModel):
+    """A usable blueprint."""
+
+    blueprint: str
+    """The name."""
+    version: int
+    """The version number set by its author."""
+    digest: Digest
+    """The digest of its structure."""
+    summary: str
+    """What it is for."""
+    profiles: tuple[str, ...]
+    """The profiles, the default one first."""
+
+
+class FaultyBlueprintView(ResponseModel):
+    """A blueprint that cannot be loaded."""
+
+    blueprint: str
+    """The name of its folder."""
+    detail: str
+    """The first fault and the number of faults."""
+
+
+class BlueprintList(ResponseModel):
+    """All blueprints."""
+
+    blueprints: tuple[BlueprintView, ...]
+    """The usable ones."""
+    faulty: tuple[FaultyBlueprintView, ...]
+    """Those that cannot be loaded."""
+
+
+class BlueprintSchemas(BlueprintView):
+    """A blueprint with the schemas of its values."""
+
+    attributes: dict[str, JsonValue]
+    """The JSON Schema of the attributes of a session."""
+    inputs: dict[str, JsonValue]
+    """The JSON Schema of the inputs of a turn."""
+
+
+class ComponentHealth(ResponseModel):
+    """The health of a component that the gateway depends on."""
+
+    ready: bool
+    """Whether it answers."""
+    detail: str | None
+    """What is wrong with it."""
+
+
+class ReadinessView(ResponseModel):
+    """Whether the gateway can work, and what its acknowledgements guarantee."""
+
+    ready: bool
+    """Whether every component answers."""
+    durability: DurabilityLevel
+    """What an acknowledgement guarantees: on disk, on several machines, or neither."""
+    checked: bool
+    """Whether the server confirmed the level, or only the configuration states it."""
+    lag: int | None
+    """The number of events that the read models lag behind the log; null when unknown."""
+    parts: dict[str, ComponentHealth]
+    """The health of each component by name."""
+
+
+class LivenessView(ResponseModel):
+    """The process runs."""
+
+    alive: Literal[True] = True
+    """Always true."""
+
+
+DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
+
+
+class MoveBlueprintRequest(RequestModel):
+    """Moves a session to the present version of its blueprint's files."""
+
+    digest: Annotated[str, Field(pattern=DIGEST_PATTERN)] | None = None
+    """The expected digest of the blueprint, which must be the present one; see `/v1/blueprints`."""
+
+
+class BlueprintMoveResult(ResponseModel):
+    """The blueprint that a session uses after a move."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The sequence of the move; the session's last sequence when nothing changed."""
+    moved: bool
+    """Whether anything changed."""
+    blueprint: str
+    """The blueprint's name."""
+    version: int
+    """The version number set by its author."""
+    digest: Digest
+    """The digest of its structure."""
+
+
+class PinnedTextView(ResponseModel):
+    """A text that open sessions are pinned to."""
+
+    blueprint: str
+    """The blueprint of the sessions."""
+    what: PinKind
+    """The kind of text: the blueprint, a cartridge, a memory policy or a prompt file."""
+    version: int | None
+    """The version of a blueprint."""
+    provider: str | None
+    """The provider for which a prompt file was resolved."""
+    layer: str | None
+    """The layer for which a prompt file was resolved."""
+    path: str | None
+    """The path of the prompt file."""
+    digest: Digest
+    """The digest of the text; `/v1/sessions?open=true&digest=` lists the sessions."""
+    sessions: int
+    """The number of open sessions that are pinned to it."""
+    current: bool | None
+    """Whether the files have the same content now; null when that depends on the session."""
+
+
+class PinnedTextList(ResponseModel):
+    """The texts that open sessions are pinned to."""
+
+    pins: tuple[PinnedTextView, ...]
+    """The texts, by blueprint and kind."""

@@ -1,0 +1,213 @@
+"""The responses about turns, commands and questions, and the history of a session."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Content, PlainText
+from turnlog.events.model.turn_events import FinishReason
+from turnlog.projections.read_models.session_history import TurnStatus
+from turnlog.services.api.base_models import ResponseModel
+from turnlog.services.api.memory_payloads import JsonObject
+
+
+class SubmittedTurn(ResponseModel):
+    """A turn that is on the event log."""
+
+    session: str
+    """The session id."""
+    turn: int
+    """The turn number within the session."""
+    sequence: int
+    """The sequence of the event that submitted it."""
+    stream: str
+    """The path of its reply stream."""
+    events: str
+    """The path of its events."""
+
+
+class SettledTurnView(SubmittedTurn):
+    """A submitted turn with its outcome."""
+
+    settled: int
+    """The sequence of the event that settled it."""
+    status: TurnStatus
+    """The status of the turn."""
+    reply: str | None
+    """The reply, or the replacement of a redacted one."""
+    finish: FinishReason | None
+    """Why the model stopped; `length` means that the reply is incomplete."""
+    redacted: bool
+    """Whether the reply was redacted."""
+    reason: str | None
+    """Why it failed, was cancelled or was redacted."""
+    fallback: str | None = None
+    """Why the reply is a fallback; null when a model wrote it."""
+
+
+class CommandResult(ResponseModel):
+    """The result of a command, which may have had nothing to do."""
+
+    session: str
+    """The session id."""
+    turn: int | None
+    """The turn it applies to, if any."""
+    sequence: int
+    """The sequence of its last event; the session's last sequence when it had nothing to do."""
+
+
+class PlanStepView(ResponseModel):
+    """A step of a turn's plan."""
+
+    step: int
+    """The step number."""
+    goal: str | None
+    """The goal of the step."""
+    given: bool
+    """Whether the previous turn's result was reused and no call was made."""
+
+
+class ToolUseView(ResponseModel):
+    """A tool that a model requested, and its outcome."""
+
+    call: str
+    """The call that requested it."""
+    id: str
+    """The provider's id of the tool request."""
+    tool: str
+    """The name of the tool."""
+    arguments: str
+    """The arguments as the model wrote them."""
+    step: int | None
+    """The plan step that it belongs to."""
+    outcome: str | None
+    """The outcome; null until the tool returns."""
+    detail: str
+    """Why it was refused, failed or was lost."""
+    text: str | None
+    """The text that prompts contain."""
+    characters: int
+    """The length of the whole result."""
+    condensed: bool
+    """Whether prompts contain a summary of it."""
+    milliseconds: int | None
+    """How long the tool server took."""
+
+
+class DisplayView(ResponseModel):
+    """The display form of a turn."""
+
+    text: str | None
+    """The display form of the text; null when none was recorded."""
+    reply: str | None
+    """The display form of the reply; null when none was recorded or the reply is redacted."""
+
+
+class TurnView(ResponseModel):
+    """A turn as people read it."""
+
+    turn: int
+    """The turn number."""
+    status: TurnStatus
+    """The status of the turn."""
+    text: str | None
+    """The text that was submitted."""
+    reply: str | None
+    """The reply, or the replacement of a redacted one."""
+    finish: FinishReason | None
+    """Why the model stopped."""
+    call: str | None
+    """The call that wrote the reply."""
+    excluded: bool
+    """Whether it is excluded from windows."""
+    redacted: bool
+    """Whether the reply was redacted."""
+    reason: str | None
+    """Why it failed, was cancelled or was redacted."""
+    sequence: int
+    """The sequence of the event that submitted it."""
+    submitted_at: str
+    """When it was submitted."""
+    settled_at: str | None
+    """When it was settled."""
+    purged: bool = False
+    """Whether a purge excluded it from windows."""
+    remembered: bool = True
+    """Whether later prompts may include it."""
+    fallback: str | None = None
+    """Why the reply is a fallback; null when a model wrote it."""
+    phase: str | None = None
+    """The phase it belongs to."""
+    display: DisplayView | None = None
+    """Its display form as recorded; null when none was recorded."""
+    steps: tuple[PlanStepView, ...] = ()
+    """The steps of its plan, if it has one."""
+    tools: tuple[ToolUseView, ...] = ()
+    """The tools it used, in order."""
+
+
+class PhaseVisitView(ResponseModel):
+    """A visit of the session to a phase."""
+
+    phase: str
+    """The phase."""
+    before: str | None
+    """The previous phase."""
+    signal: str | None
+    """The signal that led to it."""
+    at: str
+    """When it began."""
+    first: int
+    """The event that entered it, or the profile switch just before."""
+    last: int
+    """Its latest event; `at` this sequence gives its final state and window."""
+    carried: str | None
+    """The text that its prompts are given about the previous phase."""
+    shared: tuple[str, ...]
+    """The phases whose turns are visible to it, where phases are isolated."""
+    hidden: tuple[str, ...]
+    """The earlier phases that are not visible to it."""
+    turns: tuple[int, ...]
+    """The turns that belong to it."""
+
+
+class HistoryView(ResponseModel):
+    """The turns of a session, or of one phase."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The sequence that the response reflects."""
+    turns: tuple[TurnView, ...]
+    """The turns in order."""
+    stays: tuple[PhaseVisitView, ...] = ()
+    """The phase visits in order; empty without phases."""
+
+
+def get_plain_text(content: Content | None) -> str | None:
+    """Return a readable text; None when it is sealed, erased or absent."""
+    return content.text if isinstance(content, PlainText) else None
+
+
+class QuestionStatus(ResponseModel):
+    """Whether a question could be answered."""
+
+    reason: Literal["ok", "unroutable"]
+    """The status for programs."""
+    message: str
+    """The status for people."""
+
+
+class QuestionAnswer(ResponseModel):
+    """The answer to a question, without the conversation around it."""
+
+    status: QuestionStatus
+    """Whether the question could be answered."""
+    results: list[JsonValue] | JsonObject
+    """The results that were found."""
+    meta: JsonObject
+    """Metadata about the results."""
+    answer: str
+    """The answer as text; empty for a question that could not be routed."""

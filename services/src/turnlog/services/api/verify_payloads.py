@@ -1,0 +1,157 @@
+"""The responses about verification: findings, verdicts and progress."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from turnlog.events.content import Digest
+from turnlog.projections.audit.verify.verification_report import (
+    CheckName,
+    Completeness,
+    Integrity,
+    Reproduction,
+    TotalsAgreement,
+    VerdictName,
+)
+from turnlog.services.api.base_models import ResponseModel
+
+
+class FindingView(ResponseModel):
+    """A fault of the record."""
+
+    verdict: VerdictName
+    """The verdict that it affects."""
+    check: CheckName
+    """The check that found it."""
+    sequence: int | None
+    """The sequence of the event."""
+    detail: str
+    """What is wrong."""
+
+
+class PromptTallyView(ResponseModel):
+    """How many prompts were reproduced, by way."""
+
+    calls: int
+    """Calls with a recorded prompt."""
+    reference: int
+    """Prompts reproduced by the references of their manifests."""
+    assembly: int
+    """Prompts reproduced by assembling them again."""
+    unreproducible: int
+    """Prompts that this version or installation cannot assemble again."""
+    why: str
+    """What has changed since, for the first of those."""
+    unchecked: int
+    """Prompts after a gap in the log."""
+    behind: str
+    """The range of the first of those, and its gap."""
+
+
+class TotalsView(ResponseModel):
+    """The totals of a session, computed from its events."""
+
+    turns: int
+    """Submitted turns."""
+    calls: int
+    """Calls with a recorded prompt."""
+    attempts: int
+    """Attempts of those calls."""
+    tokens: int
+    """Tokens of all prompts, as their manifests count them."""
+    input_tokens: int
+    """Tokens sent, as far as known."""
+    output_tokens: int
+    """Tokens received, as far as known."""
+    micro_dollars: int
+    """The cost in millionths of a dollar, as far as known."""
+
+
+class VerificationView(ResponseModel):
+    """The verification of a session."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The last sequence."""
+    head: Digest | None
+    """The digest of the last event's stored bytes; a noted head proves what came before it."""
+    verified: bool
+    """Whether there are no findings."""
+    integrity: Integrity
+    """Whether the stored events are unaltered."""
+    completeness: Completeness
+    """Whether events are missing; `unwitnessed` without a noted head to compare with."""
+    reproduction: Reproduction
+    """Whether every prompt was reproduced in both ways."""
+    totals: TotalsAgreement
+    """Whether the read models agree with the log; `elsewhere` while they lag."""
+    events: int
+    """The number of events that were read."""
+    prompts: PromptTallyView
+    """The reproduced prompts."""
+    log: TotalsView
+    """The totals of the session."""
+    findings: tuple[FindingView, ...]
+    """All findings, the first event first."""
+
+
+class VerifyProgressLine(ResponseModel):
+    """The progress of verifying a log."""
+
+    kind: Literal["progress"] = "progress"
+    """The discriminator of the lines."""
+    stage: Literal["chain", "sessions"]
+    """The current stage: first the chain of the whole log, then each session."""
+    done: int
+    """Events of the stage so far."""
+    goal: int
+    """The expected number of events of the stage."""
+    rate: float
+    """Events per second so far."""
+
+
+class VerifyFindingLine(ResponseModel):
+    """A fault of the log."""
+
+    kind: Literal["finding"] = "finding"
+    """The discriminator of the lines."""
+    log: Literal["sessions", "library"]
+    """The log at fault."""
+    session: str
+    """The session id, or the family of the library."""
+    finding: FindingView
+    """The finding."""
+
+
+class VerifySummaryLine(ResponseModel):
+    """The summary of verifying a log; the last line."""
+
+    kind: Literal["summary"] = "summary"
+    """The discriminator of the lines."""
+    verified: bool
+    """Whether there are no findings."""
+    integrity: Integrity
+    """Whether the stored events are unaltered."""
+    completeness: Completeness
+    """Whether events are missing; `unwitnessed` without noted heads to compare with."""
+    reproduction: Reproduction
+    """Whether every prompt was reproduced in both ways."""
+    totals: TotalsAgreement
+    """Whether the read models agree with the log; `elsewhere` where some lag."""
+    sessions: int
+    """The number of sessions."""
+    unsound: int
+    """The number of sessions with a finding."""
+    events: int
+    """The number of events of the sessions and of the library."""
+    seconds: float
+    """The duration in seconds."""
+    prompts: PromptTallyView
+    """The reproduced prompts."""
+    log: TotalsView
+    """The totals of the sessions."""
+    findings: int
+    """The number of finding lines."""
+    first: VerifyFindingLine | None
+    """The first finding, in the order of the log."""

@@ -1,0 +1,281 @@
+"""The request and the response lines of the what-if comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from turnlog.events.content import Digest
+from turnlog.events.model.manifest import CounterRef
+from turnlog.projections.audit.what_if.reassembled_calls import AlterationKind
+from turnlog.projections.blueprint.storable_json import MAX_INT
+from turnlog.services.api.base_models import RequestModel, ResponseModel
+from turnlog.services.api.requests import ShortName
+
+FolderPath = Annotated[str, Field(min_length=1, max_length=300)]
+
+
+EXACTNESS_NOTE = (
+    "Exact for context, not for behaviour: it tells what each recorded call would have been given, "
+    "with what was said as it was said. What a model would have answered to that, and what people "
+    "would have said then, nobody knows."
+)
+
+
+class BlueprintFolder(RequestModel):
+    """A blueprint folder, sent with the request."""
+
+    blueprint: ShortName
+    """The name of the folder and of its blueprint."""
+    files: Annotated[dict[FolderPath, str], Field(max_length=1_000)]
+    """Path within the folder to text: `blueprint.yaml`, prompt files, cartridges."""
+
+
+class WhatIfRequest(RequestModel):
+    """Evaluates a hypothetical change; nothing is written and no model is called."""
+
+    sessions: Annotated[list[str], Field(min_length=1, max_length=10_000)] | None = None
+    """The sessions to evaluate; by default all, or all of the given blueprint."""
+    blueprint: BlueprintFolder | None = None
+    """Another blueprint with its files."""
+    budget: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
+    """Another token budget, which replaces every budget of a call."""
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Another model as litellm names it, which selects prompt files, token counter and price."""
+
+
+class WhatIfBlueprint(ResponseModel):
+    """The blueprint of the hypothetical change."""
+
+    blueprint: str
+    """The name."""
+    version: int
+    """The version number set by its author."""
+    digest: Digest
+    """The digest of its structure."""
+
+
+class WhatIfStart(ResponseModel):
+    """The first line: the change and the number of sessions."""
+
+    line: Literal["begun"] = "begun"
+    sessions: int
+    """The number of lines before the last."""
+    behind: int
+    """By how many events the read models lagged when sessions were listed; 0 when they were named.
+    """
+    blueprint: WhatIfBlueprint | None
+    """The blueprint in the request."""
+    budget: int | None
+    """The budget in the request."""
+    model: str | None
+    """The model in the request."""
+    exact: str = EXACTNESS_NOTE
+    """How far the figures can be relied on."""
+
+
+class PromptTotalsView(ResponseModel):
+    """The totals of prompts, before or after the change."""
+
+    tokens: int
+    """Tokens of all prompts."""
+    largest: int
+    """Tokens of the largest prompt."""
+    prefix: int
+    """Tokens that equal the beginning of the previous call of the same kind, which a provider's
+    cache could reuse.
+    """
+    models: Mapping[str, int]
+    """Tokens by model."""
+    counters: tuple[str, ...]
+    """The token counters; figures of different counters are not comparable."""
+    micro_dollars: int
+    """The price of the prompts alone in millionths of a dollar, without caching."""
+    guessed: bool
+    """Whether a model is missing from the price table."""
+
+
+class AlterationCountView(ResponseModel):
+    """One difference, and the number of calls that have it."""
+
+    layer: str
+    """The blueprint's name of the layer; `history` is built in."""
+    how: AlterationKind
+    """`cut` or `uncut` to fit, `gone`, `added`, or `changed`."""
+    rule: str | None
+    """The step or condition that caused it."""
+    calls: int
+    """The number of calls."""
+    pieces: int
+    """The number of turns, segments or texts in all of them."""
+
+
+class RefusalCountView(ResponseModel):
+    """One reason why calls could not be assembled."""
+
+    code: str
+    """`over-budget`, or the code of a mismatch with the record."""
+    field: str
+    """The dotted path of the field at fault."""
+    calls: int
+    """The number of calls."""
+    first: str
+    """The first of these calls."""
+    detail: str
+    """What was wrong with the first call."""
+
+
+class WhatIfTotalsView(ResponseModel):
+    """The totals of a hypothetical change."""
+
+    calls: int
+    """The number of recorded calls."""
+    again: int
+    """Calls that could be assembled under the change; all sums are over these."""
+    same: int
+    """Calls whose request would be identical."""
+    before: PromptTotalsView
+    """The totals as recorded."""
+    after: PromptTotalsView
+    """The totals under the change."""
+    altered: tuple[AlterationCountView, ...]
+    """The differences, most frequent first."""
+    refused: tuple[RefusalCountView, ...]
+    """Why calls could not be assembled, most frequent first."""
+
+
+class WhatIfPrompt(ResponseModel):
+    """The size of one prompt."""
+
+    kind: str
+    """The blueprint's name for this kind of call."""
+    model: str
+    """The model."""
+    tokens: int
+    """The tokens, as counted by `counter`."""
+    counter: CounterRef
+    """The token counter."""
+    budget: int | None
+    """The token budget."""
+    prefix: int | None
+    """Tokens that equal the beginning of the previous call; null for the first of its kind."""
+    digest: Digest
+    """The digest of the request."""
+
+
+class PromptAlterationView(ResponseModel):
+    """One difference in a prompt."""
+
+    layer: str
+    """The layer."""
+    how: AlterationKind
+    """The kind of difference."""
+    rule: str | None
+    """The step or condition that caused it."""
+    first: int | None
+    """The first turn of a range of history."""
+    last: int | None
+    """The last turn of the range."""
+    segment: int | None
+    """The number of a segment."""
+
+
+class LayerSizeView(ResponseModel):
+    """A layer that is always kept and does not fit."""
+
+    layer: str
+    """The layer."""
+    tokens: int
+    """Its tokens."""
+
+
+class CallRefusalView(ResponseModel):
+    """Why a call could not be assembled."""
+
+    code: str
+    """The error code, for programs."""
+    detail: str
+    """The error, for people."""
+    field: str | None
+    """The field at fault."""
+    fix: str
+    """How to fix it."""
+    over: int | None = None
+    """By how many tokens it exceeds its budget."""
+    limit: int | None = None
+    """The budget in tokens."""
+    section: str | None = None
+    """The layer whose limit is exceeded; null when it is another limit."""
+    component: str | None = None
+    """The component whose limit is exceeded; null when it is another limit."""
+    kept: tuple[LayerSizeView, ...] = ()
+    """The layers that are always kept and do not fit."""
+
+
+class WhatIfCall(ResponseModel):
+    """A recorded call, before and after the change."""
+
+    call: str
+    """The call id."""
+    turn: int
+    """The turn number."""
+    sequence: int
+    """The sequence of the event that recorded its prompt."""
+    before: WhatIfPrompt
+    """The prompt as recorded."""
+    after: WhatIfPrompt | None
+    """The prompt under the change; null when it could not be assembled."""
+    altered: tuple[PromptAlterationView, ...]
+    """The differences."""
+    refused: CallRefusalView | None
+    """Why it could not be assembled."""
+
+
+class WhatIfSession(WhatIfTotalsView):
+    """The line of one session."""
+
+    line: Literal["session"] = "session"
+    session: str
+    """The session id."""
+    sequence: int
+    """The last sequence."""
+    blueprint: str
+    """The session's blueprint."""
+    version: int
+    """The blueprint's latest version in this session."""
+    worst: tuple[WhatIfCall, ...]
+    """The calls with the largest differences, worst first; their number is limited."""
+    badness: tuple[int, ...]
+    """The sort key for sessions, greatest first: calls that could not be assembled, cuts, lost
+    cache tokens, added tokens.
+    """
+
+
+class WhatIfFailedSession(ResponseModel):
+    """The line of a session that could not be evaluated."""
+
+    line: Literal["untold"] = "untold"
+    session: str
+    """The session id."""
+    code: str
+    """`corrupt` or `unknown-session`."""
+    detail: str
+    """What is wrong with it."""
+
+
+class WhatIfSummary(WhatIfTotalsView):
+    """The last line: the totals of all sessions."""
+
+    line: Literal["ended"] = "ended"
+    sessions: int
+    """The number of evaluated sessions."""
+    untold: int
+    """The number of sessions that could not be evaluated."""
+
+
+WhatIfLine = Annotated[
+    WhatIfStart | WhatIfSession | WhatIfFailedSession | WhatIfSummary, Field(discriminator="line")
+]
+"""One line of the response."""

@@ -1,0 +1,97 @@
+"""Ed25519 signatures of checkpoints.
+
+The key is created when it is first needed, in a file that only its owner may read. This module does
+not decide whose key to trust: readers get the key by another way.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.projections.audit.verify.signed_checkpoints import (
+    AuditCheckpoint,
+    CheckpointSignature,
+    SignedCheckpoint,
+)
+
+KEY_FILE: Final = "checkpoint-key.pem"
+"""Name of the key file in a data directory."""
+
+
+def load_or_create_key(file: Path) -> Ed25519PrivateKey:
+    """Return a file's key, creating it if it is missing; refuse a file of another kind."""
+    try:
+        return _load_key(file)
+    except FileNotFoundError:
+        return _create_key(file)
+
+
+def _load_key(file: Path) -> Ed25519PrivateKey:
+    try:
+        key = load_pem_private_key(file.read_bytes(), password=None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        detail = f"{file} holds no Ed25519 key that can be read without a password"
+        raise Refused("bad-key", detail, field="--key", fix="name a PEM file of such a key")
+    return key
+
+
+def _create_key(file: Path) -> Ed25519PrivateKey:
+    """Create the key in a temporary file and link it; of several processes, one succeeds."""
+    key = Ed25519PrivateKey.generate()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # mkstemp makes it readable by its owner only.
+    held, beside = mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(held, "wb") as writer:
+            writer.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+            writer.flush()
+            os.fsync(writer.fileno())
+        Path(file).hardlink_to(beside)
+    except FileExistsError:
+        return _load_key(file)
+    finally:
+        Path(beside).unlink()
+    return key
+
+
+def sign_checkpoint(checkpoint: AuditCheckpoint, key: Ed25519PrivateKey) -> SignedCheckpoint:
+    """Return a checkpoint with its signature."""
+    public = key.public_key().public_bytes_raw()
+    made = CheckpointSignature(
+        key=_encode_base64(public), signature=_encode_base64(key.sign(checkpoint.signed_bytes))
+    )
+    return SignedCheckpoint(checkpoint=checkpoint, signatures=(made,))
+
+
+def verify_signatures(signed_checkpoint: SignedCheckpoint) -> tuple[str, ...]:
+    """Return the public keys of all signatures; raise `Corrupt` where one is invalid."""
+    for each in signed_checkpoint.signatures:
+        try:
+            key = Ed25519PublicKey.from_public_bytes(base64.b64decode(each.key, validate=True))
+            signature = base64.b64decode(each.signature, validate=True)
+            key.verify(signature, signed_checkpoint.checkpoint.signed_bytes)
+        except (InvalidSignature, ValueError, binascii.Error):
+            detail = f"the signature by {each.key[:80]} is not one of this checkpoint"
+            raise Corrupt("checkpoint", detail) from None
+    return tuple(each.key for each in signed_checkpoint.signatures)
+
+
+def _encode_base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()

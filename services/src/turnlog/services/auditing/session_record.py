@@ -1,0 +1,77 @@
+"""A whole session for the audit: its events and every text that they name.
+
+Blobs are read from the store and not from this process's cache, because an audit checks what is
+stored now. A missing or altered blob is left out, and the caller reports it, so that the rest of
+the record can still be checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from turnlog.events.content import Digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt
+from turnlog.projections.audit.record.session_replay import collect_blob_digests
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.text_cache import TextCache
+
+MAX_BLOB_REQUESTS: Final = 64
+"""Concurrent blob requests."""
+
+
+MAX_CACHED_CHARACTERS: Final = 20_000_000
+"""Characters of blobs that are cached, because sessions name the same ones."""
+
+
+def create_blob_cache() -> TextCache[tuple[str, Digest]]:
+    """Return an empty cache for the blobs of one run."""
+    return TextCache[tuple[str, Digest]](MAX_CACHED_CHARACTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A session's events and blobs as they are stored."""
+
+    events: tuple[RecordedEvent, ...]
+    """All events from the first one, in order."""
+    blobs: Mapping[Digest, str]
+    """The named blobs that could be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecordLoader:
+    """Loads session records; one for each run, in which no blob is fetched twice."""
+
+    command_handler: CommandHandler
+    blob_cache: TextCache[tuple[str, Digest]] = field(default_factory=create_blob_cache)
+
+    async def load_record(
+        self, tenant: str, session: str, upto: int | None = None
+    ) -> SessionRecord:
+        """Return a session's record, up to a sequence if given; refuse an unknown session."""
+        events = tuple(await self.command_handler.load_events(tenant, session, upto))
+        return SessionRecord(events, await self.load_blobs(tenant, collect_blob_digests(events)))
+
+    async def load_blobs(self, tenant: str, digests: Iterable[Digest]) -> Mapping[Digest, str]:
+        """Return the texts of the blobs that exist among these."""
+        free = asyncio.Semaphore(MAX_BLOB_REQUESTS)
+        wanted = tuple(dict.fromkeys(digests))
+        found = await asyncio.gather(*(self._load_blob(tenant, digest, free) for digest in wanted))
+        return {
+            digest: text for digest, text in zip(wanted, found, strict=True) if text is not None
+        }
+
+    async def _load_blob(self, tenant: str, digest: Digest, free: asyncio.Semaphore) -> str | None:
+        if (text := self.blob_cache.get((tenant, digest))) is not None:
+            return text
+        async with free:
+            try:
+                text = (await self.command_handler.texts.blobs.get_blob(tenant, digest)).decode()
+            except Corrupt:
+                return None
+        self.blob_cache.put((tenant, digest), text)
+        return text

@@ -1,0 +1,119 @@
+"""A complete check of a blueprint folder before any session uses it.
+
+Sessions would find these faults one at a time. The check reports them together: those of the
+blueprint, of every cartridge and of the memory policy, and every name that no package registers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from turnlog.events.errors import Refused, TurnlogError
+from turnlog.projections.blueprint.loading.cartridge_source import load_cartridge_source
+from turnlog.projections.blueprint.loading.memory_policy_source import find_memory_policy_faults
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.budget_specs import RegisteredStep
+from turnlog.projections.blueprint.schema.layer_specs import SourceLayer
+from turnlog.projections.blueprint.schema.policy_specs import SafetyCheckRule
+from turnlog.projections.blueprint.schema.resolver_specs import RegisteredResolverSpec
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    BlueprintFault,
+    BlueprintFinding,
+    FaultyBlueprint,
+)
+from turnlog.projections.blueprint.validation.blueprint_faults import DocumentPath as Place
+from turnlog.services.blueprints.blueprint_files import BlueprintFiles, read_data_file
+from turnlog.services.blueprints.blueprint_folders import read_folder
+from turnlog.services.blueprints.folder_files import DiskFolder
+from turnlog.services.blueprints.plugins import load_check, load_resolver, load_source, load_step
+
+_SLOT_PATTERN: Final = re.compile(r"\{[^}]*\}")
+
+
+def check_blueprint_folder(folder: Path) -> tuple[BlueprintFault, ...]:
+    """Return all faults of a blueprint's folder; empty when it can be used."""
+    try:
+        blueprint = read_folder(folder)
+    except FaultyBlueprint as faulty:
+        return faulty.faults
+    source = BlueprintFiles(DiskFolder(folder)).read_blueprint_source()
+    remarks = (*_check_plugins(blueprint), *_check_cartridge_exists(folder, blueprint))
+    return (
+        *map(source.build_fault, remarks),
+        *_check_cartridges(folder, blueprint),
+        *_check_memory_policy(folder, blueprint),
+    )
+
+
+def list_cartridges(folder: Path, blueprint: Blueprint) -> tuple[str, ...]:
+    """Return the paths of all cartridges, relative to the folder."""
+    if blueprint.cartridge is None:
+        return ()
+    found = folder.glob(_SLOT_PATTERN.sub("*", blueprint.cartridge.file))
+    return tuple(sorted(str(file.relative_to(folder)) for file in found))
+
+
+def _check_cartridge_exists(folder: Path, blueprint: Blueprint) -> Iterator[BlueprintFinding]:
+    spec = blueprint.cartridge
+    if spec is not None and not list_cartridges(folder, blueprint):
+        yield BlueprintFinding(("cartridge", "file"), f"no file is like `{spec.file}`", "add one")
+
+
+def _check_cartridges(folder: Path, blueprint: Blueprint) -> Iterator[BlueprintFault]:
+    for place in list_cartridges(folder, blueprint):
+        file = f"{folder.name}/{place}"
+        try:
+            load_cartridge_source(
+                read_data_file(DiskFolder(folder), place, "cartridge"), file, blueprint
+            )
+        except FaultyBlueprint as faulty:
+            yield from faulty.faults
+        except TurnlogError as error:
+            fix = error.fix if isinstance(error, Refused) else "make it smaller"
+            yield BlueprintFault(file, 1, "", str(error), fix)
+
+
+def _check_memory_policy(folder: Path, blueprint: Blueprint) -> Iterator[BlueprintFault]:
+    """Yield faults of the memory policy, for which a session would only log a warning."""
+    spec = blueprint.policies.memory
+    if spec is None:
+        return
+    file = f"{folder.name}/{spec.file}"
+    try:
+        yield from find_memory_policy_faults(
+            read_data_file(DiskFolder(folder), spec.file, "policies.memory"), file
+        )
+    except Refused as refused:
+        yield BlueprintFault(file, 1, "", refused.detail, "add it, or nothing is remembered")
+
+
+def _check_plugins(blueprint: Blueprint) -> Iterator[BlueprintFinding]:
+    for name, layer in blueprint.layers.items():
+        if isinstance(layer, SourceLayer):
+            yield from _check_loadable(load_source, layer.source, ("layers", name, "source"))
+    if isinstance(blueprint.resolver, RegisteredResolverSpec):
+        yield from _check_loadable(load_resolver, blueprint.resolver.source, ("resolver", "source"))
+    for name, budget in blueprint.budget.items():
+        for step in budget.steps:
+            if isinstance(step.action, RegisteredStep):
+                yield from _check_loadable(load_step, step.action.name, ("budget", name))
+    for number, rule in enumerate(blueprint.policies.safety.rules):
+        if isinstance(rule, SafetyCheckRule):
+            path = ("policies", "safety", "rules", number, "check")
+            yield from _check_loadable(load_check, rule.check, path)
+
+
+def _check_loadable(
+    load: Callable[[str], object], name: str, path: Place
+) -> Iterator[BlueprintFinding]:
+    try:
+        load(name)
+    except Refused as refused:
+        yield BlueprintFinding(path, refused.detail, refused.fix)
+    except (ImportError, AttributeError) as error:
+        yield BlueprintFinding(
+            path, f"{name} cannot be loaded: {error}", "mend the package it comes from"
+        )

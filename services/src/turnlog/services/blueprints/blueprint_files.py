@@ -1,0 +1,291 @@
+"""The files of one blueprint: its structure, cartridges, memory policy, prompts and schemas.
+
+The files may lie on a disk or be uploaded. Reading the blueprint checks everything that can be
+known before a session opens.
+
+Attributes may stand in the path of a prompt file and in each folder of the search chain. A prompt
+file that is in none of the folders leaves its layer out, unless the layer is required. Output
+schemas that a blueprint names by file are inlined, so that they are pinned with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from pydantic import JsonValue
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.loading.blueprint_source import (
+    BLUEPRINT_FILE,
+    BlueprintSource,
+    load_blueprint_source,
+)
+from turnlog.projections.blueprint.loading.cartridge_source import Cartridge, load_cartridge_source
+from turnlog.projections.blueprint.loading.memory_policy_source import (
+    LoadedMemoryPolicy,
+    build_default_policy,
+    load_memory_policy,
+)
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.call_specs import CallSpec, OutputSpec
+from turnlog.projections.blueprint.schema.layer_specs import FileLayer, OverrideLayer
+from turnlog.projections.blueprint.schema.prompt_overrides import OVERRIDES_FOLDER
+from turnlog.projections.blueprint.template_slots import fill_slots, find_slots, format_prompt_value
+from turnlog.projections.blueprint.validation.blueprint_checks import (
+    PROVIDER_SLOT,
+    is_outside_folder,
+)
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    BlueprintFault,
+    BlueprintFinding,
+    DocumentPath,
+    FaultyBlueprint,
+    suggest_word,
+)
+from turnlog.projections.blueprint.validation.layer_checks import check_override_files
+from turnlog.projections.structured_output.json_repair import JsonSchema
+from turnlog.projections.structured_output.schema_validation import find_schema_fault
+from turnlog.services.blueprints.folder_files import FolderFiles
+
+AttributeValues = Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class BlueprintFiles:
+    """The files of one blueprint."""
+
+    files: FolderFiles
+
+    def read_blueprint(self) -> Blueprint:
+        """Read and check the blueprint; raise `FaultyBlueprint` with all its faults."""
+        source = self.read_blueprint_source()
+        if faults := [
+            source.build_fault(remark)
+            for remark in _check_blueprint_files(self.files, source.blueprint)
+        ]:
+            raise FaultyBlueprint(faults)
+        return resolve_schemas(self.files, source.blueprint)
+
+    def read_blueprint_source(self) -> BlueprintSource:
+        """Read the blueprint with its line numbers; raise `FaultyBlueprint`."""
+        file = f"{self.files.name}/{BLUEPRINT_FILE}"
+        return load_blueprint_source(self._read_blueprint_text(), file, self._iterate_server_files)
+
+    def _iterate_server_files(self, folder: str) -> Iterator[tuple[str, str]]:
+        inside = (
+            () if is_outside_folder(folder) else self.files.list_files_under(folder.rstrip("/"))
+        )
+        for place in sorted(inside):
+            text = self.files.read_text(place, "tools.servers.folder")
+            if place.endswith((".yaml", ".yml")) and text is not None:
+                yield place, text
+
+    def _read_blueprint_text(self) -> str:
+        file = f"{self.files.name}/{BLUEPRINT_FILE}"
+        try:
+            written = self.files.read_text(BLUEPRINT_FILE, "blueprint")
+        except Refused as refused:
+            what = refused.detail.removeprefix(f"{BLUEPRINT_FILE}: ")
+            raise FaultyBlueprint([BlueprintFault(file, 1, "", what, refused.fix)]) from None
+        if written is None:
+            fix = f"put a {BLUEPRINT_FILE} there"
+            raise FaultyBlueprint([BlueprintFault(file, 1, "", "No such file or directory", fix)])
+        return written
+
+    def read_cartridge(self, blueprint: Blueprint, attributes: AttributeValues) -> Cartridge | None:
+        """Read the cartridge that the attributes name, or return None if the blueprint has none.
+
+        Raises `FaultyBlueprint` with the cartridge's faults, and `Refused` when it does not exist.
+        """
+        spec = blueprint.cartridge
+        if spec is None:
+            return None
+        place = fill_slots(spec.file, attributes)
+        text = read_data_file(self.files, place, "cartridge")
+        return load_cartridge_source(text, f"{blueprint.blueprint}/{place}", blueprint)
+
+    def read_memory_policy(self, blueprint: Blueprint) -> LoadedMemoryPolicy | None:
+        """Read the memory policy; return the defaults and the reason where it cannot be used."""
+        spec = blueprint.policies.memory
+        if spec is None:
+            return None
+        file = f"{blueprint.blueprint}/{spec.file}"
+        try:
+            text = read_data_file(self.files, spec.file, "policies.memory")
+        except Refused as refused:
+            return build_default_policy(f"{file}: {refused.detail}")
+        return load_memory_policy(text, file)
+
+    def read_prompt_files(
+        self,
+        blueprint: Blueprint,
+        layers: Mapping[str, FileLayer],
+        provider: str,
+        attributes: AttributeValues,
+    ) -> dict[str, FoundPromptFile]:
+        """Read the prompt files of these layers; return layer name to path and text.
+
+        A layer whose file is not found is left out. Raises `Refused` for a path that leaves the
+        folder, for a text that cannot be stored, and where a required layer has no file.
+        """
+        values = add_provider(attributes, provider)
+        chain = blueprint.prompts.search
+        found = {
+            name: read_layer_file(self.files, name, layer, chain, values)
+            for name, layer in layers.items()
+        }
+        return {name: text for name, text in found.items() if text is not None}
+
+
+def _check_blueprint_files(files: FolderFiles, blueprint: Blueprint) -> Iterator[BlueprintFinding]:
+    if blueprint.blueprint != files.name:
+        what = f"the folder is called `{files.name}`"
+        yield BlueprintFinding(("blueprint",), what, "give both the same name")
+    for name, layer in blueprint.layers.items():
+        if isinstance(layer, FileLayer):
+            yield from _check_layer_file(files, blueprint, ("layers", name, "file"), layer)
+        elif isinstance(layer, OverrideLayer):
+            # Overrides for a provider or a profile replace this file, so it must exist.
+            plain = FileLayer(file=f"{layer.override.category}.md")
+            yield from _check_layer_file(files, blueprint, ("layers", name, "override"), plain)
+    yield from check_override_files(blueprint, files.list_files_under(OVERRIDES_FOLDER))
+    yield from check_output_schemas(files, blueprint)
+
+
+def _check_layer_file(
+    files: FolderFiles, blueprint: Blueprint, path: DocumentPath, layer: FileLayer
+) -> Iterator[BlueprintFinding]:
+    """Check a prompt file whose path is the same for every session."""
+    chain = blueprint.prompts.search if layer.search is None else layer.search
+    if any(find_slots(written) for written in (layer.file, *chain)):
+        return
+    name = str(path[1])
+    try:
+        found = read_layer_file(files, name, layer, chain, {})
+    except Refused as refused:
+        yield BlueprintFinding(path, refused.detail, refused.fix)
+    else:
+        if found is None:
+            near = suggest_word(layer.file, files.list_names())
+            yield BlueprintFinding(path, f"`{layer.file}` is in none of its folders", near)
+
+
+FoundPromptFile = tuple[str, str]
+"""Path of a prompt file, relative to the blueprint's folder, and its text."""
+
+
+def read_layer_file(
+    files: FolderFiles,
+    name: str,
+    layer: FileLayer,
+    chain: Sequence[str],
+    values: Mapping[str, JsonValue],
+) -> FoundPromptFile | None:
+    """Read a layer's file from the first folder that has it; return None if none has."""
+    places = tuple(_iterate_candidate_paths(layer, chain, values))
+    for place in places:
+        text = files.read_text(place, f"layers.{name}.file")
+        if text is not None:
+            return place, text
+    if layer.keep != "always":
+        return None
+    raise Refused(
+        "prompt-missing",
+        f"layer {name} must always be there, and its file is nowhere",
+        field=f"layers.{name}.file",
+        fix=f"add {' or '.join(places) or layer.file} to {files.name}",
+    )
+
+
+def read_data_file(files: FolderFiles, path: str, field: str) -> str:
+    """Read a data file beside a blueprint; raise `Refused` when it does not exist."""
+    text = files.read_text(path, field)
+    if text is None:
+        raise Refused(
+            "unknown-cartridge",
+            f"there is no {path[:200]!r} beside the blueprint",
+            field=field,
+            fix="name a task that is there",
+        )
+    return text
+
+
+def add_provider(attributes: Mapping[str, JsonValue], provider: str) -> dict[str, JsonValue]:
+    """Return the values of path slots: the attributes and the provider."""
+    return {**attributes, PROVIDER_SLOT: provider}
+
+
+def _iterate_candidate_paths(
+    layer: FileLayer, chain: Sequence[str], values: Mapping[str, JsonValue]
+) -> Iterator[str]:
+    """Yield the paths to try, in order; skip those with a slot that has no value."""
+    for searched in chain if layer.search is None else layer.search:
+        written = f"{searched}/{layer.file}"
+        if all(format_prompt_value(values.get(slot)) for slot in find_slots(written)):
+            yield str(PurePosixPath(fill_slots(written, values)))
+
+
+def resolve_schemas(files: FolderFiles, blueprint: Blueprint) -> Blueprint:
+    """Return a blueprint with its output schemas inlined; unreadable ones stay file names."""
+    calls = {name: _resolve_call_schema(files, call) for name, call in blueprint.calls.items()}
+    return blueprint.model_copy(update={"calls": calls}) if calls != blueprint.calls else blueprint
+
+
+def _resolve_call_schema(files: FolderFiles, call: CallSpec) -> CallSpec:
+    spec = call.output
+    if spec is None or not isinstance(spec.schema_, str) or spec.schema_ == "plan":
+        return call
+    try:
+        schema = _read_schema(files, spec.schema_)
+    except Refused:
+        return call
+    said = spec.model_dump(exclude_unset=True, by_alias=True)
+    output = OutputSpec.model_validate(said | {"schema": schema})
+    return call.model_copy(update={"output": output})
+
+
+def check_output_schemas(files: FolderFiles, blueprint: Blueprint) -> Iterator[BlueprintFinding]:
+    """Yield what is wrong with a blueprint's output schemas."""
+    acting = {profile.act for profile in blueprint.profiles.values()}
+    for name, call in blueprint.calls.items():
+        path = ("calls", name, "output")
+        if call.output is not None and name in acting:
+            yield BlueprintFinding(
+                path, "a step's call asks for tools, its text is not read", "leave it out"
+            )
+        elif call.output is not None:
+            yield from _check_output_schema(files, (*path, "schema"), call.output)
+
+
+def _check_output_schema(
+    files: FolderFiles, path: DocumentPath, spec: OutputSpec
+) -> Iterator[BlueprintFinding]:
+    schema = spec.schema_
+    if schema == "plan":
+        return
+    try:
+        written = schema if isinstance(schema, dict) else _read_schema(files, schema)
+    except Refused as refused:
+        yield BlueprintFinding(path, refused.detail, refused.fix)
+        return
+    if fault := find_schema_fault(written):
+        yield BlueprintFinding(
+            path, fault, "write a JSON Schema that refers to nothing outside itself"
+        )
+
+
+def _read_schema(files: FolderFiles, file: str) -> JsonSchema:
+    text = files.read_text(file, "output.schema")
+    if text is None:
+        near = suggest_word(file, files.list_names())
+        raise Refused("unknown-schema", f"there is no `{file}` beside the blueprint", fix=near)
+    try:
+        found: JsonValue = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Refused("bad-schema", f"{file}: it is no JSON", fix="mend the file") from None
+    if not isinstance(found, dict):
+        raise Refused("bad-schema", f"{file}: it is no JSON object", fix="mend the file")
+    return found

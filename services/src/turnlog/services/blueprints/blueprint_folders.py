@@ -1,0 +1,116 @@
+"""Folders of blueprints on disk; each blueprint is a folder with its prompt files.
+
+A blueprint is read again when its file has changed, so an edit reaches the next session; running
+sessions are pinned. Reading checks everything that can be known before a session opens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
+from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
+from turnlog.projections.blueprint.loading.memory_policy_source import LoadedMemoryPolicy
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.layer_specs import FileLayer
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    BlueprintFault,
+    FaultyBlueprint,
+    suggest_word,
+)
+from turnlog.services.blueprints.blueprint_files import BlueprintFiles, FoundPromptFile
+from turnlog.services.blueprints.folder_files import DiskFolder
+
+SHIPPED_BLUEPRINTS: Final = Path(__file__).parents[1] / "blueprints"
+"""The folder of the blueprints that come with Turnlog."""
+
+
+FolderStamp = tuple[tuple[int, int, int], ...]
+"""Inode, modification time and size of the blueprint file and of each schema beside it."""
+
+
+@dataclass(slots=True)
+class BlueprintFolders:
+    """Blueprints by the name of their folder; the first of `folders` that has a name wins."""
+
+    folders: Sequence[Path] = (SHIPPED_BLUEPRINTS,)
+    _cached_blueprints: dict[Path, tuple[FolderStamp, Blueprint]] = field(
+        default_factory=dict[Path, tuple[FolderStamp, Blueprint]], init=False
+    )
+
+    def _find_folders(self) -> dict[str, Path]:
+        """Find every blueprint; go through the places in reverse, so that the first one wins."""
+        places = reversed(self.folders)
+        files = (file for place in places for file in place.glob(f"*/{BLUEPRINT_FILE}"))
+        return {file.parent.name: file.parent for file in files}
+
+    def list_names(self) -> tuple[str, ...]:
+        """Return the names of all blueprints, faulty ones included."""
+        return tuple(sorted(self._find_folders()))
+
+    def find_folder(self, name: str) -> Path:
+        """Return a blueprint's folder; raise `Refused` with the most similar name."""
+        folders = self._find_folders()
+        if name not in folders:
+            detail, fix = f"there is no blueprint {name[:80]!r}", suggest_word(name[:80], folders)
+            raise Refused("unknown-blueprint", detail, field="blueprint", fix=fix)
+        return folders[name]
+
+    def load_blueprint(self, name: str) -> Blueprint:
+        """Return a blueprint as its file is now; raise `FaultyBlueprint` with all its faults."""
+        folder = self.find_folder(name)
+        stamp = _compute_stamp(folder)
+        if self._cached_blueprints.get(folder, (None,))[0] != stamp:
+            self._cached_blueprints[folder] = stamp, read_folder(folder)
+        return self._cached_blueprints[folder][1]
+
+    def read_cartridge(
+        self, blueprint: Blueprint, attributes: Mapping[str, JsonValue]
+    ) -> Cartridge | None:
+        """See `BlueprintFiles.read_cartridge`."""
+        return self.open_files(blueprint.blueprint).read_cartridge(blueprint, attributes)
+
+    def read_memory_policy(self, blueprint: Blueprint) -> LoadedMemoryPolicy | None:
+        """See `BlueprintFiles.read_memory_policy`."""
+        return self.open_files(blueprint.blueprint).read_memory_policy(blueprint)
+
+    def read_prompt_files(
+        self,
+        blueprint: Blueprint,
+        layers: Mapping[str, FileLayer],
+        provider: str,
+        attributes: Mapping[str, JsonValue],
+    ) -> dict[str, FoundPromptFile]:
+        """See `BlueprintFiles.read_prompt_files`."""
+        files = self.open_files(blueprint.blueprint)
+        return files.read_prompt_files(blueprint, layers, provider, attributes)
+
+    def open_files(self, name: str) -> BlueprintFiles:
+        """Return the files of a blueprint; raise `Refused` with the most similar name."""
+        return BlueprintFiles(DiskFolder(self.find_folder(name)))
+
+
+def _compute_stamp(folder: Path) -> FolderStamp:
+    files = (folder / BLUEPRINT_FILE, *sorted(folder.glob("*.json")))
+    stats = (file.stat() for file in files)
+    return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
+
+
+def list_read_faults(folder: Path) -> tuple[BlueprintFault, ...]:
+    """Return the faults found while reading a blueprint's folder; empty when there are none."""
+    try:
+        read_folder(folder)
+    except FaultyBlueprint as faulty:
+        return faulty.faults
+    return ()
+
+
+def read_folder(folder: Path) -> Blueprint:
+    """Read and check a blueprint; raise `FaultyBlueprint`."""
+    return BlueprintFiles(DiskFolder(folder)).read_blueprint()

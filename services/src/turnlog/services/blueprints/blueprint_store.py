@@ -1,0 +1,62 @@
+"""Pinned material: what sessions run by, stored as blobs and loaded by digest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from turnlog.events.content import Digest
+from turnlog.events.model.session_events import BlueprintRef
+from turnlog.events.store.ports import BlobStore
+from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
+from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
+from turnlog.projections.prompt.chat_request import encode_canonical
+from turnlog.projections.prompt.session_material import (
+    MaterialPins,
+    SessionMaterial,
+    build_material,
+    get_pins,
+)
+from turnlog.projections.session.state import SessionState
+from turnlog.services.blueprints.plugins import check_steps_registered, collect_installed
+from turnlog.services.blueprints.tokenizers import load_vocabularies
+
+
+@dataclass(frozen=True, slots=True)
+class BlueprintStore:
+    """Stores and loads what sessions are pinned to; each process reads the same pins once."""
+
+    blobs: BlobStore
+    _cached_material: dict[tuple[str, MaterialPins], SessionMaterial] = field(
+        default_factory=dict[tuple[str, MaterialPins], SessionMaterial]
+    )
+
+    async def store_blueprint(self, tenant: str, blueprint: Blueprint) -> BlueprintRef:
+        """Store a blueprint and return its reference with the digest."""
+        digest = await self.blobs.put_blob(tenant, encode_blueprint(blueprint))
+        return BlueprintRef(name=blueprint.blueprint, version=blueprint.version, digest=digest)
+
+    async def store_cartridge(self, tenant: str, cartridge: Cartridge) -> Digest:
+        """Store a cartridge and return its digest."""
+        return await self.blobs.put_blob(tenant, encode_canonical(cartridge).encode())
+
+    async def store_memory_policy(self, tenant: str, policy: MemoryPolicy) -> Digest:
+        """Store a memory policy and return its digest."""
+        return await self.blobs.put_blob(tenant, policy.model_dump_json().encode())
+
+    async def load_material(self, state: SessionState) -> SessionMaterial:
+        """Return the material of a session; raise `Corrupt` when a blob is gone."""
+        pins = get_pins(state)
+        key = (state.tenant, pins)
+        if key not in self._cached_material:
+            self._cached_material[key] = await self._read_material(state.tenant, pins)
+        return self._cached_material[key]
+
+    async def _read_material(self, tenant: str, pins: MaterialPins) -> SessionMaterial:
+        blobs = {
+            digest: (await self.blobs.get_blob(tenant, digest)).decode() for digest in pins.digests
+        }
+        material = build_material(pins, blobs, collect_installed())
+        check_steps_registered(material.blueprint)
+        await load_vocabularies(material.blueprint)
+        return material

@@ -1,0 +1,134 @@
+"""What an attempt cost, in millionths of a dollar.
+
+A model is looked up by its exact name, then by its name without the ARN and region that Bedrock
+puts before it; a model in no table costs a flat guess. Which of the three it was, and the version
+of the table, are recorded with the amount, so that a cost can be judged later. Prices that depend
+on the length of the prompt are taken at their lowest step. The table is a file that litellm ships;
+it is read without importing litellm, which takes seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Final, Literal
+
+from turnlog.events.model.call_events import AttemptCost, TokenUsage
+from turnlog.services.platform.concurrency import run_in_thread
+
+PriceSource = Literal["exact", "normalised", "fallback"]
+
+
+_ARN: Final = re.compile(r"arn:[^/]*/")
+"""Matches `arn:aws:bedrock:us-east-1:123456789012:inference-profile/`."""
+
+
+_REGION: Final = re.compile(
+    r"(?<![^/])(?:[a-z]{2}(?:-gov)?-[a-z]+-\d/|(?:us|us-gov|eu|apac|au|ca|jp|global)\.)"
+)
+"""Matches a path step such as `us-east-1/`, or the prefix of an inference profile such as `us.`."""
+
+
+_MICRO_PER_DOLLAR: Final = 1_000_000
+
+
+_PRICE_FILE: Final = "litellm/model_prices_and_context_window_backup.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTable:
+    """litellm's entries by model name: dollars a token in `input_cost_per_token` and others."""
+
+    version: str
+    entries: Mapping[str, Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRates:
+    """Dollars a token."""
+
+    uncached: Decimal
+    cached: Decimal
+    output: Decimal
+
+
+FALLBACK_RATES: Final = TokenRates(
+    Decimal("0.10") / _MICRO_PER_DOLLAR,
+    Decimal("0.10") / _MICRO_PER_DOLLAR,
+    Decimal("0.40") / _MICRO_PER_DOLLAR,
+)
+
+
+class ShippedPrices:
+    """The price table that litellm ships, read when it is first used."""
+
+    def __init__(self) -> None:
+        self._read: PriceTable | None = None
+
+    async def load_table(self) -> PriceTable:
+        if self._read is None:
+            self._read = await run_in_thread(read_shipped_table)
+        return self._read
+
+
+def read_shipped_table() -> PriceTable:
+    """Read the price table that litellm ships; takes about 20 milliseconds."""
+    litellm = distribution("litellm")
+    entries = json.loads(Path(str(litellm.locate_file(_PRICE_FILE))).read_bytes())
+    return PriceTable(f"litellm-{litellm.version}", entries)
+
+
+def compute_cost(model: str, usage: TokenUsage, table: PriceTable) -> AttemptCost:
+    """Return the cost of tokens, rounded half up at the end; unknown tokens have no price."""
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return AttemptCost(price="unknown", table=table.version)
+    rates, source = _find_rates(model, table)
+    fresh = max(usage.input_tokens - usage.cached_tokens, 0)
+    dollars = (
+        fresh * rates.uncached
+        + usage.cached_tokens * rates.cached
+        + usage.output_tokens * rates.output
+    )
+    micro_dollars = (dollars * _MICRO_PER_DOLLAR).to_integral_value(ROUND_HALF_UP)
+    return AttemptCost(micro_dollars=int(micro_dollars), price=source, table=table.version)
+
+
+def _find_rates(model: str, table: PriceTable) -> tuple[TokenRates, PriceSource]:
+    if exact := _find_entry(model, table):
+        return exact, "exact"
+    if normalised := _find_entry(_REGION.sub("", _ARN.sub("", model)), table):
+        return normalised, "normalised"
+    return FALLBACK_RATES, "fallback"
+
+
+def _find_entry(name: str, table: PriceTable) -> TokenRates | None:
+    """Return the entry of a name; `openai/gpt-4o` also finds OpenAI's own entry `gpt-4o`."""
+    if name in table.entries:
+        return _parse_rates(table.entries[name])
+    provider, _, rest = name.partition("/")
+    entry = table.entries.get(rest, {})
+    return (
+        _parse_rates(entry) if str(entry.get("litellm_provider", "")).startswith(provider) else None
+    )
+
+
+def _parse_rates(entry: Mapping[str, object]) -> TokenRates | None:
+    fresh = _parse_dollars(entry, "input_cost_per_token")
+    output = _parse_dollars(entry, "output_cost_per_token")
+    if fresh is None or output is None:
+        return None
+    cached = _parse_dollars(entry, "cache_read_input_token_cost")
+    return TokenRates(fresh, fresh if cached is None else cached, output)
+
+
+def _parse_dollars(entry: Mapping[str, object], key: str) -> Decimal | None:
+    value = entry.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # The shortest text of the float is the number that the author of the table wrote.
+    return Decimal(repr(value))

@@ -1,0 +1,125 @@
+"""What packages register as entry points: layer sources, ladder steps, checks and resolvers.
+
+A name that no package registers is refused before a session opens. Entry points are loaded only
+when they are used, so a broken package does not affect sessions that do without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import metadata
+from typing import Final, Protocol, cast
+
+from pydantic import JsonValue
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.layer_specs import SourceLayer
+from turnlog.projections.blueprint.schema.policy_specs import SafetyCheckRule
+from turnlog.projections.blueprint.schema.resolver_specs import RegisteredResolverSpec
+from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+from turnlog.projections.prompt.session_material import InstalledExtensions, list_registered_steps
+from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep, LayerBlock
+from turnlog.services.blueprints.resolver_contract import Resolver
+from turnlog.services.blueprints.tokenizers import SHIPPED_VOCABULARIES, TiktokenVocabulary
+
+SOURCE_GROUP: Final = "turnlog.sources"
+
+
+CHECK_GROUP: Final = "turnlog.checks"
+
+
+RESOLVER_GROUP: Final = "turnlog.resolvers"
+
+
+STEP_GROUP: Final = "turnlog.steps"
+
+
+SafetyCheck = Callable[[str, JsonValue], str | None]
+"""Given a text and the rule's argument, return what is wrong with the text, or None."""
+
+
+class LayerSource(Protocol):
+    """Supplies a layer's text for a session at its first call."""
+
+    async def __call__(self, session: str, attributes: Mapping[str, JsonValue]) -> str:
+        """Return the text, which may be empty."""
+        ...
+
+
+def load_check(name: str) -> SafetyCheck:
+    """Load a check; raise `Refused` when no package registers it."""
+    return cast("SafetyCheck", _load_entry_point(CHECK_GROUP, name))
+
+
+def load_source(name: str) -> LayerSource:
+    """Load a layer source; raise `Refused` when no package registers it."""
+    return cast("LayerSource", _load_entry_point(SOURCE_GROUP, name))
+
+
+def load_resolver(name: str) -> Resolver:
+    """Load a resolver; raise `Refused` when no package registers it."""
+    return cast("Resolver", _load_entry_point(RESOLVER_GROUP, name))
+
+
+def load_step(name: str) -> ApplyRegisteredStep:
+    """Load a ladder step; raise `Refused` when no package registers it."""
+    return cast("TakeStep", _load_entry_point(STEP_GROUP, name))
+
+
+def check_steps_registered(blueprint: Blueprint) -> None:
+    """Check that all steps of a blueprint's ladders can be loaded; raise `Refused`."""
+    for name in list_registered_steps(blueprint):
+        load_step(name)
+
+
+def check_plugins_registered(blueprint: Blueprint) -> None:
+    """Check that everything a blueprint names is registered; raise `Refused`."""
+    if isinstance(blueprint.resolver, RegisteredResolverSpec):
+        _find_entry_point(RESOLVER_GROUP, blueprint.resolver.source)
+    for layer in blueprint.layers.values():
+        if isinstance(layer, SourceLayer):
+            _find_entry_point(SOURCE_GROUP, layer.source)
+    for rule in blueprint.policies.safety.rules:
+        if isinstance(rule, SafetyCheckRule):
+            _find_entry_point(CHECK_GROUP, rule.check)
+    for name in list_registered_steps(blueprint):
+        _find_entry_point(STEP_GROUP, name)
+
+
+def _load_entry_point(group: str, name: str) -> object:
+    return _find_entry_point(group, name).load()
+
+
+def _find_entry_point(group: str, name: str) -> metadata.EntryPoint:
+    found = list_entry_points(group)
+    if name not in found:
+        kind = group.removeprefix("turnlog.").removesuffix("s")
+        detail = f"no package registers a {kind} {name[:80]!r}"
+        raise Refused(f"unknown-{kind}", detail, field=kind, fix=suggest_word(name, found))
+    return found[name]
+
+
+# Looking for packages reads the disk, and the installed packages do not change in a process.
+@cache
+def list_entry_points(group: str) -> Mapping[str, metadata.EntryPoint]:
+    """Return the entry points of a group by name."""
+    return {entry.name: entry for entry in metadata.entry_points(group=group)}
+
+
+# Installed packages do not change while a process runs.
+@cache
+def collect_installed() -> InstalledExtensions:
+    """Return the registered steps and the vocabularies, by name."""
+    return InstalledExtensions(
+        {name: _create_lazy_step(name) for name in list_entry_points(STEP_GROUP)},
+        {name: TiktokenVocabulary(name) for name in SHIPPED_VOCABULARIES},
+    )
+
+
+def _create_lazy_step(name: str) -> ApplyRegisteredStep:
+    def take(block: LayerBlock, told: Mapping[str, JsonValue]) -> LayerBlock:
+        return load_step(name)(block, told)
+
+    return take

@@ -1,0 +1,67 @@
+"""The source of an export: one session up to one of its events, read page by page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.store.ports import EventLog
+from turnlog.projections.audit.verify.hash_chain import ChainKey
+from turnlog.services.auditing.session_record import SessionRecordLoader
+from turnlog.services.sessions.paged_events import PagedEvent, read_event_pages
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSource:
+    """A session to export, and where to read it."""
+
+    log: EventLog
+    records: SessionRecordLoader
+    key: ChainKey
+    last_event: RecordedEvent | None
+    """The last event to export, or None where it cannot be decoded."""
+    requested_at: str
+    """When the export was requested, RFC 3339."""
+
+    def iterate_pages(self) -> AsyncGenerator[Sequence[PagedEvent]]:
+        """Yield the events in pages of bounded size."""
+        return read_event_pages(self.log, self.key, self.last_event)
+
+
+def encode_line(told: PagedEvent) -> bytes:
+    """Return the stored bytes as a line; stored events contain no line breaks."""
+    return told.stored + b"\n"
+
+
+@dataclass(slots=True)
+class ExportBuffer:
+    """A write-only file object for archive writers, emptied while the archive is sent.
+
+    It keeps only the bytes that were written since the last `pop_bytes`. Reading and seeking are
+    not supported.
+    """
+
+    pending: bytearray = field(default_factory=bytearray)
+    byte_count: int = 0
+    closed: bool = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> int:
+        self.pending += data
+        self.byte_count += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self.byte_count
+
+    def flush(self) -> None:
+        """Do nothing; `pop_bytes` returns everything written so far."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pop_bytes(self) -> bytes:
+        """Return the bytes written since the last call."""
+        taken = bytes(self.pending)
+        self.pending.clear()
+        return taken

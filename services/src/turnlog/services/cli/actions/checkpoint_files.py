@@ -1,0 +1,88 @@
+"""Checkpoint files: take and sign a checkpoint of a log, and load one to verify.
+
+The key never leaves this machine and no service sees it. Signatures are checked here, not by a
+service.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+from rich.text import Text
+
+from turnlog.events.errors import Refused
+from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint, SignedCheckpoint
+from turnlog.services.auditing.checkpoint_signatures import (
+    load_or_create_key,
+    sign_checkpoint,
+    verify_signatures,
+)
+from turnlog.services.cli.client.service_reader import ServiceReader, fetch_checkpoint
+from turnlog.services.cli.console import (
+    OutputFormat,
+    create_error_console,
+    create_output_console,
+    print_json,
+)
+from turnlog.services.cli.views.text_format import format_count
+from turnlog.services.cli.views.theme import GOOD, MUTED
+
+
+async def create_checkpoint_file(
+    reader: ServiceReader, file: Path, key_file: Path, output: OutputFormat
+) -> None:
+    """Fetch a checkpoint, sign it and write it; raises `Refused` if the file exists."""
+    key = load_or_create_key(key_file)
+    taken = await fetch_checkpoint(reader)
+    kept = sign_checkpoint(taken, key)
+    try:
+        with file.open("x") as writer:
+            writer.write(kept.model_dump_json() + "\n")
+    except FileExistsError:
+        detail = f"{file} is there already"
+        raise Refused("file-exists", detail, field="FILE", fix="name another file") from None
+    _print_checkpoint(kept, file, output)
+
+
+def _print_checkpoint(kept: SignedCheckpoint, file: Path, output: OutputFormat) -> None:
+    taken, (by, *_) = kept.checkpoint, kept.signatures
+    events = sum(head.sequence for head in taken.sessions.values())
+    if output == "json":
+        told: dict[str, JsonValue] = {
+            "file": os.fspath(file),
+            "sessions": len(taken.sessions),
+            "events": events,
+            "key": by.key,
+        }
+        print_json(told)
+        return
+    line = Text().append("signed", f"bold {GOOD}")
+    line.append(
+        f" · {format_count(len(taken.sessions), 'session')}, {format_count(events, 'event')}"
+    )
+    create_output_console().print(
+        line.append(f" · {file}\n", MUTED).append(f"by key {by.key}", MUTED)
+    )
+
+
+def load_signed_checkpoint(file: Path, signer: str | None) -> AuditCheckpoint:
+    """Load a checkpoint and check its signatures; raises `Refused` if `signer` did not sign it.
+
+    Raises `Corrupt` if a signature is invalid.
+    """
+    try:
+        kept = SignedCheckpoint.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        detail = f"{file} is no checkpoint: {first['msg']}"
+        raise Refused("invalid", detail, field="--checkpoint", fix="name another file") from None
+    keys = verify_signatures(kept)
+    if signer is not None and signer not in keys:
+        detail = f"{file} is signed by {', '.join(keys)}"
+        fix = "take a checkpoint that this signer has signed"
+        raise Refused("other-signer", detail, field="--signer", fix=fix)
+    if signer is None:
+        create_error_console().print(Text(f"signed by {', '.join(keys)}", MUTED))
+    return kept.checkpoint

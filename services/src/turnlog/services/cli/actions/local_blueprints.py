@@ -1,0 +1,65 @@
+"""Blueprints on disk: create one from a shipped blueprint, and check folders.
+
+An existing folder is never overwritten. A new blueprint is checked at once.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from rich.text import Text
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
+from turnlog.services.blueprints.blueprint_check import check_blueprint_folder
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
+from turnlog.services.cli.views.blueprint_view import render_blueprint_faults
+from turnlog.services.cli.views.theme import MUTED
+
+_BLUEPRINT_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+
+_BLUEPRINT_LINE: Final = re.compile(r"^blueprint: .*$", re.MULTILINE)
+
+
+def create_blueprint_folder(name: str, pattern: str, parent: Path) -> None:
+    """Copy a shipped blueprint to `parent / name` and print its faults and the next steps."""
+    if not _BLUEPRINT_NAME.fullmatch(name):
+        fix = "use a-z first, then a-z 0-9 _ -, at most 64 of them"
+        raise Refused("bad-id", f"{name[:80]!r} is not a name", field="NAME", fix=fix)
+    folder = parent / name
+    if folder.exists():
+        raise Refused("folder-exists", f"{folder} is there already", fix="choose another name")
+    shutil.copytree(
+        SHIPPED_BLUEPRINTS / pattern, folder, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    file = folder / BLUEPRINT_FILE
+    file.write_text(_BLUEPRINT_LINE.sub(f"blueprint: {name}", file.read_text(), count=1))
+    create_output_console().print(
+        render_blueprint_faults(str(folder), check_blueprint_folder(folder.absolute()))
+    )
+    create_output_console().print(Text(f"  {_describe_next_steps(parent, name)}", MUTED))
+
+
+def _describe_next_steps(parent: Path, name: str) -> str:
+    check, use = f"turnlog blueprint check {parent / name}", f"turnlog up --blueprints {parent}"
+    return f"change it, `{check}`, `{use}`"
+
+
+def check_blueprint_folders(folders: Sequence[Path], output: OutputFormat) -> bool:
+    """Print the faults of each folder; return whether there are none."""
+    found = {str(folder): check_blueprint_folder(folder.absolute()) for folder in folders}
+    if output == "json":
+        print_json(
+            {folder: [asdict(fault) for fault in faults] for folder, faults in found.items()}
+        )
+    else:
+        for folder, faults in found.items():
+            create_output_console().print(render_blueprint_faults(folder, faults))
+    return not any(found.values())

@@ -1,0 +1,131 @@
+"""A session's memory on a terminal: messages, references, summaries and purges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from turnlog.events.model.memory_events import TurnRange
+from turnlog.services.api.memory_payloads import (
+    MemoryView,
+    ResolvedReferencesView,
+    SummariesView,
+    SummaryView,
+)
+from turnlog.services.api.requests import ResolveReferencesRequest
+from turnlog.services.api.turn_payloads import CommandResult
+from turnlog.services.cli.client.service_connection import send_command
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.console import OutputFormat, print_answer
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, USER_COLOUR
+from turnlog.services.cli.views.text_format import format_one_line, format_turn_ranges
+from turnlog.services.cli.views.theme import GOOD, MUTED, WARNING, render_labelled_text
+
+
+async def print_memory(
+    reader: ServiceReader,
+    session: str,
+    audience: str | None,
+    entity: str | None,
+    output: OutputFormat,
+) -> None:
+    """Print the messages of earlier turns that a turn would include."""
+    memory = await reader.fetch_memory(session, audience, entity)
+    print_answer(memory, _render_memory(memory), output)
+
+
+async def print_references(reader: ServiceReader, session: str, output: OutputFormat) -> None:
+    """Print the identifiers of the last reference."""
+    found = await reader.fetch_references(session)
+    last = found.last_reference
+    screen = _format_pairs(last) if last else Text("nothing was spoken of yet", MUTED)
+    print_answer(found, screen, output)
+
+
+async def print_resolved_reference(
+    reader: ServiceReader,
+    session: str,
+    intent: str,
+    entity: str | None,
+    identifiers: Mapping[str, JsonValue],
+    output: OutputFormat,
+) -> None:
+    """Print what a reference with this intent and entity resolves to."""
+    asked = ResolveReferencesRequest(intent=intent, entity=entity, identifiers=dict(identifiers))
+    found = await reader.resolve_reference(session, asked)
+    print_answer(found, _render_resolved_reference(found), output)
+
+
+def _render_memory(memory: MemoryView) -> RenderableType:
+    lines: list[RenderableType] = [
+        Text(format_one_line(warning), WARNING) for warning in memory.warnings
+    ]
+    for message in memory.messages:
+        asked = message["role"] == "user"
+        label, colour = ("you", USER_COLOUR) if asked else ("reply", REPLY_COLOUR)
+        lines.append(render_labelled_text(label, str(message["content"]), colour, LABEL_WIDTH))
+    if not memory.messages:
+        why = "nothing would be told" if memory.enabled else "nothing is remembered"
+        lines.append(Text(why, MUTED))
+    return Group(*lines)
+
+
+def _render_resolved_reference(found: ResolvedReferencesView) -> RenderableType:
+    means = _format_pairs(found.identifiers) if found.identifiers else Text("nothing", MUTED)
+    return Group(means, Text(found.reason, MUTED))
+
+
+def _format_pairs(values: Mapping[str, JsonValue]) -> Text:
+    lines = (
+        f"{format_one_line(name)}  {format_one_line(str(value))}" for name, value in values.items()
+    )
+    return Text("\n".join(lines))
+
+
+async def print_summaries(reader: ServiceReader, session: str, output: OutputFormat) -> None:
+    """Print the summaries that are in effect in a session's windows."""
+    found = await reader.list_summaries(session)
+    print_answer(found, _render_summaries(found), output)
+
+
+async def send_undo(
+    target: ServiceTarget, session: str, sequence: int, output: OutputFormat
+) -> None:
+    path = f"/v1/sessions/{session}/summaries/{sequence}/undo"
+    done = await send_command(target, "POST", path, {}, CommandResult)
+    print_answer(
+        done,
+        _render_confirmation(f"windows show again what event {sequence} summed up", done),
+        output,
+    )
+
+
+async def send_purge(target: ServiceTarget, session: str, output: OutputFormat) -> None:
+    done = await send_command(target, "POST", f"/v1/sessions/{session}/purge", {}, CommandResult)
+    print_answer(done, _render_confirmation("no window shows any turn so far", done), output)
+
+
+def _render_confirmation(what: str, done: CommandResult) -> Text:
+    return Text("✓ ", GOOD).append(what, "default").append(f"  event {done.sequence}", MUTED)
+
+
+def _render_summaries(found: SummariesView) -> RenderableType:
+    lines: list[RenderableType] = []
+    for each in found.summaries:
+        lines += [
+            _render_summary_heading(each),
+            render_labelled_text("", each.text or "(gone)", REPLY_COLOUR, LABEL_WIDTH),
+        ]
+    if found.purged:
+        lines.append(Text(f"turns up to {found.purged} were purged", MUTED))
+    return Group(*lines) if lines else Text("nothing was summed up", MUTED)
+
+
+def _render_summary_heading(each: SummaryView) -> Text:
+    turns = format_turn_ranges([TurnRange(first=run.first, last=run.last) for run in each.turns])
+    line = Text(f"{each.sequence:>4} ", MUTED).append(f"{each.view}: {turns}", "default")
+    return line.append(f"  call {each.call} · {each.model}", MUTED)

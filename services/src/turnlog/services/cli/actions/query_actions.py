@@ -1,0 +1,250 @@
+"""The output of the reading commands: fetch from a reader, then print a rendering or JSON.
+
+The JSON of a command is the HTTP answer unchanged, unless a function says otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue, TypeAdapter
+from rich.text import Text
+
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Refused
+from turnlog.projections.audit.diff.call_diff import CallDiff
+from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
+from turnlog.services.api.call_payloads import CallList
+from turnlog.services.api.prompt_payloads import RecordedPromptView
+from turnlog.services.api.requests import WindowPreviewRequest
+from turnlog.services.cli.client.service_reader import (
+    EventQuery,
+    QueryParameters,
+    ServiceReader,
+    UnreadableLine,
+)
+from turnlog.services.cli.console import (
+    OutputFormat,
+    create_output_console,
+    dump_answer,
+    print_answer,
+    print_json,
+)
+from turnlog.services.cli.key_value_args import parse_json_pairs
+from turnlog.services.cli.views.blueprint_view import render_blueprints
+from turnlog.services.cli.views.diff_view import render_diff
+from turnlog.services.cli.views.event_view import render_event_line
+from turnlog.services.cli.views.prompt_view import (
+    render_prompt,
+    render_window,
+)
+from turnlog.services.cli.views.segment_view import render_segment, render_segments
+from turnlog.services.cli.views.session_view import (
+    render_conversation,
+    render_session,
+    render_sessions,
+)
+from turnlog.services.cli.views.text_format import format_one_line
+from turnlog.services.cli.views.theme import BAD
+from turnlog.services.cli.views.token_view import render_growth
+from turnlog.services.cli.views.why_view import render_why
+
+MAX_FORKS: Final = 100
+"""The most forks shown with a session; `turnlog sessions --origin` lists all."""
+
+
+async def print_sessions(
+    reader: ServiceReader, query: QueryParameters, output: OutputFormat
+) -> None:
+    page = await reader.list_sessions(query)
+    print_answer(page, render_sessions(page), output)
+
+
+async def print_session(
+    reader: ServiceReader, session: str, at: int | None, output: OutputFormat
+) -> None:
+    """Print a session with its turns, its calls and its forks; JSON merges the four answers."""
+    facts, history, calls = (
+        await reader.fetch_session(session, at),
+        await reader.fetch_history(session, at),
+        _drop_later_calls(await reader.list_calls(session), at),
+    )
+    forks = (await reader.list_sessions({"origin": session, "limit": MAX_FORKS})).sessions
+    if output == "json":
+        print_json(
+            {
+                **dump_answer(facts),
+                "turns": dump_answer(history)["turns"],
+                "calls": dump_answer(calls)["calls"],
+                "forks": [dump_answer(fork) for fork in forks],
+            }
+        )
+    else:
+        create_output_console().print(render_session(facts, history, calls, forks))
+
+
+def _drop_later_calls(calls: CallList, at: int | None) -> CallList:
+    """Drop calls made after sequence `at`; the others still show their later attempts."""
+    made = tuple(call for call in calls.calls if at is None or call.sequence <= at)
+    return calls.model_copy(update={"calls": made})
+
+
+async def print_history(
+    reader: ServiceReader, session: str, at: int | None, phase: str | None, output: OutputFormat
+) -> None:
+    """Print the conversation, or the part of it that belongs to one phase."""
+    history = await reader.fetch_history(session, at, phase)
+    print_answer(history, render_conversation(history), output)
+
+
+async def print_window(
+    reader: ServiceReader,
+    session: str,
+    call: str | None,
+    at: int | None,
+    clock: str | None,
+    output: OutputFormat,
+) -> None:
+    """Print the window of a call, now or at a sequence."""
+    window = await reader.fetch_window(session, call, at, clock)
+    print_answer(window, render_window(window), output)
+
+
+async def print_growth(reader: ServiceReader, query: QueryParameters, output: OutputFormat) -> None:
+    """Print the token counts by component and call."""
+    growth = await reader.fetch_growth(query)
+    print_answer(growth, render_growth(growth, str(query["group_by"])), output)
+
+
+async def print_prompt(
+    reader: ServiceReader, session: str, call: str, output: OutputFormat
+) -> None:
+    """Print the exact prompt of a call."""
+    prompt = await reader.fetch_prompt(session, call)
+    print_answer(prompt, render_prompt(prompt), output)
+
+
+async def print_segments(
+    reader: ServiceReader, query: QueryParameters, output: OutputFormat
+) -> None:
+    page = await reader.list_segments(query)
+    print_answer(page, render_segments(page), output)
+
+
+async def print_segment(reader: ServiceReader, segment: int, output: OutputFormat) -> None:
+    """Print a segment with all of its versions."""
+    found = await reader.fetch_segment(segment)
+    print_answer(found, render_segment(found), output)
+
+
+async def print_blueprints(reader: ServiceReader, output: OutputFormat) -> None:
+    blueprints = await reader.list_blueprints()
+    print_answer(blueprints, render_blueprints(blueprints), output)
+
+
+def build_preview_request(
+    at: int | None,
+    clock: str | None,
+    call: str | None,
+    *,
+    text: str | None,
+    inputs: Sequence[str] | None,
+    budget: int | None,
+    model: str | None,
+) -> WindowPreviewRequest:
+    """Build the request for a window preview; raises `Refused` for `--at` or `--clock`."""
+    for name, given_too in (("--at", at), ("--clock", clock)):
+        if given_too is not None:
+            fix = f"leave out {name}, or all of --text, --input, --budget and --model"
+            raise Refused("bad-option", "what is tried is tried now", field=name, fix=fix)
+    given = parse_json_pairs(inputs or (), "--input")
+    return WindowPreviewRequest(text=text, inputs=given, call=call, budget=budget, model=model)
+
+
+async def print_preview(
+    reader: ServiceReader, session: str, request: WindowPreviewRequest, output: OutputFormat
+) -> None:
+    """Print the window of a turn that nobody submitted."""
+    window = await reader.preview_window(session, request)
+    print_answer(window, render_window(window), output)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedReply:
+    """The explanation of a turn's reply with the exact prompt of the call."""
+
+    why: TurnExplanation
+    prompt: RecordedPromptView
+
+
+_EXPLANATION_ADAPTER: Final = TypeAdapter(ExplainedReply)
+
+
+async def print_explanation(
+    reader: ServiceReader, session: str, which: str, output: OutputFormat
+) -> None:
+    """Print why a turn, or one call of it, was answered as it was."""
+    why = await reader.fetch_explanation(session, which)
+    found = ExplainedReply(why, await reader.fetch_prompt(session, why.call))
+    if output == "json":
+        print_json(dump_explanation(found))
+    else:
+        create_output_console().print(render_why(found.why, found.prompt))
+
+
+def dump_explanation(found: ExplainedReply) -> JsonValue:
+    """Return an explanation as JSON, with the fields of `why` and of the prompt side by side."""
+    told: dict[str, JsonValue] = _EXPLANATION_ADAPTER.dump_python(found, mode="json")
+    prompt = told["prompt"]
+    left = {"session", "turn", "call", "sequence"}
+    rest = {k: v for k, v in prompt.items() if k not in left} if isinstance(prompt, dict) else {}
+    own = told["why"]
+    return {**own, **rest} if isinstance(own, dict) else rest
+
+
+async def print_diff(
+    reader: ServiceReader,
+    session: str,
+    calls: tuple[str, str],
+    other: str | None,
+    output: OutputFormat,
+) -> None:
+    """Print what differs between two calls."""
+    found = await reader.fetch_diff(session, calls, other)
+    if output == "json":
+        print_json(TypeAdapter(CallDiff).dump_python(found, mode="json"))
+    else:
+        create_output_console().print(render_diff(found))
+
+
+async def print_events(
+    reader: ServiceReader, query: EventQuery, output: OutputFormat, *, live: bool
+) -> None:
+    """Print one line per event; with `live`, wait for new events."""
+    events = reader.watch_events(query) if live and reader.is_live else reader.read_events(query)
+    async with aclosing(events):
+        async for event in events:
+            if output == "json":
+                print_json(
+                    json.loads(
+                        event.json_text if isinstance(event, UnreadableLine) else event.stored
+                    )
+                )
+            else:
+                _print_event(event, with_session=query.session is None)
+
+
+def _print_event(event: RecordedEvent | UnreadableLine, *, with_session: bool) -> None:
+    console = create_output_console()
+    line = (
+        Text(format_one_line(f"unreadable {event.json_text}"), BAD)
+        if isinstance(event, UnreadableLine)
+        else render_event_line(event, with_session=with_session)
+    )
+    # On a terminal a long line ends at the edge; piped output has the whole line.
+    whole = not console.is_terminal
+    console.print(line, no_wrap=True, overflow="ellipsis", soft_wrap=whole)

@@ -1,0 +1,112 @@
+"""Actions on the segment library; each is sent to a running service over HTTP.
+
+Import files are read here, so that a fault is shown with its file and line whether it was found
+here or by the service.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+from rich.text import Text
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
+from turnlog.projections.library.segment_inputs import SegmentInput
+from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentImportResult
+from turnlog.services.cli.client.service_connection import CommandBody, send_command
+from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.segment_import.import_rows import ImportedSegmentRow
+from turnlog.services.cli.segment_import.segment_files import read_segment_files
+from turnlog.services.cli.views.segment_view import (
+    render_import,
+    render_segment_change,
+    render_segment_faults,
+)
+
+_ROW_FIELD: Final = re.compile(r"segments\.(\d+)(?:\.(\w+))?")
+
+
+_READ_STDIN: Final = "-"
+
+
+async def send_new_segment(
+    target: ServiceTarget, text: str, fields: CommandBody, output: OutputFormat
+) -> None:
+    body = {"content": _read_text(text), **fields}
+    _print_change(
+        await send_command(target, "POST", "/v1/segments", body, SegmentChangeResult),
+        "added",
+        output,
+    )
+
+
+async def send_segment_edit(
+    target: ServiceTarget, segment: int, text: str | None, fields: CommandBody, output: OutputFormat
+) -> None:
+    """Change a segment's text or activate or deactivate it."""
+    body = {"content": None if text is None else _read_text(text), **fields}
+    done = await send_command(target, "PATCH", f"/v1/segments/{segment}", body, SegmentChangeResult)
+    _print_change(done, "is as you asked", output)
+
+
+async def import_segment_files(
+    target: ServiceTarget, files: Sequence[Path], output: OutputFormat
+) -> bool:
+    """Import all segments of these files, or none; return whether they were imported."""
+    found = read_segment_files(files)
+    if found.faults:
+        return _print_faults(found.faults, output)
+    body: CommandBody = {
+        "segments": [_build_segment_body(authored) for _, authored in found.segments]
+    }
+    try:
+        done = await send_command(target, "POST", "/v1/segments/import", body, SegmentImportResult)
+    except Refused as refused:
+        fault = _locate_fault(refused, [row for row, _ in found.segments])
+        if fault is None:
+            raise
+        return _print_faults([fault], output)
+    if output == "json":
+        print_json(done.model_dump(mode="json"))
+    else:
+        create_output_console().print(render_import(done))
+    return True
+
+
+def _read_text(text: str) -> str:
+    return sys.stdin.read() if text == _READ_STDIN else text
+
+
+def _build_segment_body(authored: SegmentInput) -> dict[str, JsonValue]:
+    return {name: value for name, value in asdict(authored).items() if value is not None}
+
+
+def _locate_fault(refused: Refused, rows: Sequence[ImportedSegmentRow]) -> BlueprintFault | None:
+    """Return the service's refusal as a fault with file and line, or None if it names no row."""
+    match = _ROW_FIELD.match(refused.field or "")
+    if match is None or int(match[1]) >= len(rows):
+        return None
+    return rows[int(match[1])].build_fault(match[2] or "", refused.detail, refused.fix)
+
+
+def _print_faults(faults: Sequence[BlueprintFault], output: OutputFormat) -> bool:
+    if output == "json":
+        print_json([asdict(fault) for fault in faults])
+    else:
+        create_output_console().print(render_segment_faults(faults))
+    return False
+
+
+def _print_change(done: SegmentChangeResult, what: str, output: OutputFormat) -> None:
+    if output == "json":
+        print_json(done.model_dump(mode="json"))
+    else:
+        create_output_console().print(Text.assemble(render_segment_change(done), f" {what}"))

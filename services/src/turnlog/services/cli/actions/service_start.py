@@ -1,0 +1,79 @@
+"""Start services in this process and stop them on a signal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, TypeVar, assert_never
+
+from rich.text import Text
+
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.services.all_in_one import run_all_in_one
+from turnlog.services.cli.console import create_error_console
+from turnlog.services.cli.environment import read_settings
+from turnlog.services.cli.process_log import configure_log
+from turnlog.services.cli.views.theme import GOOD
+from turnlog.services.platform.gc_control import freeze_live_objects
+from turnlog.services.platform.process_settings import (
+    AllInOneSettings,
+    GatewaySettings,
+    ProcessSettings,
+    ProjectorSettings,
+    WorkerSettings,
+)
+from turnlog.services.platform.shutdown import Shutdown
+
+ServiceRole = Literal["gateway", "worker", "projector"]
+
+
+SettingsT = TypeVar("Settings", bound=ProcessSettings)
+
+
+async def run_all_services(overrides: Mapping[str, Any]) -> None:
+    """Start all services, print their address, and stop them on a signal."""
+    settings = read_settings(AllInOneSettings, os.environ, overrides)
+    configure_log(sys.stderr, settings.log_format)
+    ending = Shutdown()
+    ending.handle_signals()
+    async with run_all_in_one(settings, ending) as addresses:
+        ready = Text().append("turnlog is up", f"bold {GOOD}").append(f"  {addresses.http}")
+        create_error_console().print(ready.append(f"  data in {addresses.data_dir}"))
+        freeze_live_objects()
+        await ending.wait()
+
+
+async def run_service_role(role: ServiceRole) -> None:
+    """Start one role with the settings of the environment, and stop it on a signal."""
+    ending = Shutdown()
+    ending.handle_signals()
+    async with _open_role(role, ending):
+        freeze_live_objects()
+        await ending.wait()
+
+
+def _open_role(role: ServiceRole, ending: Shutdown) -> AbstractAsyncContextManager[object]:
+    # Each role has its own imports: only the worker's include the model library.
+    match role:
+        case "gateway":
+            from turnlog.services.gateway.main import run_gateway as gateway  # noqa: PLC0415
+
+            return gateway(_read_role_settings(GatewaySettings), ending, ProjectionSignal())
+        case "worker":
+            from turnlog.services.worker.worker_process import run_worker as worker  # noqa: PLC0415
+
+            return worker(_read_role_settings(WorkerSettings), ending)
+        case "projector":
+            from turnlog.services.projector.main import run_projector as projector  # noqa: PLC0415
+
+            return projector(_read_role_settings(ProjectorSettings), ending, ProjectionSignal())
+        case _ as never:
+            assert_never(never)
+
+
+def _read_role_settings(kind: type[SettingsT]) -> SettingsT:
+    settings = read_settings(kind, os.environ)
+    configure_log(sys.stderr, settings.log_format)
+    return settings

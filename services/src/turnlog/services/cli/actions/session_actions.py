@@ -1,0 +1,99 @@
+"""Actions on one session and the tool results and pins shown with it.
+
+A running service carries out each action.
+"""
+
+from __future__ import annotations
+
+from rich.console import Group
+from rich.text import Text
+
+from turnlog.services.api.call_payloads import ToolResultView
+from turnlog.services.api.service_payloads import BlueprintMoveResult
+from turnlog.services.api.session_payloads import ForkedSession
+from turnlog.services.api.turn_payloads import CommandResult
+from turnlog.services.cli.client.service_connection import send_command
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.console import OutputFormat, print_answer
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.views.blueprint_view import render_move, render_pins
+from turnlog.services.cli.views.text_format import (
+    escape_controls,
+    format_count,
+    format_digest,
+    format_one_line,
+)
+from turnlog.services.cli.views.theme import GOOD, MUTED
+
+
+async def send_fork(
+    target: ServiceTarget, session: str, at: int, into: str | None, output: OutputFormat
+) -> None:
+    """Fork a session and print the id of the fork."""
+    body = {"at": at, "session": into}
+    made = await send_command(target, "POST", f"/v1/sessions/{session}/fork", body, ForkedSession)
+    line = Text(made.session, "bold")
+    print_answer(made, line.append(f"  goes on from {session} at sequence {at:,}", MUTED), output)
+
+
+async def send_switch(
+    target: ServiceTarget,
+    session: str,
+    profile: str | None,
+    model: str | None,
+    output: OutputFormat,
+) -> None:
+    """Switch the profile or the model and print the event that records it."""
+    path = f"/v1/sessions/{session}/profile"
+    done = await send_command(
+        target, "POST", path, {"profile": profile, "model": model}, CommandResult
+    )
+    line = Text("✓ ", GOOD).append(f"{done.session} goes on as asked", "default")
+    print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
+
+
+async def print_tool_result(
+    reader: ServiceReader, session: str, call: str, id: str, output: OutputFormat
+) -> None:
+    """Print the full result of a tool use."""
+    found = await reader.fetch_tool_result(session, call, id)
+    print_answer(found, _render_tool_result(found), output)
+
+
+def _render_tool_result(found: ToolResultView) -> Group:
+    asked = Text(format_one_line(found.tool), "bold").append(
+        f" {format_one_line(found.arguments)}", "default"
+    )
+    came = found.outcome or "not come back yet"
+    told = " · ".join(
+        filter(None, (came, format_one_line(found.detail), *_describe_result_size(found)))
+    )
+    return Group(asked, Text(told, MUTED), Text(escape_controls(found.result or "")))
+
+
+def _describe_result_size(found: ToolResultView) -> tuple[str, ...]:
+    if found.digest is None:
+        return ()
+    held = "prompts hold a summary of it" if found.treatment == "condensed" else ""
+    return format_count(found.characters, "character"), f"blob {format_digest(found.digest)}", held
+
+
+async def send_schema_request(target: ServiceTarget, session: str, output: OutputFormat) -> None:
+    """Request full tool descriptions for the next turn and print a confirmation."""
+    done = await send_command(target, "POST", f"/v1/sessions/{session}/schemas", {}, CommandResult)
+    print_answer(done, Text("the next turn is told of all tools in full"), output)
+
+
+async def print_pins(reader: ServiceReader, blueprint: str | None, output: OutputFormat) -> None:
+    """Print the versions that open sessions are pinned to."""
+    found = await reader.list_pins(blueprint)
+    print_answer(found, render_pins(found), output)
+
+
+async def send_blueprint_move(
+    target: ServiceTarget, session: str, digest: str | None, output: OutputFormat
+) -> None:
+    """Move a session to the current files of its blueprint."""
+    path = f"/v1/sessions/{session}/blueprint"
+    done = await send_command(target, "POST", path, {"digest": digest}, BlueprintMoveResult)
+    print_answer(done, render_move(done), output)

@@ -1,0 +1,230 @@
+"""Session exports: fetch them from a service and write them to files.
+
+A bundle of several sessions is merged from one bundle each. Existing files are never overwritten,
+and nothing is left behind on failure. Undecodable events and late redactions are exported as
+stored, with a warning.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from codecs import getincrementaldecoder
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+from zipfile import ZipFile
+
+from turnlog.events.codec import decode_event
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.ids import validate_id
+from turnlog.projections.audit.export.bundle_format import (
+    CHECKPOINT_FILE,
+    MANIFEST_FILE,
+    BundledSession,
+    BundleManifest,
+)
+from turnlog.services.bundle.bundle_files import iterate_bundle_files
+from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
+from turnlog.services.cli.client.http_responses import map_transport_errors, require_success
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.console import create_error_console
+from turnlog.services.cli.views.text_format import escape_controls, format_count, format_one_line
+
+
+async def stream_export(reader: ServiceReader, session: str, form: str) -> AsyncGenerator[bytes]:
+    """Stream a session in an export format; raises `Unavailable` if the service breaks off."""
+    with map_transport_errors(str(reader.client.base_url)):
+        path = f"/v1/sessions/{session}/export"
+        async with reader.client.stream("GET", path, params={"format": form}) as answer:
+            if not answer.is_success:
+                await answer.aread()
+            async for piece in require_success(answer).aiter_bytes():
+                yield piece
+
+
+@dataclass(slots=True)
+class CheckedExportLines:
+    """The lines of one session's export, checked as they pass."""
+
+    session: str
+    line_count: int = 0
+    incomplete_line: bytes = b""
+    """A line whose end has not arrived yet."""
+    faults: list[str] = field(default_factory=list[str])
+
+    async def forward_pieces(self, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+        """Yield every piece unchanged; at the end warn about lines that cannot be decoded."""
+        async for piece in pieces:
+            *lines, self.incomplete_line = (self.incomplete_line + piece).split(b"\n")
+            for line in lines:
+                self._check_line(line)
+            yield piece
+        print_warnings(self.faults)
+
+    def _check_line(self, line: bytes) -> None:
+        self.line_count += 1
+        try:
+            decode_event(line, self.line_count)
+        except Corrupt as fault:
+            self.faults.append(format_unreadable_event(self.session, self.line_count, fault.detail))
+
+
+def list_unreadable_events(sessions: Iterable[BundledSession]) -> list[str]:
+    """Return the undecodable events that a bundle lists for its sessions."""
+    return [
+        format_unreadable_event(each.session, fault.number, fault.detail)
+        for each in sessions
+        for fault in each.unread
+    ]
+
+
+async def describe_late_redactions(reader: ServiceReader, sessions: Iterable[str]) -> list[str]:
+    """Return a warning if replies were redacted after they had been completed.
+
+    The texts of such replies are in the exported events.
+    """
+    told = 0
+    for session in sessions:
+        with suppress(Corrupt):  # A corrupt session is already reported by its undecodable events.
+            turns = (await reader.fetch_history(session)).turns
+            # Only a completed turn has a finish; a reply withheld by a rule was never completed.
+            told += sum(turn.redacted and turn.finish is not None for turn in turns)
+    if not told:
+        return []
+    replies = "1 reply was" if told == 1 else f"{told} replies were"
+    return [f"{replies} redacted after being said: what was said is in the events"]
+
+
+def format_unreadable_event(session: str, number: int, detail: str) -> str:
+    """Return the warning for an event that cannot be decoded."""
+    why = format_one_line(detail)
+    return f"event {number} of session {session} cannot be read: {why}; it is there as it is stored"
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Print warnings on standard error."""
+    for fault in warnings:
+        create_error_console().print(fault)
+
+
+FILE_SUFFIXES: Final = {"ndjson": "ndjson", "parquet": "parquet", "chat": "md"}
+
+
+async def export_files(
+    reader: ServiceReader, sessions: Sequence[str], form: str, to: Path | None
+) -> None:
+    """Write sessions in an export format to a file, a folder of files, or standard output."""
+    named = _check_session_ids(sessions)
+    if to is None:
+        await _write_to_output(reader, named, form)
+    else:
+        await _write_session_files(reader, named, form, to)
+    if form != "chat":
+        print_warnings(await describe_late_redactions(reader, named))
+
+
+def _check_session_ids(sessions: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids without duplicates; raises `Refused` for an id that cannot be a file name."""
+    return tuple(validate_id(session, "session") for session in dict.fromkeys(sessions))
+
+
+async def _write_session_files(
+    reader: ServiceReader, sessions: Sequence[str], form: str, to: Path
+) -> None:
+    with _create_atomically(to) as new:
+        if len(sessions) == 1:
+            await _write_file(_stream_checked_export(reader, sessions[0], form), new)
+        else:
+            new.mkdir()
+            for session in sessions:
+                await _write_file(
+                    _stream_checked_export(reader, session, form),
+                    new / f"{session}.{FILE_SUFFIXES[form]}",
+                )
+
+
+async def _write_to_output(reader: ServiceReader, sessions: Sequence[str], form: str) -> None:
+    if form == "parquet":
+        detail, fix = "a table is nothing for a terminal", "name a file: --to FILE"
+        raise Refused("bad-option", detail, field="--to", fix=fix)
+    write = _choose_output_writer()
+    for session in sessions:
+        async for piece in _stream_checked_export(reader, session, form):
+            write(piece)
+    sys.stdout.flush()
+
+
+def _choose_output_writer() -> Callable[[bytes], object]:
+    """Return a writer to standard output that escapes control characters on a terminal."""
+    if not sys.stdout.isatty():
+        return sys.stdout.buffer.write
+    decoder = getincrementaldecoder("utf-8")("backslashreplace")
+    return lambda piece: sys.stdout.write(escape_controls(decoder.decode(piece)))
+
+
+def _stream_checked_export(reader: ServiceReader, session: str, form: str) -> AsyncGenerator[bytes]:
+    """Stream a session in an export format; NDJSON lines are checked as they pass."""
+    pieces = stream_export(reader, session, form)
+    return CheckedExportLines(session).forward_pieces(pieces) if form == "ndjson" else pieces
+
+
+async def export_bundle(
+    reader: ServiceReader, sessions: Sequence[str], to: Path, checkpoint: Path | None
+) -> None:
+    """Write a bundle as a folder or a zip; the checkpoint must have valid signatures."""
+    named = _check_session_ids(sessions)
+    if checkpoint is not None:
+        load_signed_checkpoint(checkpoint, None)
+    with _create_atomically(to) as new:
+        folder = new.with_suffix(".folder") if to.suffix == ".zip" else new
+        folder.mkdir()
+        listed = [await _fetch_bundle(reader, session, folder) for session in named]
+        for name, content in iterate_bundle_files(_merge_bundle_lists(listed)):
+            (folder / name).write_bytes(content)
+        if checkpoint is not None:
+            shutil.copyfile(checkpoint, folder / CHECKPOINT_FILE)
+        if folder != new:
+            shutil.make_archive(str(new), "zip", folder)
+            new.with_name(f"{new.name}.zip").rename(new)
+    where = f"unpack {to}, then" if to.suffix == ".zip" else f"cd {to};"
+    of = format_count(len(named), "session")
+    print_warnings(list_unreadable_events(each for one in listed for each in one.sessions))
+    print_warnings(await describe_late_redactions(reader, named))
+    create_error_console().print(f"a bundle of {of}; to check it: {where} python3 -I verify.py")
+
+
+async def _fetch_bundle(reader: ServiceReader, session: str, folder: Path) -> BundleManifest:
+    """Fetch the bundle of one session and unpack it into the common folder."""
+    packed = folder / "packed.zip"
+    await _write_file(stream_export(reader, session, "bundle"), packed)
+    with ZipFile(packed) as archive:
+        archive.extractall(folder)
+    packed.unlink()
+    return BundleManifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
+
+
+def _merge_bundle_lists(lists: Sequence[BundleManifest]) -> BundleManifest:
+    blobs = dict.fromkeys(digest for listed in lists for digest in listed.blobs)
+    sessions = dict.fromkeys(session for listed in lists for session in listed.sessions)
+    return lists[-1].model_copy(update={"sessions": tuple(sessions), "blobs": tuple(blobs)})
+
+
+async def _write_file(pieces: AsyncGenerator[bytes], to: Path) -> None:
+    with to.open("xb") as file:
+        async for piece in pieces:
+            file.write(piece)
+
+
+@contextmanager
+def _create_atomically(to: Path) -> Generator[Path]:
+    """Yield a temporary path that becomes `to` at the end; raises `Refused` if `to` exists."""
+    if to.exists():
+        raise Refused("folder-exists", f"{to} is there already", fix="name another place")
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=to.parent, prefix=f".{to.name}.") as beside:
+        yield Path(beside) / to.name
+        (Path(beside) / to.name).rename(to)

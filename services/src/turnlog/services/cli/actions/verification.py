@@ -1,0 +1,147 @@
+"""Verification of a session, a whole log or a bundle.
+
+A bundle is checked by the verifier of this release, never by the one inside it: whoever alters a
+bundle can alter that file too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import assert_never
+from zipfile import BadZipFile, ZipFile
+
+from pydantic import JsonValue
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from turnlog.events.errors import Refused, Unavailable
+from turnlog.projections.audit.export.bundle_format import MANIFEST_FILE
+from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
+from turnlog.services.api.verify_payloads import (
+    VerifyFindingLine,
+    VerifyProgressLine,
+    VerifySummaryLine,
+)
+from turnlog.services.bundle import verifier
+from turnlog.services.cli.client.service_reader import (
+    ServiceReader,
+    VerificationLine,
+    stream_verification,
+)
+from turnlog.services.cli.console import (
+    OutputFormat,
+    create_error_console,
+    create_output_console,
+    print_answer,
+    print_json,
+)
+from turnlog.services.cli.views.verification_view import (
+    render_log_verification,
+    render_session_verification,
+)
+
+STAGE_LABELS = {"chain": "checking the chain", "sessions": "having prompts again"}
+
+
+async def print_verification(
+    reader: ServiceReader,
+    session: str | None,
+    witness: AuditCheckpoint | None,
+    output: OutputFormat,
+) -> bool:
+    """Verify a session, or the whole log if None, and print the result.
+
+    Return whether it is sound.
+    """
+    if session is None:
+        return await _verify_log(reader, witness, output)
+    return await _verify_session(reader, session, witness, output)
+
+
+async def _verify_session(
+    reader: ServiceReader, session: str, witness: AuditCheckpoint | None, output: OutputFormat
+) -> bool:
+    noted = witness.sessions.get(session) if witness else None
+    if witness and noted is None:
+        detail = f"the checkpoint of {witness.at} knows no session {session}"
+        fix = "verify it without, or take a checkpoint later than its first event"
+        raise Refused("unknown-session", detail, field="--checkpoint", fix=fix)
+    found = await reader.verify_session(session, noted)
+    print_answer(found, render_session_verification(found), output)
+    return found.verified
+
+
+async def _verify_log(
+    reader: ServiceReader, witness: AuditCheckpoint | None, output: OutputFormat
+) -> bool:
+    findings: list[VerifyFindingLine] = []
+    over: VerifySummaryLine | None = None
+    with create_progress_bar() as bar:
+        async with aclosing(stream_verification(reader, witness)) as lines:
+            async for line in lines:
+                over = _handle_line(line, findings, bar) or over
+    if over is None:
+        raise Unavailable("the service", "it said nothing")
+    if output == "json":
+        found: list[JsonValue] = [each.model_dump(mode="json") for each in findings]
+        print_json({**over.model_dump(mode="json"), "found": found})
+    else:
+        create_output_console().print(render_log_verification(over, findings))
+    return over.verified
+
+
+def _handle_line(
+    line: VerificationLine, findings: list[VerifyFindingLine], bar: Progress
+) -> VerifySummaryLine | None:
+    match line:
+        case VerifyProgressLine(stage=stage, done=done, goal=goal, rate=rate):
+            task = bar.task_ids[-1] if bar.task_ids else bar.add_task("")
+            told = f"{STAGE_LABELS[stage]}, {rate:,.0f} events/s"
+            bar.update(task, description=told, completed=done, total=goal)
+        case VerifyFindingLine():
+            findings.append(line)
+        case VerifySummaryLine():
+            return line
+        case _ as never:
+            assert_never(never)
+    return None
+
+
+def create_progress_bar() -> Progress:
+    """Create a progress bar on standard error that disappears at the end."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(
+        *columns,
+        console=create_error_console(),
+        transient=True,
+        disable=not create_error_console().is_terminal,
+    )
+
+
+def verify_bundle(bundle: Path, signer: str | None) -> bool:
+    """Check a bundle and print the result line by line; return whether it is sound."""
+    with _unpack_bundle(bundle) as folder:
+        if not (folder / MANIFEST_FILE).is_file():
+            raise _build_refusal(bundle, f"there is no {MANIFEST_FILE} in it")
+        return verifier.main(folder, (f"--key={signer}",) if signer else ()) == 0
+
+
+@contextmanager
+def _unpack_bundle(bundle: Path) -> Generator[Path]:
+    if bundle.is_dir():
+        yield bundle
+        return
+    with TemporaryDirectory(prefix="turnlog-bundle-") as place:
+        try:
+            with ZipFile(bundle) as archive:
+                archive.extractall(place)
+        except BadZipFile:
+            raise _build_refusal(bundle, "it is neither a folder nor a zip") from None
+        yield Path(place)
+
+
+def _build_refusal(bundle: Path, why: str) -> Refused:
+    fix = "name what `turnlog export --bundle` made"
+    return Refused("invalid", f"{bundle} is no bundle: {why}", field="--bundle", fix=fix)

@@ -1,0 +1,126 @@
+"""Withheld texts for the audit, read from the log and the blobs and never over HTTP.
+
+The reader must have access to the data directory, or a NATS user that may read every session. The
+gateway has no route to a withheld text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+from rich.console import Group
+from rich.text import Text
+
+from turnlog.events.content import Digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Refused
+from turnlog.events.jetstream.jetstream_client import JetStreamBlobStore, JetStreamLog
+from turnlog.events.jetstream.nats_connection import open_connection
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.store.ports import BlobStore, EventLog
+from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
+from turnlog.services.cli.client.service_location import READY_FILE, RunningService, locate_data
+from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
+from turnlog.services.cli.options import LogTarget
+from turnlog.services.cli.views.provenance_view import render_cause
+from turnlog.services.cli.views.session_view import LABEL_WIDTH
+from turnlog.services.cli.views.text_format import escape_controls, format_digest
+from turnlog.services.cli.views.theme import BAD, MUTED, render_labelled_text
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldText:
+    """A withheld text, and why it was withheld."""
+
+    cause: EventRef
+    rule: str
+    reason: str
+    digest: Digest
+    text: str
+
+
+async def print_withheld_text(
+    target: LogTarget, nats: str | None, session: str, turn: int, output: OutputFormat
+) -> None:
+    """Print the text that a rule withheld from a turn's reply."""
+    async with (
+        _open_nats(target, nats) as url,
+        open_connection(url, name="turnlog-audit") as connection,
+    ):
+        log, blobs = JetStreamLog(connection), JetStreamBlobStore(connection)
+        found = await _load_withheld_text(log, blobs, target.tenant, session, turn)
+    if output == "json":
+        told: dict[str, JsonValue] = {
+            "session": session,
+            "turn": turn,
+            "sequence": found.cause.sequence,
+            "rule": found.rule,
+            "reason": found.reason,
+            "digest": found.digest,
+            "text": found.text,
+        }
+        print_json(told)
+    else:
+        create_output_console().print(_render_withheld_text(found))
+
+
+async def _load_withheld_text(
+    log: EventLog, blobs: BlobStore, tenant: str, session: str, turn: int
+) -> WithheldText:
+    last = await log.read_last_event(tenant, session)
+    if last is None:
+        raise Refused("unknown-session", "there is no such session", field="session")
+    recorded, redacted = _find_redaction(await log.read_range(tenant, session, None, last), turn)
+    if redacted.withheld is None:
+        detail = f"the reply of turn {turn} was recorded before it was withheld"
+        fix = f"its text stands in the turn's own event: `turnlog tail {session} --no-follow`"
+        raise Refused("no-withheld-text", detail, field="turn", fix=fix)
+    text = (await blobs.get_blob(tenant, redacted.withheld)).decode()
+    return WithheldText(
+        build_event_ref(recorded), redacted.rule, redacted.reason, redacted.withheld, text
+    )
+
+
+def _find_redaction(
+    events: Sequence[RecordedEvent], turn: int
+) -> tuple[RecordedEvent, ReplyRedacted]:
+    for recorded in events:
+        match recorded.event:
+            case ReplyRedacted() as redacted if redacted.turn == turn:
+                return recorded, redacted
+            case _:
+                pass
+    raise Refused("no-withheld-text", f"nothing was withheld from turn {turn}", field="turn")
+
+
+def _render_withheld_text(found: WithheldText) -> Group:
+    rule = Text(f"by {found.rule}", BAD).append(f": {escape_controls(found.reason)}  ", "default")
+    digest = Text(f"blob {format_digest(found.digest)}, read from the log's own store", MUTED)
+    return Group(
+        render_labelled_text("withheld", found.text, BAD, LABEL_WIDTH),
+        Text(),
+        rule.append_text(render_cause(found.cause)),
+        digest,
+    )
+
+
+@asynccontextmanager
+async def _open_nats(target: LogTarget, nats: str | None) -> AsyncGenerator[str]:
+    """Yield the NATS address that is named, a running service's, or a new server's."""
+    if nats is not None:
+        yield nats
+    elif isinstance(locate_data(None, target.data_dir), RunningService):
+        yield _read_nats_address(target.data_dir)
+    else:
+        async with await NatsServer.start(NatsConfig(target.data_dir)) as server:
+            yield server.url
+
+
+def _read_nats_address(data_dir: Path) -> str:
+    return str(json.loads((data_dir / READY_FILE).read_bytes())["nats"])

@@ -1,0 +1,86 @@
+"""Find what a command reads: a running service, or an unserved data directory.
+
+A service writes a ready file into its data directory. The file outlives a killed service, so an
+address counts only if something answers there. Only the named data directory is searched.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from turnlog.events.errors import Refused
+from turnlog.services.cli.options import ServiceTarget
+
+READY_FILE: Final = "ready.json"
+
+
+HEALTH_TIMEOUT_SECONDS: Final = 10.0
+"""A stopped service refuses the connection at once; this timeout is for a busy one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningService:
+    """A service that answers at an address."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnservedDirectory:
+    """A data directory that no service has open."""
+
+    path: Path
+
+
+DataLocation = RunningService | UnservedDirectory
+
+
+def locate_data(url: str | None, data_dir: Path) -> DataLocation:
+    """Find what to read; raises `Refused` if there is neither a service nor a data directory."""
+    if url is not None:
+        return RunningService(url.rstrip("/"))
+    address = read_ready_address(data_dir)
+    if address is not None and is_answering(address):
+        return RunningService(address)
+    if not data_dir.is_dir():
+        raise Refused(
+            "unknown-data-dir",
+            f"no service runs, and there is no data directory {data_dir}",
+            field="--data-dir",
+            fix="start one with `turnlog up`, or name the place with --data-dir or --url",
+        )
+    return UnservedDirectory(data_dir)
+
+
+def require_service(target: ServiceTarget) -> RunningService:
+    """Find the running service; raises `Refused` if there is none."""
+    place = locate_data(target.url, target.data_dir)
+    if isinstance(place, RunningService):
+        return place
+    raise Refused(
+        "no-service",
+        f"no service runs on {place.path}, and this command needs one",
+        fix="start it with `turnlog up`, or give its address with --url",
+    )
+
+
+def read_ready_address(data_dir: Path) -> str | None:
+    """Return the HTTP address in the ready file, or None if there is no valid one."""
+    try:
+        ready = json.loads((data_dir / READY_FILE).read_bytes())
+        return str(ready["http"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def is_answering(url: str) -> bool:
+    """Return whether a service answers at this address."""
+    try:
+        return httpx.get(f"{url}/healthz", timeout=HEALTH_TIMEOUT_SECONDS).is_success
+    except httpx.HTTPError:
+        return False

@@ -1,0 +1,169 @@
+"""All commands in the order and under the headings of `--help`, and its text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Final
+
+import typer
+
+from turnlog.services.cli.commands import (
+    admin_commands,
+    audit_commands,
+    blueprint_commands,
+    event_commands,
+    memory_commands,
+    segment_library_commands,
+    session_commands,
+    start_commands,
+    steering_commands,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEntry:
+    """One command; a name of two words puts it into a command group."""
+
+    name: str
+    function: Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSection:
+    """A heading of `--help` with its commands."""
+
+    title: str
+    commands: tuple[CommandEntry, ...]
+
+
+COMMAND_GROUPS: Final = {
+    "config": "Settings and where they come from.",
+    "blueprint": "Blueprints: those there are, what is wrong with one, and who runs by which.",
+    "segments": "Segments: stored texts that stand in prompts.",
+}
+"""Help texts of the command groups, by the first word of the command name."""
+
+
+COMMAND_SECTIONS: Final = (
+    CommandSection(
+        "Start",
+        (
+            CommandEntry("demo", start_commands.run_demo),
+            CommandEntry("up", start_commands.start_all),
+            CommandEntry("run", start_commands.run_role),
+        ),
+    ),
+    CommandSection(
+        "Talk",
+        (
+            CommandEntry("chat", start_commands.start_chat),
+            CommandEntry("switch", steering_commands.switch_profile),
+            CommandEntry("schemas", steering_commands.request_schemas),
+            CommandEntry("purge", memory_commands.purge_memory),
+            CommandEntry("undo", memory_commands.undo_summary),
+            CommandEntry("fork", steering_commands.fork_session),
+        ),
+    ),
+    CommandSection(
+        "Read",
+        (
+            CommandEntry("sessions", session_commands.list_sessions),
+            CommandEntry("show", session_commands.show_session),
+            CommandEntry("history", session_commands.show_history),
+            CommandEntry("window", session_commands.show_window),
+            CommandEntry("memory", memory_commands.show_memory),
+            CommandEntry("references", memory_commands.show_references),
+            CommandEntry("summaries", memory_commands.show_summaries),
+            CommandEntry("growth", session_commands.show_growth),
+            CommandEntry("prompt", session_commands.show_prompt),
+            CommandEntry("tool", steering_commands.show_tool_result),
+            CommandEntry("why", audit_commands.explain_turn),
+            CommandEntry("diff", audit_commands.compare_calls),
+            CommandEntry("tail", event_commands.tail_events),
+            CommandEntry("replay", event_commands.replay_session),
+        ),
+    ),
+    CommandSection(
+        "Prove",
+        (
+            CommandEntry("verify", audit_commands.verify_record),
+            CommandEntry("checkpoint", audit_commands.create_checkpoint),
+            CommandEntry("export", audit_commands.export_sessions),
+            CommandEntry("withheld", audit_commands.show_withheld_text),
+            CommandEntry("what-if", blueprint_commands.compare_what_if),
+            CommandEntry("rebuild", event_commands.rebuild_read_models),
+        ),
+    ),
+    CommandSection(
+        "Look after",
+        (
+            CommandEntry("doctor", admin_commands.run_doctor),
+            CommandEntry("config show", admin_commands.show_config),
+            CommandEntry("blueprint new", admin_commands.create_blueprint),
+            CommandEntry("blueprint check", admin_commands.check_blueprint),
+            CommandEntry("blueprint list", admin_commands.list_blueprints),
+            CommandEntry("blueprint pinned", blueprint_commands.show_pins),
+            CommandEntry("blueprint move", blueprint_commands.move_blueprint),
+            CommandEntry("segments list", segment_library_commands.list_segments),
+            CommandEntry("segments show", segment_library_commands.show_segment),
+            CommandEntry("segments add", segment_library_commands.add_segment),
+            CommandEntry("segments edit", segment_library_commands.edit_segment),
+            CommandEntry("segments activate", segment_library_commands.mark_segment_active),
+            CommandEntry("segments deactivate", segment_library_commands.mark_segment_inactive),
+            CommandEntry("segments import", segment_library_commands.import_segments),
+        ),
+    ),
+)
+
+
+_HELP_HEAD: Final = """\
+Usage: turnlog COMMAND [OPTIONS]
+
+The record of what was said to a language model, and why.
+"""
+
+
+_HELP_FOOT: Final = """
+`turnlog COMMAND --help` says what a command takes.
+Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 verification failed."""
+
+
+_NAME_WIDTH: Final = (
+    max(len(each.name) for section in COMMAND_SECTIONS for each in section.commands) + 2
+)
+
+
+def print_overview(wanted: bool) -> None:  # noqa: FBT001 - as typer calls it
+    """Print the overview and exit if `--help` was given."""
+    if wanted:
+        typer.echo(format_overview())
+        raise typer.Exit
+
+
+def print_version(wanted: bool) -> None:  # noqa: FBT001 - as typer calls it
+    """Print the version and exit if `--version` was given."""
+    if wanted:
+        typer.echo(metadata.version("turnlog"))
+        raise typer.Exit
+
+
+def format_overview() -> str:
+    """Return the text of `turnlog --help`."""
+    lines = (line for section in COMMAND_SECTIONS for line in _format_section(section))
+    return "\n".join([_HELP_HEAD, *lines, _HELP_FOOT])
+
+
+def extract_purpose(function: Callable[..., None]) -> str:
+    """Return the first line of a command's docstring, which says what it is for."""
+    return (function.__doc__ or "").partition("\n")[0]
+
+
+def _format_section(section: CommandSection) -> Iterator[str]:
+    yield section.title
+    yield from (_format_entry(command) for command in section.commands)
+
+
+def _format_entry(command: CommandEntry) -> str:
+    return f"  {command.name:{_NAME_WIDTH}}{extract_purpose(command.function)}"

@@ -1,0 +1,51 @@
+"""Run the work of a command in an event loop until it ends or Ctrl-C is pressed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import typer
+
+from turnlog.services.cli.options import ReadTarget
+
+# ruff: noqa: PLC0415 - what is imported here takes longer than help may take
+
+
+if TYPE_CHECKING:
+    from turnlog.services.cli.client.service_reader import ServiceReader
+
+
+INTERRUPTED_EXIT_CODE: Final = 130
+"""The exit code that a shell expects of a program ended by Ctrl-C."""
+
+
+ResultT = TypeVar("Given")
+
+
+def run_with_reader(
+    target: ReadTarget,
+    work: Callable[[ServiceReader], Awaitable[ResultT]],
+    *,
+    with_read_models: bool = False,
+) -> ResultT:
+    """Run `work` with a reader of `target`; `with_read_models` updates the read models first."""
+    from turnlog.services.cli.client.service_connection import open_reader
+
+    async def read() -> ResultT:
+        async with open_reader(target, rows=with_read_models) as reader:
+            return await work(reader)
+
+    return run_async(read())
+
+
+def run_async(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Run a coroutine to its end; Ctrl-C exits with `INTERRUPTED_EXIT_CODE`."""
+    import asyncio
+
+    from turnlog.services.platform.concurrency import run_to_completion
+
+    try:
+        return asyncio.run(run_to_completion(work))
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED_EXIT_CODE) from None

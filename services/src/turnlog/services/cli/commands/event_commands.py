@@ -1,0 +1,68 @@
+"""Commands that follow a session's events or replay it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from turnlog.services.cli.commands.command_runner import run_with_reader
+from turnlog.services.cli.options import (
+    OutputOption,
+    PhaseOption,
+    ReadTarget,
+    SessionArgument,
+)
+
+# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
+
+
+def tail_events(
+    session: Annotated[
+        str | None, typer.Argument(metavar="[SESSION]", help="One session; without it all.")
+    ] = None,
+    *,
+    types: Annotated[
+        str | None,
+        typer.Option("--types", metavar="NAMES", help="Only these: turn-submitted,turn-failed."),
+    ] = None,
+    after: Annotated[
+        int,
+        typer.Option(
+            metavar="SEQUENCE", min=0, help="Only what follows: of the session, or of the stream."
+        ),
+    ] = 0,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", help="Whether to wait for what comes.")
+    ] = True,
+    target: ReadTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Watch events, one a line: those there are, then those that come."""
+    from turnlog.services.cli.actions.query_actions import print_events
+    from turnlog.services.cli.client.service_reader import EventQuery
+
+    wanted = EventQuery(session, after, types)
+    run_with_reader(target, lambda reader: print_events(reader, wanted, output, live=follow))
+
+
+def replay_session(
+    session: SessionArgument,
+    *,
+    speed: Annotated[
+        float, typer.Option(metavar="TIMES", min=0.1, help="How many times as fast as it was.")
+    ] = 1.0,
+    step: Annotated[bool, typer.Option("--step", help="Wait for Enter before each turn.")] = False,
+    prompts: Annotated[
+        bool, typer.Option("--prompts", help="Show what the model saw before each reply, too.")
+    ] = False,
+    phase: PhaseOption = None,
+    target: ReadTarget,
+) -> None:
+    """Play a session as its user saw it, at the pace it had; with --prompts as its models did."""
+    from turnlog.services.cli.replay.player import play_session
+
+    run_with_reader(
+        target,
+        lambda reader: play_session(reader, session, speed, phase, step=step, prompts=prompts),
+    )

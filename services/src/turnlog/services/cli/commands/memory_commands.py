@@ -1,0 +1,99 @@
+"""Commands on a session's memory: messages, references, summaries and purges."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from turnlog.services.cli.commands.command_runner import run_async, run_with_reader
+from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
+
+# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
+
+
+EntityOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="What kind of thing the turn would be about.")
+]
+
+
+def show_memory(
+    session: SessionArgument,
+    *,
+    reader: Annotated[
+        Literal["planner", "narrator"] | None, typer.Option(help="Who would be told; else anybody.")
+    ] = None,
+    entity: EntityOption = None,
+    target: ReadTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Show what the next turn would be told of earlier ones."""
+    from turnlog.services.cli.actions.memory_actions import print_memory
+
+    run_with_reader(target, lambda found: print_memory(found, session, reader, entity, output))
+
+
+def show_references(
+    session: SessionArgument,
+    *,
+    intent: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What would be wanted; resolves.")
+    ] = None,
+    entity: EntityOption = None,
+    identifier: Annotated[
+        list[str] | None,
+        typer.Option("-i", "--identifier", metavar="NAME=VALUE", help="What it would say itself."),
+    ] = None,
+    target: ReadTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Show what was spoken of last; with --intent, what a turn would mean by it."""
+    from turnlog.services.cli.actions.memory_actions import (
+        print_references,
+        print_resolved_reference,
+    )
+    from turnlog.services.cli.key_value_args import parse_pairs
+
+    if intent is None:
+        run_with_reader(target, lambda found: print_references(found, session, output))
+        return
+    said = parse_pairs(identifier or (), "--identifier")
+    run_with_reader(
+        target, lambda found: print_resolved_reference(found, session, intent, entity, said, output)
+    )
+
+
+# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
+
+
+def show_summaries(
+    session: SessionArgument, *, target: ReadTarget, output: OutputOption = "table"
+) -> None:
+    """Show what a model summed up of older turns, where it stands in their place."""
+    from turnlog.services.cli.actions.memory_actions import print_summaries
+
+    run_with_reader(target, lambda reader: print_summaries(reader, session, output))
+
+
+def undo_summary(
+    session: SessionArgument,
+    sequence: Annotated[
+        int, typer.Argument(metavar="SEQUENCE", min=1, help="The event that holds the summary.")
+    ],
+    *,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Undo a summary: windows show again what they showed before it."""
+    from turnlog.services.cli.actions.memory_actions import send_undo
+
+    run_async(send_undo(target, session, sequence, output))
+
+
+def purge_memory(
+    session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
+) -> None:
+    """Let windows begin anew: no turn so far stands in them; the record keeps all of it."""
+    from turnlog.services.cli.actions.memory_actions import send_purge
+
+    run_async(send_purge(target, session, output))

@@ -1,0 +1,145 @@
+"""A chat at the terminal: a line is a turn, Ctrl-C cancels it, Ctrl-D leaves.
+
+Reading a line blocks, so the event loop runs only while a turn is being answered; between turns the
+terminal handles Ctrl-C. Echo is off while a reply is shown, so that typed keys do not appear in the
+middle of it; they are kept for the next line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+import termios
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import httpx
+from pydantic import JsonValue
+from rich.console import Console
+from rich.text import Text
+
+from turnlog.events.errors import Refused
+from turnlog.services.api.turn_payloads import SubmittedTurn
+from turnlog.services.cli.client.service_connection import create_client as open_client
+from turnlog.services.cli.client.service_location import require_service
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.console import create_output_console
+from turnlog.services.cli.conversation.reply_display import ReplyDisplay
+from turnlog.services.cli.conversation.session_conversation import (
+    SessionConversation,
+    find_follow_up_turn,
+    open_session,
+)
+from turnlog.services.cli.key_value_args import parse_pairs
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.views.session_view import LABEL_WIDTH, USER_COLOUR
+from turnlog.services.cli.views.theme import MUTED
+
+_LOCAL_MODES: Final = 3
+"""Index of the local modes among the attributes of a terminal."""
+
+
+@contextmanager
+def suppress_echo() -> Generator[None]:
+    """Turn off the echo of the terminal; without a terminal do nothing."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    silent = [*before]
+    silent[_LOCAL_MODES] &= ~termios.ECHO
+    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, silent)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def run_chat(
+    target: ServiceTarget, session: str | None, blueprint: str, attributes: Sequence[str]
+) -> None:
+    """Chat at this terminal with an existing session or a new one."""
+    url = require_service(target).url
+    given = parse_pairs(attributes, "--attribute")
+    console = create_output_console()
+    with asyncio.Runner() as runner:
+        client = open_client(url)
+        try:
+            conversation = runner.run(_open_conversation(client, session, blueprint, given))
+            console.print(Text(f"session {conversation.session}  {url}\n", MUTED))
+            ChatTerminal(runner, conversation, console).run_turns()
+        finally:
+            runner.run(client.aclose())
+
+
+async def _open_conversation(
+    client: httpx.AsyncClient, session: str | None, blueprint: str, given: dict[str, JsonValue]
+) -> SessionConversation:
+    if session is None:
+        return SessionConversation(client, (await open_session(client, blueprint, given)).session)
+    return SessionConversation(client, (await ServiceReader(client).fetch_session(session)).session)
+
+
+_ANSI_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTerminal:
+    """A chat with one person at a terminal."""
+
+    runner: asyncio.Runner
+    conversation: SessionConversation
+    console: Console
+
+    def run_turns(self) -> None:
+        """Read and run turns until the person leaves."""
+        asked = self._format_prompt()
+        while (line := self._read_line(asked)) is not None:
+            if line.strip():
+                self.runner.run(self._run_turn(line))
+        self.console.print()
+
+    async def _run_turn(self, text: str) -> None:
+        turn: SubmittedTurn | None = await self.conversation.submit_turn(text)
+        loop = asyncio.get_running_loop()
+        cancelling = set[asyncio.Task[None]]()
+        loop.add_signal_handler(
+            signal.SIGINT, lambda: cancelling.add(loop.create_task(self._cancel_turn()))
+        )
+        try:
+            with suppress_echo():
+                while turn is not None:
+                    await ReplyDisplay(self.console).show_turn(self.conversation.watch_turn(turn))
+                    turn = await find_follow_up_turn(self.conversation, turn)
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            await asyncio.gather(*cancelling)
+
+    async def _cancel_turn(self) -> None:
+        # The reply may have been completed before the key was pressed.
+        with suppress(Refused):
+            await self.conversation.cancel_turn()
+
+    def _read_line(self, prompt: str) -> str | None:
+        try:
+            return input(prompt)
+        except EOFError:
+            return None
+        except KeyboardInterrupt:
+            self.console.print(Text("\n(Ctrl-D leaves)", MUTED))
+            return ""
+
+    def _format_prompt(self) -> str:
+        """Return the input prompt; readline must know which characters take no columns."""
+        if not self.console.is_terminal:
+            return ""
+        with self.console.capture() as captured:
+            label = Text(f" {'you':>{LABEL_WIDTH}} ", f"bold {USER_COLOUR}").append(
+                "▌ ", f"not bold {USER_COLOUR}"
+            )
+            self.console.print(label, end="")
+        return _ANSI_ESCAPES.sub(lambda escape: f"\x01{escape[0]}\x02", captured.get())

@@ -1,0 +1,185 @@
+"""A reply shown on a terminal while it is streamed.
+
+A word is held back until it is complete, so that it can be wrapped whole. The layout is that of
+`render_labelled_text`, so a streamed reply looks like one that is shown later.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from rich.cells import cell_len, chop_cells
+from rich.console import Console
+from rich.control import Control
+from rich.segment import ControlType
+from rich.text import Text
+
+from turnlog.services.cli.client.http_responses import SseFrame
+from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR
+from turnlog.services.cli.views.text_format import escape_controls, format_one_line
+from turnlog.services.cli.views.theme import BAD, MUTED, WARNING
+
+_WORD_PIECES: Final = re.compile(r"\n|[^\S\n]+|\S+")
+
+
+_MARGIN_COLUMNS: Final = 5
+"""Columns taken by the blanks and the stroke."""
+
+
+@dataclass
+class LabelledTextWriter:
+    """Writes one text beside a label."""
+
+    console: Console
+    label: str
+    colour: str
+    width: int
+    """Columns of the label."""
+    _pending: str = field(default="", init=False)
+    _column: int = field(default=-1, init=False)
+    """Columns of text on the current line; -1 before the first line."""
+    _lines_above: int = field(default=0, init=False)
+    """Lines written above the current one."""
+
+    @property
+    def has_text(self) -> bool:
+        """Whether any text was given since it began."""
+        return self._column >= 0 or bool(self._pending)
+
+    def write_text(self, text: str) -> None:
+        """Write a piece of text; its last word is held back until it is complete."""
+        pieces = _WORD_PIECES.findall(self._pending + text)
+        whole = pieces if not pieces or pieces[-1].isspace() else pieces[:-1]
+        self._pending = "".join(pieces[len(whole) :])
+        for piece in whole:
+            self._write_piece(escape_controls(piece))
+
+    def end_text(self, remark: str = "", colour: str = "") -> None:
+        """Write the held-back text and a remark if there is one, and end the line."""
+        self._write_piece(escape_controls(self._pending))
+        self._pending = ""
+        if remark:
+            self._write_piece(" " if self._column > 0 else "")
+            self._write_raw(format_one_line(remark), colour)
+        self.console.print()
+
+    def erase_text(self) -> None:
+        """Erase the text on a terminal; elsewhere the written text stays."""
+        self._pending = ""
+        if self._column < 0:
+            return
+        if not self.console.is_terminal:
+            self.end_text()
+            return
+        line = ((ControlType.ERASE_IN_LINE, 2), (ControlType.CARRIAGE_RETURN,))
+        up = ((ControlType.CURSOR_UP, 1), *line)
+        self.console.control(Control(*line, *(up * self._lines_above)))
+        self._column, self._lines_above = -1, 0
+
+    def _write_piece(self, piece: str) -> None:
+        if self._column < 0:
+            self._write_label(self.label)
+        if piece == "\n":
+            self._start_line()
+            return
+        room = self.console.width - self.width - _MARGIN_COLUMNS
+        if self._column + cell_len(piece) <= room:
+            self._write_raw(piece, "")
+            return
+        for place, line in enumerate(chop_cells(piece.lstrip(), room)):
+            if place or self._column:
+                self._start_line()
+            self._write_raw(line, "")
+
+    def _start_line(self) -> None:
+        self.console.print()
+        self._lines_above += 1
+        self._write_label("")
+
+    def _write_label(self, label: str) -> None:
+        self._write_raw(f" {label.rjust(self.width)} ", f"bold {self.colour}")
+        self._write_raw("▌ ", self.colour)
+        self._column = 0
+
+    def _write_raw(self, text: str, style: str) -> None:
+        self.console.print(Text(text, style), end="", soft_wrap=True)
+        self._column += cell_len(text)
+
+
+@dataclass
+class ReplyDisplay:
+    """Shows the stream of one turn on a terminal."""
+
+    console: Console
+    _writer: LabelledTextWriter = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._writer = self._create_writer()
+
+    async def show_turn(self, frames: AsyncGenerator[SseFrame]) -> None:
+        """Show a turn until its end."""
+        waiting = self.console.status(Text(_describe_progress({}), MUTED), spinner="dots")
+        waiting.start()
+        async with aclosing(frames):
+            async for frame in frames:
+                data = json.loads(frame.data)
+                if frame.name == "progress":
+                    waiting.update(Text(_describe_progress(data), MUTED))
+                    continue
+                waiting.stop()
+                self._handle_frame(frame.name, data)
+
+    def _handle_frame(self, name: str, data: Mapping[str, Any]) -> None:
+        match name:
+            case "token":
+                self._writer.write_text(data["text"])
+            case "attempt-reset" if self._writer.has_text:
+                self._writer.end_text("what was said so far is void", WARNING)
+                self._writer = self._create_writer()
+            case "done":
+                self._writer.end_text(_describe_ending(data), WARNING)
+            case "redact":
+                self._replace_reply(data["replacement"])
+            case "failed":
+                self._writer.end_text(f"failed: {data['code']}", BAD)
+            case "cancelled":
+                self._writer.end_text(data["reason"], WARNING)
+            case _:
+                pass
+
+    def _replace_reply(self, replacement: str) -> None:
+        self._writer.erase_text()
+        instead = LabelledTextWriter(self.console, "withheld", BAD, LABEL_WIDTH)
+        instead.write_text(replacement)
+        instead.end_text()
+
+    def _create_writer(self) -> LabelledTextWriter:
+        return LabelledTextWriter(self.console, "reply", REPLY_COLOUR, LABEL_WIDTH)
+
+
+def _describe_progress(progress: Mapping[str, Any]) -> str:
+    """Return what a turn does before its reply begins."""
+    match progress.get("doing"):
+        case "summarise":
+            return "summing up what was said before"
+        case "plan":
+            return "planning"
+        case "act":
+            return "choosing tools"
+        case "tool":
+            return f"running {format_one_line(progress['tool'])}"
+        case _:
+            return "waiting for the first word"
+
+
+def _describe_ending(done: Mapping[str, Any]) -> str:
+    """Return a remark on an unusual end: a truncated reply, or the next phase."""
+    if following := done.get("next_phase"):
+        return f"phase {following} begins"
+    finish = done.get("finish", "stop")
+    return "" if finish == "stop" else f"ended by {finish}"

@@ -1,0 +1,101 @@
+"""A conversation over HTTP: open a session, submit turns, and stream replies.
+
+After a lost connection the stream continues from the last cursor, so nothing is missed or shown
+twice. Every submit carries an idempotency key, so it can be repeated safely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+import httpx
+from pydantic import JsonValue
+
+from turnlog.services.api.session_payloads import OpenedSession
+from turnlog.services.api.turn_payloads import SubmittedTurn
+from turnlog.services.cli.client.http_responses import (
+    SseFrame,
+    map_transport_errors,
+    parse_sse_frames,
+    require_success,
+)
+from turnlog.services.cli.client.service_reader import ServiceReader
+
+END_EVENTS: Final = frozenset({"done", "redact", "failed", "cancelled"})
+"""Names of the events that end a turn's stream."""
+
+
+MAX_RECONNECTS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConversation:
+    """A conversation with one session."""
+
+    client: httpx.AsyncClient
+    session: str
+
+    async def submit_turn(self, text: str) -> SubmittedTurn:
+        return SubmittedTurn.model_validate_json(
+            await post_command(self.client, f"/v1/sessions/{self.session}/turns", {"text": text})
+        )
+
+    async def cancel_turn(self) -> None:
+        """Cancel the open turn."""
+        await post_command(self.client, f"/v1/sessions/{self.session}/cancel", {})
+
+    async def watch_turn(self, turn: SubmittedTurn) -> AsyncGenerator[SseFrame]:
+        """Yield the frames of a turn until its end; reconnect when the connection is lost."""
+        cursor = ""
+        for _ in range(MAX_RECONNECTS):
+            async with aclosing(self._stream_frames(turn.stream, cursor)) as shown:
+                async for frame in shown:
+                    cursor = frame.cursor
+                    yield frame
+                    if frame.name in END_EVENTS:
+                        return
+
+    async def _stream_frames(self, stream: str, cursor: str) -> AsyncGenerator[SseFrame]:
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": cursor} if cursor else {})
+        with map_transport_errors(str(self.client.base_url)):
+            async with self.client.stream("GET", stream, headers=headers) as answer:
+                if not answer.is_success:
+                    await answer.aread()
+                require_success(answer)
+                async with aclosing(parse_sse_frames(answer.aiter_lines())) as shown:
+                    async for frame in shown:
+                        yield frame
+
+
+async def open_session(
+    client: httpx.AsyncClient, blueprint: str, attributes: dict[str, JsonValue]
+) -> OpenedSession:
+    asked: dict[str, JsonValue] = {"blueprint": blueprint, "attributes": attributes}
+    return OpenedSession.model_validate_json(await post_command(client, "/v1/sessions", asked))
+
+
+async def post_command(client: httpx.AsyncClient, path: str, payload: JsonValue) -> bytes:
+    """Send a command under a new idempotency key and return the answer's body."""
+    headers = {"Idempotency-Key": uuid4().hex}
+    with map_transport_errors(str(client.base_url)):
+        answer = await client.post(path, json=payload, headers=headers)
+    return require_success(answer).content
+
+
+async def find_follow_up_turn(
+    conversation: SessionConversation, turn: SubmittedTurn
+) -> SubmittedTurn | None:
+    """Return the turn that started by itself after a settled one, or None.
+
+    Only a session with phases has such turns, for example a debrief.
+    """
+    session = await ServiceReader(conversation.client).fetch_session(conversation.session)
+    if session.phase is None or session.turns <= turn.turn:
+        return None
+    number = turn.turn + 1
+    stream = f"/v1/sessions/{conversation.session}/turns/{number}/stream"
+    return turn.model_copy(update={"turn": number, "stream": stream})

@@ -1,0 +1,171 @@
+"""Errors as people and scripts see them: what happened, why, what to do, and an exit code.
+
+Every error that Turnlog raises on purpose is shown here, whether it was raised in this process or
+arrived as problem+json over HTTP. Any other exception is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
+from turnlog.services.cli.views.text_format import escape_controls
+from turnlog.services.cli.views.theme import BAD, GOOD, MUTED
+
+
+class ExitCode(IntEnum):
+    """The exit codes of the command line."""
+
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    VERIFICATION_FAILED = 5
+
+
+USAGE_CODES: Final = frozenset(
+    {
+        "bad-address",
+        "bad-id",
+        "bad-option",
+        "bad-setting",
+        "invalid",
+        "unknown-kind",
+        "unknown-setting",
+        "unknown-type",
+    }
+)
+
+
+NOT_FOUND_CODES: Final = frozenset(
+    {
+        "no-front-door",
+        "no-withheld-text",
+        "not-there-yet",
+        "unknown-blueprint",
+        "unknown-call",
+        "unknown-data-dir",
+        "unknown-segment",
+        "unknown-session",
+        "unknown-stay",
+        "unknown-summary",
+        "unknown-tool-use",
+        "unknown-turn",
+    }
+)
+
+
+CONFLICT_CODES: Final = frozenset(
+    {
+        "already-redacted",
+        "blueprint-changed",
+        "blueprint-does-not-fit",
+        "busy",
+        "choice-not-offered",
+        "data-dir-in-use",
+        "file-exists",
+        "folder-exists",
+        "key-reused",
+        "no-phases",
+        "no-reply",
+        "no-tools",
+        "not-at-a-boundary",
+        "nothing-to-cancel",
+        "phase-takes-no-turns",
+        "queue-full",
+        "reply-withheld",
+        "segment-moved",
+        "segment-taken",
+        "session-closed",
+        "session-exists",
+        "fork-unfinished",
+        "signal-not-offered",
+        "turn-open",
+    }
+)
+
+
+COMMAND_FIXES: Final = {
+    "unknown-session": "`turnlog sessions` lists those there are",
+    "unknown-segment": "`turnlog segments list` lists those there are",
+    "unknown-turn": "`turnlog show SESSION` lists the turns there are",
+    "unknown-call": "`turnlog show SESSION` lists the calls there are",
+    "unknown-summary": "`turnlog summaries SESSION` lists those that stand",
+    "unknown-tool-use": "`turnlog history SESSION` names what came of each tool as CALL ID",
+}
+"""Fixes that name a command, by error code; they replace the fix that a service sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayedError:
+    """An error with everything that is shown about it."""
+
+    subject: str
+    detail: str
+    fix: str
+    exit_code: ExitCode
+    field: str = ""
+    """The option, argument or variable that caused the error."""
+
+
+def describe_error(error: TurnlogError | OSError) -> DisplayedError:
+    """Return what to show for an error, with its exit code."""
+    match error:
+        case OSError():
+            where = str(error.filename or "the operating system")
+            fix = "`turnlog doctor` looks at what a service needs here"
+            return DisplayedError(
+                where, error.strerror or type(error).__name__, fix, ExitCode.ERROR
+            )
+        case Refused():
+            return _describe_refusal(error)
+        case Conflict(actual=actual):
+            now = "it moved on" if actual is None else f"it is at sequence {actual} now"
+            return DisplayedError(
+                f"session {error.session}", now, "read it again", ExitCode.CONFLICT
+            )
+        case Unavailable(retry_after=seconds):
+            fix = f"try again in {seconds:g} s; `turnlog doctor` says what is missing"
+            return DisplayedError(f"{error.what} is unavailable", error.detail, fix, ExitCode.ERROR)
+        case Corrupt():
+            fix = "`turnlog verify` names the first bad event; keep the data as it is"
+            return DisplayedError(error.where, error.detail, fix, ExitCode.VERIFICATION_FAILED)
+        case _:
+            return DisplayedError("error", str(error), "", ExitCode.ERROR)
+
+
+def _describe_refusal(error: Refused) -> DisplayedError:
+    fix = COMMAND_FIXES.get(error.code) or error.fix or ""
+    return DisplayedError(
+        error.code, error.detail, fix, _choose_exit_code(error.code), error.field or ""
+    )
+
+
+def _choose_exit_code(code: str) -> ExitCode:
+    if code in USAGE_CODES:
+        return ExitCode.USAGE
+    if code in NOT_FOUND_CODES:
+        return ExitCode.NOT_FOUND
+    if code == "other-signer":
+        return ExitCode.VERIFICATION_FAILED
+    return ExitCode.CONFLICT if code in CONFLICT_CODES else ExitCode.ERROR
+
+
+def print_error(error: DisplayedError, console: Console) -> None:
+    """Print an error."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right")
+    table.add_column(overflow="fold")
+    what = Text().append(error.subject, "bold").append(f"  {error.field}", MUTED)
+    table.add_row(Text("error", f"bold {BAD}"), what)
+    table.add_row("", Text(escape_controls(error.detail)))
+    if error.fix:
+        table.add_row(Text("do", GOOD), Text(escape_controls(error.fix)))
+    console.print(table)

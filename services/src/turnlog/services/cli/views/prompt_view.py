@@ -1,0 +1,244 @@
+"""Prompts on a terminal: each layer with its source, and the left-out parts.
+
+The texts are complete: they are exactly what the model was sent. The manifest lists the parts in
+order with their lengths, so the text of each message can be attributed to them. Blank lines that
+join two layers of one message are not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.events.errors import Corrupt
+from turnlog.events.model.call_events import AttemptCost
+from turnlog.events.model.manifest import (
+    BlobSource,
+    BlueprintTextSource,
+    EventTextSource,
+    HistorySource,
+    Manifest,
+    MessageRole,
+    PartSource,
+    PromptPart,
+    ResolutionSource,
+    SegmentSource,
+)
+from turnlog.projections.prompt.chat_request import ChatMessage
+from turnlog.services.api.prompt_payloads import (
+    MessageView,
+    RecordedPromptView,
+    ReproductionView,
+    WindowView,
+)
+from turnlog.services.cli.views.text_format import format_digest, format_money
+from turnlog.services.cli.views.theme import (
+    BAD,
+    GOOD,
+    MUTED,
+    WARNING,
+    choose_layer_colours,
+    render_labelled_text,
+)
+from turnlog.services.cli.views.token_view import render_token_bars
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSpan:
+    """The text that one part contributes to one message."""
+
+    part: PromptPart
+    message_index: int
+    role: MessageRole
+    text: str
+    """The whole text that the part adds to the message."""
+
+    @property
+    def visible_text(self) -> str:
+        """The text without the blank line that joins it to the part before."""
+        before = self.part.before
+        return self.text[len(before) - len(before.lstrip("\n")) :]
+
+
+def split_prompt(messages: Sequence[ChatMessage], manifest: Manifest) -> tuple[PromptSpan, ...]:
+    """Split a prompt into spans; raises `Corrupt` if the manifest's lengths do not add up."""
+    found = tuple(_iterate_spans(messages, manifest))
+    told = sum(part.characters for part in manifest.parts if part.message is not None)
+    if sum(len(passage.text) for passage in found) != told:
+        raise Corrupt("manifest", "its parts are not as long as the prompt's messages")
+    return found
+
+
+def _iterate_spans(messages: Sequence[ChatMessage], manifest: Manifest) -> Iterator[PromptSpan]:
+    standing = [part for part in manifest.parts if part.message is not None]
+    ends = [part.message for part in standing[1:]] + [len(messages)]
+    begins = 0
+    for part, end in zip(standing, ends, strict=False):  # Without parts there are no ends either.
+        first = part.message or 0
+        if isinstance(part.source, HistorySource):
+            for place in range(first, end or 0):
+                yield PromptSpan(part, place, messages[place].role, messages[place].content)
+            continue
+        text = messages[first].content[begins : begins + part.characters]
+        begins = begins + part.characters if end == first else 0
+        yield PromptSpan(part, first, messages[first].role, text)
+
+
+def render_prompt(prompt: RecordedPromptView) -> RenderableType:
+    """Render the exact prompt of a call and whether it is proven to be the recorded one."""
+    call = Text().append(f"prompt of call {prompt.call}", "bold")
+    call.append(f"  {prompt.session} · {prompt.model} · {prompt.manifest.kind}", MUTED)
+    return Group(call, *_render_body(prompt.messages, prompt.manifest), render_proof(prompt))
+
+
+def render_model_messages(prompt: RecordedPromptView) -> RenderableType:
+    """Render only the messages of a call, for use inside a replayed conversation."""
+    tokens = f"  {prompt.model} · {prompt.manifest.tokens:,} tokens"
+    head = Text().append(f"the model is shown, in call {prompt.call}", "bold").append(tokens, MUTED)
+    said = [ChatMessage(view.role, view.content) for view in prompt.messages]
+    return Group(
+        head,
+        render_prompt_messages(said, prompt.manifest) if said else render_proof(prompt),
+        Text(),
+    )
+
+
+def render_window(window: WindowView) -> RenderableType:
+    """Render the prompt that a call would have."""
+    call = Text().append(f"window of the next {window.call}", "bold")
+    at = f"  {window.session} · {window.model} · at sequence {window.sequence}"
+    return Group(
+        call.append(at, MUTED),
+        *_render_body(window.messages, window.manifest),
+        _render_cost(window.cost),
+    )
+
+
+def _render_cost(cost: AttemptCost) -> Text:
+    line = Text(f"{format_money(cost.micro_dollars)} for the prompt", "bold")
+    found = {"fallback": "at a guess", "normalised": "by its name without region"}
+    how = found.get(cost.price, "by its name")
+    return line.append(f" · {how}, {cost.table} · the reply comes on top", MUTED)
+
+
+def render_proof(prompt: RecordedPromptView) -> RenderableType:
+    """Render for each way of reproduction whether it yields the recorded prompt."""
+    ways = Table.grid(padding=(0, 2))
+    ways.add_column()
+    ways.add_column(no_wrap=True)
+    ways.add_column(overflow="fold")
+    for name, way in (("by reference", prompt.reference), ("by assembly", prompt.assembly)):
+        ways.add_row(_render_way_mark(way), Text(name, "bold"), Text(_describe_way(way)))
+    ways.add_row("", Text("recorded", "bold"), Text(prompt.digest, MUTED))
+    return ways
+
+
+def _render_way_mark(way: ReproductionView) -> Text:
+    colour = {"reproduced": GOOD, "unreproducible": WARNING, "failed": BAD}[way.outcome]
+    return Text({"reproduced": "✓", "unreproducible": "-", "failed": "✗"}[way.outcome], colour)
+
+
+def _describe_way(way: ReproductionView) -> str:
+    if way.fault is None:
+        return "byte for byte the recorded one"
+    apart = "not reproducible by this version: " if way.outcome == "unreproducible" else ""
+    return f"{apart}{way.fault.where}: {way.fault.detail}"
+
+
+def _render_body(views: Sequence[MessageView], manifest: Manifest) -> Iterator[RenderableType]:
+    if views:
+        yield render_prompt_messages(
+            [ChatMessage(view.role, view.content) for view in views], manifest
+        )
+    yield Text()
+    yield render_parts(manifest)
+    yield Text()
+    yield render_token_bars(manifest)
+    absent = render_left_out_parts(manifest)
+    if absent is not None:
+        yield Text("\nleft out", MUTED)
+        yield absent
+    yield Text()
+
+
+def render_prompt_messages(messages: Sequence[ChatMessage], manifest: Manifest) -> RenderableType:
+    """Render the messages layer by layer."""
+    colours = choose_layer_colours(manifest.parts)
+    width = max((len(layer) for layer in colours), default=0)
+    return Group(*_render_spans(split_prompt(messages, manifest), colours, width))
+
+
+def _render_spans(
+    said: Sequence[PromptSpan], colours: Mapping[str, str], width: int
+) -> Iterator[RenderableType]:
+    shown = -1
+    for passage in said:
+        if passage.message_index != shown:
+            shown = passage.message_index
+            yield Text(f"{shown + 1} {passage.role}", "bold")
+        colour = colours[passage.part.layer]
+        yield render_labelled_text(passage.part.layer, passage.visible_text, colour, width, colour)
+
+
+def render_parts(manifest: Manifest) -> Table:
+    """Render the included parts with source, characters and tokens."""
+    colours = choose_layer_colours(manifest.parts)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style=MUTED, pad_edge=False)
+    table.add_column("layer", no_wrap=True)
+    table.add_column("component", no_wrap=True)
+    table.add_column("source", overflow="fold")
+    table.add_column("characters", justify="right", no_wrap=True)
+    table.add_column("tokens", justify="right", no_wrap=True)
+    for part in manifest.parts:
+        if part.is_included:
+            layer = Text(part.layer, colours[part.layer])
+            numbers = (f"{part.characters:,}", f"{part.tokens:,}")
+            table.add_row(layer, part.component, render_source(part.source), *numbers)
+    return table
+
+
+def render_left_out_parts(manifest: Manifest) -> RenderableType | None:
+    """Render the parts that were left out and why, or return None if there are none."""
+    absent = [part for part in manifest.parts if not part.is_included]
+    if not absent:
+        return None
+    table = Table.grid(padding=(0, 2))
+    for part in absent:
+        where = render_source(part.source) if part.source else Text("")
+        table.add_row(
+            Text(part.layer, WARNING), Text(part.treatment), Text(_describe_reason(part)), where
+        )
+    return table
+
+
+def _describe_reason(part: PromptPart) -> str:
+    if part.rule:
+        return part.rule
+    return "it had nothing to say" if part.treatment == "absent" else ""
+
+
+def render_source(origin: PartSource | None) -> Text:
+    """Render the source of a part's text."""
+    match origin:
+        case None:
+            return Text("nowhere", MUTED)
+        case BlobSource(digest=digest, path=path):
+            return Text(path).append(f"  blob {format_digest(digest)}", MUTED)
+        case SegmentSource(segment=segment, version=version):
+            return Text(f"segment {segment}").append(f"  version {version}", MUTED)
+        case EventTextSource(sequence=sequence, field=field):
+            return Text(f"event {sequence}").append(f"  {field}", MUTED)
+        case BlueprintTextSource():
+            return Text("the blueprint")
+        case HistorySource(view=view, first=first, last=last, condensed=condensed):
+            turns = f"turn {first}" if first == last else f"turns {first} to {last}"
+            return Text(turns).append(f"  view {view}{', in short' * bool(condensed)}", MUTED)
+        case ResolutionSource(resolution=sequence, lines=lines):
+            return Text(f"event {sequence}").append(f"  {', '.join(lines.values())}", MUTED)
+        case _ as never:
+            assert_never(never)

@@ -1,0 +1,302 @@
+"""Sessions on a terminal: a list, one with its turns and calls, and its conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.services.api.call_payloads import CallList, CallView
+from turnlog.services.api.session_payloads import ListedSession, SessionPage, SessionView
+from turnlog.services.api.turn_payloads import HistoryView, PhaseVisitView, ToolUseView, TurnView
+from turnlog.services.cli.views.text_format import (
+    UNKNOWN_TEXT,
+    escape_controls,
+    format_count,
+    format_date_time,
+    format_digest,
+    format_duration,
+    format_money,
+    format_one_line,
+    format_time,
+)
+from turnlog.services.cli.views.theme import (
+    BAD,
+    FAMILY_COLOURS,
+    GOOD,
+    MUTED,
+    WARNING,
+    create_listing,
+    render_labelled_text,
+)
+
+LABEL_WIDTH: Final = 9
+"""Columns of the speaker's label."""
+
+
+USER_COLOUR: Final = FAMILY_COLOURS["turn"]
+
+
+REPLY_COLOUR: Final = FAMILY_COLOURS["session"]
+
+
+TOOL_COLOUR: Final = FAMILY_COLOURS["tool"]
+
+
+PHASE_COLOUR: Final = FAMILY_COLOURS["phase"]
+
+
+HIDDEN_TEXT: Final = "(its text is sealed or erased)"
+
+
+_NO_TEXT: Final = "(nothing: it started by itself, or its text is sealed or erased)"
+
+
+def render_conversation(history: HistoryView) -> RenderableType:
+    """Render turns as a conversation, phase by phase if the session has phases."""
+    if not history.stays:
+        return Group(*(line for turn in history.turns for line in _render_turn(turn)))
+    turns = {turn.turn: turn for turn in history.turns}
+    return Group(*(line for stay in history.stays for line in _render_phase_visit(stay, turns)))
+
+
+def _render_phase_visit(
+    stay: PhaseVisitView, turns: Mapping[int, TurnView]
+) -> Iterator[RenderableType]:
+    yield Text(format_phase_heading(stay), PHASE_COLOUR)
+    if stay.carried:
+        yield render_labelled_text("told", stay.carried, PHASE_COLOUR, LABEL_WIDTH)
+    yield Text("")
+    for turn in stay.turns:
+        yield from _render_turn(turns[turn])
+
+
+def format_phase_heading(stay: PhaseVisitView) -> str:
+    """Return one line that names a phase visit and the phases it can and cannot see."""
+    came = f"phase {stay.phase}" + (f", after {stay.before}" if stay.before else "")
+    others = ", ".join(phase for phase in stay.shared if phase != stay.phase)
+    sees = f" · sees {others}" if others else ""
+    hidden = f" · not {', '.join(stay.hidden)}" if stay.hidden else ""
+    return format_one_line(f"{came}{sees}{hidden}")
+
+
+def _render_turn(turn: TurnView) -> Iterator[RenderableType]:
+    yield _render_turn_heading(turn)
+    yield render_user_text(turn.text if turn.text is not None else _NO_TEXT)
+    if turn.steps or turn.tools:
+        yield render_labelled_text(
+            "plan" if turn.steps else "tools",
+            "\n".join(format_turn_activity(turn)),
+            TOOL_COLOUR,
+            LABEL_WIDTH,
+        )
+    if turn.reply == "":
+        yield render_labelled_text("reply", "(empty)", REPLY_COLOUR, LABEL_WIDTH, MUTED)
+    elif turn.reply is not None:
+        yield render_labelled_text(
+            "reply", turn.reply, BAD if turn.redacted else REPLY_COLOUR, LABEL_WIDTH
+        )
+    elif turn.status == "completed":
+        yield render_labelled_text("reply", HIDDEN_TEXT, REPLY_COLOUR, LABEL_WIDTH, MUTED)
+    yield Text("")
+
+
+def format_turn_activity(turn: TurnView) -> Iterator[str]:
+    """Yield a line for each step and each tool use before the reply."""
+    for step in turn.steps:
+        done = " (the turn before had done it)" if step.given else ""
+        yield format_one_line(f"{step.step}. {step.goal or HIDDEN_TEXT}{done}")
+        yield from (f"   {_format_tool_use(use)}" for use in turn.tools if use.step == step.step)
+    yield from (_format_tool_use(use) for use in turn.tools if use.step is None)
+
+
+def _format_tool_use(use: ToolUseView) -> str:
+    came = use.outcome or "is under way"
+    more = f": {use.detail}" if use.detail else ""
+    size = f", {format_count(use.characters, 'character')}" if use.characters else ""
+    short = " told in short" if use.condensed else ""
+    named = f" · {use.call} {use.id}"
+    return format_one_line(f"{use.tool} {use.arguments} · {came}{more}{size}{short}{named}")
+
+
+def render_user_text(text: str) -> RenderableType:
+    """Render the user's text of a turn."""
+    return render_labelled_text("you", text, USER_COLOUR, LABEL_WIDTH)
+
+
+def _render_turn_heading(turn: TurnView) -> Text:
+    heading = (
+        Text()
+        .append(f"turn {turn.turn}", "bold")
+        .append(f"  {format_time(turn.submitted_at)}", MUTED)
+    )
+    for mark, colour in _list_marks(turn):
+        heading.append("  ").append(format_one_line(mark), colour)
+    return heading
+
+
+def _list_marks(turn: TurnView) -> Iterator[tuple[str, str]]:
+    """Yield what is unusual about a turn, with its colour; an ordinary turn has no marks."""
+    if turn.status in {"failed", "cancelled"}:
+        yield (f"{turn.status}: {turn.reason}", BAD if turn.status == "failed" else WARNING)
+    elif turn.status != "completed":
+        yield turn.status, WARNING
+    if turn.redacted:
+        yield f"reply withheld: {turn.reason}", BAD
+    if turn.excluded:
+        yield "left out of windows", WARNING
+    if turn.purged:
+        yield "purged from windows", WARNING
+    if turn.finish not in {None, "stop"}:
+        yield f"ended by {turn.finish}", WARNING
+    if turn.fallback:
+        yield f"no model's: {turn.fallback}", WARNING
+    if not turn.remembered:
+        yield "not remembered", MUTED
+
+
+_STATUS_COLOURS = {
+    "completed": GOOD,
+    "failed": BAD,
+    "cancelled": WARNING,
+    "open": WARNING,
+    "queued": MUTED,
+}
+
+
+def render_sessions(page: SessionPage) -> RenderableType:
+    """List sessions, newest first, and how to see older ones."""
+    more = f"\nolder ones: --before {page.next}" if page.next else ""
+    return Group(_render_session_table(page), *([Text(more, MUTED)] if more else []))
+
+
+def _render_session_table(page: SessionPage) -> Table:
+    table = create_listing(whole_width=True)
+    table.add_column("session", no_wrap=True)
+    table.add_column("opened", no_wrap=True, style=MUTED)
+    table.add_column("blueprint", no_wrap=True)
+    table.add_column("turns", justify="right")
+    table.add_column("first turn", no_wrap=True, overflow="ellipsis", ratio=1)
+    for session in page.sessions:
+        blueprint = f"{session.blueprint} v{session.version}"
+        opened = format_date_time(session.opened_at)
+        table.add_row(
+            session.session, opened, blueprint, str(session.turns), _render_session_title(session)
+        )
+    return table
+
+
+def _render_session_title(session: ListedSession) -> Text:
+    title = Text()
+    if session.redacted:
+        title.append("redacted ", BAD)
+    if session.closed_at:
+        title.append("closed ", WARNING)
+    return title.append(format_one_line(session.title or ""))
+
+
+def render_session(
+    session: SessionView,
+    history: HistoryView,
+    calls: CallList,
+    forks: Sequence[ListedSession] = (),
+) -> RenderableType:
+    """Render a session with its phases, turns and calls and the sessions forked from it."""
+    turns, made = render_turns(history.turns), render_calls(calls.calls)
+    been = [Text(), *(Text(format_phase_heading(stay), PHASE_COLOUR) for stay in history.stays)]
+    phases = been if history.stays else ()
+    return Group(render_session_facts(session, forks), *phases, Text(), turns, Text(), made)
+
+
+def render_session_facts(session: SessionView, forks: Sequence[ListedSession] = ()) -> Table:
+    """Render the facts of a session and its relations to others."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style=MUTED, justify="right")
+    grid.add_column(overflow="fold")
+    for name, fact in (*_list_facts(session), *_list_relations(session, forks)):
+        grid.add_row(name, fact)
+    return grid
+
+
+def _list_relations(
+    session: SessionView, forks: Sequence[ListedSession]
+) -> Iterator[tuple[str, str]]:
+    if origin := session.origin:
+        what = "forked from" if origin.kind == "fork" else "child of"
+        yield "origin", f"{what} {origin.session} at sequence {origin.sequence:,}"
+    for fork in forks:
+        if fork.origin:
+            yield "fork", f"{fork.session} at sequence {fork.origin.sequence:,}"
+
+
+def _list_facts(session: SessionView) -> Iterator[tuple[str, str | Text]]:
+    yield "session", Text(session.session, "bold")
+    blueprint = Text(f"{session.blueprint} v{session.version}")
+    yield "blueprint", blueprint.append(f"  {format_digest(session.digest)}", MUTED)
+    yield "profile", session.profile + (f" · {session.model}" if session.model else "")
+    given = ", ".join(f"{name}={value}" for name, value in session.attributes.items())
+    yield "attributes", escape_controls(given)
+    if session.phase is not None:
+        yield "phase", f"{session.phase} · {format_count(session.exchanges, 'exchange')}"
+    if session.choices:
+        yield "choices", ", ".join(f"{each.phase}: {each.choice}" for each in session.choices)
+    yield "state", _render_state(session)
+    yield "events", f"{session.sequence:,}"
+
+
+def _render_state(session: SessionView) -> Text:
+    state = Text().append(*(("closed", WARNING) if session.closed else ("open", GOOD)))
+    state.append(f" · {format_count(session.turns, 'turn')}, {session.completed} with a reply")
+    if session.open:
+        state.append(f" · turn {session.open.turn} is being answered", WARNING)
+    return state
+
+
+def render_turns(turns: Iterable[TurnView]) -> Table:
+    table = create_listing(whole_width=True)
+    for title in ("turn", "time", "status"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("what was said", no_wrap=True, overflow="ellipsis", ratio=2)
+    table.add_column("reply", no_wrap=True, overflow="ellipsis", ratio=3)
+    for turn in turns:
+        status = "redacted" if turn.redacted else turn.status
+        said, reply = (
+            format_one_line(turn.text or ""),
+            format_one_line(turn.reply or turn.reason or ""),
+        )
+        colour = BAD if turn.redacted else _STATUS_COLOURS[turn.status]
+        table.add_row(
+            str(turn.turn), format_time(turn.submitted_at), Text(status, colour), said, reply
+        )
+    return table
+
+
+def render_calls(calls: Iterable[CallView]) -> Table:
+    """List calls with the usage of all their attempts."""
+    table = create_listing()
+    for title in ("call", "kind", "model", "finish"):
+        table.add_column(title, no_wrap=True)
+    for title in ("prompt", "sent", "received", "cost", "took", "tries"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for call in calls:
+        what = (call.call, call.kind, call.model, call.finish or "", f"{call.tokens:,}")
+        table.add_row(*what, *_format_call_figures(call))
+    return table
+
+
+def _format_call_figures(call: CallView) -> tuple[str, ...]:
+    spent = [attempt.total_ms for attempt in call.attempts if attempt.total_ms is not None]
+    return (
+        _format_number(call.input_tokens),
+        _format_number(call.output_tokens),
+        format_money(call.micro_dollars),
+        format_duration(sum(spent)) if spent else UNKNOWN_TEXT,
+        str(len(call.attempts)),
+    )
+
+
+def _format_number(figure: int | None) -> str:
+    return UNKNOWN_TEXT if figure is None else f"{figure:,}"

@@ -1,0 +1,267 @@
+"""Token counts by component: the bars of one prompt, and the growth of a session or of all.
+
+All bars of one growth view have the same scale, so that they can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.events.model.manifest import CachePrefix, Manifest, PromptPart
+from turnlog.services.api.call_payloads import CallMetrics, GroupMetrics, GrowthView
+from turnlog.services.cli.views.text_format import escape_controls, format_count
+from turnlog.services.cli.views.theme import (
+    BAD,
+    GOOD,
+    MUTED,
+    WARNING,
+    choose_colours,
+    choose_component_colours,
+    create_listing,
+)
+
+PROMPT_BAR_WIDTH = 60
+"""Columns of the bar of one prompt."""
+
+
+_CROWDED, _TIGHT = 0.9, 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class PromptShare:
+    """The tokens and parts of one component of a prompt."""
+
+    component: str
+    tokens: int
+    part_count: int
+
+
+def sum_shares(parts: Iterable[PromptPart]) -> tuple[PromptShare, ...]:
+    """Sum the included parts of a prompt by component."""
+    found: dict[str, PromptShare] = {}
+    for part in parts:
+        if part.is_included:
+            before = found.get(part.component, PromptShare(part.component, 0, 0))
+            tokens, held = before.tokens + part.tokens, before.part_count + 1
+            found[part.component] = PromptShare(part.component, tokens, held)
+    return tuple(found.values())
+
+
+def render_token_bars(manifest: Manifest) -> RenderableType:
+    """Render the tokens of a prompt by component, and their share of the budget."""
+    colours = choose_component_colours(manifest.parts)
+    by_component = sum_shares(manifest.parts)
+    below = [
+        _render_prompt_total(manifest),
+        *([_render_prefix(manifest.prefix)] if manifest.prefix else []),
+    ]
+    return Group(
+        _render_stacked_bar(by_component, colours),
+        _render_component_lines(by_component, colours),
+        *below,
+    )
+
+
+def split_columns(numbers: Iterable[int], columns: int) -> tuple[int, ...]:
+    """Split columns by size so that they add up and every positive size gets at least one."""
+    sizes = tuple(numbers)
+    whole = sum(sizes) or 1
+    spare = columns - sum(size > 0 for size in sizes)
+    given = [(size > 0) + spare * size // whole for size in sizes]
+    nearest = sorted(range(len(sizes)), key=lambda place: -(spare * sizes[place] % whole))
+    for place in nearest[: columns - sum(given) if any(sizes) else 0]:
+        given[place] += 1
+    return tuple(given)
+
+
+def _render_stacked_bar(by_component: tuple[PromptShare, ...], colours: Mapping[str, str]) -> Text:
+    bar = Text()
+    columns = split_columns((share.tokens for share in by_component), PROMPT_BAR_WIDTH)
+    for share, width in zip(by_component, columns, strict=True):
+        bar.append("█" * width, colours[share.component])
+    return bar
+
+
+def _render_component_lines(
+    by_component: tuple[PromptShare, ...], colours: Mapping[str, str]
+) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "right", "left"):
+        table.add_column(justify=justify)
+    whole = sum(share.tokens for share in by_component) or 1
+    for share in by_component:
+        table.add_row(
+            Text().append("■ ", colours[share.component]).append(share.component),
+            f"{share.tokens:,}",
+            Text(f"{share.tokens / whole:.0%}", MUTED),
+            Text(format_count(share.part_count, "part"), MUTED),
+        )
+    return table
+
+
+def _render_prefix(prefix: CachePrefix) -> Text:
+    line = Text(f"begins as call {prefix.call} did", MUTED)
+    line.append(
+        f": {format_count(prefix.messages, 'message')}, {format_count(prefix.tokens, 'token')}"
+    )
+    if prefix.ended_by is None:
+        return line.append(" · all of it", GOOD)
+    return line.append(" · up to ", MUTED).append(prefix.ended_by, WARNING)
+
+
+def _render_prompt_total(manifest: Manifest) -> Text:
+    counter = manifest.counter.name + ("" if manifest.counter.exact else ", an estimate")
+    line = Text().append(format_count(manifest.tokens, "token"), "bold")
+    if manifest.budget:
+        share = manifest.tokens / manifest.budget
+        colour = BAD if share > _CROWDED else WARNING if share > _TIGHT else GOOD
+        line.append(f" of {manifest.budget:,} · ").append(f"{share:.0%}", colour)
+    return line.append(f" · counted by {counter}", MUTED)
+
+
+GROWTH_BAR_WIDTH: Final = 24
+"""Columns of the longest bar."""
+
+
+_TOKENS_SUFFIX: Final = "_tokens"
+
+
+def render_growth(growth: GrowthView, by: str) -> RenderableType:
+    """Render one bar per call of a session, or one bar per group of calls."""
+    if not growth.groups:
+        return Text("no call was made yet", MUTED)
+    taken = _sum_components(growth.groups)
+    colours = choose_colours(taken)
+    alone = growth.calls and by == "all"
+    lines = (
+        _render_calls(growth.calls, colours)
+        if alone
+        else _render_groups(growth.groups, by, colours)
+    )
+    return Group(
+        _render_title(growth),
+        Text(),
+        lines,
+        Text(),
+        _render_legend(taken, colours),
+        *_render_growth_totals(growth),
+    )
+
+
+def _sum_components(groups: Iterable[GroupMetrics]) -> dict[str, int]:
+    """Sum the tokens of components that have any."""
+    total: dict[str, int] = {}
+    for group in groups:
+        for name, tokens in group.components.items():
+            total[name] = total.get(name, 0) + tokens
+    return {name: tokens for name, tokens in total.items() if tokens}
+
+
+def _render_title(growth: GrowthView) -> Text:
+    calls = sum(group.calls for group in growth.groups)
+    line = Text().append(f"growth of {growth.session or 'all sessions'}", "bold")
+    return line.append(f"  {format_count(calls, 'call')}", MUTED)
+
+
+def _render_calls(calls: Sequence[CallMetrics], colours: Mapping[str, str]) -> Table:
+    table = create_listing()
+    table.add_column("call", no_wrap=True)
+    table.add_column("kind", no_wrap=True)
+    for title in ("tokens", "budget"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("by component", no_wrap=True)
+    table.add_column("saved", no_wrap=True)
+    most = max(call.tokens for call in calls)
+    for call in calls:
+        share = f"{call.tokens / call.budget:.0%}" if call.budget else ""
+        bar = _render_bar(call.components, call.tokens, most, colours)
+        table.add_row(call.call, call.kind, f"{call.tokens:,}", share, bar, _render_savings(call))
+    return table
+
+
+def _render_savings(call: CallMetrics) -> Text:
+    said = [
+        Text(f"{n:,} by ").append(escape_controls(rule), WARNING) for rule, n in call.saved.items()
+    ]
+    said += (
+        [Text(f"without {format_count(call.cut_turns, 'turn')}", MUTED)] if call.cut_turns else []
+    )
+    return Text("\n").join(said)
+
+
+def _render_groups(groups: Sequence[GroupMetrics], by: str, colours: Mapping[str, str]) -> Table:
+    table = create_listing()
+    table.add_column("" if by == "all" else by, no_wrap=True)
+    for title in ("calls", "tokens a call"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("by component", no_wrap=True)
+    table.add_column("saved", justify="right", no_wrap=True)
+    most = max(group.tokens // group.calls for group in groups)
+    for group in groups:
+        name = "all" if by == "all" else escape_controls(group.group or "unknown")
+        each = group.tokens // group.calls
+        bar = _render_bar(group.components, each, most, colours)
+        saved = Text(
+            f"{_compute_savings_share(group):.0%}", GOOD if group.savings_estimate else MUTED
+        )
+        table.add_row(name, f"{group.calls:,}", f"{each:,}", bar, saved)
+    return table
+
+
+def _render_bar(
+    components: Mapping[str, int], tokens: int, most: int, colours: Mapping[str, str]
+) -> Text:
+    bar = Text()
+    columns = max(1, GROWTH_BAR_WIDTH * tokens // most) if tokens else 0
+    standing = [(name, count) for name, count in components.items() if count]
+    shares = split_columns([count for _, count in standing], max(columns, len(standing)))
+    for (name, _), width in zip(standing, shares, strict=True):
+        bar.append("█" * width, colours[name])
+    return bar
+
+
+def _render_legend(taken: Mapping[str, int], colours: Mapping[str, str]) -> Table:
+    whole = sum(taken.values())
+    table = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "right"):
+        table.add_column(justify=justify)
+    for name, tokens in taken.items():
+        square = (
+            Text()
+            .append("■ ", colours[name])
+            .append(escape_controls(name.removesuffix(_TOKENS_SUFFIX)))
+        )
+        table.add_row(square, f"{tokens:,}", Text(f"{tokens / whole:.0%}", MUTED))
+    return table
+
+
+def _render_growth_totals(growth: GrowthView) -> Iterator[Text]:
+    saved = sum(group.savings_estimate for group in growth.groups)
+    cut = sum(group.cut_turns for group in growth.groups)
+    yield Text()
+    if saved:
+        share = _compute_savings_share(*growth.groups)
+        line = Text(f"saved {format_count(saved, 'token')}", GOOD).append(
+            f", {share:.0%} of what", MUTED
+        )
+        yield line.append(" would have been sent", MUTED)
+    if cut:
+        yield Text(f"cut to fit: {format_count(cut, 'turn')}, counted in each call", WARNING)
+    if growth.history_growth is not None:
+        yield Text(f"history grows by {growth.history_growth:,.1f} tokens a turn", MUTED)
+
+
+def _compute_savings_share(*groups: GroupMetrics) -> float:
+    """Return the saved share of the tokens that would have been sent."""
+    saved = sum(group.savings_estimate for group in groups)
+    return saved / (_sum_tokens(groups) + saved) if saved else 0
+
+
+def _sum_tokens(groups: Iterable[GroupMetrics]) -> int:
+    return sum(group.tokens for group in groups)

@@ -1,0 +1,119 @@
+"""The result of a verification: one line per promise, its findings, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.services.api.verify_payloads import (
+    FindingView,
+    PromptTallyView,
+    VerificationView,
+    VerifyFindingLine,
+    VerifySummaryLine,
+)
+from turnlog.services.cli.views.text_format import format_count, format_digest, format_one_line
+from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING
+
+_VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
+    "intact": (GOOD, "every event continues the one before it, and no turn was settled twice"),
+    "broken": (BAD, "something is not as it was written"),
+    "witnessed": (GOOD, "nothing is missing, and what was noted is still there"),
+    "unwitnessed": (WARNING, "nothing is missing in between; a checkpoint would show a cut end"),
+    "incomplete": (BAD, "something is missing"),
+    "reproduced": (GOOD, "each prompt comes out byte for byte, both ways"),
+    "unreproducible": (WARNING, "not reproducible by this version"),
+    "unchecked": (WARNING, "what lies behind a hole cannot be had again"),
+    "failed": (BAD, "prompts come out otherwise than they were recorded"),
+    "equal": (GOOD, "the read models say what the log says"),
+    "elsewhere": (WARNING, "not compared: the read models have not come as far as the log"),
+    "differ": (BAD, "the read models say something else"),
+}
+"""Colour and meaning of each verdict."""
+
+
+_MARKS: Final = {GOOD: "✓", WARNING: "-", BAD: "✗"}
+
+
+_MAX_FINDINGS: Final = 10
+"""Findings shown of one promise; `-o json` has all."""
+
+
+SessionFinding = tuple[str, FindingView]
+"""A session and one of its findings."""
+
+
+def render_session_verification(session: VerificationView) -> RenderableType:
+    """Render the verification of one session."""
+    found = [(session.session, finding) for finding in session.findings]
+    line = _render_verdict(session.verified, len(found))
+    line.append(
+        f" · {format_count(1, 'session')}, {_format_extent(session.events, session.prompts)}"
+    )
+    if session.head:
+        line.append(f" · head {format_digest(session.head)}", MUTED)
+    return Group(_render_promises(session, found), Text(), line)
+
+
+def render_log_verification(
+    log: VerifySummaryLine, findings: Iterable[VerifyFindingLine]
+) -> RenderableType:
+    """Render the verification of a whole log."""
+    found = [(each.session, each.finding) for each in findings]
+    line = _render_verdict(log.verified, len(found))
+    line.append(
+        f" · {format_count(log.sessions, 'session')}, {_format_extent(log.events, log.prompts)}"
+    )
+    line.append(f" · {log.seconds:.1f} s", MUTED)
+    return Group(_render_promises(log, found), Text(), line)
+
+
+def _render_promises(
+    result: VerificationView | VerifySummaryLine, found: Sequence[SessionFinding]
+) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for promise in ("integrity", "completeness", "reproduction", "totals"):
+        verdict: str = getattr(result, promise)
+        colour, meaning = _VERDICTS[verdict]
+        told = Text(verdict, colour).append(f" · {meaning}", "default")
+        table.add_row(Text(_MARKS[colour], colour), Text(promise, "bold"), told)
+        if promise == "reproduction":
+            table.add_row("", "", Text(_describe_prompts(result.prompts), MUTED))
+        for line in _render_findings([each for each in found if each[1].verdict == promise]):
+            table.add_row("", "", line)
+    return table
+
+
+def _describe_prompts(prompts: PromptTallyView) -> str:
+    told = f"{prompts.reference} by reference and {prompts.assembly} by assembly of {prompts.calls}"
+    if prompts.unreproducible:
+        told += f"; {prompts.unreproducible} not by this version: {prompts.why}"
+    return told + (f"; {prompts.unchecked} not checked: {prompts.behind}" if prompts.behind else "")
+
+
+def _render_findings(wrong: Sequence[SessionFinding]) -> Iterator[Text]:
+    for each in wrong[:_MAX_FINDINGS]:
+        yield Text(format_one_line(format_finding(each)), BAD)
+    if len(wrong) > _MAX_FINDINGS:
+        yield Text(f"and {len(wrong) - _MAX_FINDINGS} more", MUTED)
+
+
+def format_finding(found: SessionFinding) -> str:
+    """Format a finding with its session and event."""
+    session, finding = found
+    event = "" if finding.sequence is None else f", event {finding.sequence}"
+    return f"{session}{event}: {finding.detail}"
+
+
+def _render_verdict(verified: bool, findings: int) -> Text:  # noqa: FBT001 - a verdict and its reasons
+    if verified:
+        return Text().append("verified", f"bold {GOOD}")
+    return Text().append(f"not verified: {format_count(findings, 'finding')}", f"bold {BAD}")
+
+
+def _format_extent(events: int, prompts: PromptTallyView) -> str:
+    return f"{format_count(events, 'event')}, {format_count(prompts.calls, 'prompt')}"

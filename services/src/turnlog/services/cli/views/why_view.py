@@ -1,0 +1,178 @@
+"""The explanation of a turn's reply on a terminal.
+
+It shows the turn and its outcome; then the exact prompt layer by layer, with the origin and the
+event of each text; then the parts that were left out, with the rule and the event that did it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.events.content import Content, PlainText
+from turnlog.projections.audit.explain.part_provenance import PartProvenance
+from turnlog.projections.audit.explain.turn_effects import TurnCall
+from turnlog.projections.audit.explain.turn_explanation import (
+    PhaseStanding,
+    TurnExplanation,
+    WithheldReply,
+)
+from turnlog.services.api.prompt_payloads import RecordedPromptView
+from turnlog.services.cli.views.prompt_view import render_proof, render_source
+from turnlog.services.cli.views.provenance_view import (
+    render_cause,
+    render_removal,
+    render_traced_prompt,
+)
+from turnlog.services.cli.views.session_view import REPLY_COLOUR, USER_COLOUR
+from turnlog.services.cli.views.text_format import escape_controls, format_count
+from turnlog.services.cli.views.theme import (
+    BAD,
+    FAMILY_COLOURS,
+    GOOD,
+    MUTED,
+    WARNING,
+    render_labelled_text,
+)
+from turnlog.services.cli.views.token_view import render_token_bars
+
+
+def render_explained_omissions(absent: Iterable[PartProvenance]) -> Table:
+    """Render parts that were left out: what each is, the rule, and the events behind it."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for each in absent:
+        part = each.part
+        why = Text(part.rule or "nothing to say", WARNING).append(f" · {part.treatment}", MUTED)
+        if part.source:
+            why.append(" · ", MUTED).append_text(render_source(part.source))
+        table.add_row(Text(part.layer, "bold"), Text("\n").join((why, *_render_causes(each))))
+    return table
+
+
+def _render_causes(origin: PartProvenance) -> Iterator[Text]:
+    if origin.removed:
+        yield from (Text("└ ", MUTED).append_text(render_removal(each)) for each in origin.removed)
+    else:
+        yield from (Text("└ by ", MUTED).append_text(render_cause(each)) for each in origin.because)
+
+
+def render_trim_steps(why: TurnExplanation) -> Table:
+    """Render the trim steps of a prompt with the tokens that each saved."""
+    table = Table.grid(padding=(0, 2))
+    for step in why.steps:
+        within = step.section or step.component
+        limit = f"within {within}" if within else f"of {why.budget:,}"
+        table.add_row(
+            Text(step.step, WARNING),
+            Text(step.on, "bold"),
+            Text(f"{step.before:,} → {step.after:,} tokens"),
+            Text(limit, MUTED),
+        )
+    return table
+
+
+_LABEL_WIDTH: Final = 9
+"""Columns of the labels."""
+
+
+_HIDDEN_TEXT: Final = "(its text is sealed or erased)"
+
+
+def render_why(why: TurnExplanation, prompt: RecordedPromptView) -> RenderableType:
+    """Render everything recorded about one turn's reply."""
+    return Group(
+        *_render_outcome(why, prompt),
+        Text(),
+        *_render_prompt_layers(why, prompt),
+        render_proof(prompt),
+    )
+
+
+def _render_outcome(why: TurnExplanation, prompt: RecordedPromptView) -> Iterator[RenderableType]:
+    title = Text().append(f"why turn {why.turn} was answered so", "bold")
+    yield title.append(f"  {why.session}", MUTED)
+    if why.said is not None:
+        yield render_labelled_text("asked", _get_text(why.said), USER_COLOUR, _LABEL_WIDTH)
+    colour = BAD if why.withheld else REPLY_COLOUR
+    yield render_labelled_text(
+        "reply", _get_text(why.reply) if why.reply else why.status, colour, _LABEL_WIDTH
+    )
+    yield Text()
+    yield _render_facts(why, prompt)
+
+
+def _get_text(content: Content) -> str:
+    return content.text if isinstance(content, PlainText) else _HIDDEN_TEXT
+
+
+def _render_facts(why: TurnExplanation, prompt: RecordedPromptView) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style=MUTED, justify="right", width=_LABEL_WIDTH + 1)
+    grid.add_column(overflow="fold")
+    if why.started:
+        grid.add_row("started", Text("by itself  ").append_text(render_cause(why.started)))
+    else:
+        grid.add_row("turn", render_cause(why.asked))
+    call = Text(f"{why.call} · {prompt.manifest.kind} · {prompt.model}  ")
+    grid.add_row("call", call.append_text(render_cause(why.fixed)))
+    others = [_render_other_call(made) for made in why.calls if made.call != why.call]
+    for place, other in enumerate(others):
+        grid.add_row("" if place else "beside", other)
+    if why.standing:
+        grid.add_row("phase", _render_phase(why.standing))
+    grid.add_row("safety", _render_safety(why.withheld))
+    if why.superseded:
+        grid.add_row("instead of", f"call {', '.join(why.superseded)}, whose sources had changed")
+    for place, each in enumerate(why.consequences):
+        told = Text(escape_controls(each.what)).append("  ").append_text(render_cause(each.by))
+        grid.add_row("" if place else "led to", told)
+    return grid
+
+
+def _render_other_call(made: TurnCall) -> Text:
+    """Render another call of the turn and its result."""
+    line = Text(f"{made.call} · {made.kind} · {format_count(made.tokens, 'token')} ")
+    gave = escape_controls(", ".join(made.gave)) or "nothing"
+    return line.append(f"→ {gave}  ", MUTED).append_text(render_cause(made.fixed))
+
+
+def _render_phase(standing: PhaseStanding) -> Text:
+    exchanges = f", after {format_count(standing.exchanges, 'exchange')}"
+    line = Text(standing.phase, FAMILY_COLOURS["phase"]).append(exchanges, "default")
+    by = f", by {standing.signal}" if standing.signal else ""
+    by += f", sees {', '.join(standing.shared)}" if standing.shared else ""
+    by += f", not {', '.join(standing.hidden)}" if standing.hidden else ""
+    return line.append(f"{by}  ", MUTED).append_text(render_cause(standing.since))
+
+
+def _render_safety(withheld: WithheldReply | None) -> Text:
+    if withheld is None:
+        return Text("✓ ", GOOD).append("nothing was withheld", "default")
+    line = Text(f"✗ withheld by {withheld.rule}", BAD)
+    line.append(f": {escape_controls(withheld.reason)}", "default")
+    line.append("\n").append_text(render_cause(withheld.by))
+    return line.append(" · an auditor reads it by `turnlog withheld`" * withheld.kept, MUTED)
+
+
+def _render_prompt_layers(
+    why: TurnExplanation, prompt: RecordedPromptView
+) -> Iterator[RenderableType]:
+    yield Rule(Text("what it was told", "bold"), align="left", style=MUTED)
+    yield from render_traced_prompt(prompt, why.parts)
+    yield Text()
+    yield render_token_bars(prompt.manifest)
+    if why.steps:
+        yield Text("\ncut to fit", MUTED)
+        yield render_trim_steps(why)
+    absent = [each for each in why.parts if not each.part.is_included]
+    if absent:
+        yield Text("\nleft out", MUTED)
+        yield render_explained_omissions(absent)
+    yield Text()

@@ -1,0 +1,287 @@
+"""What-if reports, on a terminal and as one HTML page.
+
+They show the totals, then the sessions with the worst first, or the calls of a single session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.services.api.what_if_payloads import (
+    AlterationCountView,
+    CallRefusalView,
+    PromptAlterationView,
+    WhatIfCall,
+    WhatIfFailedSession,
+    WhatIfSession,
+    WhatIfStart,
+    WhatIfSummary,
+    WhatIfTotalsView,
+)
+from turnlog.services.cli.views.text_format import (
+    escape_controls,
+    format_count,
+    format_digest,
+    format_money,
+)
+from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING, create_listing
+
+MAX_SHOWN: Final = 10
+"""Sessions listed, or calls of a single session; the JSON has all."""
+
+
+_CHANGE_COLOURS: Final = {
+    "cut": BAD,
+    "gone": WARNING,
+    "uncut": GOOD,
+    "added": GOOD,
+    "changed": WARNING,
+}
+
+
+_CHANGE_WORDS: Final = {"uncut": "no longer cut"}
+
+
+def render_what_if(
+    begun: WhatIfStart,
+    sessions: Sequence[WhatIfSession],
+    untold: Sequence[WhatIfFailedSession],
+    ended: WhatIfSummary,
+) -> RenderableType:
+    """Render a report; `sessions` must be ordered with the worst first."""
+    return Group(*_render_sections(begun, sessions, untold, ended))
+
+
+def _render_sections(
+    begun: WhatIfStart,
+    sessions: Sequence[WhatIfSession],
+    untold: Sequence[WhatIfFailedSession],
+    ended: WhatIfSummary,
+) -> Iterator[RenderableType]:
+    yield Text("what if ", "bold").append(format_change(begun), "bold")
+    yield _render_totals(ended)
+    if ended.refused:
+        yield Text("\ncalls that could not have been made", BAD)
+        yield from (_render_refusal(each.calls, each.code, each.detail) for each in ended.refused)
+    if ended.altered:
+        yield Text("\nwhat would stand otherwise", MUTED)
+        yield _render_altered(ended.altered)
+    if len(sessions) == 1:
+        yield from _render_calls(sessions[0])
+    elif sessions:
+        yield Text("\nsessions, the worst first", MUTED)
+        yield _render_session_rows(sessions[:MAX_SHOWN])
+        if len(sessions) > MAX_SHOWN:
+            yield Text(f"{len(sessions) - MAX_SHOWN:,} more: -o json, or --html FILE", MUTED)
+    if begun.behind:
+        lacking = format_count(begun.behind, "event")
+        yield Text(f"the read models lack {lacking}, and perhaps a session", WARNING)
+    for each in untold:
+        yield Text(f"✗ {each.session} ", BAD).append(escape_controls(each.detail), "default")
+    yield Rule(style=MUTED)
+    yield Text(begun.exact, MUTED)
+
+
+def format_change(begun: WhatIfStart) -> str:
+    """Format the change that is compared: blueprint, budget and model."""
+    blueprint = begun.blueprint
+    said = [
+        *([f"{blueprint.blueprint} v{blueprint.version} {format_digest(blueprint.digest)}"]
+          if blueprint else []),
+        *([f"a budget of {begun.budget:,} tokens"] if begun.budget else []),
+        *([f"model {begun.model}"] if begun.model else []),
+    ]  # fmt: skip
+    return escape_controls(" · ".join(said))
+
+
+def _render_totals(found: WhatIfSummary) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style=MUTED, justify="right")
+    grid.add_column()
+    told = Text(f"{format_count(found.sessions, 'session')}, {format_count(found.calls, 'call')}")
+    same = f" · {found.same:,} the very same" if found.same else ""
+    grid.add_row("recorded", told.append(same, MUTED))
+    made = Text(f"{found.again:,} of {found.calls:,}", GOOD if found.again == found.calls else BAD)
+    grid.add_row("could be made", made)
+    grid.add_row(
+        "tokens",
+        _render_figures(found.before.tokens, found.after.tokens).append(_render_counters(found)),
+    )
+    grid.add_row("largest", _render_figures(found.before.largest, found.after.largest))
+    grid.add_row(
+        "cache reuses",
+        _render_figures(found.before.prefix, found.after.prefix, more=GOOD, less=BAD),
+    )
+    grid.add_row("prompts cost", _render_cost(found))
+    return grid
+
+
+def _render_figures(before: int, after: int, more: str = WARNING, less: str = GOOD) -> Text:
+    """Render two figures and the relative change between them."""
+    line = Text(f"{before:,} → {after:,}")
+    return (
+        line
+        if before == after
+        else line.append("  ").append(_render_share(before, after, more, less))
+    )
+
+
+def _render_share(before: int, after: int, more: str, less: str) -> Text:
+    if before == after:
+        return Text("as it was", MUTED)
+    share = f"{(after - before) / before:+.0%}" if before else "new"
+    return Text(share, more if after > before else less)
+
+
+def _render_counters(found: WhatIfTotalsView) -> Text:
+    before, after = found.before.counters, found.after.counters
+    if before == after or not after:
+        return Text()
+    told = f"  counted by {', '.join(before)}, then by {', '.join(after)}: not of one measure"
+    return Text(told, WARNING)
+
+
+def _render_cost(found: WhatIfTotalsView) -> Text:
+    before, after = found.before, found.after
+    line = Text(f"{format_money(before.micro_dollars)} → {format_money(after.micro_dollars)}")
+    guess = "  at a guess: a model stands in no price table" if _is_guessed(found) else ""
+    return line.append(f"  {_format_models(found)}", MUTED).append(guess, WARNING)
+
+
+def _is_guessed(found: WhatIfTotalsView) -> bool:
+    return found.before.guessed or found.after.guessed
+
+
+def _format_models(found: WhatIfTotalsView) -> str:
+    before, after = sorted(found.before.models), sorted(found.after.models)
+    return ", ".join(before) if before == after else f"{', '.join(before)} → {', '.join(after)}"
+
+
+def _render_refusal(calls: int, code: str, detail: str) -> Text:
+    return Text(f"  {format_count(calls, 'call')} ", BAD).append(
+        f"{code}: {escape_controls(detail)}", "default"
+    )
+
+
+def _render_altered(altered: Iterable[AlterationCountView]) -> Table:
+    table = create_listing()
+    for title in ("layer", "how", "by"):
+        table.add_column(title, no_wrap=True)
+    for title in ("calls", "pieces"):
+        table.add_column(title, justify="right")
+    for each in altered:
+        how = Text(_CHANGE_WORDS.get(each.how, each.how), _CHANGE_COLOURS[each.how])
+        numbers = (f"{each.calls:,}", f"{each.pieces:,}")
+        table.add_row(escape_controls(each.layer), how, escape_controls(each.rule or ""), *numbers)
+    return table
+
+
+def _render_session_rows(sessions: Iterable[WhatIfSession]) -> Table:
+    table = create_listing()
+    table.add_column("session", no_wrap=True)
+    for title in ("calls", "not made", "cut"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("tokens", no_wrap=True)
+    table.add_column("cache", no_wrap=True)
+    for each in sessions:
+        lost = each.calls - each.again
+        cut = sum(one.pieces for one in each.altered if one.how == "cut")
+        table.add_row(
+            each.session,
+            f"{each.calls:,}",
+            Text(f"{lost:,}", BAD if lost else MUTED),
+            Text(f"{cut:,}", BAD if cut else MUTED),
+            _render_figures(each.before.tokens, each.after.tokens),
+            _render_share(each.before.prefix, each.after.prefix, more=GOOD, less=BAD),
+        )
+    return table
+
+
+def _render_calls(session: WhatIfSession) -> Iterator[RenderableType]:
+    if not session.worst:
+        return
+    yield Text(f"\ncalls of {session.session}, the worst first", MUTED)
+    for each in session.worst[:MAX_SHOWN]:
+        yield _render_call(each)
+
+
+def _render_call(each: WhatIfCall) -> Text:
+    line = Text(f"call {each.call}  ", "bold")
+    if each.after is None or each.refused is not None:
+        return line.append_text(render_misfit(each.refused) if each.refused else Text())
+    line.append_text(_render_figures(each.before.tokens, each.after.tokens)).append(" tokens")
+    line.append("".join(f"\n  {format_alteration(one)}" for one in each.altered), MUTED)
+    return line
+
+
+def render_misfit(refused: CallRefusalView) -> Text:
+    """Render why a call could not have been made, and the layers that are always kept."""
+    line = Text(f"{refused.code} ", BAD).append(escape_controls(refused.detail), "default")
+    if refused.over is not None:
+        kept = ", ".join(f"{each.layer} {each.tokens:,}" for each in refused.kept)
+        line.append(
+            f"\n  {refused.over:,} tokens too many; always kept: {escape_controls(kept)}", MUTED
+        )
+    return line
+
+
+def format_alteration(one: PromptAlterationView) -> str:
+    """Format one altered part of a call on one line."""
+    what = one.layer
+    if one.first is not None:
+        what = f"turn {one.first}" if one.first == one.last else f"turns {one.first}-{one.last}"
+    if one.segment is not None:
+        what = f"{one.layer} segment {one.segment}"
+    by = f" by {one.rule}" if one.rule else ""
+    return escape_controls(f"{what} {_CHANGE_WORDS.get(one.how, one.how)}{by}")
+
+
+DETAILED_SESSIONS: Final = 200
+"""Sessions whose calls are listed; more would make the page too large to open."""
+
+
+def render_html_page(
+    begun: WhatIfStart,
+    sessions: Sequence[WhatIfSession],
+    untold: Sequence[WhatIfFailedSession],
+    ended: WhatIfSummary,
+) -> str:
+    """Render the report as one HTML page without scripts or external resources.
+
+    `sessions` must be ordered with the worst first.
+    """
+    # Importing jinja2 takes time that only a report should cost.
+    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = files("turnlog.services.cli.supposing").joinpath("page.html").read_text()
+    return environment.from_string(template).render(
+        begun=begun,
+        change=format_change(begun),
+        sessions=sessions,
+        untold=untold,
+        total=ended,
+        detailed=DETAILED_SESSIONS,
+        widest=max((1, *(max(each.before.tokens, each.after.tokens) for each in sessions))),
+        figure="{:,}".format,
+        share=format_share,
+        counted=format_count,
+        money=format_money,
+        otherwise=format_alteration,
+    )
+
+
+def format_share(after: int, before: int) -> str:
+    """Format the relative change from `before` to `after`."""
+    if not before:
+        return "new" if after else "as it was"
+    return f"{(after - before) / before:+.0%}" if after != before else "as it was"

@@ -1,0 +1,126 @@
+"""Checks that all routes share: query names, unexpected bodies, times and `min_sequence`.
+
+The gateway refuses unknown query parameters, because a misspelt `min_sequence` would return stale
+rows. It also refuses repeated parameters, because one of the values would be ignored. Each route
+validates the values themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from inspect import isclass
+from typing import Annotated, Final
+
+from fastapi import Path, Query, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, JsonValue
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.storable_json import MAX_INT
+from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.store.read.read_your_writes import wait_until_folded
+from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.sessions.time_travel import refuse_future
+
+
+async def check_query(request: Request) -> None:
+    """Refuse query parameters that the route does not declare, and repeated ones."""
+    route: object = request.scope["route"]
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    for name, times in given.items():
+        if times > 1:
+            raise _create_refusal(name, "it is given twice", "give it once")
+    known = (
+        frozenset(_iterate_parameter_names(route.dependant))
+        if isinstance(route, APIRoute)
+        else frozenset[str]()
+    )
+    for name in given:
+        if name not in known and _ANY_NAME not in known:
+            raise _create_refusal(name, "no such parameter", suggest_word(name[:80], known))
+
+
+_ANY_NAME = "*"
+"""Marks a route that validates undeclared parameter names itself."""
+
+
+def _iterate_parameter_names(dependant: Dependant) -> Iterator[str]:
+    for parameter in dependant.query_params:
+        kind: object = parameter.field_info.annotation
+        if isclass(kind) and issubclass(kind, BaseModel):
+            yield from kind.model_fields
+            yield from (_ANY_NAME,) if kind.model_config.get("extra") == "allow" else ()
+        else:
+            yield parameter.alias
+    for below in dependant.dependencies:
+        yield from _iterate_parameter_names(below)
+
+
+def _create_refusal(name: str, detail: str, fix: str) -> Refused:
+    return Refused("invalid", detail, field=name[:80], fix=fix)
+
+
+async def check_body(request: Request) -> None:
+    """Refuse a non-empty body on a route that takes none.
+
+    Request models refuse unknown fields, but a route without a request model would ignore its body
+    silently. An empty object is allowed.
+    """
+    route: object = request.scope["route"]
+    if not isinstance(route, APIRoute) or route.body_field is not None:
+        return
+    sent: JsonValue = json.loads(await request.body() or b"{}")
+    field = next(iter(sent), None) if isinstance(sent, dict) else "body"
+    if field is not None:
+        raise Refused("invalid", "this takes no body", field=field[:80], fix="leave it out")
+
+
+def convert_to_utc(moment: datetime, field: str) -> datetime:
+    """Return a time in UTC; raises `Refused` when it is outside the calendar there."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        detail = "the calendar has no such moment in UTC"
+        raise Refused("invalid", detail, field=field, fix="name another moment") from None
+
+
+MIN_SEQUENCE_FIELD: Final = "min_sequence"
+
+
+MinSequenceQuery = Annotated[
+    int | None,
+    Query(ge=1, le=MAX_INT, description="Wait until the read models hold this sequence"),
+]
+
+
+async def wait_for_read_models(
+    deps: GatewayDependencies, state: SessionState, sequence: int
+) -> None:
+    """Wait until the read models contain a sequence of the session (read your writes).
+
+    Raises `Refused` for a sequence that the session has not reached, and `behind` (504) after the
+    timeout; stale rows are never returned.
+    """
+    if sequence > state.head.sequence:
+        last = await deps.sessions.load_last_event(state.tenant, state.session, sequence)
+        refuse_future(sequence, last.sequence, MIN_SEQUENCE_FIELD)
+    place = (state.tenant, state.session, sequence)
+    if not await wait_until_folded(
+        deps.store, deps.projection_signal, *place, within=deps.read_model_timeout
+    ):
+        detail = f"the read models have not come to sequence {sequence} yet"
+        raise Refused("behind", detail, field=MIN_SEQUENCE_FIELD, fix="ask again")
+
+
+TurnPath = Annotated[int, Path(ge=1, le=MAX_INT)]
+
+
+AtSequence = Annotated[
+    int | None,
+    Query(ge=1, le=MAX_INT, description="As it was at this sequence; without it as it is now"),
+]

@@ -1,0 +1,88 @@
+"""The identity of a request: its tenant, route and idempotency key.
+
+An idempotency key identifies one request: its method, path and body in canonical JSON. The gateway
+handles the same request with the same key once and repeats the answer. The session's record of keys
+refuses a different request with the same key.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from fastapi import Depends, Header, Request
+from pydantic import BaseModel
+
+from turnlog.events import codec
+from turnlog.events.content import compute_digest
+from turnlog.events.errors import Refused
+from turnlog.services.gateway.dependencies import RequestTenant
+from turnlog.services.platform.telemetry import get_traceparent
+from turnlog.services.sessions.command_handler import CommandMetadata
+
+IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
+
+
+CLIENT_ACTOR: Final = "client"
+
+
+_KEY_PATTERN: Final = re.compile(r"[!-~]([ -~]{0,198}[!-~])?")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestIdentity:
+    """The identity of a request as the event log records it."""
+
+    tenant: str
+    route: str
+    """Method and path."""
+    idempotency_key: str | None
+
+    @property
+    def author(self) -> CommandMetadata:
+        """The actor and trace context that are recorded with appended events."""
+        return CommandMetadata(CLIENT_ACTOR, traceparent=get_traceparent())
+
+    def create_command_key(self, payload: BaseModel | None = None) -> codec.CommandRef | None:
+        """Return the key with the digest of the request, or None without a key."""
+        if self.idempotency_key is None:
+            return None
+        body = payload.model_dump(mode="json") if payload else None
+        request = {"route": self.route, "body": body}
+        canonical = json.dumps(request, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return codec.CommandRef(self.idempotency_key, compute_digest(canonical))
+
+    def derive_session_id(self) -> str | None:
+        """Return the session id derived from the key, so that a retry finds the session; or None."""
+        if self.idempotency_key is None:
+            return None
+        return compute_digest(f"{self.tenant}\n{self.idempotency_key}").removeprefix("sha256:")[:32]
+
+
+async def get_request_identity(
+    request: Request,
+    tenant: RequestTenant,
+    keys: Annotated[
+        list[str] | None,
+        Header(
+            alias=IDEMPOTENCY_HEADER,
+            description="1 to 200 printable characters that stand for this very request",
+        ),
+    ] = None,
+) -> RequestIdentity:
+    """Return the identity of a request; raises `Refused` `bad-key` for an invalid key."""
+    return RequestIdentity(tenant, f"{request.method} {request.url.path}", _check_key(keys or []))
+
+
+CallerIdentity = Annotated[RequestIdentity, Depends(get_request_identity)]
+
+
+def _check_key(keys: list[str]) -> str | None:
+    if len(keys) > 1:
+        raise Refused("bad-key", f"{len(keys)} keys came", field=IDEMPOTENCY_HEADER, fix="send one")
+    if keys and _KEY_PATTERN.fullmatch(keys[0]) is None:
+        fix = "send 1 to 200 printable ASCII characters"
+        raise Refused("bad-key", "it is no key", field=IDEMPOTENCY_HEADER, fix=fix)
+    return keys[0] if keys else None

@@ -1,0 +1,91 @@
+"""The gateway process: connects to NATS and the database, and serves the application.
+
+A gateway starts without its read models: turns are accepted, routes that need rows answer 503, and
+`/readyz` reports not ready until the read models are available.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+
+from turnlog.events.errors import Unavailable
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.projections.store.read.row_lookups import CommandLookup
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
+from turnlog.services.gateway.app import build_app
+from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.gateway.http.http_protocol import create_http_protocol
+from turnlog.services.platform.asgi_server import serve_asgi
+from turnlog.services.platform.process_settings import GatewaySettings
+from turnlog.services.platform.shutdown import Shutdown
+from turnlog.services.sessions.log_identity import watch_log_identity
+from turnlog.services.sessions.process_components import ProcessComponents, connect_components
+
+
+@asynccontextmanager
+async def run_gateway(
+    settings: GatewaySettings, shutdown: Shutdown, projection_signal: ProjectionSignal
+) -> AsyncGenerator[str]:
+    """Serve while the context is open and yield the address.
+
+    A projector in the same process signals `projection_signal`.
+    """
+    async with connect_components(
+        settings, "gateway", shutdown.create_loss_callback("nats")
+    ) as parts:
+        store = open_store(settings.database_url.get_secret_value())
+        try:
+            with suppress(Unavailable):
+                await prepare_schema(store)
+            desk = _create_dependencies(settings, parts, store, projection_signal)
+            async with (
+                watch_log_identity(parts.connection, desk.sessions, shutdown),
+                serve_app(desk) as address,
+            ):
+                yield address
+        finally:
+            await store.close()
+
+
+def _create_dependencies(
+    settings: GatewaySettings,
+    components: ProcessComponents,
+    store: ReadModelStore,
+    projection_signal: ProjectionSignal,
+) -> GatewayDependencies:
+    sessions = components.create_command_handler(CommandLookup(store))
+    return GatewayDependencies(
+        settings=settings,
+        log=components.log,
+        tokens=components.tokens,
+        sessions=sessions,
+        segment_service=components.create_segment_service(),
+        prompt_inputs=components.create_prompt_input_loader(sessions.texts),
+        blueprints=components.blueprints,
+        blueprint_folders=BlueprintFolders((*settings.blueprints, SHIPPED_BLUEPRINTS)),
+        store=store,
+        projection_signal=projection_signal,
+        tracing=components.tracing,
+        durability=components.durability,
+    )
+
+
+def serve_app(deps: GatewayDependencies) -> AbstractAsyncContextManager[str]:
+    """Serve the application while the context is open and yield the address.
+
+    The address holds the real port when port 0 was configured. Waiting requests are answered at
+    shutdown.
+    """
+    settings = deps.settings
+    leaving = deps.shutdown_event.set
+    return serve_asgi(
+        build_app(deps),
+        settings.http,
+        field="http",
+        grace=settings.grace,
+        leaving=leaving,
+        http=create_http_protocol(settings.body_seconds),
+    )

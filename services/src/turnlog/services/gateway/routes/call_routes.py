@@ -1,0 +1,258 @@
+"""Routes for calls: their attempts and costs, their tool results, and token growth.
+
+Calls and growth come from the read models, and tool results from the log and the blob store. A
+prompt may contain only a summary of a long tool result; the whole result is available as long as it
+is stored, and is bounded by the byte limit of its blueprint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Response
+from pydantic import AwareDatetime
+
+from turnlog.events.content import Digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.projections.audit.record.event_queries import ToolUseOutcome, find_tool_use
+from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, STANDARD_COMPONENTS
+from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
+from turnlog.projections.store.read.session_queries import find_session as row_of
+from turnlog.projections.store.read.session_queries import list_calls
+from turnlog.projections.store.read.token_ledger import (
+    GrowthGrouping,
+    list_call_growth,
+    list_group_growth,
+)
+from turnlog.services.api.call_payloads import (
+    CallList,
+    CallMetrics,
+    CallView,
+    GroupMetrics,
+    GrowthView,
+    ToolResultView,
+)
+from turnlog.services.api.turn_payloads import get_plain_text
+from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.http.headers import set_etag
+from turnlog.services.gateway.http.request_checks import (
+    MIN_SEQUENCE_FIELD,
+    MinSequenceQuery,
+    convert_to_utc,
+    wait_for_read_models,
+)
+
+call_router = APIRouter()
+
+
+@call_router.get("/v1/sessions/{session}/calls", summary="Calls of a session")
+async def list_calls(
+    session: str,
+    tenant: RequestTenant,
+    deps: Dependencies,
+    response: Response,
+    min_sequence: MinSequenceQuery = None,
+) -> CallList:
+    """List the calls of a session with all their attempts."""
+    state = await deps.sessions.require_state(tenant, session)
+    if min_sequence is not None:
+        await wait_for_read_models(deps, state, min_sequence)
+    async with deps.store.open_reader() as connection:
+        row = await row_of(connection, tenant, session)
+        found = await list_calls(connection, tenant, session)
+    sequence = row.last_sequence if row else 0
+    set_etag(response, sequence)
+    listed = tuple(CallView.model_validate(call) for call in found)
+    return CallList(
+        session=session,
+        sequence=sequence,
+        models=tuple(dict.fromkeys(call.model for call in listed)),
+        profiles=tuple(dict.fromkeys(call.profile for call in listed if call.profile)),
+        calls=listed,
+    )
+
+
+tool_result_router = APIRouter()
+
+
+EVENT_BATCH_SIZE: Final = 64
+"""How many events of a turn are read at a time."""
+
+
+_SETTLING_EVENTS: Final = (TurnCompleted, TurnFailed, TurnCancelled)
+
+
+@tool_result_router.get(
+    "/v1/sessions/{session}/calls/{call}/tools/{id:path}", summary="What a tool gave, whole"
+)
+async def show_tool_result(
+    session: str,
+    call: str,
+    id: str,
+    tenant: RequestTenant,
+    deps: Dependencies,
+    response: Response,
+) -> ToolResultView:
+    """Return the arguments of a tool use, what prompts say of its result, and the whole result."""
+    moment = await deps.time_travel.find_call(tenant, session, call)
+    used = find_tool_use(
+        [each async for each in _iterate_later_events(deps, moment.recorded)], call, id
+    )
+    if used is None:
+        detail = f"call {call} asked for no tool by that id"
+        raise Refused("unknown-tool-use", detail, field="id")
+    set_etag(response, used.sequence)
+    whole = await _load_result_text(deps, tenant, used.returned.result if used.returned else None)
+    return _create_tool_result_view(session, used, whole)
+
+
+async def _iterate_later_events(
+    deps: GatewayDependencies, recorded: RecordedEvent
+) -> AsyncGenerator[RecordedEvent]:
+    """Yield the events from a call to the end of its turn."""
+    head, log = recorded.head, deps.sessions.log
+    while events := await log.read_next_events(
+        recorded.tenant, recorded.session, head, EVENT_BATCH_SIZE
+    ):
+        for each in events:
+            yield each
+        head = events[-1].head
+        if any(isinstance(each.event, _SETTLING_EVENTS) for each in events):
+            return
+
+
+async def _load_result_text(
+    deps: GatewayDependencies, tenant: str, digest: Digest | None
+) -> str | None:
+    if digest is None:
+        return None
+    try:
+        return (await deps.blueprints.blobs.get_blob(tenant, digest)).decode()
+    except Corrupt:
+        detail = f"blob {digest} was erased, or is damaged"
+        raise Refused("result-gone", detail, fix="prompts show what was told of it") from None
+
+
+def _create_tool_result_view(
+    session: str, tool_use: ToolUseOutcome, result_text: str | None
+) -> ToolResultView:
+    called, returned = tool_use.called, tool_use.returned
+    return ToolResultView(
+        session=session,
+        sequence=tool_use.sequence,
+        call=called.call,
+        id=called.id,
+        tool=called.tool,
+        arguments=called.arguments,
+        outcome=returned.outcome if returned else None,
+        detail=returned.detail if returned else "",
+        text=get_plain_text(returned.text) if returned else None,
+        treatment=returned.treatment if returned else "kept",
+        digest=returned.result if returned else None,
+        characters=returned.characters if returned else 0,
+        result=result_text,
+    )
+
+
+growth_router = APIRouter()
+
+
+@growth_router.get("/v1/growth", summary="How context grows")
+async def show_growth(
+    tenant: RequestTenant,
+    deps: Dependencies,
+    response: Response,
+    session: Annotated[str | None, Query(description="Of this session, call by call")] = None,
+    group_by: Annotated[GrowthGrouping, Query(description="Put calls together by this")] = "all",
+    since: Annotated[AwareDatetime | None, Query(description="Calls made at or after")] = None,
+    min_sequence: MinSequenceQuery = None,
+) -> GrowthView:
+    """Return the tokens of each component, what was cut, and what was saved.
+
+    The figures are per group, and per call where a session is named.
+    """
+    moment = convert_to_utc(since, "since") if since else None
+    if session is None:
+        if min_sequence is not None:
+            detail = "a sequence is one of a session"
+            raise Refused(
+                "invalid", detail, field=MIN_SEQUENCE_FIELD, fix="name the session as well"
+            )
+        async with deps.store.open_reader() as connection:
+            found = await list_group_growth(connection, tenant, group_by, moment)
+        return _create_growth_view(None, None, found)
+    state = await deps.sessions.require_state(tenant, session)
+    if min_sequence is not None:
+        await wait_for_read_models(deps, state, min_sequence)
+    async with deps.store.open_reader() as connection:
+        row = await row_of(connection, tenant, session)
+        found = await list_group_growth(connection, tenant, group_by, moment, session)
+        calls = await list_call_growth(connection, tenant, session, moment)
+    material = await deps.blueprints.load_material(state)
+    told = [call for call in calls if call.kind not in material.blueprint.summary_calls]
+    sequence = row.last_sequence if row else 0
+    set_etag(response, sequence)
+    return _create_growth_view(session, sequence, found, calls, _compute_history_growth(told))
+
+
+def _create_growth_view(
+    session: str | None,
+    sequence: int | None,
+    groups: Sequence[GroupGrowth],
+    calls: Sequence[CallGrowth] = (),
+    rate: float | None = None,
+) -> GrowthView:
+    return GrowthView(
+        session=session,
+        sequence=sequence,
+        groups=tuple(map(_create_group_metrics, groups)),
+        calls=tuple(map(_create_call_metrics, calls)),
+        history_growth=rate,
+    )
+
+
+def _create_group_metrics(group: GroupGrowth) -> GroupMetrics:
+    return GroupMetrics(
+        group=group.group,
+        calls=group.calls,
+        tokens=group.tokens,
+        components=_format_components(group.components),
+        savings_estimate=group.savings,
+        cut_turns=group.cut_turns,
+    )
+
+
+def _create_call_metrics(call: CallGrowth) -> CallMetrics:
+    return CallMetrics(
+        call=call.call,
+        turn_id=call.turn,
+        at=call.at,
+        kind=call.kind,
+        model=call.model,
+        profile=call.profile,
+        budget=call.budget,
+        tokens=call.tokens,
+        components=_format_components({each.component: each.tokens for each in call.components}),
+        optimizations_applied=tuple(call.optimizations),
+        savings_estimate=call.savings,
+        saved=call.optimizations,
+        cut_turns=sum(each.cut_turns for each in call.components),
+    )
+
+
+def _format_components(tokens: Mapping[str, int]) -> dict[str, int]:
+    every = {**dict.fromkeys(STANDARD_COMPONENTS, 0), **tokens}
+    return {f"{name}_tokens": count for name, count in every.items()}
+
+
+def _compute_history_growth(calls: Sequence[CallGrowth]) -> float | None:
+    """Return the mean increase of history tokens from one turn to the next; None before two turns."""
+    told: dict[int, int] = {}
+    for call in calls:
+        tokens = sum(each.tokens for each in call.components if each.component == HISTORY_COMPONENT)
+        told[call.turn] = max(tokens, told.get(call.turn, 0))
+    history = list(told.values())
+    return (history[-1] - history[0]) / (len(history) - 1) if len(history) > 1 else None

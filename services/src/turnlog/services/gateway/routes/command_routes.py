@@ -1,0 +1,230 @@
+"""Routes for commands on a session and its turns, such as cancel, close, redact and exclude.
+
+The session's rules decide each command, under its idempotency key. The response has the sequence of
+the last event, so that the next read can ask for at least that.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
+from turnlog.projections.blueprint.storable_json import check_text
+from turnlog.projections.session.commands import (
+    CancelTurn,
+    CloseSession,
+    Command,
+    DisplayTurn,
+    EnterPhase,
+    ExcludeTurn,
+    RecordChoice,
+    RedactReply,
+    RequestSchemas,
+    RestoreTurn,
+    SendSignal,
+    SwitchProfile,
+)
+from turnlog.projections.session.state import SessionState
+from turnlog.services.api.base_models import RequestModel
+from turnlog.services.api.requests import (
+    CancelTurnRequest,
+    CloseSessionRequest,
+    DisplayTurnRequest,
+    PhaseSignalRequest,
+    RecordChoiceRequest,
+    RedactReplyRequest,
+    SwitchProfileRequest,
+)
+from turnlog.services.api.turn_payloads import CommandResult
+from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies
+from turnlog.services.gateway.http.headers import set_etag
+from turnlog.services.gateway.http.request_checks import TurnPath
+from turnlog.services.gateway.http.request_identity import CallerIdentity, RequestIdentity
+from turnlog.services.sessions.command_handler import ChooseCommand
+
+command_router = APIRouter()
+
+
+OPERATOR_RULE = "operator"
+"""The rule name recorded when a person redacts a reply."""
+
+
+@command_router.post("/v1/sessions/{session}/cancel", summary="Give up a turn")
+async def cancel_turn(
+    session: str,
+    caller: CallerIdentity,
+    deps: Dependencies,
+    response: Response,
+    form: CancelTurnRequest | None = None,
+) -> CommandResult:
+    """Cancel the open turn, or one that is queued."""
+    given = form or CancelTurnRequest()
+    return await handle_command(
+        deps, caller, session, CancelTurn(given.turn), given, response, given.turn
+    )
+
+
+@command_router.post("/v1/sessions/{session}/close", summary="Close a session")
+async def close_session(
+    session: str,
+    caller: CallerIdentity,
+    deps: Dependencies,
+    response: Response,
+    form: CloseSessionRequest | None = None,
+) -> CommandResult:
+    """Close a session: it accepts no more turns, and stays readable."""
+    given = form or CloseSessionRequest()
+    return await handle_command(deps, caller, session, CloseSession(given.reason), given, response)
+
+
+@command_router.post("/v1/sessions/{session}/redactions", summary="Withhold a reply")
+async def redact_reply(
+    session: str,
+    caller: CallerIdentity,
+    deps: Dependencies,
+    response: Response,
+    form: RedactReplyRequest,
+) -> CommandResult:
+    """Replace the reply of a turn wherever it is shown."""
+
+    async def choose(state: SessionState | None) -> RedactReply:
+        if state is None:
+            raise Refused("unknown-session", "there is no such session", field="session")
+        material = await deps.blueprints.load_material(state)
+        words = form.replacement or material.blueprint.policies.replacement
+        return RedactReply(form.turn, form.reason, OPERATOR_RULE, words)
+
+    return await handle_command(deps, caller, session, choose, form, response, form.turn)
+
+
+@command_router.post("/v1/sessions/{session}/choices", summary="Choose")
+async def record_choice(
+    session: str,
+    caller: CallerIdentity,
+    deps: Dependencies,
+    response: Response,
+    form: RecordChoiceRequest,
+) -> CommandResult:
+    """Record a choice that the session's current phase offers."""
+
+    async def choose(state: SessionState | None) -> RecordChoice:
+        return RecordChoice(form.choice, await _load_phases(deps, state))
+
+    return await handle_command(deps, caller, session, choose, form, response)
+
+
+@command_router.post("/v1/sessions/{session}/phase", summary="Send a signal")
+async def send_signal(
+    session: str,
+    caller: CallerIdentity,
+    deps: Dependencies,
+    response: Response,
+    form: PhaseSignalRequest,
+) -> CommandResult:
+    """End the current phase by a signal it offers, or move to another phase by its name."""
+
+    async def choose(state: SessionState | None) -> SendSignal | EnterPhase:
+        phases = await _load_phases(deps, state)
+        if form.to is not None and form.signal is None:
+            return EnterPhase(form.to, phases, form.carry and check_text(form.carry, "carry"))
+        if form.signal is not None and form.to is None and form.carry is None:
+            return SendSignal(form.signal, phases)
+        fix = "send `signal`, or `to` and perhaps `carry`"
+        raise Refused("bad-phase", "it is not said how to go on", field="signal", fix=fix)
+
+    return await handle_command(deps, caller, session, choose, form, response)
+
+
+@command_router.post("/v1/sessions/{session}/profile", summary="Switch the profile or the model")
+async def switch_profile(
+    session: str,
+    caller: CallerIdentity,
+    deps: Dependencies,
+    response: Response,
+    form: SwitchProfileRequest,
+) -> CommandResult:
+    """Switch the session to another profile or model, from its next turn on."""
+
+    async def choose(state: SessionState | None) -> SwitchProfile:
+        if state is None:
+            raise Refused("unknown-session", "there is no such session", field="session")
+        if form.profile is None and form.model is None:
+            fix = "say `profile`, `model` or both"
+            raise Refused("invalid", "it is not said what to switch to", field="profile", fix=fix)
+        material = await deps.blueprints.load_material(state)
+        profiles = material.blueprint.profiles
+        return SwitchProfile(form.profile or state.profile, profiles, form.model)
+
+    return await handle_command(deps, caller, session, choose, form, response)
+
+
+async def _load_phases(deps: GatewayDependencies, state: SessionState | None) -> PhaseGraph:
+    if state is None:
+        raise Refused("unknown-session", "there is no such session", field="session")
+    material = await deps.blueprints.load_material(state)
+    if material.phases is None:
+        raise Refused("no-phases", f"blueprint {state.blueprint.name} has no phases")
+    return material.phases
+
+
+@command_router.post("/v1/sessions/{session}/schemas", summary="Tell of tools in full again")
+async def request_schemas(
+    session: str, caller: CallerIdentity, deps: Dependencies, response: Response
+) -> CommandResult:
+    """Describe all tools in full in prompts again, from the next call on, for one turn."""
+    return await handle_command(deps, caller, session, RequestSchemas(), None, response)
+
+
+@command_router.put("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Leave a turn out")
+async def exclude_turn(
+    session: str, turn: TurnPath, caller: CallerIdentity, deps: Dependencies, response: Response
+) -> CommandResult:
+    """Exclude a turn from all later windows; the audit log keeps it."""
+    return await handle_command(deps, caller, session, ExcludeTurn(turn), None, response, turn)
+
+
+@command_router.put(
+    "/v1/sessions/{session}/turns/{turn}/display", summary="Keep how a turn is drawn"
+)
+async def display_turn(
+    session: str,
+    turn: TurnPath,
+    caller: CallerIdentity,
+    deps: Dependencies,
+    response: Response,
+    form: DisplayTurnRequest,
+) -> CommandResult:
+    """Record a display form of a turn; no prompt contains it, and the gateway does not render it."""
+    text = form.text and check_text(form.text, "text")
+    reply = form.reply and check_text(form.reply, "reply")
+    command = DisplayTurn(turn, text, reply)
+    return await handle_command(deps, caller, session, command, form, response, turn)
+
+
+@command_router.delete(
+    "/v1/sessions/{session}/turns/{turn}/exclusion", summary="Take a turn in again"
+)
+async def restore_turn(
+    session: str, turn: TurnPath, caller: CallerIdentity, deps: Dependencies, response: Response
+) -> CommandResult:
+    """Include an excluded turn in windows again."""
+    return await handle_command(deps, caller, session, RestoreTurn(turn), None, response, turn)
+
+
+async def handle_command(
+    deps: GatewayDependencies,
+    caller: RequestIdentity,
+    session: str,
+    choose: Command | ChooseCommand,
+    form: RequestModel | None,
+    response: Response,
+    turn: int | None = None,
+) -> CommandResult:
+    """Handle a command under the idempotency key of its request."""
+    done = await deps.sessions.handle(
+        caller.tenant, session, choose, caller.author, caller.create_command_key(form)
+    )
+    sequence = done.memo.sequence if done.memo else done.state.head.sequence
+    set_etag(response, sequence)
+    return CommandResult(session=session, turn=turn, sequence=sequence)

@@ -1,0 +1,295 @@
+"""Routes for stored events, as JSON pages, NDJSON or a stream, and for exports of a session.
+
+The responses contain the stored bytes of each event, so that a client can check the hash chain
+itself: the SHA-256 of a line is the `prevhash` of the session's next event. Unknown event names in
+a filter are refused, because they would never match. Exports are streamed while the log is read, so
+that long sessions need little memory. A corrupt session is exported as it is stored, because an
+auditor needs it most.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response, StreamingResponse
+
+from turnlog.events.codec import decode_event, format_rfc3339
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.registry import EVENT_NAMES, format_event_name
+from turnlog.events.store.ports import RawEvent
+from turnlog.projections.blueprint.storable_json import MAX_INT
+from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+from turnlog.services.auditing.session_record import SessionRecordLoader
+from turnlog.services.bundle.export_source import ExportSource, encode_line
+from turnlog.services.bundle.session_exports import (
+    export_markdown,
+    export_parquet,
+    export_zip,
+    import_pyarrow,
+)
+from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.http.headers import (
+    JSON_MEDIA_TYPE,
+    NDJSON_MEDIA_TYPE,
+    SSE_MEDIA_TYPE,
+    choose_media_type,
+    format_etag,
+    get_last_event_id,
+)
+from turnlog.services.gateway.streaming.event_stream import (
+    open_session_event_stream,
+    open_tenant_event_stream,
+)
+from turnlog.services.sessions.time_travel import refuse_future
+
+event_router = APIRouter()
+
+
+DEFAULT_PAGE_SIZE = 100
+
+
+class EventRange(BaseModel):
+    """The query parameters that select events."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    after: Annotated[int, Field(ge=0, le=MAX_INT)] | None = None
+    """A sequence of the session, or a stream sequence for all sessions; later events are returned.
+    """
+    types: str | None = None
+    """Event names separated by commas, such as `turn-submitted,turn-completed`; all by default."""
+    limit: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """The maximum number of events in a page, or of lines."""
+
+    def parse_event_names(self) -> frozenset[str] | None:
+        """Return the selected event names, or None for all."""
+        if self.types is None:
+            return None
+        names = frozenset(name.strip() for name in self.types.split(","))
+        for name in names - set(EVENT_NAMES):
+            detail = f"there is no event {name[:80]!r}"
+            raise Refused(
+                "unknown-type", detail, field="types", fix=suggest_word(name[:80], EVENT_NAMES)
+            )
+        return names
+
+    def choose_cursor(self, request: Request) -> str | None:
+        """Return the position to resume from; `Last-Event-ID` takes precedence over `after`."""
+        return get_last_event_id(request) or (None if self.after is None else str(self.after))
+
+
+EventRangeQuery = Annotated[EventRange, Query()]
+
+
+_EVENT_RESPONSES: dict[int | str, dict[str, object]] = {
+    200: {"content": {JSON_MEDIA_TYPE: {}, NDJSON_MEDIA_TYPE: {}, SSE_MEDIA_TYPE: {}}}
+}
+
+
+@event_router.get(
+    "/v1/sessions/{session}/events",
+    response_class=Response,
+    responses=_EVENT_RESPONSES,
+    summary="Events of a session",
+)
+async def list_session_events(
+    session: str,
+    tenant: RequestTenant,
+    deps: Dependencies,
+    event_range: EventRangeQuery,
+    request: Request,
+) -> Response:
+    """Return a session's events after a sequence: one page, all as lines, or a live stream."""
+    names = event_range.parse_event_names()
+    form = choose_media_type(request, JSON_MEDIA_TYPE, NDJSON_MEDIA_TYPE, SSE_MEDIA_TYPE)
+    if form == SSE_MEDIA_TYPE:
+        return await open_session_event_stream(
+            deps, tenant, session, event_range.choose_cursor(request), names
+        )
+    last = await deps.sessions.load_last_event(tenant, session, event_range.after or 0)
+    refuse_future(event_range.after or 0, last.sequence, "after")
+    behind = await deps.sessions.load_events_after(last, event_range.after or 0)
+    headers = {"ETag": format_etag(last.sequence)}
+    wanted = [event for event in behind if has_selected_name(event, names)]
+    if form == NDJSON_MEDIA_TYPE:
+        lines = b"".join(format_line(event.stored) for event in wanted[: event_range.limit])
+        return Response(lines, headers=headers, media_type=NDJSON_MEDIA_TYPE)
+    page = wanted[: event_range.limit or DEFAULT_PAGE_SIZE]
+    more = len(wanted) > len(page)
+    facts = {
+        "session": session,
+        "sequence": last.sequence,
+        "after": page[-1].sequence if more else last.sequence,
+        "more": more,
+    }
+    return _create_page_response(facts, [event.stored for event in page], headers)
+
+
+@event_router.get(
+    "/v1/events",
+    response_class=Response,
+    responses=_EVENT_RESPONSES,
+    summary="Events of all sessions",
+)
+async def list_tenant_events(
+    tenant: RequestTenant, deps: Dependencies, event_range: EventRangeQuery, request: Request
+) -> Response:
+    """Return the events of all sessions after a stream sequence."""
+    names = event_range.parse_event_names()
+    form = choose_media_type(request, JSON_MEDIA_TYPE, NDJSON_MEDIA_TYPE, SSE_MEDIA_TYPE)
+    if form == SSE_MEDIA_TYPE:
+        return await open_tenant_event_stream(
+            deps, tenant, event_range.choose_cursor(request), names
+        )
+    await _check_position(deps, tenant, event_range.after or 0)
+    if form == NDJSON_MEDIA_TYPE:
+        return StreamingResponse(
+            _iterate_event_lines(deps, tenant, event_range, names), media_type=NDJSON_MEDIA_TYPE
+        )
+    return await _create_tenant_page(deps, tenant, event_range, names)
+
+
+async def _check_position(deps: GatewayDependencies, tenant: str, position: int) -> None:
+    if position and position > await deps.log.get_last_stream_sequence(tenant):
+        fix = "go on from the `after` of a page, or from the id of an event of the stream"
+        raise Refused("not-there-yet", "the log has no such place", field="after", fix=fix)
+
+
+async def _create_tenant_page(
+    deps: GatewayDependencies, tenant: str, event_range: EventRange, names: Collection[str] | None
+) -> Response:
+    after, limit = event_range.after or 0, event_range.limit or DEFAULT_PAGE_SIZE
+    page: list[bytes] = []
+    unreadable: list[int] = []
+    async with aclosing(_iterate_raw_events(deps, tenant, after)) as raws:
+        async for raw in raws:
+            if len(page) == limit:
+                return _create_page_response(
+                    {"after": after, "more": True, "unreadable": unreadable}, page
+                )
+            after = raw.stream_sequence
+            event = _decode_raw_event(raw)
+            if event is None:
+                unreadable.append(raw.stream_sequence)
+            elif has_selected_name(event, names):
+                page.append(raw.stored)
+    return _create_page_response({"after": after, "more": False, "unreadable": unreadable}, page)
+
+
+async def _iterate_event_lines(
+    deps: GatewayDependencies, tenant: str, event_range: EventRange, names: Collection[str] | None
+) -> AsyncGenerator[bytes]:
+    left = event_range.limit
+    async with aclosing(_iterate_raw_events(deps, tenant, event_range.after or 0)) as raws:
+        async for raw in raws:
+            if left == 0:
+                return
+            event = _decode_raw_event(raw)
+            if event is not None and has_selected_name(event, names):
+                yield format_line(raw.stored)
+                left = None if left is None else left - 1
+
+
+async def _iterate_raw_events(
+    deps: GatewayDependencies, tenant: str, after: int
+) -> AsyncGenerator[RawEvent]:
+    async with aclosing(deps.log.stream_raw_events(tenant, after, live=False)) as bulks:
+        async for bulk in bulks:
+            for raw in bulk:
+                yield raw
+
+
+def _decode_raw_event(raw: RawEvent) -> RecordedEvent | None:
+    try:
+        return decode_event(raw.stored, raw.stream_sequence)
+    except Corrupt:
+        return None
+
+
+def has_selected_name(event: RecordedEvent, names: Collection[str] | None) -> bool:
+    """Return whether an event has one of the selected names."""
+    return names is None or format_event_name(event.envelope.type) in names
+
+
+def format_line(stored: bytes) -> bytes:
+    """Return stored bytes as one line; bytes of foreign origin may contain line breaks."""
+    return (json.dumps(json.loads(stored)).encode() if b"\n" in stored else stored) + b"\n"
+
+
+def _create_page_response(
+    facts: Mapping[str, object], stored: Sequence[bytes], headers: dict[str, str] | None = None
+) -> Response:
+    """Return a page that contains stored bytes unchanged."""
+    head = json.dumps(facts, separators=(",", ":")).encode().removesuffix(b"}")
+    body = head + b',"events":[' + b",".join(stored) + b"]}"
+    return Response(body, headers=headers, media_type=JSON_MEDIA_TYPE)
+
+
+export_router = APIRouter()
+
+
+ExportFormat = Literal["ndjson", "chat", "parquet", "bundle"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportWriter:
+    """One export format of a session."""
+
+    media_type: str
+    suffix: str
+    write: Callable[[ExportSource], AsyncGenerator[bytes]]
+
+
+async def write_lines(taken: ExportSource) -> AsyncGenerator[bytes]:
+    """Yield the stored bytes of events, one per line."""
+    async for page in taken.iterate_pages():
+        yield b"".join(map(encode_line, page))
+
+
+EXPORT_WRITERS: Final[Mapping[ExportFormat, ExportWriter]] = {
+    "ndjson": ExportWriter(NDJSON_MEDIA_TYPE, "ndjson", write_lines),
+    "chat": ExportWriter("text/markdown; charset=utf-8", "md", export_markdown),
+    "parquet": ExportWriter("application/vnd.apache.parquet", "parquet", export_parquet),
+    "bundle": ExportWriter("application/zip", "zip", export_zip),
+}
+
+
+@export_router.get(
+    "/v1/sessions/{session}/export",
+    response_class=Response,
+    responses={200: {"content": {form.media_type: {} for form in EXPORT_WRITERS.values()}}},
+    summary="A session to take away",
+)
+async def export_session(
+    session: str,
+    tenant: RequestTenant,
+    deps: Dependencies,
+    format: Annotated[ExportFormat, Query(description="The form it is to have")] = "ndjson",  # noqa: A002 - the name of the parameter
+) -> StreamingResponse:
+    """Stream all events of a session in the requested format."""
+    if format == "parquet":
+        import_pyarrow()
+    last, form = await _load_last_event(deps, tenant, session), EXPORT_WRITERS[format]
+    at, records = format_rfc3339(deps.sessions.clock()), SessionRecordLoader(deps.sessions)
+    taken = ExportSource(deps.log, records, (tenant, session), last, at)
+    headers = {"Content-Disposition": f'attachment; filename="{session}.{form.suffix}"'}
+    if last:
+        headers["ETag"] = format_etag(last.sequence)
+    return StreamingResponse(form.write(taken), headers=headers, media_type=form.media_type)
+
+
+async def _load_last_event(
+    deps: GatewayDependencies, tenant: str, session: str
+) -> RecordedEvent | None:
+    """Return the session's last event, or None when it cannot be read."""
+    try:
+        return await deps.sessions.load_last_event(tenant, session)
+    except Corrupt:
+        return None

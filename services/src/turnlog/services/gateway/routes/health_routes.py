@@ -1,0 +1,67 @@
+"""Health routes: `/healthz` for liveness and `/readyz` for readiness.
+
+The gateway is ready when the log's leader and the database answer and the read models belong to
+this log. The response also has the durability level in force, which is what a 2xx of this gateway
+guarantees, and the lag of the read models.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from fastapi import APIRouter, Response
+
+from turnlog.projections.store.write.projection_positions import read_active_position
+from turnlog.services.api.service_payloads import ComponentHealth, LivenessView, ReadinessView
+from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies
+from turnlog.services.platform.process_health import PROBE_SESSION, find_failure
+from turnlog.services.platform.projection_lag import measure_projection_lag
+
+health_router = APIRouter()
+
+
+@health_router.get("/healthz", summary="Whether the process runs")
+async def check_liveness() -> LivenessView:
+    """Return that the process runs."""
+    return LivenessView()
+
+
+@health_router.get(
+    "/readyz",
+    responses={503: {"model": ReadinessView}},
+    summary="Whether the gateway can do its work",
+)
+async def check_readiness(deps: Dependencies, response: Response) -> ReadinessView:
+    """Check all components and return their health, the durability level and the lag."""
+    tenant = deps.settings.tenant
+    behind: list[int] = []
+
+    async def measure() -> None:
+        behind.append(await measure_projection_lag(deps.log, deps.store, tenant))
+
+    asked = {
+        "nats": deps.log.read_last_event(tenant, PROBE_SESSION, leader=True),
+        "database": _check_database(deps),
+        "read_models": measure(),
+    }
+    told = await asyncio.gather(*(_check_component(asking) for asking in asked.values()))
+    ready = all(part.ready for part in told) and not deps.shutdown_event.is_set()
+    response.status_code = 200 if ready else 503
+    return ReadinessView(
+        ready=ready,
+        durability=deps.durability.level,
+        checked=deps.durability.checked,
+        lag=behind[0] if behind else None,
+        parts=dict(zip(asked, told, strict=True)),
+    )
+
+
+async def _check_component(asking: Awaitable[object]) -> ComponentHealth:
+    ill = await find_failure(asking)
+    return ComponentHealth(ready=ill is None, detail=ill)
+
+
+async def _check_database(deps: GatewayDependencies) -> None:
+    async with deps.store.open_reader() as connection:
+        await read_active_position(connection)

@@ -1,0 +1,193 @@
+"""Routes for memory: what a turn would remember, reference resolution, summaries and purge.
+
+Reading resolves nothing, and resolving records nothing: both report what the policies pinned by the
+session would do. Undoing a summary and purging change later windows only; the log keeps all turns,
+summaries and prompts.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import JsonValue
+
+from turnlog.events.codec import format_rfc3339
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt
+from turnlog.events.model.memory_events import HistorySummarised
+from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy, MemoryReaderName
+from turnlog.projections.blueprint.storable_json import MAX_INT, check_json
+from turnlog.projections.prompt.history.memory_access import MemoryAccess
+from turnlog.projections.prompt.session_material import find_phase_visibility
+from turnlog.projections.session.commands import PurgeMemory, UndoSummary
+from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
+from turnlog.projections.session.state import LastReference
+from turnlog.services.api.memory_payloads import (
+    MemoryView,
+    ReferencesView,
+    ResolvedReferencesView,
+    SummariesView,
+    SummaryView,
+    TurnRangeView,
+)
+from turnlog.services.api.requests import ResolveReferencesRequest
+from turnlog.services.api.turn_payloads import CommandResult, get_plain_text
+from turnlog.services.gateway.dependencies import Dependencies, RequestTenant
+from turnlog.services.gateway.http.headers import set_etag
+from turnlog.services.gateway.http.request_identity import CallerIdentity
+from turnlog.services.gateway.routes.command_routes import handle_command
+from turnlog.services.sessions.prompt_inputs import load_memory_messages
+
+memory_router = APIRouter()
+
+
+DEFAULT_MEMORY_POLICY = MemoryPolicy(enabled=True, max_turns=0, ttl_seconds=0, max_chars=0)
+"""The policy of sessions whose blueprint has no memory policy: everything is remembered."""
+
+
+ReaderQuery = Annotated[
+    MemoryReaderName | None, Query(description="Who would be told; anybody without one")
+]
+
+
+EntityQuery = Annotated[str | None, Query(max_length=128, description="Of what the turn would be")]
+
+
+@memory_router.get(
+    "/v1/sessions/{session}/memory", summary="What a turn would be told of earlier ones"
+)
+async def show_memory(
+    session: str,
+    tenant: RequestTenant,
+    deps: Dependencies,
+    response: Response,
+    reader: ReaderQuery = None,
+    entity: EntityQuery = None,
+) -> MemoryView:
+    """Return the recent messages that the session's memory policy lets prompts include now."""
+    state = await deps.sessions.require_state(tenant, session)
+    material = await deps.blueprints.load_material(state)
+    policy = material.memory or DEFAULT_MEMORY_POLICY
+    at = format_rfc3339(deps.sessions.clock())
+    recall = MemoryAccess(policy, reader, at, entity)
+    messages = await load_memory_messages(
+        deps.sessions, state, recall, find_phase_visibility(material, state)
+    )
+    set_etag(response, state.head.sequence)
+    return MemoryView(
+        session=session,
+        sequence=state.head.sequence,
+        enabled=policy.enabled,
+        at=at,
+        policy=policy.model_dump(mode="json"),
+        warnings=state.warnings,
+        messages=messages,
+    )
+
+
+@memory_router.get("/v1/sessions/{session}/references", summary="What was spoken of last")
+async def show_references(
+    session: str, tenant: RequestTenant, deps: Dependencies, response: Response
+) -> ReferencesView:
+    """Return what the latest answered turn was about, without resolving anything."""
+    state = await deps.sessions.require_state(tenant, session)
+    set_etag(response, state.head.sequence)
+    last = _format_reference(state.reference) if state.reference else None
+    return ReferencesView(session=session, sequence=state.head.sequence, last_reference=last)
+
+
+def _format_reference(reference: LastReference) -> dict[str, JsonValue]:
+    return {
+        **reference.identifiers,
+        "intent": reference.intent,
+        "entity": reference.entity,
+        "updated_at": reference.at,
+        "turn_index": reference.turn,
+    }
+
+
+@memory_router.post("/v1/sessions/{session}/references/resolve", summary="What a turn would mean")
+async def resolve_references(
+    session: str,
+    tenant: RequestTenant,
+    deps: Dependencies,
+    form: ResolveReferencesRequest,
+    response: Response,
+) -> ResolvedReferencesView:
+    """Return what the next turn would inherit, and why; nothing is recorded."""
+    check_json(form.identifiers, "identifiers")
+    state = await deps.sessions.require_state(tenant, session)
+    policy = (await deps.blueprints.load_material(state)).references
+    asked = StatedReferences(state.submitted + 1, form.intent, form.entity, form.identifiers)
+    means = resolve_references(policy, state.reference, asked)
+    set_etag(response, state.head.sequence)
+    return ResolvedReferencesView(
+        session=session,
+        sequence=state.head.sequence,
+        identifiers=means.identifiers,
+        used=means.is_inherited,
+        reason=means.reason,
+    )
+
+
+summary_router = APIRouter()
+
+
+SummarySequencePath = Annotated[int, Path(ge=1, le=MAX_INT)]
+
+
+@summary_router.get("/v1/sessions/{session}/summaries", summary="Summaries that stand")
+async def show_summaries(
+    session: str, tenant: RequestTenant, deps: Dependencies, response: Response
+) -> SummariesView:
+    """Return the active summaries of older turns, and the last purged turn."""
+    state = await deps.sessions.require_state(tenant, session)
+    places = [each.said.place for each in state.summaries]
+    events = await deps.log.read_events_at(tenant, places) if places else ()
+    set_etag(response, state.head.sequence)
+    return SummariesView(
+        session=session,
+        sequence=state.head.sequence,
+        summaries=tuple(map(_create_summary_view, events)),
+        purged=state.purged,
+    )
+
+
+def _create_summary_view(recorded: RecordedEvent) -> SummaryView:
+    made = recorded.event
+    if not isinstance(made, HistorySummarised):
+        raise Corrupt(f"event {recorded.sequence}", "it holds no summary")
+    return SummaryView(
+        sequence=recorded.sequence,
+        view=made.view,
+        turns=tuple(TurnRangeView(first=each.first, last=each.last) for each in made.turns),
+        former=made.former,
+        phases=made.phases,
+        text=get_plain_text(made.summary),
+        call=made.call,
+        inputs=made.inputs,
+        model=made.model,
+        micro_dollars=made.cost.micro_dollars,
+        at=recorded.envelope.time,
+    )
+
+
+@summary_router.post("/v1/sessions/{session}/summaries/{sequence}/undo", summary="Undo a summary")
+async def undo_summary(
+    session: str,
+    sequence: SummarySequencePath,
+    caller: CallerIdentity,
+    deps: Dependencies,
+    response: Response,
+) -> CommandResult:
+    """Undo a summary: later windows show the turns it replaced; the log keeps the summary."""
+    return await handle_command(deps, caller, session, UndoSummary(sequence), None, response)
+
+
+@summary_router.post("/v1/sessions/{session}/purge", summary="Purge the memory")
+async def purge_memory(
+    session: str, caller: CallerIdentity, deps: Dependencies, response: Response
+) -> CommandResult:
+    """Exclude all turns so far from later windows; the log keeps them."""
+    return await handle_command(deps, caller, session, PurgeMemory(), None, response)

@@ -1,0 +1,375 @@
+"""Routes for prompts: previews of a call's window, and the recorded prompts of calls.
+
+A preview assembles a call without recording anything or calling a model, for the present, for an
+earlier sequence, or for a turn that does not exist yet. A recorded prompt is reproduced in two
+independent ways: by the references in its manifest and by assembling the call again. Both are
+compared with the recorded digest. When a text was erased, the response names the part and still
+contains the manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import AwareDatetime, JsonValue
+
+from turnlog.events.codec import format_rfc3339
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.model.call_events import ContextAssembled, TokenUsage
+from turnlog.events.model.manifest import Manifest
+from turnlog.events.model.prompt_events import PromptFile
+from turnlog.projections.audit.verify.prompt_reproduction import (
+    ReproductionResult,
+    read_verified_request,
+)
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
+from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+from turnlog.projections.blueprint.validation.input_values import check_values
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall, parse_provider
+from turnlog.projections.prompt.hypothetical_turn import (
+    HypotheticalTurn,
+    build_hypothetical_turn,
+    replace_budget,
+)
+from turnlog.projections.prompt.manifest_reports import LayerReport, list_layer_reports
+from turnlog.projections.prompt.readback import list_referenced_blobs
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.session.commands import SubmitTurn
+from turnlog.projections.session.state import SessionState
+from turnlog.services.api.prompt_payloads import (
+    MessageView,
+    PromptAssembly,
+    PromptAssemblyMeta,
+    RecordedPromptView,
+    ReproductionFault,
+    ReproductionView,
+    WindowView,
+)
+from turnlog.services.api.requests import WindowPreviewRequest
+from turnlog.services.auditing.call_reproduction import ReproducedPrompt, reproduce_call
+from turnlog.services.blueprints.blueprint_files import FoundPromptFile
+from turnlog.services.blueprints.model_prices import compute_cost
+from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.http.headers import set_etag
+from turnlog.services.gateway.http.request_checks import AtSequence, convert_to_utc
+
+window_router = APIRouter()
+
+
+ClockQuery = Annotated[
+    AwareDatetime | None,
+    Query(description="What the clock says; without it what it said at that sequence, or now"),
+]
+
+
+@window_router.get("/v1/sessions/{session}/window", summary="What a call would see")
+async def show_window(
+    session: str,
+    tenant: RequestTenant,
+    deps: Dependencies,
+    response: Response,
+    call: Annotated[str | None, Query(description="The kind of call; the profile's own")] = None,
+    at: AtSequence = None,
+    clock: ClockQuery = None,
+) -> WindowView:
+    """Assemble a call without making it, and return its prompt and manifest.
+
+    With `at`, it is the call that would have been made at that sequence: with the clock, the
+    segment library and the prompt files of that time, as far as the session has pinned them since.
+    """
+    state, reading = await _load_state(deps, tenant, session, at)
+    if clock is not None:
+        reading = format_rfc3339(convert_to_utc(clock, "clock"))
+    material = await deps.blueprints.load_material(state)
+    asked = replace(_create_call(deps, state, material, call, None), at=reading)
+    set_etag(response, state.head.sequence)
+    found = await assemble_call(
+        deps, state, material, asked, as_recorded=at is not None or clock is not None
+    )
+    return await _create_window_view(deps, state, asked, found)
+
+
+@window_router.post(
+    "/v1/sessions/{session}/window", summary="What a call would see if this were said"
+)
+async def preview_window(
+    session: str,
+    tenant: RequestTenant,
+    deps: Dependencies,
+    response: Response,
+    form: WindowPreviewRequest,
+) -> WindowView:
+    """Assemble a call for a hypothetical turn; nothing is written and no model is called."""
+    state = await deps.sessions.require_state(tenant, session)
+    material = await deps.blueprints.load_material(state)
+    supposed = _create_hypothetical_turn(deps, state, material, form)
+    asked = _create_call(deps, supposed.state, material, form.call, form.model)
+    if form.budget is not None:
+        material = replace_budget(material, asked.kind, form.budget)
+    set_etag(response, state.head.sequence)
+    found = await assemble_call(deps, supposed.state, material, asked, supposed)
+    return await _create_window_view(deps, state, asked, found)
+
+
+async def _load_state(
+    deps: GatewayDependencies, tenant: str, session: str, at: int | None
+) -> tuple[SessionState, str]:
+    """Return a state and the clock reading that belongs to it."""
+    present = await deps.sessions.require_state(tenant, session)
+    if at is None:
+        return present, format_rfc3339(deps.sessions.clock())
+    moment = await deps.time_travel.load_state_at(tenant, session, at)
+    return await _add_later_pins(deps, moment.state_after, present), moment.recorded.envelope.time
+
+
+async def _add_later_pins(
+    deps: GatewayDependencies, state: SessionState, later: SessionState
+) -> SessionState:
+    """Add the prompts and tools that were pinned later, before the session moved to a new version."""
+    while later.attributes_in > state.attributes_in:
+        moved = await deps.time_travel.load_state_at(
+            state.tenant, state.session, later.attributes_in
+        )
+        if moved.state_before is None:
+            return state
+        later = moved.state_before
+    prompts, tools = {**later.prompts, **state.prompts}, {**later.tools, **state.tools}
+    return replace(state, prompts=prompts, tools=tools)
+
+
+def _create_hypothetical_turn(
+    deps: GatewayDependencies,
+    state: SessionState,
+    material: SessionMaterial,
+    form: WindowPreviewRequest,
+) -> HypotheticalTurn:
+    blueprint = material.blueprint
+    inputs = check_values(blueprint.inputs, form.inputs, "inputs")
+    command = SubmitTurn(form.text, blueprint.policies, material.phases, inputs)
+    return build_hypothetical_turn(state, command, deps.sessions.clock())
+
+
+def _create_call(
+    deps: GatewayDependencies,
+    state: SessionState,
+    material: SessionMaterial,
+    kind: str | None,
+    model: str | None,
+) -> PromptCall:
+    blueprint = material.blueprint
+    kind = kind or material.find_call_kind(state)
+    if kind not in blueprint.calls:
+        fix = suggest_word(kind[:80], blueprint.calls)
+        raise Refused("unknown-kind", f"there is no call {kind[:80]!r}", field="call", fix=fix)
+    asked = model or material.resolve_model(state, deps.settings.model)
+    return PromptCall(kind, asked, parse_provider(asked), format_rfc3339(deps.sessions.clock()))
+
+
+async def _create_window_view(
+    deps: GatewayDependencies, state: SessionState, call: PromptCall, assembled: AssembledPrompt
+) -> WindowView:
+    tokens = assembled.manifest.tokens
+    usage = TokenUsage(known="estimated", input_tokens=tokens, output_tokens=0)
+    return WindowView(
+        session=state.session,
+        sequence=state.head.sequence,
+        call=call.kind,
+        model=call.model,
+        messages=tuple(MessageView.model_validate(said) for said in assembled.request.messages),
+        tools=assembled.request.tools,
+        manifest=assembled.manifest,
+        cost=compute_cost(call.model, usage, await deps.prices.load_table()),
+    )
+
+
+async def assemble_call(
+    deps: GatewayDependencies,
+    state: SessionState,
+    material: SessionMaterial,
+    call: PromptCall,
+    hypothetical: HypotheticalTurn | None = None,
+    *,
+    as_recorded: bool = False,
+) -> AssembledPrompt:
+    """Assemble a call; with a hypothetical turn, from the state and texts of that turn.
+
+    Prompt files that the session has not pinned yet are read as they are now, because its first
+    call would pin those. With `as_recorded`, the call gets the segment library of its time.
+    """
+    files = _read_unpinned_prompts(deps, state, material.blueprint, call.provider)
+    state = _pin_prompts(state, call.provider, files)
+    call = await deps.prompt_inputs.fill_call(material, state, call, at_call_time=as_recorded)
+    asked = find_prompt_needs(material, state, call)
+    if asked.needs_older_turns:
+        upto = hypothetical.base_sequence if hypothetical else state.head.sequence
+        state = await _load_all_turns(deps, state, upto)
+        asked = find_prompt_needs(material, state, call)
+    read = {compute_digest(text): text for _, text in files.values()}
+    texts = await deps.sessions.texts.fetch_texts(
+        state.tenant,
+        replace(
+            asked,
+            blobs=tuple(digest for digest in asked.blobs if digest not in read),
+            said=tuple(
+                said
+                for said in asked.text_refs
+                if not hypothetical or said != hypothetical.text_ref
+            ),
+        ),
+    )
+    texts = replace(texts, blobs={**texts.blobs, **read})
+    return assemble(material, state, call, hypothetical.add_text(texts) if hypothetical else texts)
+
+
+async def _load_all_turns(
+    deps: GatewayDependencies, state: SessionState, upto: int
+) -> SessionState:
+    """Return the state with all turns, including those that it holds only in aggregate."""
+    whole = await deps.sessions.load_full_state(state.tenant, state.session, upto)
+    return replace(state, turns=whole.turns, earlier=whole.earlier, reach=whole.reach)
+
+
+def _read_unpinned_prompts(
+    deps: GatewayDependencies, state: SessionState, blueprint: Blueprint, provider: str
+) -> Mapping[str, FoundPromptFile]:
+    """Return the prompt files that the session's first call would pin; none after that call."""
+    layers = list_prompt_layers(blueprint)
+    if not layers or provider in state.prompts:
+        return {}
+    return deps.blueprint_folders.read_prompt_files(blueprint, layers, provider, state.attributes)
+
+
+def _pin_prompts(
+    state: SessionState, provider: str, files: Mapping[str, FoundPromptFile]
+) -> SessionState:
+    if not files:
+        return state
+    pinned = {
+        name: PromptFile(digest=compute_digest(text), path=path)
+        for name, (path, text) in files.items()
+    }
+    return replace(state, prompts={**state.prompts, provider: pinned})
+
+
+prompt_router = APIRouter()
+
+
+@prompt_router.get("/v1/sessions/{session}/calls/{call}/prompt", summary="The prompt of a call")
+async def show_prompt(
+    session: str, call: str, tenant: RequestTenant, deps: Dependencies, response: Response
+) -> RecordedPromptView:
+    """Reproduce the exact prompt of a call in both ways, and compare them with the record."""
+    moment = await deps.time_travel.find_call(tenant, session, call)
+    recorded = moment.recorded
+    if not isinstance(recorded.event, ContextAssembled):
+        raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
+    ways = await reproduce_call(deps.time_travel, moment, recorded.event)
+    set_etag(response, recorded.sequence)
+    return _create_recorded_prompt_view(recorded, recorded.event, ways)
+
+
+def _create_recorded_prompt_view(
+    recorded: RecordedEvent, call: ContextAssembled, reproductions: ReproducedPrompt
+) -> RecordedPromptView:
+    request = (
+        reproductions.reference.request if reproductions.reference.outcome == "reproduced" else None
+    )
+    said = request.messages if request else ()
+    wrong = [
+        way for way in (reproductions.reference, reproductions.assembly) if way.outcome == "failed"
+    ]
+    return RecordedPromptView(
+        session=recorded.session,
+        sequence=recorded.sequence,
+        call=call.call,
+        turn=call.turn,
+        model=call.model,
+        parameters=call.parameters,
+        messages=tuple(MessageView.model_validate(message) for message in said),
+        tools=request.tools if request else (),
+        manifest=call.manifest,
+        digest=call.manifest.digest,
+        reference=_create_reproduction_view(reproductions.reference),
+        assembly=_create_reproduction_view(reproductions.assembly),
+        verified=not wrong,
+        fault=_create_fault(wrong[0]) if wrong else None,
+    )
+
+
+def _create_reproduction_view(reproduction: ReproductionResult) -> ReproductionView:
+    return ReproductionView(
+        outcome=reproduction.outcome,
+        digest=reproduction.request.digest if reproduction.request else None,
+        fault=None if reproduction.outcome == "reproduced" else _create_fault(reproduction),
+    )
+
+
+def _create_fault(reproduction: ReproductionResult) -> ReproductionFault:
+    return ReproductionFault(where=reproduction.first_difference, detail=reproduction.detail)
+
+
+assembly_router = APIRouter()
+
+
+@assembly_router.get(
+    "/v1/sessions/{session}/calls/{call}/assembly",
+    summary="How the prompt of a call was put together",
+    response_model_exclude_none=True,
+)
+async def show_assembly(
+    session: str, call: str, tenant: RequestTenant, deps: Dependencies, response: Response
+) -> PromptAssembly:
+    """Return the prompt of a call, its layers and segments, and what was cut to fit.
+
+    The text comes from the manifest's references and the rest from the manifest; nothing is
+    assembled again.
+    """
+    moment = await deps.time_travel.find_call(tenant, session, call)
+    recorded, fixed = moment.recorded, moment.call_context
+    events = await deps.time_travel.load_referenced_events(moment)
+    blobs = await deps.sessions.texts.read_blobs(tenant, list_referenced_blobs(fixed.manifest))
+    request = read_verified_request(fixed, events, blobs)
+    set_etag(response, recorded.sequence)
+    prompt = "\n\n".join(message.content for message in request.messages)
+    return PromptAssembly(prompt=prompt, meta=_create_assembly_meta(fixed.manifest))
+
+
+def _create_assembly_meta(manifest: Manifest) -> PromptAssemblyMeta:
+    layers = list_layer_reports(manifest)
+    return PromptAssemblyMeta(
+        order=tuple(each.layer for each in layers if each.stands),
+        segments={each.layer: each.segments for each in layers if each.segments},
+        tokens=manifest.tokens,
+        truncated=dict(_iterate_truncations(layers)) or None,
+    )
+
+
+def _iterate_truncations(layers: Sequence[LayerReport]) -> Iterator[tuple[str, JsonValue]]:
+    if dropped := [each.layer for each in layers if each.dropped]:
+        yield "droppedScopes", [*dropped]
+    for each in layers:
+        name = _convert_to_camel_case(each.layer)
+        if each.trimmed:
+            yield f"{name}Trimmed", {"fromChars": each.trimmed.of, "toChars": each.trimmed.to}
+        if each.compressed:
+            yield f"{name}Compressed", True
+        if each.lowered:
+            yield (
+                f"{name}DroppedTiers",
+                [
+                    {f"{name}Id": low.item, "fromTier": low.from_tier, "toTier": low.to_tier}
+                    for low in each.lowered
+                ],
+            )
+
+
+def _convert_to_camel_case(layer: str) -> str:
+    first, *rest = layer.replace("-", "_").split("_")
+    return first + "".join(word.capitalize() for word in rest)

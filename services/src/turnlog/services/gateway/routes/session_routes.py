@@ -1,0 +1,387 @@
+"""Routes for sessions: open one by id or key, show one, list them, and fork one.
+
+A session is opened once under its id. Under a key it is found or opened: two gateways that open the
+same key at the same time open one session. Everything that a session is made from is read, checked
+and pinned before its first event is appended. The list comes from the read models; everything else
+comes from the session's own log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Query, Response
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from turnlog.events.errors import Refused
+from turnlog.events.ids import validate_id
+from turnlog.events.model.session_events import BlueprintRef, SessionOpened
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.storable_json import MAX_INT, check_text
+from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+from turnlog.projections.blueprint.validation.input_values import (
+    check_session_key,
+    check_values,
+    compute_session_id,
+)
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.session.commands import OpenSession
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.store.read.row_types import SessionRow
+from turnlog.projections.store.read.session_queries import SESSION_PAGE_SIZE, SessionQuery
+from turnlog.projections.store.read.session_queries import list_sessions as listed
+from turnlog.services.api.requests import ForkSessionRequest, OpenSessionRequest
+from turnlog.services.api.service_payloads import DIGEST_PATTERN
+from turnlog.services.api.session_payloads import (
+    ChoiceView,
+    ForkedSession,
+    ListedSession,
+    OpenedSession,
+    OpenTurnView,
+    OriginView,
+    SessionPage,
+    SessionView,
+)
+from turnlog.services.blueprints.plugins import check_plugins_registered
+from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.http.headers import set_etag
+from turnlog.services.gateway.http.request_checks import (
+    AtSequence,
+    convert_to_utc,
+    wait_for_read_models,
+)
+from turnlog.services.gateway.http.request_identity import CallerIdentity, RequestIdentity
+from turnlog.services.sessions.command_handler import CommandOutcome
+from turnlog.services.sessions.session_fork import ForkPoint, ForkService
+
+session_router = APIRouter()
+
+
+@session_router.post(
+    "/v1/sessions",
+    status_code=201,
+    responses={
+        200: {"model": OpenedSession, "description": "It was open, and is found by its key"}
+    },
+    summary="Open a session",
+)
+async def open_session(
+    caller: CallerIdentity, deps: Dependencies, form: OpenSessionRequest, response: Response
+) -> OpenedSession:
+    """Open a session of a blueprint, or find one by a key that the blueprint declares.
+
+    With an idempotency key and without an id, a retry finds the session of the first request.
+    """
+    if form.key is not None:
+        return await _open_by_key(caller, deps, form, form.key, response)
+    made = caller.derive_session_id() or deps.sessions.create_id()
+    session = validate_id(made if form.session is None else form.session, "session")
+
+    async def choose(state: SessionState | None) -> OpenSession:
+        del state
+        return await create_open_command(deps, caller.tenant, form)
+
+    command = caller.create_command_key(form)
+    done = await deps.sessions.handle(caller.tenant, session, choose, caller.author, command)
+    return await _create_opened_response(deps, done.state, response)
+
+
+async def _open_by_key(
+    caller: RequestIdentity,
+    deps: GatewayDependencies,
+    form: OpenSessionRequest,
+    key: dict[str, str],
+    response: Response,
+) -> OpenedSession:
+    if form.session is not None:
+        detail = "a session that is found by a key has the id that follows from it"
+        raise Refused("bad-id", detail, field="session", fix="leave it out")
+    done = await find_or_open_session(deps, caller, form, key)
+    response.status_code = HTTPStatus.CREATED if done.events else HTTPStatus.OK
+    return await _create_opened_response(deps, done.state, response)
+
+
+async def _create_opened_response(
+    deps: GatewayDependencies, state: SessionState, response: Response
+) -> OpenedSession:
+    blueprint = await _load_opening_blueprint(deps, state)
+    set_etag(response, state.opened.sequence)
+    response.headers["Location"] = f"/v1/sessions/{state.session}"
+    return OpenedSession(
+        session=state.session,
+        blueprint=blueprint.name,
+        digest=blueprint.digest,
+        sequence=state.opened.sequence,
+    )
+
+
+async def _load_opening_blueprint(deps: GatewayDependencies, state: SessionState) -> BlueprintRef:
+    """Return the blueprint at opening, so that a repeated request gets the answer of the first."""
+    if state.attributes_in == state.opened.sequence:
+        return state.blueprint  # The session was never moved to another version
+    first = (
+        await deps.time_travel.load_event(state.tenant, state.session, state.opened.sequence)
+    ).event
+    return first.blueprint if isinstance(first, SessionOpened) else state.blueprint
+
+
+@session_router.get("/v1/sessions/{session}", summary="Show a session")
+async def show_session(
+    session: str,
+    tenant: RequestTenant,
+    deps: Dependencies,
+    response: Response,
+    at: AtSequence = None,
+) -> SessionView:
+    """Return the state of a session, now or at a sequence, folded from its own log."""
+    state = (
+        await deps.sessions.require_state(tenant, session)
+        if at is None
+        else await deps.time_travel.load_state(tenant, session, at)
+    )
+    set_etag(response, state.head.sequence)
+    return _create_session_view(state)
+
+
+def _create_session_view(state: SessionState) -> SessionView:
+    opened = state.open
+    return SessionView(
+        session=state.session,
+        sequence=state.head.sequence,
+        blueprint=state.blueprint.name,
+        version=state.blueprint.version,
+        digest=state.blueprint.digest,
+        profile=state.profile,
+        model=state.model,
+        attributes=state.attributes,
+        closed=state.closed,
+        turns=state.submitted,
+        completed=state.completed,
+        open=OpenTurnView.model_validate(opened) if opened else None,
+        waiting=tuple(waiting.turn for waiting in state.waiting),
+        phase=state.phase,
+        exchanges=state.exchanges,
+        warnings=state.warnings,
+        origin=OriginView.model_validate(state.origin) if state.origin else None,
+        choices=tuple(ChoiceView.model_validate(made) for made in state.choices),
+    )
+
+
+_opening_log = structlog.get_logger("turnlog.gateway")
+
+
+async def find_or_open_session(
+    deps: GatewayDependencies,
+    caller: RequestIdentity,
+    form: OpenSessionRequest,
+    key: Mapping[str, str],
+) -> CommandOutcome:
+    """Return the session with this key; open it when there is none."""
+    blueprint = deps.blueprint_folders.load_blueprint(form.blueprint)
+    checked = check_session_key(blueprint, key)
+
+    async def choose(state: SessionState | None) -> OpenSession | None:
+        return (
+            await create_open_command(deps, caller.tenant, form, checked) if state is None else None
+        )
+
+    session = compute_session_id(blueprint, checked)
+    return await deps.sessions.handle(caller.tenant, session, choose, caller.author)
+
+
+async def create_open_command(
+    deps: GatewayDependencies,
+    tenant: str,
+    form: OpenSessionRequest,
+    key: Mapping[str, str] | None = None,
+) -> OpenSession:
+    """Return the command that opens a session, with all its files read and pinned.
+
+    Raises `Refused` when the request does not fit the blueprint.
+    """
+    blueprint = deps.blueprint_folders.load_blueprint(form.blueprint)
+    check_plugins_registered(blueprint)
+    profile = _choose_profile(blueprint, form.profile)
+    attributes = check_values(blueprint.attributes, form.attributes, "attributes")
+    cartridge = deps.blueprint_folders.read_cartridge(blueprint, attributes)
+    read = deps.blueprint_folders.read_memory_policy(blueprint)
+    material = SessionMaterial(blueprint, cartridge or {}, read.policy if read else None)
+    warnings = read.warnings if read else ()
+    _log_warnings(material, warnings)
+    return OpenSession(
+        await deps.blueprints.store_blueprint(tenant, blueprint),
+        profile,
+        compute_history_reach(blueprint),
+        attributes,
+        None if cartridge is None else await deps.blueprints.store_cartridge(tenant, cartridge),
+        material.phases,
+        key=dict(key or {}),
+        memory=await deps.blueprints.store_memory_policy(tenant, read.policy) if read else None,
+        warnings=warnings,
+    )
+
+
+def _log_warnings(material: SessionMaterial, warnings: tuple[str, ...]) -> None:
+    blueprint = material.blueprint.blueprint
+    for level in material.unknown_context_levels:
+        _opening_log.warning("context-unknown", context=level, blueprint=blueprint)
+    for warning in warnings:
+        _opening_log.warning("memory-policy", fault=warning, blueprint=blueprint)
+
+
+def _choose_profile(blueprint: Blueprint, name: str | None) -> str:
+    if name is None:
+        return blueprint.default_profile
+    if name not in blueprint.profiles:
+        fix = suggest_word(name, blueprint.profiles)
+        raise Refused("unknown-profile", f"there is no {name!r}", field="profile", fix=fix)
+    return name
+
+
+session_list_router = APIRouter()
+
+
+ATTRIBUTE_PREFIX = "attribute."
+"""The prefix of query parameters that filter by an attribute."""
+
+
+class SessionFilter(BaseModel):
+    """The query parameters of the session list; unknown parameters are refused.
+
+    A list that ignored an unknown filter would show too much.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+
+    q: Annotated[str, Field(max_length=200)] | None = None
+    """Text that the id or the title contains."""
+    blueprint: str | None = None
+    """The name of the session's blueprint."""
+    since: AwareDatetime | None = None
+    """Sessions whose latest event is at or after this time."""
+    origin: str | None = None
+    """The id of the session they were forked or spawned from."""
+    digest: Annotated[str, Field(pattern=DIGEST_PATTERN)] | None = None
+    """The digest of a blueprint, cartridge, memory policy or prompt file they are pinned to; see
+    `/v1/pins`.
+    """
+    open: bool | None = None
+    """Whether the session is not closed."""
+    redacted: bool | None = None
+    """Whether a reply of the session was redacted."""
+    limit: Annotated[int, Field(ge=1, le=500)] = SESSION_PAGE_SIZE
+    """The maximum number of sessions in a page."""
+    before: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
+    """The `next` of the previous page."""
+    min_sequence: (
+        Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}:[1-9][0-9]{0,14}$")] | None
+    ) = None
+    """`SESSION:SEQUENCE`: wait until the read models contain this event."""
+
+    def create_query(self) -> SessionQuery:
+        """Return the query for the read models.
+
+        Raises `Refused` for text that cannot be stored and for unknown parameters.
+        """
+        for name in ("q", "blueprint", "origin"):
+            check_text(getattr(self, name) or "", name)
+        extra: dict[str, str] = self.model_extra or {}
+        attributes = dict(_parse_attribute_filter(name, value) for name, value in extra.items())
+        since = convert_to_utc(self.since, "since") if self.since else None
+        return SessionQuery(
+            self.q,
+            self.blueprint,
+            attributes,
+            since,
+            self.redacted,
+            self.origin,
+            self.digest,
+            self.open,
+        )
+
+
+def _parse_attribute_filter(name: str, value: str) -> tuple[str, str]:
+    if not name.startswith(ATTRIBUTE_PREFIX):
+        near = suggest_word(name[:80], (*SessionFilter.model_fields, f"{ATTRIBUTE_PREFIX}NAME"))
+        raise Refused("invalid", "no such parameter", field=name[:80], fix=near)
+    check_text(name, "query")
+    return name.removeprefix(ATTRIBUTE_PREFIX), check_text(value, name[:80])
+
+
+@session_list_router.get("/v1/sessions", summary="List sessions")
+async def list_sessions(
+    tenant: RequestTenant, deps: Dependencies, query: Annotated[SessionFilter, Query()]
+) -> SessionPage:
+    """Return sessions, newest first; `attribute.NAME=VALUE` filters by an attribute."""
+    wanted = query.create_query()
+    if query.min_sequence is not None:
+        session, _, sequence = query.min_sequence.partition(":")
+        state = await deps.sessions.load_state(tenant, session)
+        if state is None:
+            raise Refused("unknown-session", "there is no such session", field="min_sequence")
+        await wait_for_read_models(deps, state, int(sequence))
+    async with deps.store.open_reader() as connection:
+        page = await listed(connection, tenant, wanted, limit=query.limit, before=query.before)
+    after = None if page.before is None else str(page.before)
+    return SessionPage(sessions=tuple(_create_list_item(row) for row in page.sessions), next=after)
+
+
+def _create_list_item(row: SessionRow) -> ListedSession:
+    return ListedSession(
+        session=row.session,
+        sequence=row.last_sequence,
+        title=row.title,
+        blueprint=row.blueprint,
+        version=row.blueprint_version,
+        digest=row.blueprint_digest,
+        profile=row.profile,
+        attributes=row.attributes,
+        turns=row.turns,
+        redacted=row.redacted,
+        opened_at=row.opened_at,
+        last_at=row.last_at,
+        closed_at=row.closed_at,
+        origin=_create_origin_view(row),
+    )
+
+
+def _create_origin_view(row: SessionRow) -> OriginView | None:
+    if row.origin_kind is None:
+        return None
+    facts = {"kind": row.origin_kind, "session": row.origin_session}
+    return OriginView.model_validate({**facts, "sequence": row.origin_sequence})
+
+
+fork_router = APIRouter()
+
+
+@fork_router.post("/v1/sessions/{session}/fork", status_code=201, summary="Fork a session")
+async def fork_session(
+    session: str,
+    caller: CallerIdentity,
+    deps: Dependencies,
+    form: ForkSessionRequest,
+    response: Response,
+) -> ForkedSession:
+    """Open a session with the history of this one up to a sequence; this one does not change.
+
+    With an idempotency key and without an id, a retry finds the fork of the first request.
+    """
+    made = caller.derive_session_id() or deps.sessions.create_id()
+    into = validate_id(made if form.session is None else form.session, "session")
+    place = ForkPoint(caller.tenant, session, form.at)
+    blueprint = await ForkService(deps.time_travel).create_fork(
+        place, into, caller.author, caller.create_command_key(form)
+    )
+    set_etag(response, form.at)
+    response.headers["Location"] = f"/v1/sessions/{into}"
+    return ForkedSession(
+        session=into,
+        origin=OriginView(kind="fork", session=session, sequence=form.at),
+        blueprint=blueprint.name,
+        digest=blueprint.digest,
+        sequence=form.at,
+    )

@@ -1,0 +1,403 @@
+"""Routes for turns: submit one, stream its reply, ask a question, and read the history.
+
+A 2xx response to a submit means that the turn is on the event log; a worker answers it. The client
+chooses whether it gets the response at once, after a wait, or as a stream. That choice does not
+change what is recorded, so the idempotency key does not cover it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import JsonValue
+from starlette.responses import JSONResponse
+
+from turnlog.events.codec import CommandRef
+from turnlog.events.content import PlainText
+from turnlog.events.errors import Refused
+from turnlog.events.model.tool_events import StepPlanned
+from turnlog.events.model.turn_events import TurnResolved
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.storable_json import check_json
+from turnlog.projections.blueprint.validation.input_values import check_values
+from turnlog.projections.read_models.phase_visits import (
+    PhaseVisit,
+    filter_visits,
+    list_phase_visits,
+)
+from turnlog.projections.read_models.session_history import HistoryTurn, build_history
+from turnlog.projections.read_models.turn_activity import (
+    NO_ACTIVITY,
+    TurnActivity,
+    TurnToolUse,
+    collect_activity,
+)
+from turnlog.projections.session.commands import SubmitTurn
+from turnlog.projections.session.state import IdempotencyRecord, SessionState
+from turnlog.services.api.requests import OpenSessionRequest, QuestionRequest, SubmitTurnRequest
+from turnlog.services.api.turn_payloads import (
+    DisplayView,
+    HistoryView,
+    PhaseVisitView,
+    PlanStepView,
+    QuestionAnswer,
+    QuestionStatus,
+    SettledTurnView,
+    SubmittedTurn,
+    ToolUseView,
+    TurnView,
+    get_plain_text,
+)
+from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.http.headers import (
+    JSON_MEDIA_TYPE,
+    SSE_MEDIA_TYPE,
+    choose_media_type,
+    format_etag,
+    get_last_event_id,
+    set_etag,
+)
+from turnlog.services.gateway.http.request_checks import AtSequence, TurnPath
+from turnlog.services.gateway.http.request_identity import CallerIdentity, RequestIdentity
+from turnlog.services.gateway.routes.session_routes import find_or_open_session
+from turnlog.services.gateway.streaming.turn_cursor import create_cursor_refusal
+from turnlog.services.gateway.streaming.turn_settlement import SettledTurn, wait_for_settlement
+from turnlog.services.gateway.streaming.turn_stream import open_new_turn_stream, open_turn_stream
+from turnlog.services.sessions.command_handler import CommandOutcome
+
+turn_router = APIRouter()
+
+
+MAX_WAIT_SECONDS = 300.0
+"""The maximum number of seconds that a client may wait for a reply."""
+
+
+WaitQuery = Annotated[
+    float | None,
+    Query(gt=0, le=MAX_WAIT_SECONDS, description="Seconds to wait for the reply; 202 without one"),
+]
+
+
+@turn_router.post(
+    "/v1/sessions/{session}/turns",
+    status_code=202,
+    response_model=SubmittedTurn,
+    responses={200: {"model": SettledTurnView, "content": {SSE_MEDIA_TYPE: {}}}},
+    summary="Submit a turn",
+)
+async def submit_turn(
+    session: str,
+    caller: CallerIdentity,
+    deps: Dependencies,
+    form: SubmitTurnRequest,
+    request: Request,
+    wait: WaitQuery = None,
+) -> Response:
+    """Submit a turn to a session; a 2xx response means that it is on the event log."""
+    wanted = choose_media_type(request, JSON_MEDIA_TYPE, SSE_MEDIA_TYPE)
+    after = get_last_event_id(request) if wanted == SSE_MEDIA_TYPE else None
+    done = await submit_to_session(
+        deps, caller, session, form, caller.create_command_key(form), after
+    )
+    submitted = create_submitted_turn(done)
+    if wanted == SSE_MEDIA_TYPE and done.events:
+        return open_new_turn_stream(deps, done, submitted.turn)
+    if wanted == SSE_MEDIA_TYPE:
+        return await open_turn_stream(deps, caller.tenant, session, submitted.turn, after)
+    if wait is None:
+        return _create_accepted_response(submitted)
+    came = await wait_for_settlement(deps, caller.tenant, submitted, wait, request.receive)
+    return (
+        _create_settled_response(submitted, came) if came else _create_accepted_response(submitted)
+    )
+
+
+async def submit_to_session(
+    deps: GatewayDependencies,
+    caller: RequestIdentity,
+    session: str,
+    form: SubmitTurnRequest,
+    command: CommandRef | None,
+    after: str | None = None,
+) -> CommandOutcome:
+    """Append a turn to a session, under the idempotency key of the request.
+
+    `after` is the stream cursor of the client; a new turn has none.
+    """
+
+    async def choose(state: SessionState | None) -> SubmitTurn:
+        if state is None:
+            raise Refused("unknown-session", "there is no such session", field="session")
+        if after is not None:
+            raise create_cursor_refusal("this turn is new, and nothing of it was sent before")
+        material = await deps.blueprints.load_material(state)
+        inputs = check_values(material.blueprint.inputs, form.inputs, "inputs")
+        return SubmitTurn(
+            form.text,
+            material.blueprint.policies,
+            material.phases,
+            inputs,
+            form.references,
+            form.meta,
+            material.has_memory,
+        )
+
+    check_json(form.references, "references")
+    check_json(form.meta, "meta")
+    return await deps.sessions.handle(caller.tenant, session, choose, caller.author, command)
+
+
+def create_submitted_turn(done: CommandOutcome) -> SubmittedTurn:
+    """Return the turn and its addresses; of the first request when it was repeated."""
+    session, (turn, sequence) = done.state.session, _find_submission(done)
+    here = f"/v1/sessions/{session}"
+    return SubmittedTurn(
+        session=session,
+        turn=turn,
+        sequence=sequence,
+        stream=f"{here}/turns/{turn}/stream",
+        events=f"{here}/events?after={sequence - 1}",
+    )
+
+
+def _find_submission(done: CommandOutcome) -> tuple[int, int]:
+    """Return the turn's number and the sequence of its event; of the first request when repeated."""
+    match done.memo:
+        case IdempotencyRecord(turn=int() as turn, sequence=sequence):
+            return turn, sequence
+        case _:
+            return done.state.submitted, done.state.head.sequence
+
+
+def _create_accepted_response(submitted: SubmittedTurn) -> Response:
+    headers = {"ETag": format_etag(submitted.sequence), "Location": submitted.stream}
+    return JSONResponse(submitted.model_dump(mode="json"), 202, headers)
+
+
+def _create_settled_response(submitted: SubmittedTurn, settlement: SettledTurn) -> Response:
+    turn = settlement.turn
+    settled = SettledTurnView(
+        **submitted.model_dump(),
+        settled=settlement.sequence,
+        status=turn.status,
+        reply=get_plain_text(turn.reply),
+        finish=turn.finish,
+        redacted=turn.redacted,
+        reason=turn.reason,
+        fallback=turn.fallback.code if turn.fallback else None,
+    )
+    return JSONResponse(
+        settled.model_dump(mode="json"), 200, {"ETag": format_etag(settlement.sequence)}
+    )
+
+
+turn_stream_router = APIRouter()
+
+
+AfterCursorQuery = Annotated[
+    str | None,
+    Query(description="The id of an event of this stream; Last-Event-ID goes before it"),
+]
+
+
+@turn_stream_router.get(
+    "/v1/sessions/{session}/turns/{turn}/stream",
+    response_class=Response,
+    responses={
+        200: {"content": {SSE_MEDIA_TYPE: {}}},
+        204: {"description": "The end was sent already"},
+    },
+    summary="Watch a turn being answered",
+)
+async def stream_turn(
+    session: str,
+    turn: TurnPath,
+    request: Request,
+    deps: Dependencies,
+    tenant: RequestTenant,
+    after: AfterCursorQuery = None,
+) -> Response:
+    """Stream `token` events, then one of `done`, `redact`, `failed` and `cancelled`.
+
+    After `attempt-reset`, the texts of all earlier tokens are void. A client that reconnects with
+    the id of its last event misses no text and gets none twice. Turns with several calls send
+    `progress` events until their reply begins.
+    """
+    choose_media_type(request, SSE_MEDIA_TYPE)
+    came_to = get_last_event_id(request)
+    return await open_turn_stream(
+        deps, tenant, session, turn, after if came_to is None else came_to
+    )
+
+
+question_router = APIRouter()
+
+
+QUESTION_OK = QuestionStatus(reason="ok", message="ok")
+
+
+QUESTION_UNROUTABLE = QuestionStatus(
+    reason="unroutable", message="nothing is known that the question is about"
+)
+
+
+@question_router.post("/v1/ask", summary="Ask a question")
+async def answer_question(
+    caller: CallerIdentity, deps: Dependencies, form: QuestionRequest, request: Request
+) -> QuestionAnswer:
+    """Submit a question to a conversation and wait for the answer.
+
+    The client id and the conversation id are the key of the session, which is found or opened. The
+    question is on the event log before it is processed. The same idempotency key and question lead
+    to the same turn.
+    """
+    blueprint = _get_question_blueprint(deps)
+    key = {"client_id": form.client_id, "conversation_id": form.conversation_id}
+    opening = OpenSessionRequest(blueprint=blueprint.blueprint)
+    session = (await find_or_open_session(deps, caller, opening, key)).state.session
+    turn = SubmitTurnRequest(text=form.question, meta={"nickname": form.nickname})
+    submitted = create_submitted_turn(
+        await submit_to_session(deps, caller, session, turn, caller.create_command_key(form))
+    )
+    conduct = blueprint.resolve_policies(blueprint.default_profile)
+    wait = min(MAX_WAIT_SECONDS, conduct.deadline_seconds + deps.read_model_timeout)
+    came = await wait_for_settlement(deps, caller.tenant, submitted, wait, request.receive)
+    if came is None:
+        fix = "ask the same under the same Idempotency-Key"
+        raise Refused("not-in-time", "the question is recorded, and not answered yet", fix=fix)
+    return _create_answer(came.turn)
+
+
+def _get_question_blueprint(deps: GatewayDependencies) -> Blueprint:
+    """Return the blueprint that answers questions."""
+    blueprint = deps.blueprint_folders.load_blueprint(deps.settings.ask)
+    if blueprint.front_door != "ask":
+        detail = f"no door leads to {blueprint.blueprint}"
+        fix = "tell the operator: it must say `front_door: ask`"
+        raise Refused("no-front-door", detail, fix=fix)
+    return blueprint
+
+
+def _create_answer(turn: HistoryTurn) -> QuestionAnswer:
+    if turn.status != "completed":
+        detail = f"the question is recorded, and was {turn.status}: {turn.reason}"
+        raise Refused("not-answered", detail, fix="ask again under a new Idempotency-Key")
+    said = turn.resolved
+    leads_nowhere = said is not None and said.entity is None
+    return QuestionAnswer(
+        status=QUESTION_UNROUTABLE if leads_nowhere else QUESTION_OK,
+        results=_decode_results(said),
+        meta=said.meta if said else {},
+        answer=get_plain_text(turn.reply) or "",
+    )
+
+
+def _decode_results(resolution: TurnResolved | None) -> list[JsonValue] | dict[str, JsonValue]:
+    readable = resolution.results if resolution else None
+    found: JsonValue = json.loads(readable.text) if isinstance(readable, PlainText) else []
+    return found if isinstance(found, list | dict) else []
+
+
+history_router = APIRouter()
+
+
+@history_router.get("/v1/sessions/{session}/history", summary="Turns of a session")
+async def show_history(
+    session: str,
+    tenant: RequestTenant,
+    deps: Dependencies,
+    response: Response,
+    at: AtSequence = None,
+    phase: Annotated[str | None, Query(description="Only what was said in this phase")] = None,
+) -> HistoryView:
+    """Return all turns with their texts, replies and outcomes, and the phases of the session."""
+    events = await deps.time_travel.load_events(tenant, session, at)
+    set_etag(response, events[-1].sequence)
+    told, been = build_history(events), list_phase_visits(events)
+    if phase is not None:
+        been = filter_visits(been, phase)
+        told = tuple(turn for turn in told if any(turn.turn in stay.turns for stay in been))
+    phases = {turn: stay.phase for stay in been for turn in stay.turns}
+    done = collect_activity(events)
+    return HistoryView(
+        session=session,
+        sequence=events[-1].sequence,
+        turns=tuple(
+            _create_turn_view(turn, done.get(turn.turn, NO_ACTIVITY), phases.get(turn.turn))
+            for turn in told
+        ),
+        stays=tuple(_create_phase_visit_view(stay) for stay in been),
+    )
+
+
+def _create_phase_visit_view(stay: PhaseVisit) -> PhaseVisitView:
+    return PhaseVisitView(
+        phase=stay.phase,
+        before=stay.before,
+        signal=stay.signal,
+        at=stay.at,
+        first=stay.first,
+        last=stay.last,
+        carried=get_plain_text(stay.carried),
+        shared=stay.shared,
+        hidden=stay.hidden,
+        turns=stay.turns,
+    )
+
+
+def _create_turn_view(turn: HistoryTurn, done: TurnActivity, phase: str | None) -> TurnView:
+    return TurnView(
+        turn=turn.turn,
+        status=turn.status,
+        text=get_plain_text(turn.text),
+        reply=get_plain_text(turn.reply),
+        finish=turn.finish,
+        call=turn.call,
+        excluded=turn.excluded,
+        redacted=turn.redacted,
+        purged=turn.purged,
+        reason=turn.reason,
+        sequence=turn.sequence,
+        submitted_at=turn.submitted_at,
+        settled_at=turn.settled_at,
+        remembered=turn.remembered,
+        fallback=turn.fallback.code if turn.fallback else None,
+        phase=phase,
+        display=_create_display_view(turn),
+        steps=tuple(_create_step_view(step) for step in done.steps),
+        tools=tuple(_create_tool_use_view(use) for use in done.uses),
+    )
+
+
+def _create_display_view(turn: HistoryTurn) -> DisplayView | None:
+    shown = turn.display
+    return (
+        DisplayView(text=get_plain_text(shown.text), reply=get_plain_text(shown.reply))
+        if shown
+        else None
+    )
+
+
+def _create_step_view(step: StepPlanned) -> PlanStepView:
+    return PlanStepView(
+        step=step.step, goal=get_plain_text(step.goal), given=step.given is not None
+    )
+
+
+def _create_tool_use_view(use: TurnToolUse) -> ToolUseView:
+    called, back = use.called, use.back
+    return ToolUseView(
+        call=called.call,
+        id=called.id,
+        tool=called.tool,
+        arguments=called.arguments,
+        step=called.step,
+        outcome=back.outcome if back else None,
+        detail=back.detail if back else "",
+        text=get_plain_text(back.text) if back else None,
+        characters=back.characters if back else 0,
+        condensed=back is not None and back.treatment == "condensed",
+        milliseconds=back.milliseconds if back else None,
+    )

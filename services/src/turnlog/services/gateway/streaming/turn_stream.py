@@ -1,0 +1,207 @@
+"""The stream of one turn: its reply from the event log and the token stream, as SSE.
+
+The stream subscribes to both sources before it reads either, and joins them by the rules of
+`log_token_join`. The cursor is the only state of a client, so any gateway can resume a stream that
+another one began. The stream waits for a queued turn. A turn that has ended costs one read of the
+log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from starlette.responses import Response
+
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Refused
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.store.ports import TokenStream
+from turnlog.projections.session.fold.settled_turns import find_settled_turn
+from turnlog.projections.session.state import SessionState, SettledTurnRef
+from turnlog.projections.session.text_refs import TextRef
+from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.gateway.streaming.log_token_join import (
+    TurnStreamEvent,
+    TurnStreamRecord,
+    apply_log_events,
+    apply_record,
+    apply_token_event,
+    is_ahead_of_tokens,
+    resume_cursor,
+)
+from turnlog.services.gateway.streaming.sse import SseResponse, encode_frame, get_stream_timeouts
+from turnlog.services.gateway.streaming.turn_cursor import (
+    TurnCursor,
+    create_cursor_refusal,
+    parse_turn_cursor,
+)
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.sessions.command_handler import CommandOutcome
+
+TOKEN_REPLICA_TRIES: Final = 10
+"""How often a lagging replica of the token stream is read before a cursor is trusted."""
+
+
+TOKEN_REPLICA_RETRY_SECONDS: Final = 0.1
+"""Seconds between two of those reads."""
+
+
+async def open_turn_stream(
+    deps: GatewayDependencies, tenant: str, session: str, turn: int, after: str | None
+) -> Response:
+    """Return the stream of a turn after a cursor, or 204 when the client has had its end."""
+    state = await deps.sessions.load_state(tenant, session, leader=True)
+    if state is None:
+        raise Refused("unknown-session", "there is no such session", field="session")
+    past = await _load_turn_events(deps, state, _find_turn_text(state, turn))
+    record = apply_log_events(TurnStreamRecord(turn), past)
+    at = resume_cursor(
+        TurnCursor(turn) if after is None else parse_turn_cursor(after, turn), record
+    )
+    if at is None:
+        return Response(status_code=204)
+    if not isinstance(record.end_event, TurnCompleted):
+        await _check_cursor_reached(deps.tokens, state, at, record)
+    frames = _iterate_turn_frames(deps, past[-1], at, record)
+    return SseResponse(frames, get_stream_timeouts(deps.settings), deps.shutdown_event)
+
+
+def open_new_turn_stream(deps: GatewayDependencies, done: CommandOutcome, turn: int) -> Response:
+    """Return the stream of a turn that was submitted by this request, which has no past."""
+    record = apply_log_events(TurnStreamRecord(turn), done.events)
+    frames = _iterate_turn_frames(deps, done.events[-1], TurnCursor(turn), record)
+    return SseResponse(frames, get_stream_timeouts(deps.settings), deps.shutdown_event)
+
+
+def _find_turn_text(state: SessionState, turn: int) -> TextRef | None:
+    """Return the reference to a turn's text, which is in its first event; None when unknown."""
+    opened = [each for each in (state.open, *state.waiting) if each and each.turn == turn]
+    if opened:
+        return opened[0].text
+    settled = find_settled_turn(state, turn)
+    if settled is None:
+        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+    return settled.text if isinstance(settled, SettledTurnRef) else None
+
+
+async def _load_turn_events(
+    deps: GatewayDependencies, state: SessionState, turn_text: TextRef | None
+) -> Sequence[RecordedEvent]:
+    """Return the session's events from a text to the head; all of them without a text."""
+    places = [state.head.stream_sequence, *([turn_text.place] if turn_text else [])]
+    last, *first = await deps.log.read_events_at(state.tenant, places)
+    before = first[0].head if first else None
+    return (*first, *await deps.log.read_range(state.tenant, state.session, before, last))
+
+
+async def _check_cursor_reached(
+    tokens: TokenStream, state: SessionState, at: TurnCursor, record: TurnStreamRecord
+) -> None:
+    """Refuse a cursor that is ahead of the text of its attempt, unless the attempt was abandoned.
+
+    A replica may lag behind the leader: its answer counts once it has the latest token event.
+    """
+    if at.attempt < record.attempt or at.offset <= len(record.partial_text):
+        return
+    newest = await tokens.read_latest_event(state.tenant, state.session, at.turn)
+    for _ in range(TOKEN_REPLICA_TRIES):
+        held = await tokens.read_token_events(state.tenant, state.session, at.turn)
+        if not is_ahead_of_tokens(at, (stamped.event for stamped in held)):
+            return
+        if newest is None or held[-1].at >= newest.at:
+            raise create_cursor_refusal(
+                f"attempt {at.attempt} has not said {at.offset} code points"
+            )
+        await asyncio.sleep(TOKEN_REPLICA_RETRY_SECONDS)
+
+
+async def _iterate_turn_frames(
+    deps: GatewayDependencies, last: RecordedEvent, at: TurnCursor, record: TurnStreamRecord
+) -> AsyncGenerator[bytes]:
+    at, shown = apply_record(at, record)
+    for each in shown:
+        yield _encode_turn_event(each)
+    if at.end:
+        return
+    log = deps.log.watch_session(last.tenant, last.session, last.sequence)
+    async with (
+        deps.tokens.watch_turn(last.tenant, last.session, at.turn) as tokens,
+        aclosing(merge_streams(tokens, log)) as items,
+    ):
+        async for item in items:
+            if isinstance(item, RecordedEvent):
+                deps.sessions.apply_observed_event(item)
+                record = apply_log_events(record, (item,))
+                at, shown = apply_record(at, record)
+            else:
+                at, shown = apply_token_event(at, item)
+            for each in shown:
+                yield _encode_turn_event(each)
+            if at.end:
+                return
+
+
+def _encode_turn_event(event: TurnStreamEvent) -> bytes:
+    data = json.dumps(event.data, ensure_ascii=False, separators=(",", ":")).encode()
+    return encode_frame(event.name, data, str(event.cursor))
+
+
+FirstItem = TypeVar("First")
+
+
+SecondItem = TypeVar("Second")
+
+
+SourceItem = TypeVar("Item")
+
+
+MAX_QUEUED_ITEMS: Final = 64
+"""How many items may wait for the reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceEnd:
+    """The end of a source."""
+
+    error: Exception | None = None
+    """The error it raised, if any."""
+
+
+async def merge_streams(
+    first: AsyncGenerator[FirstItem], second: AsyncGenerator[SecondItem]
+) -> AsyncGenerator[FirstItem | SecondItem]:
+    """Yield the items of both sources as they arrive until one source ends; raise its error.
+
+    The order between the two sources is not defined. The bounded queue limits how far a source runs
+    ahead of the reader.
+    """
+    queue: asyncio.Queue[FirstItem | SecondItem | _SourceEnd] = asyncio.Queue(MAX_QUEUED_ITEMS)
+    tasks = (
+        asyncio.create_task(_forward_items(first, queue.put)),
+        asyncio.create_task(_forward_items(second, queue.put)),
+    )
+    try:
+        while not isinstance(item := await queue.get(), _SourceEnd):
+            yield item
+        if item.error:
+            raise item.error
+    finally:
+        await cancel_tasks(*tasks)
+
+
+async def _forward_items(
+    source: AsyncGenerator[SourceItem], put: Callable[[SourceItem | _SourceEnd], Awaitable[None]]
+) -> None:
+    ended = _SourceEnd()
+    try:
+        async with aclosing(source):
+            async for item in source:
+                await put(item)
+    except Exception as error:  # noqa: BLE001 -- raised where the reader is
+        ended = _SourceEnd(error)
+    await put(ended)

@@ -1,0 +1,53 @@
+"""Control of Python's cyclic garbage collector.
+
+A full collection looks at every object, which takes a tenth of a second in a service and more where
+litellm is loaded; requests wait meanwhile. While thousands of events are decoded and dropped,
+collections take as long as the decoding. Long-lived objects are therefore frozen, and collections
+are paused or made rare only while a bounded body runs.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+_RARE_COLLECTION: Final = (100_000, 50, 100)
+"""Collector thresholds; the first counts new objects, by default hundreds."""
+
+
+def freeze_live_objects() -> None:
+    """Freeze all live objects, after a process has started or loaded what it keeps."""
+    gc.freeze()
+
+
+@contextmanager
+def pause_collection() -> Generator[None]:
+    """Disable the collector while the body runs.
+
+    Reference cycles stay in memory meanwhile, so the body is one session and not a whole log.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def reduce_collection() -> Generator[None]:
+    """Run the collector rarely while the body runs."""
+    before, aside = gc.get_threshold(), gc.get_freeze_count()
+    if not aside:
+        gc.freeze()
+    gc.set_threshold(*_RARE_COLLECTION)
+    try:
+        yield
+    finally:
+        if (
+            before != _RARE_COLLECTION
+        ):  # Otherwise an outer caller set the thresholds and resets them.
+            gc.set_threshold(*before)
+        if not aside:  # Otherwise the objects were frozen before, for as long as the process runs.
+            gc.unfreeze()

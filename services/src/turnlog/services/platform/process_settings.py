@@ -1,0 +1,128 @@
+"""Settings: one frozen class for each process, with all defaults, read once at the start.
+
+Every setting is also an environment variable with the prefix `TURNLOG_`: `ack_wait` is
+`TURNLOG_ACK_WAIT`. A variable with that prefix which no process knows is refused by name, because a
+misspelt setting is worse than a missing one.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+def _split_folders(value: object) -> object:
+    return tuple(filter(None, value.split(os.pathsep))) if isinstance(value, str) else value
+
+
+FolderList = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split_folders)]
+"""Folders; in an environment variable they are separated as in `PATH`."""
+
+
+class ProcessSettings(BaseSettings):
+    """Settings that every process has."""
+
+    model_config = SettingsConfigDict(env_prefix="TURNLOG_", frozen=True)
+
+    nats_url: SecretStr = SecretStr("nats://127.0.0.1:4222")
+    """URL of NATS; it may contain a user and a password."""
+    replicas: Annotated[int, Field(ge=1, le=5)] = 1
+    """Copies of each stream that NATS keeps; 3 in a cluster."""
+    durability: Literal["fsync-acked", "replicated", "relaxed"] = "fsync-acked"
+    """What an acknowledgement must guarantee; a server known to give less is refused."""
+    tenant: str = "default"
+    """The tenant of requests that name none."""
+    log_format: Literal["console", "json"] = "console"
+    """Format of this process's own log."""
+    otlp_endpoint: str | None = None
+    """OTLP address over HTTP that traces are sent to; without one there are none."""
+    grace: Seconds = 10.0
+    """Seconds to finish or hand back running work when the process is asked to stop."""
+    nats_monitor: str | None = None
+    """The server's monitoring address, `http://host:port`, where its fsync setting is read."""
+
+
+class GatewaySettings(ProcessSettings):
+    """Settings of the HTTP gateway."""
+
+    http: str = "127.0.0.1:8700"
+    """Host and port to listen on; port 0 is any free one."""
+    database_url: SecretStr = SecretStr("sqlite+aiosqlite:///turnlog.db")
+    """SQLAlchemy URL of the read models."""
+    blueprints: FolderList = ()
+    """Folders of blueprints in addition to the shipped ones, separated by `:`."""
+    body_limit: Annotated[int, Field(ge=1024)] = 262_144
+    """Maximum bytes of a request body."""
+    import_limit: Annotated[int, Field(ge=1024)] = 8 * 1024 * 1024
+    """Maximum bytes of a segment import, and of the blueprint folder of a what-if request."""
+    body_seconds: Seconds = 10.0
+    """Seconds that a client may take to send the body, and as many for the headers."""
+    keep_alive: Seconds = 15.0
+    """Seconds between keep-alive messages on an event stream."""
+    reader_seconds: Seconds = 20.0
+    """Seconds that one write to a slow reader of an event stream may block before it is cut off."""
+    model: str = "scripted/demo"
+    """The model that prompt previews assume where a profile says `default`."""
+    ask: str = "araquem"
+    """The blueprint that serves `/v1/ask`."""
+
+
+class WorkerSettings(ProcessSettings):
+    """Settings of the process that calls models."""
+
+    health: str | None = None
+    """Host and port of the health endpoint; None for no endpoint."""
+
+    model: str = "scripted/demo"
+    """Model of profiles that say `default`, as litellm names it; `off` calls no model."""
+    scripts: Path | None = None
+    """Folder of scripts for `scripted/...` models, in addition to the shipped ones."""
+    blueprints: FolderList = ()
+    """Folders of blueprints in addition to the shipped ones, separated by `:`."""
+    concurrency: Annotated[int, Field(ge=1, le=512)] = 32
+    """Turns answered concurrently."""
+    ack_wait: Seconds = 30.0
+    """Seconds without a heartbeat after which another worker may take over a turn."""
+
+
+class ProjectorSettings(ProcessSettings):
+    """Settings of the process that maintains the read models."""
+
+    health: str | None = None
+    """Host and port of the health endpoint; None for no endpoint."""
+
+    database_url: SecretStr = SecretStr("sqlite+aiosqlite:///turnlog.db")
+    """SQLAlchemy URL of the read models."""
+
+
+Role = TypeVar("Role", bound=ProcessSettings)
+
+
+class AllInOneSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
+    """Settings of `turnlog up`: one process with all roles, and a nats-server as its child."""
+
+    data_dir: Path = Path(".turnlog")
+    """Directory of the log and the read models."""
+    nats: str = "127.0.0.1:0"
+    """Host and port of the nats-server; port 0 is any free one."""
+    ready_file: Path | None = None
+    """Written when everything accepts work; `ready.json` in the data directory by default."""
+
+    def build_role_settings(self, role: type[Role], url: str, monitor: str | None) -> Role:
+        """Return the settings of one role, pointed at the server and database of this process."""
+        own = {name: getattr(self, name) for name in role.model_fields}
+        database = f"sqlite:///{self.data_dir.absolute() / 'read-models.db'}"
+        placed = {
+            "nats_url": SecretStr(url),
+            "nats_monitor": monitor,
+            "database_url": SecretStr(database),
+            # The gateway in this process reports its health.
+            "health": None,
+        }
+        return role.model_validate(own | {name: placed[name] for name in placed if name in own})

@@ -1,0 +1,147 @@
+"""Traces: one for each turn, from the request through the log and the worker to the read models.
+
+All names of the OpenTelemetry GenAI conventions that Turnlog uses are in this module, because the
+conventions still change. No prompt, reply or secret becomes an attribute. Without an endpoint
+nothing is recorded, but the trace context of callers is still passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from opentelemetry import trace
+from opentelemetry.propagate import inject
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Link, NoOpTracerProvider, Span, SpanKind, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from turnlog.projections.prompt.assembly_inputs import parse_provider
+
+_W3C: Final = TraceContextTextMapPropagator()
+
+
+_HEADER: Final = "traceparent"
+
+
+def get_traceparent() -> str | None:
+    """Return the W3C `traceparent` of the current span, or None."""
+    carrier: dict[str, str] = {}
+    inject(carrier)
+    return carrier.get(_HEADER)
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """Starts the spans of one process."""
+
+    tracer: Tracer
+    provider: TracerProvider | None = None
+
+    @contextmanager
+    def start_request_span(self, name: str, parent: str | None) -> Generator[Span]:
+        """Start the span of a gateway request; `name` is the method and the route template."""
+        with self._start_span(name, SpanKind.SERVER, parent, {}) as span:
+            yield span
+
+    @contextmanager
+    def start_turn_span(self, session: str, turn: int, parent: str | None) -> Generator[Span]:
+        """Start the span of a worker that answers a turn."""
+        attributes = {**_build_session_attributes(session), "turnlog.turn": turn}
+        attributes |= {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": "turn"}
+        with self._start_span(
+            "invoke_workflow turn", SpanKind.INTERNAL, parent, attributes
+        ) as span:
+            yield span
+
+    @contextmanager
+    def start_chat_span(self, session: str, call: str, model: str) -> Generator[Span]:
+        """Start the span of one attempt of a call, within the span of its turn."""
+        attributes = {
+            **_build_session_attributes(session),
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": parse_provider(model),
+            "gen_ai.request.model": model,
+            "gen_ai.request.stream": True,
+            "turnlog.call": call,
+        }
+        with self._start_span(f"chat {model}", SpanKind.CLIENT, None, attributes) as span:
+            yield span
+
+    @contextmanager
+    def start_projection_span(self, causes: Iterable[str | None]) -> Generator[Span]:
+        """Start the span of a projected batch of events, linked to their traces."""
+        found = {cause: _extract_span_context(cause) for cause in causes if cause}
+        links = [Link(context) for context in found.values() if context.is_valid]
+        with self.tracer.start_as_current_span("project events", links=links) as span:
+            yield span
+
+    @contextmanager
+    def _start_span(
+        self, name: str, kind: SpanKind, parent: str | None, attributes: Mapping[str, str | int]
+    ) -> Generator[Span]:
+        context = _W3C.extract({_HEADER: parent}) if parent else None
+        with self.tracer.start_as_current_span(
+            name, context, kind=kind, attributes=dict(attributes)
+        ) as span:
+            yield span
+
+    def close(self) -> None:
+        """Export the remaining spans; waits a bounded time for an unreachable exporter."""
+        if self.provider:
+            self.provider.shutdown()
+
+
+def _build_session_attributes(session: str) -> dict[str, str | int]:
+    return {"gen_ai.conversation.id": session, "session.id": session}
+
+
+def _extract_span_context(cause: str) -> trace.SpanContext:
+    return trace.get_current_span(_W3C.extract({_HEADER: cause})).get_span_context()
+
+
+class CountedTokens(Protocol):
+    """Token counts of an attempt, as the provider reported them."""
+
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+
+
+def record_answer(span: Span, finish: str, usage: CountedTokens | None) -> None:
+    """Record an answer's finish reason and token counts on its span."""
+    span.set_attribute("gen_ai.response.finish_reasons", [finish])
+    if usage is not None:
+        span.set_attribute("gen_ai.usage.input_tokens", usage.input_tokens)
+        span.set_attribute("gen_ai.usage.output_tokens", usage.output_tokens)
+
+
+def record_failure(span: Span, code: str) -> None:
+    """Mark a span as failed, with the error code only."""
+    span.set_status(StatusCode.ERROR, code)
+    span.set_attribute("error.type", code)
+
+
+def create_tracing(service: str, endpoint: str | None) -> Tracing:
+    """Create the tracing of a process; without an endpoint nothing is exported."""
+    if endpoint is None:
+        return Tracing(NoOpTracerProvider().get_tracer("turnlog"))
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 - half a second that nobody needs without an endpoint
+        OTLPSpanExporter,
+    )
+
+    return create_exporting_tracing(
+        service, BatchSpanProcessor(OTLPSpanExporter(f"{endpoint}/v1/traces"))
+    )
+
+
+def create_exporting_tracing(service: str, processor: BatchSpanProcessor) -> Tracing:
+    """Create tracing that exports through a span processor."""
+    provider = TracerProvider(resource=Resource.create({"service.name": f"turnlog-{service}"}))
+    provider.add_span_processor(processor)
+    return Tracing(provider.get_tracer("turnlog"), provider)

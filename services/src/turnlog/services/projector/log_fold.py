@@ -1,0 +1,248 @@
+"""Folds the log into the rows of a build; shared by the projector and by rebuilds.
+
+Each step is one transaction that writes rows and position together. A step that finds its position
+moved by another process writes nothing and is the last one.
+
+Before anything is folded, rows and log are verified to belong together. A log that was lost,
+replaced or rolled back is another history, and folding it into the old rows would mix the two
+beyond repair. The projector stops instead and tells the operator what to do. A log that seems too
+short is read again for a while, because right after an election a leader may not know its end.
+
+A rebuild fills a new build while readers use the old one. For the last events the old position is
+locked, and the same transaction switches readers. A crash at any point leaves the old rows
+unchanged; the unfinished build is resumed or cleared later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from turnlog.events.content import compute_digest
+from turnlog.events.errors import Corrupt
+from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.projections.store.write import projection_positions
+from turnlog.projections.store.write.batch_apply import ApplyResult, apply_batch
+from turnlog.projections.store.write.batch_fold import PoisonEvent, decode_raw_event
+from turnlog.projections.store.write.projection_positions import (
+    ProjectionPosition,
+    clear_hidden_builds,
+)
+from turnlog.services.platform.gc_control import reduce_collection
+from turnlog.services.platform.telemetry import Tracing
+
+POLL_SECONDS: Final = 0.2
+"""Seconds between reads of a log that seems too short."""
+
+
+_FIX: Final = "bring that log back, or run `turnlog rebuild` to have rows of this one"
+
+
+async def verify_log(
+    log: EventLog, tenant: str, at: ProjectionPosition, *, patience: float
+) -> None:
+    """Raise `Corrupt` unless the log still holds the event that the position names."""
+    now = await log.get_identity(tenant)
+    if now != at.log:
+        told = f"the rows come from {at.log.stream} made at {at.log.created}"
+        raise Corrupt("log", f"{told}, this is {now.stream} made at {now.created}: {_FIX}")
+    if at.position == 0:
+        return
+    found = await _find_event(log, at.position, patience)
+    if found is None:
+        raise Corrupt("log", f"it ends before {at.position}, where the rows are: {_FIX}")
+    verify_same_event(found, at)
+
+
+def verify_same_event(found: RawEvent, at: ProjectionPosition) -> None:
+    """Raise `Corrupt` unless this is the event that the position names."""
+    if found.stream_sequence != at.position or compute_digest(found.stored) != at.hash:
+        raise Corrupt("log", f"it holds another event at {at.position} than the rows: {_FIX}")
+
+
+async def _find_event(log: EventLog, position: int, patience: float) -> RawEvent | None:
+    clock = asyncio.get_running_loop()
+    until = clock.time() + patience
+    while True:
+        found = await _read_first_after(log, position - 1)
+        if found is not None or clock.time() >= until:
+            return found
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _read_first_after(log: EventLog, position: int) -> RawEvent | None:
+    async with aclosing(log.stream_raw_events(None, position, live=False)) as bulks:
+        async for bulk in bulks:
+            return bulk[0]
+    return None
+
+
+LIVE_BATCH_EVENTS: Final = 500
+"""Maximum events of one transaction, which limits how long another writer waits."""
+
+
+CATCH_UP_BATCH_EVENTS: Final = 5_000
+"""The same while older events are read; larger, so that changes of one row are merged in memory."""
+
+
+_log = structlog.get_logger("turnlog.projector")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFolder:
+    """Folds events of one stream into the rows."""
+
+    log: EventLog
+    store: ReadModelStore
+    tracing: Tracing
+    tenant: str
+    """Any tenant of the stream."""
+    patience: float = 5.0
+    """Seconds after which a log that seems too short counts as rolled back."""
+
+    async def fold_from(
+        self, at: ProjectionPosition, *, live: bool
+    ) -> AsyncGenerator[ProjectionPosition | None]:
+        """Fold the events after a position, and yield each new position.
+
+        Yields None last if another process moved the position.
+        """
+        await self.verify_position(at)
+        try:
+            async with aclosing(stream_fold_batches(self.log, at, live=live)) as found:
+                async for raws in found:
+                    moved = await self._fold_batch(at, raws)
+                    yield moved
+                    if moved is None:
+                        return
+                    at = moved
+        except Corrupt:
+            # The log only reports that it changed; check what that means for the rows.
+            await self.verify_position(at)
+            raise
+
+    async def verify_position(self, at: ProjectionPosition) -> None:
+        """Raise `Corrupt` unless rows and log belong together."""
+        await verify_log(self.log, self.tenant, at, patience=self.patience)
+
+    async def _fold_batch(
+        self, at: ProjectionPosition, raws: Sequence[RawEvent]
+    ) -> ProjectionPosition | None:
+        events = [decode_raw_event(raw) for raw in raws]
+        with self.tracing.start_projection_span(event.traceparent for event in events):
+            async with self.store.open_writer() as connection:
+                step = await apply_batch(connection, at, events)
+                if step and not all(poison.is_chained for poison in step.poisons):
+                    # The log may have been rolled back meanwhile; then this transaction is not
+                    # committed.
+                    await self.verify_position(at)
+        return _report_result(step) if step else None
+
+
+async def stream_fold_batches(
+    log: EventLog, at: ProjectionPosition, *, live: bool
+) -> AsyncGenerator[Sequence[RawEvent]]:
+    """Yield the events after a position, in batches for one transaction.
+
+    The event at the position is read again as the first one, so nothing after a different event is
+    yielded, however long ago the position was verified. Raises `Corrupt` if it is a different
+    event.
+    """
+    known, most = at.position > 0, LIVE_BATCH_EVENTS if live else CATCH_UP_BATCH_EVENTS
+    waiting: list[RawEvent] = []
+    async with aclosing(log.stream_raw_events(None, at.position - known, live=live)) as found:
+        async for raws in found:
+            if known:
+                verify_same_event(raws[0], at)
+            waiting += raws[known:]
+            known = False
+            while len(waiting) >= most or (live and waiting):
+                yield waiting[:most]
+                waiting = waiting[most:]
+    if waiting:
+        yield waiting
+
+
+def _report_result(step: ApplyResult) -> ProjectionPosition:
+    for poison in step.poisons:
+        report_poison(poison)
+    return step.checkpoint
+
+
+def report_poison(poison: PoisonEvent) -> None:
+    """Log an error for a session that was stopped."""
+    _log.error(
+        "session-stopped",
+        tenant=poison.tenant,
+        session=poison.session,
+        position=poison.position,
+        reason=poison.reason,
+    )
+
+
+RebuildProgress = Callable[[int, int], None]
+"""Called with the stream sequence of the rebuild, and that of the active rows at its start."""
+
+
+async def rebuild_rows(
+    folder: LogFolder, progress: RebuildProgress, *, from_start: bool = True
+) -> ProjectionPosition | None:
+    """Rebuild the rows and switch to them; None if another rebuild took over.
+
+    Unless `from_start`, an unfinished build of this release is resumed.
+    """
+    await prepare_schema(folder.store)
+    if from_start:
+        await clear_hidden_builds(folder.store)
+    log = await folder.log.get_identity(folder.tenant)
+    live, building = await _begin_or_resume(folder, log)
+    goal = live.position if live else 0
+    with reduce_collection():
+        async with aclosing(folder.fold_from(building, live=False)) as steps:
+            async for step in steps:
+                if step is None:
+                    return None
+                building = step
+                progress(building.position, goal)
+    switched = await _switch_to_build(folder, building)
+    if switched:
+        progress(switched.position, switched.position)
+        await clear_hidden_builds(folder.store, below=switched.build)
+    return switched
+
+
+async def _begin_or_resume(
+    folder: LogFolder, log: LogIdentity
+) -> tuple[ProjectionPosition | None, ProjectionPosition]:
+    async with folder.store.open_writer() as connection:
+        live = await projection_positions.lock_active_position(connection)
+        above = live.build if live else 0
+        building = await projection_positions.find_unfinished_build(connection, log, above=above)
+        return live, building or await projection_positions.begin_build(
+            connection, log, is_active=False
+        )
+
+
+async def _switch_to_build(
+    folder: LogFolder, building: ProjectionPosition
+) -> ProjectionPosition | None:
+    async with folder.store.open_writer() as connection:
+        await projection_positions.lock_active_position(connection)
+        async with aclosing(stream_fold_batches(folder.log, building, live=False)) as found:
+            async for raws in found:
+                step = await apply_batch(
+                    connection, building, [decode_raw_event(raw) for raw in raws]
+                )
+                if step is None:
+                    return None
+                for poison in step.poisons:
+                    report_poison(poison)
+                building = step.checkpoint
+        return await projection_positions.switch_to_build(connection, building)

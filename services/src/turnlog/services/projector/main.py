@@ -1,0 +1,69 @@
+"""The projector process: builds the projectors from their components and runs them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from turnlog.events.store.ports import EventLog
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.projections.store.write.projection_positions import read_active_position
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
+from turnlog.services.platform.process_settings import ProjectorSettings
+from turnlog.services.platform.shutdown import Shutdown
+from turnlog.services.platform.telemetry import Tracing
+from turnlog.services.projector.log_fold import LogFolder
+from turnlog.services.projector.segment_projector import SegmentProjector
+from turnlog.services.projector.session_projector import SessionProjector
+from turnlog.services.sessions.process_components import connect_components
+
+
+def build_projector(
+    settings: ProjectorSettings,
+    *,
+    log: EventLog,
+    store: ReadModelStore,
+    signal: ProjectionSignal,
+    tracing: Tracing,
+) -> SessionProjector:
+    """Return a projector; the caller opens and closes log and store."""
+    return SessionProjector(LogFolder(log, store, tracing, settings.tenant), signal)
+
+
+@asynccontextmanager
+async def run_projector(
+    settings: ProjectorSettings, ending: Shutdown, signal: ProjectionSignal
+) -> AsyncGenerator[None]:
+    """Keep the read models up to date while the body runs.
+
+    A log that does not match the rows ends the process.
+    """
+    async with connect_components(
+        settings, "projector", ending.create_loss_callback("nats")
+    ) as parts:
+        store = open_store(settings.database_url.get_secret_value())
+        projector = build_projector(
+            settings, log=parts.log, store=store, signal=signal, tracing=parts.tracing
+        )
+        library = SegmentProjector(parts.library, parts.blobs, store, settings.tenant, signal)
+        folding = ending.watch_task(asyncio.create_task(projector.run()), "projector")
+        shelving = ending.watch_task(asyncio.create_task(library.run()), "library")
+        asked: HealthChecks = {
+            "nats": lambda: parts.log.read_last_event(settings.tenant, PROBE_SESSION, leader=True),
+            "database": partial(_check_database, store),
+        }
+        try:
+            async with serve_health(settings.health, asked):
+                yield
+        finally:
+            await cancel_tasks(folding, shelving)
+            await store.close()
+
+
+async def _check_database(store: ReadModelStore) -> None:
+    async with store.open_reader() as connection:
+        await read_active_position(connection)

@@ -1,0 +1,172 @@
+"""The segment projector: keeps the rows of library segments up to date.
+
+A library is small, so every start folds it from its first event. This verifies that rows and stream
+belong together, and rows that are behind are rewritten in one transaction. Like the session
+projector, it waits for unreachable components, and ends if the stream does not match its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import structlog
+
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.errors import Corrupt, Unavailable
+from turnlog.events.jetstream.nats_connection import wait_backoff
+from turnlog.events.store.ports import BlobStore, LibraryLog, LogIdentity, RawEvent
+from turnlog.projections.library.tenant_libraries import LibraryChange, TenantLibraries
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.projections.store.write.segment_projection import (
+    SEGMENTS_VERSION,
+    SegmentsPosition,
+    SegmentTexts,
+    begin_segments_build,
+    read_segments_position,
+    write_segments,
+)
+
+_MISMATCH_FIX: Final = "bring that log back, or run `turnlog rebuild` to have rows of this one"
+
+
+_log = structlog.get_logger("turnlog.projector")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentProjector:
+    """Keeps the segment rows up to date."""
+
+    log: LibraryLog
+    blobs: BlobStore
+    store: ReadModelStore
+    tenant: str
+    """Any tenant of the stream."""
+    signal: ProjectionSignal
+    """Notified after every commit, for readers in this process."""
+
+    async def run(self) -> None:
+        """Keep the rows up to date; ends by cancellation, or with `Corrupt`."""
+        failures = 0
+        while True:
+            try:
+                await self._run_round()
+            except Unavailable as error:
+                failures += 1
+                _log.warning("projector-waits", what=error.what, detail=error.detail)
+            except Corrupt as error:
+                _log.error("projector-stopped", where=error.where, detail=error.detail)
+                raise
+            await wait_backoff(failures)
+
+    async def rebuild_segments(self) -> int:
+        """Rewrite the rows in one transaction; return the stream sequence they are folded to."""
+        await prepare_schema(self.store)
+        return (await self._rewrite_rows(await self._fold_stream())).position
+
+    async def _run_round(self) -> None:
+        """Fold until another process moves the position."""
+        await prepare_schema(self.store)
+        async with self.store.open_reader() as connection:
+            before = await read_segments_position(connection)
+        past = await self._fold_stream(before.position if before else 0)
+        if before:
+            _verify_position(before, past)
+        there = before and (before.version, before.position) == (SEGMENTS_VERSION, past.position)
+        at = before if before and there else await self._rewrite_rows(past)
+        async with aclosing(self.log.stream_raw_events(at.position, live=True)) as bulks:
+            async for raws in bulks:
+                moved = await self._fold_batch(at, past.stock, raws)
+                if moved is None:
+                    return
+                at = moved
+
+    async def _fold_stream(self, known: int = 0) -> _StreamFold:
+        """Fold the whole stream, and note the digest of the event at stream sequence `known`."""
+        past = _StreamFold(await self.log.get_identity(self.tenant))
+        async with aclosing(self.log.stream_raw_events(0, live=False)) as bulks:
+            async for raws in bulks:
+                _report_stopped(past.stock.apply_events(raws))
+                past.position, past.hash = raws[-1].stream_sequence, compute_digest(raws[-1].stored)
+                there = (raw.stored for raw in raws if raw.stream_sequence == known)
+                past.known_hash = next(map(compute_digest, there), past.known_hash)
+        return past
+
+    async def _rewrite_rows(self, past: _StreamFold) -> SegmentsPosition:
+        everything = past.stock.list_all()
+        texts = await self._load_texts(everything)
+        async with self.store.open_writer() as connection:
+            begun = await begin_segments_build(connection, past.log)
+            after = replace(begun, position=past.position, hash=past.hash)
+            await write_segments(connection, begun, after, everything, texts)
+        self.signal.notify_readers()
+        return after
+
+    async def _fold_batch(
+        self, at: SegmentsPosition, stock: TenantLibraries, raws: Sequence[RawEvent]
+    ) -> SegmentsPosition | None:
+        changed = _report_stopped(stock.apply_events(raws))
+        texts = await self._load_texts(changed)
+        last = raws[-1]
+        after = replace(at, position=last.stream_sequence, hash=compute_digest(last.stored))
+        async with self.store.open_writer() as connection:
+            kept = await write_segments(connection, at, after, changed, texts)
+        self.signal.notify_readers()
+        return after if kept else None
+
+    async def _load_texts(self, changed: Iterable[LibraryChange]) -> SegmentTexts:
+        wanted = {
+            (each.library.tenant, version.text.digest)
+            for each in changed
+            for segment in each.segments
+            for version in segment.latest_versions.values()
+        }
+        return {
+            place: text for place in wanted if (text := await self._load_text(*place)) is not None
+        }
+
+    async def _load_text(self, tenant: str, digest: Digest) -> str | None:
+        try:
+            return (await self.blobs.get_blob(tenant, digest)).decode()
+        except Corrupt as error:
+            _log.error("segment-text-gone", tenant=tenant, digest=digest, reason=str(error))
+            return None
+
+
+@dataclass(slots=True)
+class _StreamFold:
+    """The library stream, folded up to a position."""
+
+    log: LogIdentity
+    stock: TenantLibraries = field(default_factory=TenantLibraries)
+    position: int = 0
+    hash: Digest | None = None
+    known_hash: Digest | None = None
+    """Digest of the event at the position of the rows."""
+
+
+def _verify_position(before: SegmentsPosition, past: _StreamFold) -> None:
+    """Raise `Corrupt` unless the rows come from this stream."""
+    if before.log != past.log:
+        raise Corrupt(
+            "LIBRARY", f"the rows come from one made at {before.log.created}: {_MISMATCH_FIX}"
+        )
+    if before.position and past.known_hash != before.hash:
+        raise Corrupt(
+            "LIBRARY", f"it holds another event at {before.position} than they: {_MISMATCH_FIX}"
+        )
+    if before.version > SEGMENTS_VERSION:
+        detail = f"rows of version {before.version}, this release knows {SEGMENTS_VERSION}"
+        raise Corrupt("read models", f"{detail}: run the later one")
+
+
+def _report_stopped(changed: tuple[LibraryChange, ...]) -> tuple[LibraryChange, ...]:
+    """Log an error for each tenant whose segments can no longer be folded."""
+    for each in changed:
+        if each.stop_reason:
+            _log.error("library-stopped", tenant=each.library.tenant, reason=each.stop_reason)
+    return changed

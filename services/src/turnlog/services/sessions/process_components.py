@@ -1,0 +1,99 @@
+"""The composition root that all processes share: one connection and the components on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from turnlog.events.jetstream.jetstream_client import (
+    JetStreamBlobStore,
+    JetStreamLibraryLog,
+    JetStreamLog,
+    JetStreamSnapshotStore,
+    open_client,
+)
+from turnlog.events.jetstream.nats_connection import NatsConnection
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.jetstream.token_stream import JetStreamTokenStream
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.platform.clock import create_id, read_clock
+from turnlog.services.platform.durability import Durability, check_durability
+from turnlog.services.platform.process_settings import ProcessSettings
+from turnlog.services.platform.telemetry import Tracing, create_tracing
+from turnlog.services.sessions.command_handler import CommandHandler, OlderCommandLookup
+from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.text_cache import TextReader
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessComponents:
+    """The components that a process builds on its connection."""
+
+    role: str
+    connection: NatsConnection
+    log: JetStreamLog
+    library: JetStreamLibraryLog
+    blobs: JetStreamBlobStore
+    snapshots: JetStreamSnapshotStore
+    tokens: JetStreamTokenStream
+    blueprints: BlueprintStore
+    durability: Durability
+    tracing: Tracing
+
+    def create_command_handler(self, older_commands: OlderCommandLookup) -> CommandHandler:
+        """Create this process's command handler."""
+        return CommandHandler(
+            self.log,
+            CheckedSnapshotStore(self.log, self.snapshots),
+            TextReader(self.log, self.blobs),
+            older_commands,
+            read_clock,
+            create_id,
+            f"/turnlog/{self.role}",
+        )
+
+    def create_segment_service(self) -> SegmentService:
+        """Create this process's segment service."""
+        return SegmentService(
+            self.library, self.blobs, read_clock, create_id, f"/turnlog/{self.role}"
+        )
+
+    def create_prompt_input_loader(self, texts: TextReader) -> PromptInputLoader:
+        """Create the loader of turn inputs and segments."""
+        return PromptInputLoader(
+            self.log, texts, SegmentFetcher(self.create_segment_service(), texts)
+        )
+
+
+@asynccontextmanager
+async def connect_components(
+    settings: ProcessSettings, role: str, on_closed: Callable[[], None]
+) -> AsyncGenerator[ProcessComponents]:
+    """Connect and provision; close everything when the body ends.
+
+    `on_closed` is called when the connection is closed permanently; the process should then end.
+    """
+    durability = await check_durability(
+        settings.durability, settings.replicas, settings.nats_monitor
+    )
+    url, terms = settings.nats_url.get_secret_value(), StreamOptions(replicas=settings.replicas)
+    traces = create_tracing(role, settings.otlp_endpoint)
+    try:
+        async with open_client(url, terms, name=f"turnlog-{role}", on_closed=on_closed) as on:
+            yield ProcessComponents(
+                role=role,
+                connection=on.connection,
+                log=on.log,
+                library=on.library,
+                blobs=on.blobs,
+                snapshots=on.snapshots,
+                tokens=on.tokens,
+                blueprints=BlueprintStore(on.blobs),
+                durability=durability,
+                tracing=traces,
+            )
+    finally:
+        traces.close()

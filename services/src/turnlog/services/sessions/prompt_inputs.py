@@ -1,0 +1,257 @@
+"""What a prompt needs besides the session state: turn inputs, segments and memory messages.
+
+The inputs of the open turn are read from the event that submitted it. Segments are read from the
+library once for each new call, so the next call sees an edit. A retry of the same call takes the
+segments that its record names, so that it gets the same prompt whatever the library holds by then.
+
+When the library is unreachable, the cached state is used and marked as stale. A segment that still
+cannot be read refuses the turn where it is required, and is left out and reported elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest
+from turnlog.events.errors import Corrupt, Refused, Unavailable
+from turnlog.events.model.manifest import Manifest
+from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
+from turnlog.events.store.ports import EventLog
+from turnlog.projections.library.segment_library import SegmentLibrary
+from turnlog.projections.library.segment_selection import (
+    CallSegments,
+    OmittedSegment,
+    SegmentRequest,
+    SegmentSelection,
+    SelectedSegment,
+    select_segments,
+)
+from turnlog.projections.prompt.assemble import list_segment_requests
+from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptNeeds
+from turnlog.projections.prompt.history.history_selection import (
+    MemoryMessage,
+    can_reach_older_turns,
+    format_memory_messages,
+    list_turn_refs,
+    select_memory_turns,
+)
+from turnlog.projections.prompt.history.memory_access import MemoryAccess
+from turnlog.projections.prompt.session_material import PhaseVisibility, SessionMaterial
+from turnlog.projections.prompt.sources.segment_layers import (
+    list_locales,
+    list_segments,
+    restore_segments,
+)
+from turnlog.projections.session.state import SessionState
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.text_cache import TextReader
+
+_log = structlog.get_logger("turnlog.segments")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFetcher:
+    """Fetches the segments of calls; one for each process."""
+
+    segment_service: SegmentService
+    texts: TextReader
+    timeout: float = 2.0
+    """Seconds that the library may take before its cached state is used."""
+
+    async def fetch_segments(
+        self,
+        tenant: str,
+        session: str,
+        wanted: Iterable[SegmentRequest],
+        locale_order: Sequence[str],
+        at_time: str | None = None,
+    ) -> CallSegments:
+        """Return the segments of each selection, in the first locale of the order that has any.
+
+        With `at_time`, an RFC 3339 time, they are those of that time. Raises `Refused` with
+        `segments-unavailable` when a required segment cannot be read.
+        """
+        asked = tuple(dict.fromkeys(wanted))
+        shelf, stale = (
+            await self._load_library_state(tenant, at_time)
+            if asked
+            else (SegmentLibrary(tenant), False)
+        )
+        if shelf is None:
+            return _log_omitted_segments(_omit_all_segments(asked))
+        chosen = {each: select_segments(shelf, each, locale_order, session) for each in asked}
+        texts = await self._load_texts(tenant, chosen.values())
+        segments, omitted = (
+            dict[SegmentRequest, tuple[SelectedSegment, ...]](),
+            list[OmittedSegment](),
+        )
+        for each, found in chosen.items():
+            segments[each] = tuple(_read_chosen_segments(each, found, texts, omitted))
+        return _log_omitted_segments(CallSegments(segments, tuple(omitted), stale))
+
+    async def _load_library_state(
+        self, tenant: str, at_time: str | None
+    ) -> tuple[SegmentLibrary | None, bool]:
+        """Return the library's state, or else the cached one, and whether it may be stale."""
+        if at_time is not None:
+            return await self.segment_service.load_state_at(tenant, at_time), False
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await self.segment_service.load_state(tenant), False
+        except (Unavailable, TimeoutError):
+            return self.segment_service.get_cached_state(tenant), True
+
+    async def _load_texts(
+        self, tenant: str, chosen: Iterable[SegmentSelection]
+    ) -> Mapping[Digest, str | Exception]:
+        digests = {each.version.text.digest for some in chosen for each in some.choices}
+        held = {digest: self.texts.blob_texts.get((tenant, digest)) for digest in digests}
+        missing = [digest for digest, text in held.items() if text is None]
+        read = await asyncio.gather(*(self._load_text(tenant, digest) for digest in missing))
+        found = {digest: text for digest, text in held.items() if text is not None}
+        return {**found, **dict(zip(missing, read, strict=True))}
+
+    async def _load_text(self, tenant: str, digest: Digest) -> str | Exception:
+        try:
+            return (await self.texts.read_blobs(tenant, (digest,)))[digest]
+        except (Unavailable, Corrupt) as error:
+            return error
+
+
+def _omit_all_segments(selections: Sequence[SegmentRequest]) -> CallSegments:
+    reason = "the library cannot be reached, and nothing is known of it"
+    for each in selections:
+        if each.required:
+            raise _create_unavailable_error(each, reason)
+    omitted = tuple(OmittedSegment(each.scope, each.ref, None, reason) for each in selections)
+    return CallSegments(dict.fromkeys(selections, ()), omitted, stale=True)
+
+
+def _read_chosen_segments(
+    wanted: SegmentRequest,
+    chosen: SegmentSelection,
+    texts: Mapping[Digest, str | Exception],
+    omitted: list[OmittedSegment],
+) -> Iterator[SelectedSegment]:
+    """Yield the chosen segments whose text was read; record the others as omitted."""
+    omitted += chosen.omitted
+    for choice in chosen.choices:
+        segment, version = choice.segment, choice.version
+        text = texts[version.text.digest]
+        if isinstance(text, str):
+            yield SelectedSegment(
+                id=segment.id,
+                scope=segment.scope,
+                ref=segment.ref,
+                locale=segment.locale,
+                version=version.version,
+                variant=version.variant,
+                tier=version.text.tier,
+                type=version.text.type,
+                priority=version.text.priority,
+                digest=version.text.digest,
+                text=text,
+            )
+        elif wanted.required:
+            raise _create_unavailable_error(wanted, f"segment {segment.id}: {text}")
+        else:
+            omitted.append(OmittedSegment(segment.scope, segment.ref, segment.id, str(text)))
+
+
+def _create_unavailable_error(wanted: SegmentRequest, reason: str) -> Refused:
+    return Refused(
+        "segments-unavailable",
+        reason,
+        field="/".join(filter(None, (wanted.scope, wanted.ref))),
+        fix="send the turn again; `turnlog doctor` says what is missing",
+    )
+
+
+def _log_omitted_segments(gathered: CallSegments) -> CallSegments:
+    """Log a warning for each segment that was left out."""
+    for each in gathered.omitted:
+        _log.warning(
+            "segment-omitted",
+            scope=each.scope,
+            ref=each.ref,
+            segment=each.segment,
+            reason=each.reason,
+        )
+    return gathered
+
+
+@dataclass(frozen=True, slots=True)
+class PromptInputLoader:
+    """Adds turn inputs and segments to calls; one for each process."""
+
+    log: EventLog
+    texts: TextReader
+    segment_fetcher: SegmentFetcher
+
+    async def fill_call(
+        self,
+        material: SessionMaterial,
+        state: SessionState,
+        call: PromptCall,
+        *,
+        at_call_time: bool = False,
+    ) -> PromptCall:
+        """Return a call with its turn inputs and with the library's current segments.
+
+        With `at_call_time` the segments are those of the call's own time. Raises `Refused` with
+        `segments-unavailable` when a required segment cannot be read.
+        """
+        call = replace(call, inputs=await self.load_turn_inputs(state))
+        wanted = list_segment_requests(material, state, call)
+        if not wanted:
+            return call
+        chain = list_locales(material, state, call.inputs)
+        moment = call.at if at_call_time else None
+        drawn = state.drawn or state.session
+        given = await self.segment_fetcher.fetch_segments(
+            state.tenant, drawn, wanted, chain, moment
+        )
+        return replace(call, gathered=given)
+
+    async def restore_call(
+        self, material: SessionMaterial, state: SessionState, call: PromptCall, manifest: Manifest
+    ) -> PromptCall:
+        """Return a call with the inputs and segments that its manifest records."""
+        call = replace(call, at=manifest.at, inputs=await self.load_turn_inputs(state))
+        digests = (segment.digest for segment in list_segments(manifest))
+        blobs = await self.texts.read_blobs(state.tenant, digests)
+        wanted = list_segment_requests(material, state, call)
+        return replace(call, gathered=restore_segments(wanted, manifest, blobs))
+
+    async def load_turn_inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
+        """Return the inputs that the open turn was submitted with."""
+        brought = state.open.inputs if state.open else None
+        if brought is None:
+            return {}
+        (recorded,) = await self.log.read_events_at(state.tenant, [brought.place])
+        if not isinstance(recorded.event, TurnSubmitted | TurnQueued):
+            raise Corrupt(f"event {recorded.sequence}", "it submits no turn")
+        return recorded.event.inputs
+
+
+async def load_memory_messages(
+    command_handler: CommandHandler,
+    state: SessionState,
+    recall: MemoryAccess,
+    sight: PhaseVisibility,
+) -> tuple[MemoryMessage, ...]:
+    """Return the messages of a session's memory that the reader may see, oldest first."""
+    if can_reach_older_turns(recall, state, sight):
+        state = await command_handler.load_full_state(
+            state.tenant, state.session, state.head.sequence
+        )
+    turns = select_memory_turns(recall, state, sight)
+    needs = PromptNeeds(blobs=(), text_refs=tuple(list_turn_refs(turns)), needs_older_turns=False)
+    texts = await command_handler.texts.fetch_texts(state.tenant, needs)
+    return format_memory_messages(turns, texts.by_ref)

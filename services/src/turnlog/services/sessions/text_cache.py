@@ -1,0 +1,162 @@
+"""Fetching and caching the texts of prompts: event texts from the log, others from blobs.
+
+Texts never change, so they are cached up to a number of characters. So are the latest manifests,
+which the next calls are compared with. A text that can no longer be read raises an error and never
+leaves a hole in a prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from turnlog.events.content import Digest, PlainText
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.store.ports import BlobStore, EventLog
+from turnlog.projections.prompt.assembly_inputs import EarlierCall, PromptNeeds, PromptTexts
+from turnlog.projections.session.text_refs import TextRef
+
+_TEXT_FIELDS: Final = (
+    "text",
+    "replacement",
+    "results",
+    "answer",
+    "goal",
+    "carried",
+    "summary",
+    "work",
+)
+"""Event fields that prompts refer to."""
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+MAX_CACHED_MANIFESTS: Final = 500
+"""Maximum number of cached manifests."""
+
+
+@dataclass
+class TextCache(Generic[Key]):
+    """A least-recently-used cache of texts by key, bounded by the number of characters."""
+
+    max_characters: int
+    texts: OrderedDict[Key, str] = field(default_factory=OrderedDict[Key, str])
+    character_count: int = 0
+
+    def get(self, key: Key) -> str | None:
+        """Return a cached text, or None."""
+        text = self.texts.get(key)
+        if text is not None:
+            self.texts.move_to_end(key)
+        return text
+
+    def put(self, key: Key, text: str) -> None:
+        """Cache a text and evict others while there are too many characters."""
+        if key in self.texts:
+            return
+        self.texts[key] = text
+        self.character_count += len(text)
+        while self.character_count > self.max_characters and len(self.texts) > 1:
+            self.character_count -= len(self.texts.popitem(last=False)[1])
+
+
+@dataclass
+class TextReader:
+    """Fetches the texts that assembling a prompt needs."""
+
+    log: EventLog
+    blobs: BlobStore
+    event_texts: TextCache[tuple[str, int, str]] = field(
+        default_factory=lambda: TextCache[tuple[str, int, str]](20_000_000)
+    )
+    blob_texts: TextCache[tuple[str, Digest]] = field(
+        default_factory=lambda: TextCache[tuple[str, Digest]](20_000_000)
+    )
+    earlier_calls: OrderedDict[tuple[str, int], EarlierCall] = field(
+        default_factory=OrderedDict[tuple[str, int], EarlierCall]
+    )
+    """The latest calls that were read, by tenant and stream position."""
+
+    async def fetch_texts(self, tenant: str, needs: PromptNeeds) -> PromptTexts:
+        """Return every text that a call needs; raise `Corrupt` when one cannot be read."""
+        said, blobs, earlier = await asyncio.gather(
+            self._read_event_texts(tenant, needs.text_refs),
+            self.read_blobs(tenant, needs.blobs),
+            self._fetch_earlier_call(tenant, needs.earlier_sequence),
+        )
+        return PromptTexts(blobs, said, earlier)
+
+    async def _fetch_earlier_call(
+        self, tenant: str, stream_position: int | None
+    ) -> EarlierCall | None:
+        if stream_position is None:
+            return None
+        if held := self.earlier_calls.get((tenant, stream_position)):
+            return held
+        (recorded,) = await self.log.read_events_at(tenant, [stream_position])
+        if not isinstance(recorded.event, ContextAssembled):
+            raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
+        return self._cache_earlier_call(recorded, recorded.event)
+
+    def _cache_earlier_call(self, recorded: RecordedEvent, event: ContextAssembled) -> EarlierCall:
+        earlier = EarlierCall(event.call, event.manifest)
+        self.earlier_calls[recorded.tenant, recorded.stream_sequence] = earlier
+        while len(self.earlier_calls) > MAX_CACHED_MANIFESTS:
+            self.earlier_calls.popitem(last=False)
+        return earlier
+
+    async def read_blobs(self, tenant: str, digests: Iterable[Digest]) -> Mapping[Digest, str]:
+        """Return the texts of blobs by digest."""
+        wanted = tuple(dict.fromkeys(digests))
+        texts = await asyncio.gather(*(self._read_blob(tenant, digest) for digest in wanted))
+        return dict(zip(wanted, texts, strict=True))
+
+    async def _read_blob(self, tenant: str, digest: Digest) -> str:
+        held = self.blob_texts.get((tenant, digest))
+        if held is None:
+            held = (await self.blobs.get_blob(tenant, digest)).decode()
+            self.blob_texts.put((tenant, digest), held)
+        return held
+
+    async def _read_event_texts(
+        self, tenant: str, wanted: Iterable[TextRef]
+    ) -> Mapping[TextRef, str]:
+        found: dict[TextRef, str] = {}
+        missing: list[TextRef] = []
+        for said in wanted:
+            text = self.event_texts.get((tenant, said.place, said.field))
+            if text is None:
+                missing.append(said)
+            else:
+                found[said] = text
+        if missing:
+            places = sorted({said.place for said in missing})
+            self.cache_events(await self.log.read_events_at(tenant, places))
+            found |= {said: self._require_event_text(tenant, said) for said in missing}
+        return found
+
+    def _require_event_text(self, tenant: str, said: TextRef) -> str:
+        text = self.event_texts.get((tenant, said.place, said.field))
+        if text is None:
+            raise Corrupt(f"event {said.sequence}", f"its {said.field} cannot be read any more")
+        return text
+
+    def cache_events(self, events: Iterable[RecordedEvent]) -> None:
+        """Cache the texts and manifests of events that were read anyway."""
+        for recorded in events:
+            if isinstance(recorded.event, ContextAssembled):
+                self._cache_earlier_call(recorded, recorded.event)
+            # Looking up a missing field on a pydantic model is the slowest step here; `__dict__`
+            # avoids it.
+            said: Mapping[str, object] = getattr(recorded.event, "__dict__", {})
+            for name in _TEXT_FIELDS:
+                content = said.get(name)
+                if isinstance(content, PlainText):
+                    key = (recorded.tenant, recorded.stream_sequence, name)
+                    self.event_texts.put(key, content.text)

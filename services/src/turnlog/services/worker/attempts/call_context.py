@@ -1,0 +1,216 @@
+"""The prompt of a call: pin prompt files, assemble the prompt, record the manifest.
+
+A later attempt resends the recorded request as long as assembling it again gives the same digest.
+If something that it was made from has changed, it becomes a new call that names the one it
+supersedes. The module also loads what the call has of the previous turn and of its own work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Final
+
+from turnlog.events.codec import format_rfc3339
+from turnlog.events.errors import Corrupt
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.manifest import Manifest
+from turnlog.events.model.prompt_events import PromptFile
+from turnlog.events.store.ports import BlobStore
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.layer_specs import PinnedLayer, ResultsLayer, SourceLayer
+from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assembly_inputs import (
+    AssembledPrompt,
+    PromptCall,
+    PromptNeeds,
+    parse_provider,
+)
+from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.prior_results import find_prior_results, label_results
+from turnlog.projections.session.commands import AttemptRef, FixContext, SnapshotPrompts
+from turnlog.projections.session.rules.attempt_events import find_claimed_turn, get_call_id
+from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.tools.result_condensation import format_turn_work
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.blueprints.plugins import load_source
+from turnlog.services.sessions.command_handler import CommandHandler, CommandMetadata
+from turnlog.services.sessions.prompt_inputs import PromptInputLoader
+from turnlog.services.sessions.text_cache import TextReader
+from turnlog.services.worker.model.model_types import ModelFailure
+
+MODEL_OFF: Final = "off"
+"""The model name of a service without a model."""
+
+
+class AttemptSuperseded(Exception):
+    """The attempt has lost the lease of its turn; only its cost may still be recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """A call that is on the log and may be made."""
+
+    attempt: AttemptRef
+    request: ChatRequest
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class CallContextBuilder:
+    """Prepares the prompts of calls."""
+
+    sessions: CommandHandler
+    blueprints: BlueprintStore
+    blobs: BlobStore
+    library: BlueprintFolders
+    gathering: PromptInputLoader
+    default_model: str
+
+    async def prepare_call(
+        self,
+        state: SessionState,
+        attempt: AttemptRef,
+        material: SessionMaterial,
+        by: CommandMetadata,
+    ) -> PreparedCall:
+        """Pin prompt files if needed, assemble the prompt and record it.
+
+        Raises `AttemptSuperseded` if the attempt lost its lease, and `ModelFailure` before anything
+        is recorded if there is no model.
+        """
+        model = material.resolve_model(state, self.default_model)
+        if model == MODEL_OFF:
+            raise ModelFailure("model_off", "there is no model to ask")
+        at = format_rfc3339(self.sessions.clock())
+        call = PromptCall(material.find_call_kind(state), model, parse_provider(model), at)
+        await self._pin_prompts(state, attempt, material.blueprint, call.provider, by)
+        return await self._record_context(state.tenant, state.session, attempt, material, call, by)
+
+    async def _pin_prompts(
+        self,
+        state: SessionState,
+        attempt: AttemptRef,
+        blueprint: Blueprint,
+        provider: str,
+        by: CommandMetadata,
+    ) -> None:
+        layers = blueprint.layers.values()
+        if provider in state.prompts or not any(isinstance(each, PinnedLayer) for each in layers):
+            return
+        found = await self._load_prompt_texts(state, blueprint, provider)
+        stored = await asyncio.gather(
+            *(self.blobs.put_blob(state.tenant, text.encode()) for _, text in found.values())
+        )
+        pinned = {
+            name: PromptFile(digest=digest, path=path)
+            for (name, (path, _)), digest in zip(found.items(), stored, strict=True)
+        }
+        command = SnapshotPrompts(attempt, provider, pinned)
+        await self.sessions.handle(state.tenant, state.session, command, by)
+
+    async def _load_prompt_texts(
+        self, state: SessionState, blueprint: Blueprint, provider: str
+    ) -> dict[str, tuple[str, str]]:
+        """Return the prompt texts by layer, each with the path or source that it comes from."""
+        files, attributes, library = list_prompt_layers(blueprint), state.attributes, self.library
+        found = library.read_prompt_files(blueprint, files, provider, attributes) if files else {}
+        for name, layer in blueprint.layers.items():
+            if isinstance(layer, SourceLayer):
+                source = load_source(layer.source)
+                text = await source(state.session, state.attributes)
+                found |= {name: (f"source:{layer.source}", text)} if text else {}
+        return found
+
+    async def _record_context(
+        self,
+        tenant: str,
+        session: str,
+        attempt: AttemptRef,
+        material: SessionMaterial,
+        call: PromptCall,
+        by: CommandMetadata,
+    ) -> PreparedCall:
+        prepared: PreparedCall | None = None
+
+        async def choose(state: SessionState | None) -> FixContext | None:
+            nonlocal prepared
+            opened = find_claimed_turn(state, attempt) if state else None
+            if state is None or opened is None:
+                raise AttemptSuperseded
+            filled = await self._fill_inputs(state, opened, material, call)
+            assembled = await self._assemble_prompt(state, material, filled)
+            recorded = opened.context.digest if opened.context else None
+            named = replace(attempt, call=_choose_call_id(opened, recorded, assembled))
+            prepared = PreparedCall(named, assembled.request, assembled.manifest)
+            if recorded == assembled.manifest.digest:
+                return None
+            return FixContext(
+                named,
+                call.model,
+                dict(assembled.request.parameters),
+                assembled.manifest,
+                supersedes=attempt.call if recorded else None,
+            )
+
+        await self.sessions.handle(tenant, session, choose, by)
+        if prepared is None:
+            raise AttemptSuperseded
+        return prepared
+
+    async def _fill_inputs(
+        self, state: SessionState, opened: OpenTurn, material: SessionMaterial, call: PromptCall
+    ) -> PromptCall:
+        """Return the call with its recorded inputs, or with the current ones if it is new."""
+        if opened.context is None:
+            return await self.gathering.fill_call(material, state, call)
+        (recorded,) = await self.sessions.log.read_events_at(state.tenant, [opened.context.place])
+        if not isinstance(recorded.event, ContextAssembled):
+            raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
+        return await self.gathering.restore_call(material, state, call, recorded.event.manifest)
+
+    async def _assemble_prompt(
+        self, state: SessionState, material: SessionMaterial, call: PromptCall
+    ) -> AssembledPrompt:
+        asked = find_prompt_needs(material, state, call)
+        if asked.needs_older_turns:
+            sequence = state.head.sequence
+            state = await self.sessions.load_full_state(state.tenant, state.session, sequence)
+            asked = find_prompt_needs(material, state, call)
+        texts = await self.sessions.texts.fetch_texts(state.tenant, asked)
+        return assemble(material, state, call, texts)
+
+
+def _choose_call_id(opened: OpenTurn, recorded: str | None, assembled: AssembledPrompt) -> str:
+    same = recorded is None or recorded == assembled.manifest.digest
+    return get_call_id(opened) if same else f"{opened.turn}.{opened.calls + 1}"
+
+
+def list_prior_results(material: SessionMaterial, state: SessionState) -> dict[str, int]:
+    """Return the results that the next call may reuse, each with its event sequence."""
+    blueprint = material.blueprint
+    layers = blueprint.calls[material.find_call_kind(state)].layers
+    if not any(isinstance(blueprint.layers.get(name), ResultsLayer) for name in layers):
+        return {}
+    results = find_prior_results(material, state).results
+    return {name: given.said.sequence for name, given in label_results(results)}
+
+
+async def describe_turn_work(
+    texts: TextReader, tenant: str, opened: OpenTurn, blueprint: Blueprint
+) -> str | None:
+    """Describe how a turn was worked out; None if no later prompt shows it."""
+    if not opened.plan or not any(
+        blueprint.resolve_view(name).of == "work" for name in blueprint.history
+    ):
+        return None
+    goals = [step.goal for step in opened.plan]
+    results = [use.given.summary if use.given else use.said for use in opened.tools]
+    told = [said for said in results if said]
+    found = (
+        await texts.fetch_texts(tenant, PromptNeeds((), (*goals, *told), needs_older_turns=False))
+    ).by_ref
+    return format_turn_work([found[goal] for goal in goals], [found[said] for said in told])

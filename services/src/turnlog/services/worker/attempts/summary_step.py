@@ -1,0 +1,116 @@
+"""The summary step: begin a due summary of older turns before a turn continues.
+
+Whether one is due is decided once, before the first call of a turn, and recorded. A summary call
+that fails or takes too long is recorded and not repeated, and the turn continues with what its
+prompt can hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from turnlog.events.codec import format_rfc3339
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.model.call_events import AttemptFault
+from turnlog.events.model.memory_events import SummaryBegun
+from turnlog.projections.prompt.assembly_inputs import PromptNeeds
+from turnlog.projections.prompt.history.due_summaries import (
+    SummaryCandidate,
+    find_due_summary,
+    has_summaries,
+    list_summary_candidates,
+)
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.session.commands import (
+    AttemptRef,
+    AttemptUsage,
+    BeginSummary,
+    GiveUpSummary,
+    RecordSummary,
+)
+from turnlog.projections.session.state import SessionState
+from turnlog.services.sessions.command_handler import CommandHandler, CommandMetadata
+from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
+from turnlog.services.worker.attempts.call_context import MODEL_OFF, CallContextBuilder
+from turnlog.services.worker.model.model_types import FinishedAnswer, ModelFailure
+
+SUMMARY_TIME_SHARE: Final = 1 / 3
+"""Share of the turn's time that a summary may take."""
+
+
+SummaryEnd = FinishedAnswer | ModelFailure | Refused | Corrupt
+"""Ends of a summary call after which its turn continues."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryStep:
+    """Checks whether a summary is due."""
+
+    sessions: CommandHandler
+    contexts: CallContextBuilder
+
+    async def begin_due_summary(
+        self,
+        state: SessionState,
+        attempt: AttemptRef,
+        material: SessionMaterial,
+        by: CommandMetadata,
+    ) -> SessionState:
+        """Begin a summary of the first view that is too long; later checks find the others."""
+        model = material.resolve_model(state, self.contexts.default_model)
+        if model == MODEL_OFF or not has_summaries(material):
+            return state
+        at, inputs = (
+            format_rfc3339(self.sessions.clock()),
+            await self.contexts.gathering.load_turn_inputs(state),
+        )
+        for candidate in list_summary_candidates(material, state, at, inputs):
+            if found := await self._find_due_summary(candidate, material, state, model):
+                command = BeginSummary(attempt, found)
+                return (await self.sessions.handle(state.tenant, state.session, command, by)).state
+        return state
+
+    async def _find_due_summary(
+        self,
+        candidate: SummaryCandidate,
+        material: SessionMaterial,
+        state: SessionState,
+        model: str,
+    ) -> SummaryBegun | None:
+        if candidate.has_reachable_runs(state):
+            sequence = state.head.sequence
+            state = await self.sessions.load_full_state(state.tenant, state.session, sequence)
+        said = candidate.list_refs(state)
+        if not said:
+            return None
+        texts = await self.sessions.texts.fetch_texts(
+            state.tenant, PromptNeeds((), said, needs_older_turns=False)
+        )
+        return find_due_summary(candidate, material, state, texts, model)
+
+
+def compute_time_limit(speaking: ActiveAttempt, profile: str) -> float | None:
+    """Return the seconds that a call may take; None if only the turn's deadline applies."""
+    if speaking.stage != "summarise":
+        return None
+    return (
+        speaking.material.blueprint.resolve_policies(profile).deadline_seconds * SUMMARY_TIME_SHARE
+    )
+
+
+def build_summary_command(
+    speaking: ActiveAttempt, end: SummaryEnd, spent: AttemptUsage
+) -> RecordSummary | GiveUpSummary:
+    """Build the command that records the outcome of a summary call."""
+    match end:
+        case FinishedAnswer(finish_reason=finish):
+            model = speaking.request.model
+            return RecordSummary(speaking.attempt, speaking.text, finish, spent, model)
+        case ModelFailure(code=code, detail=detail, retryable=retryable):
+            fault = AttemptFault(code=code, detail=detail, retryable=retryable)
+        case Refused(code=code, detail=detail):
+            fault = AttemptFault(code=code, detail=detail, retryable=False)
+        case Corrupt():
+            fault = AttemptFault(code="corrupt", detail=str(end), retryable=False)
+    return GiveUpSummary(speaking.attempt, spent, fault)

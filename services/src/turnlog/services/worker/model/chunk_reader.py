@@ -1,0 +1,215 @@
+"""Read a streamed answer chunk by chunk, and decide whether its end is an answer.
+
+litellm's chunks are loosely typed and differ between providers. This module alone reads them and
+returns plain values. What litellm makes up itself (a finish reason, usage that it counted) is
+ignored. A stream that stops is not a finished answer: without a known finish reason, or without any
+content, it is a failure, however cleanly the connection closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from json.encoder import encode_basestring
+from types import MappingProxyType
+from typing import Final, cast
+
+from turnlog.projections.blueprint.storable_json import replace_unstorable
+from turnlog.services.worker.model.model_types import (
+    FinishedAnswer,
+    FinishReason,
+    ModelFailure,
+    ModelToolCall,
+    ModelUsage,
+)
+
+MAX_ANSWER_BYTES: Final = 900_000
+"""Maximum size of an answer with its tool calls, as JSON: an event must hold it."""
+
+
+class ChunkReader:
+    """What has been read of one answer so far."""
+
+    def __init__(self) -> None:
+        self.spoken = False
+        """Some text has come."""
+        self._latest: object = None
+        self._bytes = 0
+        self._calls: list[ModelToolCall] = []
+        self._open: dict[int, int] = {}
+        """Where in `_calls` the parts of an index go."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that answers, as every chunk names it."""
+        return _read_answering_model(self._latest) or None
+
+    @property
+    def response_id(self) -> str | None:
+        return _read_text(_get_attribute(self._latest, "id")) or None
+
+    @property
+    def tool_calls(self) -> tuple[ModelToolCall, ...]:
+        return tuple(self._calls)
+
+    def read_chunk(self, chunk: object) -> tuple[str, bool]:
+        """Return the text of a chunk, and whether the chunk holds anything from the model."""
+        self._latest = chunk
+        delta = _get_delta(chunk)
+        text = self._count_bytes(_read_text(_get_attribute(delta, "content")))
+        parts = _read_sequence(_get_attribute(delta, "tool_calls"))
+        for part in parts:
+            self._join_tool_call(part)
+        self.spoken = self.spoken or bool(text)
+        return text, bool(text or parts or _get_attribute(delta, "reasoning_content"))
+
+    def _count_bytes(self, said: str) -> str:
+        self._bytes += len(encode_basestring(said).encode())
+        if self._bytes > MAX_ANSWER_BYTES:
+            raise ModelFailure("too_long", f"it is more than {MAX_ANSWER_BYTES} bytes")
+        return said
+
+    def _join_tool_call(self, part: object) -> None:
+        """Begin a call at a part with a new id; append any other part to the call of its index."""
+        function, call_id = _get_attribute(part, "function"), _read_text(_get_attribute(part, "id"))
+        name, arguments = (
+            _read_text(_get_attribute(function, "name")),
+            _read_text(_get_attribute(function, "arguments")),
+        )
+        self._count_bytes(name + arguments)
+        index = _read_number(_get_attribute(part, "index"))
+        place = self._open.get(index)
+        if place is None or (call_id and call_id != self._calls[place].id):
+            self._open[index] = len(self._calls)
+            self._calls.append(ModelToolCall(call_id, name, arguments))
+        else:
+            begun = self._calls[place]
+            self._calls[place] = replace(begun, arguments=begun.arguments + arguments)
+
+
+def read_reported_usage(chunks: Iterable[object]) -> ModelUsage | None:
+    """Return the provider's own count from raw chunks; None if there is none, or only zeros."""
+    counts = [count for chunk in chunks if (count := _get_attribute(chunk, "usage")) is not None]
+    # Some providers report input first and output last, some repeat both: the maximum is the total.
+    sent = max(
+        (_read_number(_get_attribute(count, "prompt_tokens")) for count in counts), default=0
+    )
+    received = max(
+        (_read_number(_get_attribute(count, "completion_tokens")) for count in counts), default=0
+    )
+    if not sent and not received:
+        return None
+    return ModelUsage(
+        sent,
+        received,
+        cached_input_tokens=_read_usage_detail(counts, "prompt_tokens_details", "cached_tokens"),
+        reasoning_tokens=_read_usage_detail(
+            counts, "completion_tokens_details", "reasoning_tokens"
+        ),
+    )
+
+
+def _read_usage_detail(counts: Sequence[object], group: str, name: str) -> int:
+    return max(
+        (_read_number(_get_attribute(_get_attribute(count, group), name)) for count in counts),
+        default=0,
+    )
+
+
+def _read_answering_model(chunk: object) -> str:
+    """Return the provider's name for the model, or the requested name."""
+    hidden = _get_attribute(chunk, "hidden_params")
+    if isinstance(hidden, dict):
+        served = cast("Mapping[str, object]", hidden).get("provider_response_model")
+        return _read_text(served) or _read_text(_get_attribute(chunk, "model"))
+    return _read_text(_get_attribute(chunk, "model"))
+
+
+def _get_delta(chunk: object) -> object:
+    choices = _read_sequence(_get_attribute(chunk, "choices"))
+    return _get_attribute(choices[0], "delta") if choices else None
+
+
+def _get_attribute(value: object, name: str) -> object:
+    return getattr(value, name, None)
+
+
+def _read_text(value: object) -> str:
+    return replace_unstorable(value) if isinstance(value, str) else ""
+
+
+def _read_number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _read_sequence(value: object) -> Sequence[object]:
+    return cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
+
+
+_NAMES_BY_REASON: Mapping[FinishReason, tuple[str, ...]] = MappingProxyType(
+    {
+        "stop": ("stop", "end_turn", "stop_sequence", "complete", "eos", "eos_token"),
+        "length": ("length", "max_tokens", "model_length", "compaction"),
+        "tool_calls": ("tool_calls", "tool_use", "function_call"),
+        "content_filter": (
+            "content_filter",
+            "content_filtered",
+            "refusal",
+            "sensitive",
+            "error_toxic",
+            "guardrail_intervened",
+            "blocklist",
+            "prohibited_content",
+            "spii",
+            "language",
+            "other",
+        ),
+        "safety": ("safety", "image_safety"),
+        "recitation": ("recitation", "image_recitation"),
+    }
+)
+
+
+_REASON_BY_NAME: Mapping[str, FinishReason] = MappingProxyType(
+    {name: reason for reason, names in _NAMES_BY_REASON.items() for name in names}
+)
+
+
+def map_finish_reason(said: str) -> FinishReason | None:
+    """Return our finish reason for a provider's; None if the answer cannot count as whole.
+
+    Only reasons that end an answer on purpose are known. Others, such as `abort` or
+    `network_error`, mean that the answer is not whole.
+    """
+    return _REASON_BY_NAME.get(said.lower())
+
+
+_FILTER_REASONS: frozenset[FinishReason] = frozenset({"content_filter", "safety", "recitation"})
+
+
+def build_finished(
+    reading: ChunkReader, *, reason_name: str | None, usage: ModelUsage | None, requested_model: str
+) -> FinishedAnswer:
+    """Return the end of an answer, or fail with `empty` or `incomplete`.
+
+    `reason_name` is the finish reason in the provider's words. An answer that a filter stopped
+    before its first word is an end as well, and the finish reason says which filter.
+    """
+    reason = None if reason_name is None else map_finish_reason(reason_name)
+    silent = not reading.spoken and not reading.tool_calls
+    if silent and (reason_name is None or (usage is None and reason not in _FILTER_REASONS)):
+        raise ModelFailure("empty", "it ended with nothing said")
+    if reason is None:
+        raise ModelFailure("incomplete", f"it ended with {_describe_reason(reason_name)}")
+    return FinishedAnswer(
+        # Some providers report `stop` for an answer that requests tools.
+        finish_reason="tool_calls" if reason == "stop" and reading.tool_calls else reason,
+        tool_calls=reading.tool_calls,
+        usage=usage,
+        model=reading.model or requested_model,
+        response_id=reading.response_id,
+    )
+
+
+def _describe_reason(reason_name: str | None) -> str:
+    return "no finish reason" if reason_name is None else f"the finish reason {reason_name[:64]!r}"

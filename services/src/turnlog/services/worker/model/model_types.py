@@ -1,0 +1,179 @@
+"""Requests to a model, the answers that stream back, and failures, as plain values.
+
+The worker, its tests and other implementations share them without litellm. A failure has a code,
+the same for all providers, and a detail that is safe to store: a provider's message is never copied
+into it, since messages repeat keys and prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, cast
+
+from turnlog.events.errors import TurnlogError
+from turnlog.events.model.turn_events import FinishReason
+
+FailureCode = Literal[
+    "rate_limited",
+    "server_error",
+    "timeout_connect",
+    "timeout_first_token",
+    "timeout_stalled",
+    "timeout_total",
+    "disconnected",
+    "error_in_stream",
+    "incomplete",
+    "malformed",
+    "empty",
+    "content_filtered",
+    "context_overflow",
+    "too_long",
+    "model_off",
+    "unauthorised",
+    "unknown_model",
+    "bad_request",
+]
+"""`incomplete` is an end without a finish reason, `malformed` an unreadable chunk, `empty` an end
+without text. `content_filtered` is a refusal before the answer began; an answer that a filter
+stopped is a `FinishedAnswer` with that reason. `too_long` is an answer that no event could hold.
+`model_off` is a service that was started without a model.
+"""
+
+
+RETRYABLE_CODES: frozenset[FailureCode] = frozenset(
+    {
+        "rate_limited",
+        "server_error",
+        "timeout_connect",
+        "timeout_first_token",
+        "timeout_stalled",
+        "disconnected",
+        "error_in_stream",
+        "incomplete",
+        "malformed",
+        "empty",
+    }
+)
+"""Codes for which the same request may succeed later. A call that used up its whole time is not
+among them: the next one would take as long.
+"""
+
+
+class ModelFailure(TurnlogError):
+    """A failed attempt; `retry_after` is the provider's requested delay in seconds, if any."""
+
+    def __init__(
+        self, code: FailureCode, detail: str = "", *, retry_after: float | None = None
+    ) -> None:
+        super().__init__(f"{code}: {detail}" if detail else code)
+        self.code: FailureCode = code
+        self.detail = detail
+        self.retry_after = retry_after
+
+    @property
+    def retryable(self) -> bool:
+        return self.code in RETRYABLE_CODES
+
+
+FinishReason = FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One request, as the manifest records it."""
+
+    model: str
+    """The name as litellm spells it: `openai/gpt-4o`, `scripted/demo`."""
+    messages: tuple[Mapping[str, object], ...]
+    tools: tuple[Mapping[str, object], ...] = ()
+    parameters: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Names from the blueprint's `PARAMETERS`; never addresses or keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsage:
+    """Tokens of one attempt."""
+
+    input_tokens: int
+    """Tokens sent, cached ones included."""
+    output_tokens: int
+    """Tokens received, reasoning included."""
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedUsage:
+    """Tokens that the provider counted."""
+
+    usage: ModelUsage
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedUsage:
+    """Tokens that we estimated, since the provider reported none."""
+
+    usage: ModelUsage
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownUsage:
+    """The tokens of a lost attempt, which are unknown; not the same as zero."""
+
+
+AccountedUsage = ReportedUsage | EstimatedUsage | UnknownUsage
+
+
+@dataclass(frozen=True, slots=True)
+class ModelToolCall:
+    """A tool that the model requests; `arguments` is unparsed JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """The next piece of the reply, never empty."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedAnswer:
+    """The end of a reply; `finish_reason` says whether it is whole."""
+
+    finish_reason: FinishReason
+    tool_calls: tuple[ModelToolCall, ...]
+    usage: ModelUsage | None
+    """None if the provider reported none."""
+    model: str
+    """The model that answered, by the provider's account if it gives one."""
+    response_id: str | None
+
+
+class LanguageModel(Protocol):
+    """Answers requests."""
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+        """Stream the answer to a request; closing the generator closes the provider's connection.
+
+        The stream ends with exactly one `FinishedAnswer` or raises `ModelFailure`.
+        """
+        ...
+
+
+def convert_to_plain(value: object) -> object:
+    """Return a deep copy with mappings as dicts and sequences as lists.
+
+    Every call gets its own copy: some of litellm's providers remove keys from the messages they
+    get.
+    """
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[str, object]", value)
+        return {key: convert_to_plain(each) for key, each in entries.items()}
+    if isinstance(value, list | tuple):
+        return [convert_to_plain(each) for each in cast("list[object]", value)]
+    return value

@@ -1,0 +1,178 @@
+"""Map what litellm raises to a `ModelFailure`.
+
+litellm wraps errors: the caller sees status 500 for a refused connection as well as for a missing
+key. This module therefore walks the chain of causes, and the innermost facts decide: the HTTP
+status of the provider, or the error of the transport. It reads only statuses, headers and short
+codes. It drops messages, since they repeat prompts and keys.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from typing import cast
+
+import httpx
+
+from turnlog.services.worker.model.model_types import FailureCode, ModelFailure
+
+_CODE_BY_STATUS: Mapping[int, FailureCode] = {
+    401: "unauthorised",
+    402: "unauthorised",
+    403: "unauthorised",
+    404: "unknown_model",
+    408: "server_error",
+    409: "server_error",
+    429: "rate_limited",
+}
+
+
+_CODE_BY_CLASS: Mapping[str, FailureCode] = {
+    "AuthenticationError": "unauthorised",
+    "ContextWindowExceededError": "context_overflow",
+    "ContentPolicyViolationError": "content_filtered",
+    "UnsupportedParamsError": "bad_request",
+}
+"""Classes of litellm that say more than the status."""
+
+
+_CODE_BY_ERROR_CODE: Mapping[str, FailureCode] = {
+    "content_filter": "content_filtered",
+    "content_policy_violation": "content_filtered",
+    "context_length_exceeded": "context_overflow",
+    "model_not_found": "unknown_model",
+}
+
+
+_ERROR_CODE_FORM = re.compile(r"[a-z]+(?:_[a-z]+)*")
+"""The form of an error code, which neither a key nor a sentence has."""
+
+
+def map_error(error: BaseException, *, accepted: bool, now: float) -> ModelFailure:
+    """Return the failure that an exception stands for.
+
+    `accepted` is true once the provider has begun to answer; `now` is Unix time.
+    """
+    links = tuple(_iterate_causes(error))
+    for link in links:
+        if isinstance(link, ModelFailure):
+            return link
+    response = next((e.response for e in links if isinstance(e, httpx.HTTPStatusError)), None)
+    if response is not None:
+        return _map_response(links, response, now)
+    code = (
+        _find_class_code(links)
+        or _find_transport_code(links)
+        or _find_fallback_code(links, accepted=accepted)
+    )
+    return ModelFailure(code, type(links[-1]).__name__)
+
+
+def _map_response(
+    links: tuple[BaseException, ...], response: httpx.Response, now: float
+) -> ModelFailure:
+    """Map an error status of the provider."""
+    status, said = response.status_code, _read_error_code(response)
+    default: FailureCode = (
+        "server_error" if status >= httpx.codes.INTERNAL_SERVER_ERROR else "bad_request"
+    )
+    code = (
+        _find_class_code(links)
+        or _CODE_BY_ERROR_CODE.get(said)
+        or _CODE_BY_STATUS.get(status, default)
+    )
+    detail = f"HTTP {status} {said}".rstrip()
+    return ModelFailure(code, detail, retry_after=parse_retry_after(response.headers, now))
+
+
+def _find_class_code(links: tuple[BaseException, ...]) -> FailureCode | None:
+    names = (type(link).__name__ for link in links)
+    return next((_CODE_BY_CLASS[name] for name in names if name in _CODE_BY_CLASS), None)
+
+
+def _find_transport_code(links: tuple[BaseException, ...]) -> FailureCode | None:
+    for link in links:
+        match link:
+            case httpx.ConnectTimeout() | httpx.PoolTimeout():
+                return "timeout_connect"
+            case httpx.TimeoutException():
+                return "timeout_total"
+            case httpx.TransportError():
+                return "disconnected"
+            case json.JSONDecodeError() | UnicodeDecodeError():
+                return "malformed"
+            case _:
+                continue
+    return None
+
+
+def _find_fallback_code(links: tuple[BaseException, ...], *, accepted: bool) -> FailureCode:
+    """Map an error frame, or an error that litellm raised itself."""
+    if accepted:
+        return "error_in_stream"
+    said = str(links[0])
+    if "LLM Provider NOT provided" in said:
+        return "unknown_model"
+    if "Missing credentials" in said:
+        return "unauthorised"
+    status = getattr(links[0], "status_code", 0)
+    return "bad_request" if status == httpx.codes.BAD_REQUEST else "server_error"
+
+
+def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    link: object = error
+    while isinstance(link, BaseException) and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        # litellm stores the cause of a broken stream in a field of its own.
+        link = getattr(link, "original_exception", None) or link.__cause__ or link.__context__
+
+
+def _read_error_code(response: httpx.Response) -> str:
+    """Return the provider's error code or type; empty if there is none that is safe to store."""
+    try:
+        body: object = json.loads(response.content)
+    except (ValueError, httpx.ResponseNotRead):
+        return ""
+    error = _get_field(body, "error")
+    for said in (_get_field(error, "code"), _get_field(error, "type")):
+        if isinstance(said, str) and _ERROR_CODE_FORM.fullmatch(said):
+            return said
+    return ""
+
+
+def _get_field(value: object, name: str) -> object:
+    return cast("Mapping[str, object]", value).get(name) if isinstance(value, dict) else None
+
+
+def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the delay in seconds that a provider asks for, or None.
+
+    The header holds seconds or an HTTP date; some providers send milliseconds under another name.
+    Header names are in lower case, `now` is Unix time, and the result is never negative.
+    """
+    milliseconds = _parse_number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    said = headers.get("retry-after", "")
+    seconds = _parse_number(said)
+    return _compute_seconds_until(said, now) if seconds is None else seconds
+
+
+def _parse_number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return max(value, 0.0) if math.isfinite(value) else None
+
+
+def _compute_seconds_until(date: str, now: float) -> float | None:
+    try:
+        return max(parsedate_to_datetime(date).timestamp() - now, 0.0)
+    except (ValueError, TypeError, OverflowError):
+        return None

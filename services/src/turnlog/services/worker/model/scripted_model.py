@@ -1,0 +1,237 @@
+"""A model that answers from a script, word by word, and its form as a litellm provider.
+
+It decides by the request alone, so the same request always gets the same answer. A reply is chosen
+by the last user message and the system messages, or else by the number of turns so far. It requests
+tools whether they are offered or not, and can fail in every way that a provider can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import cast
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from turnlog.services.worker.model.model_types import (
+    FailureCode,
+    FinishReason,
+    ModelFailure,
+    ModelToolCall,
+)
+
+_WORD = re.compile(r"\S+\s*|\s+")
+
+
+_TEXT_SLOT = "{text}"
+
+
+class ScriptedToolCall(BaseModel):
+    """A tool to request after the text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    """The name of the tool, offered or not."""
+    arguments: dict[str, JsonValue] = {}
+    """The arguments of the call."""
+
+
+class ScriptedReply(BaseModel):
+    """One reply of a script."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    """The text; `{text}` in it stands for the last user message."""
+    match: str | None = None
+    """A pattern searched in the last user message, in any case."""
+    system: str | None = None
+    """A pattern searched in the system messages. Replies with neither pattern are used in turn."""
+    tools: tuple[ScriptedToolCall, ...] = ()
+    """Tools requested at the end."""
+    finish: FinishReason = "stop"
+    """The finish reason."""
+    fail: FailureCode | None = None
+    """Fail with this code after the text, instead of finishing."""
+    pace: float = Field(default=0.02, ge=0)
+    """Seconds before each word."""
+
+    @field_validator("match", "system")
+    @classmethod
+    def _check_pattern(cls, pattern: str | None) -> str | None:
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise ValueError(str(error)) from error
+        return pattern
+
+
+class ModelScript(BaseModel):
+    """All replies of a scripted model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    replies: tuple[ScriptedReply, ...] = Field(min_length=1)
+    """Replies with patterns are tried in order; if none matches, the others are used in turn."""
+
+
+def choose_reply(script: ModelScript, messages: Sequence[Mapping[str, object]]) -> ScriptedReply:
+    said = _list_texts(messages, "user")
+    last = said[-1] if said else ""
+    told = "\n".join(_list_texts(messages, "system"))
+    reply = _find_matching_reply(script, last, told) or _choose_reply_in_turn(script, len(said))
+    return reply.model_copy(update={"text": reply.text.replace(_TEXT_SLOT, last)})
+
+
+async def stream_reply(reply: ScriptedReply) -> AsyncGenerator[str, None]:
+    """Yield the text word by word, and fail at the end if the script says so."""
+    for word in _WORD.findall(reply.text):
+        await asyncio.sleep(reply.pace)
+        yield word
+    if reply.fail is not None:
+        raise ModelFailure(reply.fail, "as scripted")
+
+
+def build_tool_calls(reply: ScriptedReply) -> tuple[ModelToolCall, ...]:
+    """Return the requested tools as a provider spells them."""
+    return tuple(
+        ModelToolCall(f"scripted-{place}", wanted.name, json.dumps(wanted.arguments))
+        for place, wanted in enumerate(reply.tools, 1)
+    )
+
+
+def count_tokens(text: str) -> int:
+    """Count the tokens of a text: a scripted model has one a word."""
+    return len(_WORD.findall(text))
+
+
+def count_sent_tokens(messages: Sequence[Mapping[str, object]]) -> int:
+    return sum(count_tokens(_read_content(message.get("content"))) for message in messages)
+
+
+def _list_texts(messages: Sequence[Mapping[str, object]], role: str) -> list[str]:
+    return [
+        _read_content(message.get("content")) for message in messages if message.get("role") == role
+    ]
+
+
+def _find_matching_reply(script: ModelScript, last: str, told: str) -> ScriptedReply | None:
+    for reply in script.replies:
+        patterns = ((reply.match, last), (reply.system, told))
+        given = [(pattern, text) for pattern, text in patterns if pattern is not None]
+        if given and all(re.search(pattern, text, re.IGNORECASE) for pattern, text in given):
+            return reply
+    return None
+
+
+def _choose_reply_in_turn(script: ModelScript, turn: int) -> ScriptedReply:
+    waiting = [reply for reply in script.replies if reply.match is None and reply.system is None]
+    if not waiting:
+        raise ModelFailure("empty", "the script has no reply to this")
+    return waiting[(max(turn, 1) - 1) % len(waiting)]
+
+
+def _read_content(content: object) -> str:
+    """Return the text of a message, whether plain or in parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list | tuple):
+        return ""
+    parts = cast("Sequence[Mapping[str, object]]", content)
+    return "".join(_read_content(part.get("text")) for part in parts)
+
+
+SHIPPED_SCRIPTS = Path(__file__).parent / "scripts"
+
+
+_SCRIPT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class ScriptFolder:
+    """The scripts of a folder, then those that ship with Turnlog.
+
+    A script is `<name>.yaml`; JSON is YAML too. A file is read once per process.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directories = (
+            (SHIPPED_SCRIPTS,) if directory is None else (directory, SHIPPED_SCRIPTS)
+        )
+        self._read: dict[str, ModelScript] = {}
+
+    def load_script(self, name: str) -> ModelScript:
+        """Return a script; fails with `unknown_model`, or `bad_request` if it is invalid."""
+        if name not in self._read:
+            self._read[name] = _parse_script(self._find_script(name))
+        return self._read[name]
+
+    def _find_script(self, name: str) -> Path:
+        if not _SCRIPT_NAME.fullmatch(name):
+            raise ModelFailure("unknown_model", "a script's name is letters, digits, - and _")
+        for directory in self._directories:
+            if (path := directory / f"{name}.yaml").is_file():
+                return path
+        raise ModelFailure("unknown_model", f"there is no script {name}.yaml")
+
+
+def _parse_script(path: Path) -> ModelScript:
+    try:
+        return ModelScript.model_validate(YAML(typ="safe").load(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise ModelFailure("bad_request", f"{path.name}: {where}: {first['msg']}") from None
+    except (YAMLError, UnicodeDecodeError):
+        raise ModelFailure("bad_request", f"{path.name} is not YAML") from None
+
+
+SCRIPTED_PROVIDER = "scripted"
+
+
+LitellmChunk = dict[str, object]
+
+
+class ScriptedProvider:
+    """What litellm calls for `scripted/...`: a custom provider that streams generic chunks.
+
+    litellm finds a provider in a table of the process, so the registered object holds no state. The
+    script of a call is passed as its client.
+    """
+
+    async def astreaming(
+        self, *, client: ModelScript, messages: Sequence[Mapping[str, object]], **_: object
+    ) -> AsyncGenerator[LitellmChunk, None]:
+        reply = choose_reply(client, messages)
+        async with aclosing(stream_reply(reply)) as said:
+            async for word in said:
+                yield _build_chunk(word)
+        for index, wanted in enumerate(build_tool_calls(reply)):
+            yield {**_build_chunk(""), "tool_use": _build_tool_use(wanted, index)}
+        sent, received = count_sent_tokens(messages), count_tokens(reply.text)
+        counted = {"prompt_tokens": sent, "completion_tokens": received}
+        yield _build_chunk("", reply.finish, {**counted, "total_tokens": sent + received})
+
+
+def _build_chunk(
+    text: str, finish: str = "", usage: Mapping[str, int] | None = None
+) -> LitellmChunk:
+    return {
+        "text": text,
+        "is_finished": bool(finish),
+        "finish_reason": finish,
+        "usage": usage,
+        "index": 0,
+        "tool_use": None,
+    }
+
+
+def _build_tool_use(wanted: ModelToolCall, index: int) -> LitellmChunk:
+    function = {"name": wanted.name, "arguments": wanted.arguments}
+    return {"id": wanted.id, "type": "function", "function": function, "index": index}

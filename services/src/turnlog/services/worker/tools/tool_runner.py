@@ -1,0 +1,267 @@
+"""The tools of a turn: pinned when it first needs them, and run before its next call.
+
+What a profile's servers offer is written once and reused while the servers return the same schemas.
+A changed description makes a new snapshot, which only new sessions are pinned to.
+
+Tools run under the attempt at the next call, so its heartbeat covers them and no other worker runs
+them. The start of a tool is on the log before the tool runs. A tool that was started and has no
+result runs again only if the blueprint marks it idempotent. For any other the model is told that
+the outcome is unknown, and so it is if a server broke off or took too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+import structlog
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest, PlainText
+from turnlog.events.errors import Corrupt
+from turnlog.events.model.tool_events import ToolCalled, ToolPin, ToolReturned, ToolsSnapshotted
+from turnlog.events.store.ports import BlobStore
+from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.tool_sources import has_tools
+from turnlog.projections.session.commands import AttemptRef, ReturnTool, SnapshotTools, StartTool
+from turnlog.projections.session.program import list_pending_tools
+from turnlog.projections.session.rules.attempt_events import find_claimed_turn
+from turnlog.projections.session.rules.tool_rules import refuse_tool_call
+from turnlog.projections.session.state import SessionState, ToolUse
+from turnlog.projections.tools.result_condensation import (
+    condense_result,
+    format_tool_result,
+    summarise_result,
+)
+from turnlog.projections.tools.tool_catalog import (
+    ToolOffer,
+    build_tool_catalog,
+    compute_offers_digest,
+)
+from turnlog.services.sessions.command_handler import CommandHandler, CommandMetadata
+from turnlog.services.worker.attempts.call_context import AttemptSuperseded
+from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure, ToolServers
+
+MAX_CACHED_SNAPSHOTS: Final = 256
+"""Maximum number of cached snapshots; the least recently used are dropped first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CachedSnapshot:
+    offers_digest: Digest
+    snapshot: ToolsSnapshotted
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSnapshots:
+    """The tool snapshots that a worker has written, by tenant and profile."""
+
+    _cached: dict[str, _CachedSnapshot] = field(default_factory=dict[str, _CachedSnapshot])
+
+    async def snapshot_tools(
+        self, servers: ToolServers, blobs: BlobStore, tenant: str, profile: str, spec: ToolsSpec
+    ) -> ToolsSnapshotted:
+        """Return the snapshot for a session that begins now, its texts stored.
+
+        Raises `ToolServerFailure` if any server of the profile cannot be asked.
+        """
+        found = await _fetch_offers(servers, spec)
+        offered = compute_offers_digest(found)
+        key = f"{tenant} {profile} {spec.model_dump_json(include={'servers'})}"
+        known = self._cached.pop(key, None)
+        if known is None or known.offers_digest != offered:
+            taken = build_tool_catalog(profile, spec, found)
+            await asyncio.gather(*(blobs.put_blob(tenant, text.encode()) for text in taken.texts))
+            known = _CachedSnapshot(offered, taken.event)
+        self._cached[key] = known
+        while len(self._cached) > MAX_CACHED_SNAPSHOTS:
+            del self._cached[next(iter(self._cached))]
+        return known.snapshot
+
+
+async def _fetch_offers(servers: ToolServers, spec: ToolsSpec) -> dict[str, tuple[ToolOffer, ...]]:
+    offers = (servers.list_offers(name, server) for name, server in spec.servers.items())
+    try:
+        async with asyncio.timeout(spec.seconds):
+            found = await asyncio.gather(*offers)
+    except TimeoutError:
+        detail = f"a server took more than {spec.seconds:g} s to say what it has"
+        raise ToolServerFailure("tools_timeout", detail) from None
+    return dict(zip(spec.servers, found, strict=True))
+
+
+_log = structlog.get_logger("turnlog.worker")
+
+
+LOST_DETAIL = "it was begun, and nobody knows whether it was done"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRunner:
+    """Pins and runs the tools of one turn under one attempt."""
+
+    sessions: CommandHandler
+    blobs: BlobStore
+    servers: ToolServers
+    tool_snapshots: ToolSnapshots
+    attempt: AttemptRef
+    by: CommandMetadata
+    report_run: Callable[[str], Awaitable[None]]
+    """Called with the name of each tool before it runs."""
+
+    async def run_pending_tools(
+        self, state: SessionState, material: SessionMaterial
+    ) -> SessionState:
+        """Run the pending tools, and return the state for the next call.
+
+        Raises `ToolServerFailure` if a server cannot be reached, and `AttemptSuperseded` if the
+        attempt lost its lease.
+        """
+        spec = material.blueprint.tools
+        if spec is None or not has_tools(material, state):
+            return state
+        state = await self._pin_tools(state, spec)
+        opened = find_claimed_turn(state, self.attempt)
+        for use in list_pending_tools(opened) if opened else ():
+            state = await self._run_tool(state, use, spec)
+        return state
+
+    async def _pin_tools(self, state: SessionState, spec: ToolsSpec) -> SessionState:
+        if state.profile in state.tools:
+            return state
+        pinned = await self.tool_snapshots.snapshot_tools(
+            self.servers, self.blobs, state.tenant, state.profile, spec
+        )
+        command = SnapshotTools(self.attempt, pinned)
+        done = await self.sessions.handle(state.tenant, state.session, command, self.by)
+        return done.state
+
+    async def _run_tool(self, state: SessionState, use: ToolUse, spec: ToolsSpec) -> SessionState:
+        called, pin = (
+            await self._load_tool_call(state, use),
+            state.tools[state.profile].tools[use.tool],
+        )
+        arguments = _parse_arguments(called.arguments)
+        if arguments is None:
+            return await self._record_return(
+                state, use, refuse_tool_call(called, "its arguments are no JSON object")
+            )
+        if use.started and not pin.idempotent:
+            return await self._record_return(state, use, _build_lost_return(called))
+        start = StartTool(self.attempt, use)
+        begun = await self.sessions.handle(state.tenant, state.session, start, self.by)
+        if not begun.events:
+            raise AttemptSuperseded
+        await self.report_run(use.tool)
+        clock = asyncio.get_running_loop()
+        since = clock.time()
+        answered = await self._call_server(pin, spec, arguments)
+        taken = round((clock.time() - since) * 1000)
+        returned = await self._build_return(state.tenant, called, answered, pin, spec)
+        return await self._record_return(
+            state, use, returned.model_copy(update={"milliseconds": taken})
+        )
+
+    async def _load_tool_call(self, state: SessionState, use: ToolUse) -> ToolCalled:
+        (recorded,) = await self.sessions.log.read_events_at(state.tenant, [use.asked])
+        if not isinstance(recorded.event, ToolCalled):
+            raise Corrupt(f"event {recorded.sequence}", "it asks for no tool")
+        return recorded.event
+
+    async def _call_server(
+        self, pin: ToolPin, spec: ToolsSpec, arguments: dict[str, JsonValue]
+    ) -> ToolAnswer:
+        """Call a server once; the model is told of a failure, and the call is not repeated."""
+        try:
+            async with asyncio.timeout(spec.seconds):
+                server = spec.servers[pin.server]
+                answered = await self.servers.call_tool(pin.server, server, pin.tool, arguments)
+        except TimeoutError:
+            return ToolAnswer(f"no answer in {spec.seconds:g} s", failed=True, unsure=True)
+        except ToolServerFailure as failure:
+            asked = failure.code != "tools_unreachable"
+            return ToolAnswer(failure.detail, failed=True, unsure=asked)
+        size = len(answered.text.encode())
+        return (
+            answered if size <= spec.most_bytes else _replace_oversized(answered, size, pin, spec)
+        )
+
+    async def _build_return(
+        self, tenant: str, called: ToolCalled, answered: ToolAnswer, pin: ToolPin, spec: ToolsSpec
+    ) -> ToolReturned:
+        whole, outcome = answered.text, _find_outcome(answered, pin)
+        digest = await self.blobs.put_blob(tenant, whole.encode())
+        gist = condense_result(whole, spec.distil)
+        if gist.treatment != "kept":
+            told_of = {"call": called.call, "tool": called.tool, "characters": len(whole)}
+            _log.info("result-distilled", treatment=gist.treatment, **told_of)
+        gave = gist.text if outcome == "answered" else f"{outcome}: {gist.text}"
+        gave += "; it may have been done" if answered.unsure else ""
+        later = summarise_result(whole) if outcome == "answered" else None
+        return ToolReturned(
+            turn=called.turn,
+            call=called.call,
+            id=called.id,
+            tool=called.tool,
+            outcome=outcome,
+            detail=LOST_DETAIL if outcome == "lost" else "",
+            text=PlainText(text=format_tool_result(called.tool, called.arguments, gave)),
+            summary=PlainText(text=format_tool_result(called.tool, called.arguments, later))
+            if later
+            else None,
+            result=digest,
+            characters=len(whole),
+            treatment=gist.treatment,
+        )
+
+    async def _record_return(
+        self, state: SessionState, use: ToolUse, returned: ToolReturned
+    ) -> SessionState:
+        command = ReturnTool(self.attempt, use, returned)
+        done = await self.sessions.handle(state.tenant, state.session, command, self.by)
+        if find_claimed_turn(done.state, self.attempt) is None:
+            raise AttemptSuperseded
+        return done.state
+
+
+def _parse_arguments(written: str) -> dict[str, JsonValue] | None:
+    """Parse a tool's arguments; None if they are not an object."""
+    try:
+        found: JsonValue = json.loads(written or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _replace_oversized(
+    answered: ToolAnswer, size: int, pin: ToolPin, spec: ToolsSpec
+) -> ToolAnswer:
+    """Replace an oversized result by a message; it counts as failed only if it may be repeated."""
+    done = "" if answered.failed else "it was done, but "
+    detail = f"{done}its result has {size} bytes, {spec.most_bytes} are allowed"
+    return replace(answered, text=detail, failed=answered.failed or pin.idempotent)
+
+
+def _find_outcome(answered: ToolAnswer, pin: ToolPin) -> Literal["answered", "failed", "lost"]:
+    """Return the outcome of a tool; an idempotent one has failed even if it may have run."""
+    if answered.unsure and not pin.idempotent:
+        return "lost"
+    return "failed" if answered.failed else "answered"
+
+
+def _build_lost_return(called: ToolCalled) -> ToolReturned:
+    return ToolReturned(
+        turn=called.turn,
+        call=called.call,
+        id=called.id,
+        tool=called.tool,
+        outcome="lost",
+        detail=LOST_DETAIL,
+        text=PlainText(
+            text=format_tool_result(called.tool, called.arguments, f"lost: {LOST_DETAIL}")
+        ),
+    )

@@ -1,0 +1,169 @@
+"""The queue of turns: a delivered message with its lease, and the durable consumer behind it.
+
+An acknowledgement belongs to the message and not to the delivery: what a stalled worker sends after
+a redelivery acts on its successor's delivery. A superseded worker therefore sends nothing at all.
+
+The durable consumer is the clock of every open turn: a message stays pending until its turn is
+settled. The position up to which all turns are settled is saved beside the snapshots, so that a
+deleted consumer is recreated from there. Without a saved position it starts at the beginning. That
+is safe, since messages of settled turns are acknowledged at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from nats import errors as nats_errors
+from nats.js.errors import APIError
+from pydantic import TypeAdapter, ValidationError
+
+from turnlog.events.errors import Unavailable
+from turnlog.events.ids import SESSIONS_STREAM
+from turnlog.events.jetstream.nats_connection import NatsConnection
+from turnlog.events.jetstream.stream_setup import (
+    WORKERS_CONSUMER,
+    WorkQueueOptions,
+    ensure_work_queue,
+)
+from turnlog.events.store.ports import LogIdentity, SnapshotStore
+
+SAFE_LEASE_SHARE: Final = 0.9
+"""Share of the lease time that the receiver relies on: the server began to count before it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySettled:
+    """Nothing is left to do for this turn: acknowledge."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryDeferred:
+    """Redeliver the message after `seconds`."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySuperseded:
+    """The attempt was superseded: its successor settles the message."""
+
+
+DeliveryVerdict = DeliverySettled | DeliveryDeferred | DeliverySuperseded
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDelivery:
+    """The message that delivered a turn, as the worker sees it."""
+
+    tenant: str
+    session: str
+    turn: int
+    stream_sequence: int
+    redelivered: bool
+    traceparent: str | None
+    extend_delivery: Callable[[], Awaitable[None]]
+    """Tells the server that the message is still being worked on."""
+
+
+@dataclass
+class DeliveryLease:
+    """How long a delivery belongs to its receiver; after that the server may have redelivered it."""
+
+    seconds: float
+    """Seconds of silence after which the server redelivers the message."""
+    renewed_at: float
+    """When the server last heard of it, by the worker's clock."""
+
+    def is_valid(self, at: float) -> bool:
+        """Return whether the delivery still belongs to this worker."""
+        return at - self.renewed_at < self.seconds * SAFE_LEASE_SHARE
+
+
+MAX_PENDING_TURNS: Final = 10_000
+"""Maximum number of open turns; the message of each is pending while it is open."""
+
+
+CHECK_SECONDS: Final = 2.0
+"""Seconds between two checks of whether the durable consumer exists."""
+
+
+_POSITION_KEY: Final = ("_durables", WORKERS_CONSUMER)
+"""Where the position is saved, as tenant and session of a snapshot."""
+
+
+_log = structlog.get_logger("turnlog.durable")
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePosition:
+    """The position up to which every turn of a log is settled."""
+
+    stream: str
+    created: str
+    sequence: int
+
+
+_POSITION_ADAPTER: Final = TypeAdapter(QueuePosition)
+
+
+@dataclass
+class QueueKeeper:
+    """Keeps the durable consumer in existence."""
+
+    connection: NatsConnection
+    identity: LogIdentity
+    snapshots: SnapshotStore
+    ack_wait: float
+    position: int | None = None
+    """The position as it was last read or saved."""
+
+    async def ensure_consumer(self) -> None:
+        """Create the durable consumer if it is missing, and save its position.
+
+        Raises `Unavailable`, and `Corrupt` for a consumer that would lose turns.
+        """
+        floor = await self._load_position() if self.position is None else self.position
+        self.position = floor
+        handout = WorkQueueOptions(self.ack_wait, MAX_PENDING_TURNS)
+        if await ensure_work_queue(self.connection, handout, start=floor + 1):
+            _log.info("durable-made", after=floor)
+        settled = await self.fetch_settled_sequence()
+        if settled > floor:
+            await self._save_position(settled)
+
+    async def watch_consumer(self) -> None:
+        """Check it at intervals until cancelled."""
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            try:
+                await self.ensure_consumer()
+            except Unavailable as error:
+                _log.warning("durable-out-of-reach", error=str(error))
+
+    async def fetch_settled_sequence(self) -> int:
+        """Return the sequence up to which every turn is settled; raises `Unavailable`."""
+        try:
+            info = await self.connection.nc.jetstream().consumer_info(
+                SESSIONS_STREAM, WORKERS_CONSUMER
+            )
+        except (APIError, nats_errors.Error, TimeoutError) as error:
+            raise Unavailable("durable", type(error).__name__) from error
+        return info.ack_floor.stream_seq if info.ack_floor else 0
+
+    async def _load_position(self) -> int:
+        stored = await self.snapshots.get_snapshot(*_POSITION_KEY)
+        try:
+            floor = _POSITION_ADAPTER.validate_json(stored or b"")
+        except ValidationError:
+            return 0
+        same = (floor.stream, floor.created) == (self.identity.stream, self.identity.created)
+        return floor.sequence if same else 0
+
+    async def _save_position(self, settled: int) -> None:
+        floor = QueuePosition(self.identity.stream, self.identity.created, settled)
+        await self.snapshots.put_snapshot(*_POSITION_KEY, _POSITION_ADAPTER.dump_json(floor))
+        self.position = settled

@@ -1,0 +1,264 @@
+"""Run a delivered turn to its end, from the claim to the outcome on the log.
+
+The claim is a compare-and-set on the session, so one worker at a time holds the lease of a turn. A
+worker that is silent for too long is superseded. The session's own rules decide what may happen to
+the turn; this module carries it out in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from turnlog.events.errors import Corrupt
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.store.ports import TokenStream
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.session.commands import AttemptRef, AttemptUsage, ClaimTurn, CompleteTurn
+from turnlog.projections.session.rules.attempt_events import get_call_id, is_overdue
+from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.blueprints.model_prices import compute_cost
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.platform.telemetry import Tracing, get_traceparent
+from turnlog.services.sessions.command_handler import CommandHandler, CommandMetadata
+from turnlog.services.worker.attempt_recovery import join_tokens, measure_silence, recover_answer
+from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
+from turnlog.services.worker.attempts.attempt_outcomes import (
+    AttemptCut,
+    AttemptEnd,
+    NextAttempt,
+    OutcomeRecorder,
+    find_verdict,
+)
+from turnlog.services.worker.attempts.call_context import (
+    AttemptSuperseded,
+    CallContextBuilder,
+    describe_turn_work,
+)
+from turnlog.services.worker.call_runner import CallRunner
+from turnlog.services.worker.heartbeat import AttemptHeartbeat
+from turnlog.services.worker.model.model_types import LanguageModel
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
+from turnlog.services.worker.tools.tool_runner import ToolSnapshots
+from turnlog.services.worker.tools.tool_servers import ToolServers
+from turnlog.services.worker.turn_queue import (
+    DeliveryDeferred,
+    DeliverySettled,
+    DeliverySuperseded,
+    DeliveryVerdict,
+    TurnDelivery,
+)
+
+
+@dataclass
+class TurnRunner:
+    """Runs turns; one instance serves all deliveries of a worker."""
+
+    name: str
+    sessions: CommandHandler
+    blueprints: BlueprintStore
+    contexts: CallContextBuilder
+    tokens: TokenStream
+    model: LanguageModel
+    heartbeat: AttemptHeartbeat
+    outcomes: OutcomeRecorder
+    tracing: Tracing
+    ack_wait: float
+    """Seconds of silence after which an attempt counts as dead."""
+    servers: ToolServers = field(default_factory=McpToolServers)
+    """The tool servers."""
+    tool_snapshots: ToolSnapshots = field(default_factory=ToolSnapshots)
+    """Snapshots of what the tool servers offer."""
+    stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the worker must hand back its unfinished turns."""
+
+    async def run_turn(self, delivery: TurnDelivery) -> DeliveryVerdict:
+        """Do what is left to do for a turn, and return what to do with the delivery."""
+        state = await self._load_state(delivery)
+        opened = state.open if state else None
+        if state is None or opened is None or opened.turn != delivery.turn:
+            return DeliverySettled()
+        material = await self.blueprints.load_material(state)
+        policies = material.blueprint.resolve_policies(state.profile)
+        by = CommandMetadata("worker", opened.event, traceparent=get_traceparent())
+        if opened.running and not is_overdue(opened, policies, self.sessions.clock()):
+            patience = await self._compute_grace(delivery, opened)
+            if patience > 0:
+                return DeliveryDeferred(patience)
+            if await self._complete_from_tokens(delivery, opened, material, by):
+                return DeliverySettled()
+        try:
+            claimed = await self._claim_turn(delivery, state, opened, policies, by)
+        except AttemptSuperseded:
+            return DeliveryDeferred(self.ack_wait)
+        if claimed.open is None or claimed.open.turn != delivery.turn:
+            return DeliverySettled()
+        return await self._run_calls(delivery, claimed, claimed.open, material, by)
+
+    async def _load_state(self, delivery: TurnDelivery) -> SessionState | None:
+        """Return the session's state, at the delivered event or later.
+
+        For a first delivery the cached state is enough: the append settles whether the turn may be
+        claimed. For a redelivery the log is asked who holds the lease now.
+        """
+        held = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
+        there = held and held.head.stream_sequence >= delivery.stream_sequence
+        if there and not delivery.redelivered:
+            return held
+        state = await self.sessions.load_state(delivery.tenant, delivery.session)
+        if state is None or state.head.stream_sequence < delivery.stream_sequence:
+            return await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
+        return state
+
+    async def _compute_grace(self, delivery: TurnDelivery, opened: OpenTurn) -> float:
+        """Return the seconds to leave a running attempt alone; 0 for a redelivery without tokens."""
+        silent = await measure_silence(self.tokens, delivery, opened.attempt)
+        if silent is None:
+            return 0 if delivery.redelivered else self.ack_wait
+        return max(0.0, self.ack_wait - silent)
+
+    async def _complete_from_tokens(
+        self,
+        delivery: TurnDelivery,
+        opened: OpenTurn,
+        material: SessionMaterial,
+        by: CommandMetadata,
+    ) -> bool:
+        """Complete the turn with what a dead worker published, if that is the whole answer."""
+        held = await self.tokens.read_token_events(delivery.tenant, delivery.session, delivery.turn)
+        whole = recover_answer(held, opened.attempt)
+        if whole is None or opened.context is None:
+            return False
+        (context,) = await self.sessions.log.read_events_at(delivery.tenant, [opened.context.place])
+        if not isinstance(context.event, ContextAssembled):
+            raise Corrupt(f"event {context.sequence}", "it is not the context of a call")
+        usage = whole.closed.usage
+        cost = compute_cost(context.event.model, usage, await self.outcomes.prices())
+        attempt = AttemptRef(delivery.turn, whole.closed.call, opened.attempt)
+        command = CompleteTurn(
+            attempt,
+            whole.text,
+            whole.closed.finish,
+            AttemptUsage(usage, cost),
+            material.phases,
+            whole.closed.tools,
+            references=material.references,
+            work=await describe_turn_work(
+                self.sessions.texts, delivery.tenant, opened, material.blueprint
+            ),
+        )
+        await self.sessions.handle(delivery.tenant, delivery.session, command, by)
+        return True
+
+    async def _claim_turn(
+        self,
+        delivery: TurnDelivery,
+        known: SessionState,
+        seen: OpenTurn,
+        policies: Policies,
+        by: CommandMetadata,
+    ) -> SessionState:
+        partial = await self._recover_partial(delivery, seen)
+
+        async def choose(state: SessionState | None) -> ClaimTurn | None:
+            opened = state.open if state else None
+            if opened is None or opened.turn != delivery.turn:
+                return None
+            if (opened.attempt, opened.running) != (seen.attempt, seen.running):
+                raise AttemptSuperseded
+            return ClaimTurn(delivery.turn, self.name, policies, partial)
+
+        done = await self.sessions.handle(
+            delivery.tenant, delivery.session, choose, by, expected_state=known
+        )
+        return done.state
+
+    async def _recover_partial(self, delivery: TurnDelivery, seen: OpenTurn) -> str:
+        if not seen.running:
+            return ""
+        held = await self.tokens.read_token_events(delivery.tenant, delivery.session, delivery.turn)
+        return join_tokens(held, seen.attempt)
+
+    async def _run_calls(
+        self,
+        delivery: TurnDelivery,
+        state: SessionState,
+        opened: OpenTurn,
+        material: SessionMaterial,
+        by: CommandMetadata,
+    ) -> DeliveryVerdict:
+        seconds_open = material.blueprint.resolve_policies(state.profile).deadline_seconds
+        due = datetime.fromisoformat(opened.released_at) + timedelta(seconds=seconds_open)
+        saying = CallRunner(
+            self.sessions,
+            self.contexts,
+            self.servers,
+            self.tool_snapshots,
+            self.model,
+            self.tracing,
+        )
+        seconds = 0.0
+        while True:
+            attempt = AttemptRef(opened.turn, get_call_id(opened), opened.attempt)
+            speaking = ActiveAttempt(
+                delivery.tenant,
+                delivery.session,
+                attempt,
+                self.tokens,
+                material,
+                material.find_stage(state),
+                opened.attempt - opened.begun - 1,
+                opened.answered > 0,
+            )
+            async with self.heartbeat.run_heartbeat(
+                delivery, attempt, state.head.sequence
+            ) as unwanted:
+                said = saying.run_call(speaking, state, seconds, by)
+                try:
+                    end = await self._wait_for_end(said, unwanted, due)
+                except AttemptSuperseded:
+                    return await self._settle_superseded(delivery, attempt)
+            recorded = await self.outcomes.record_end(delivery, speaking, end, by)
+            if not isinstance(recorded, NextAttempt):
+                return recorded
+            state, opened, seconds = recorded.state, recorded.opened, recorded.seconds
+
+    async def _wait_for_end(
+        self, saying: Coroutine[Any, Any, AttemptEnd], unwanted: asyncio.Event, due: datetime
+    ) -> AttemptEnd:
+        """Wait until the call ends, is unwanted or overdue, or the worker stops."""
+        task: asyncio.Task[AttemptEnd] = asyncio.create_task(saying)
+        cuts: dict[asyncio.Task[Any], AttemptCut] = {
+            asyncio.create_task(unwanted.wait()): "unwanted",
+            asyncio.create_task(self.stop_requested.wait()): "stopped",
+        }
+        left = (due - self.sessions.clock()).total_seconds()
+        try:
+            done, _ = await asyncio.wait(
+                {task, *cuts}, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED
+            )
+            if task in done:
+                return task.result()
+            return _find_cut(cuts, done)
+        finally:
+            await cancel_tasks(task, *cuts)
+
+    async def _settle_superseded(
+        self, delivery: TurnDelivery, attempt: AttemptRef
+    ) -> DeliveryVerdict:
+        state = await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
+        return DeliverySuperseded() if state is None else find_verdict(state, attempt)
+
+
+def _find_cut(
+    cuts: dict[asyncio.Task[Any], AttemptCut], done: set[asyncio.Task[Any]]
+) -> AttemptCut:
+    for task, cut in cuts.items():
+        if task in done:
+            return cut
+    return "overdue"

@@ -1,0 +1,97 @@
+"""The worker process: connect its components, start them and shut them down."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from turnlog.events.errors import Unavailable
+from turnlog.projections.session.state import IdempotencyRecord, SessionState
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
+from turnlog.services.blueprints.model_prices import ShippedPrices
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
+from turnlog.services.platform.process_settings import WorkerSettings
+from turnlog.services.platform.shutdown import Shutdown
+from turnlog.services.sessions.log_identity import watch_log_identity
+from turnlog.services.sessions.process_components import ProcessComponents, connect_components
+from turnlog.services.worker import app
+from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
+from turnlog.services.worker.attempts.call_context import CallContextBuilder
+from turnlog.services.worker.heartbeat import AttemptHeartbeat
+from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.turn_queue import QueueKeeper
+from turnlog.services.worker.turn_runner import TurnRunner
+
+
+class NoOlderCommands:
+    """A store of older commands for workers, whose commands carry no idempotency keys."""
+
+    async def find_command(self, state: SessionState, key: str) -> IdempotencyRecord | None:
+        """See `OlderCommands.find`."""
+        raise Unavailable("read models", f"no worker looks up {key} of {state.session}")
+
+
+@asynccontextmanager
+async def run_worker(settings: WorkerSettings, ending: Shutdown) -> AsyncGenerator[TurnRunner]:
+    """Run turns while the body runs; litellm is imported meanwhile."""
+    async with connect_components(settings, "worker", ending.create_loss_callback("nats")) as parts:
+        model = LitellmModel(scripts=settings.scripts)
+        answering = _build_turn_runner(settings, parts, model)
+        identity = await parts.log.get_identity(settings.tenant)
+        durable = QueueKeeper(parts.connection, identity, parts.snapshots, settings.ack_wait)
+        await durable.ensure_consumer()
+        keeping = ending.watch_task(asyncio.create_task(durable.watch_consumer()), "durable")
+        broker = app.build_broker(
+            settings.nats_url.get_secret_value(), settings.concurrency, settings.grace, answering
+        )
+        try:
+            async with (
+                watch_log_identity(parts.connection, answering.sessions, ending),
+                app.run_broker(broker, answering, settings.grace),
+            ):
+                # Not before work is accepted: the import would delay everything else.
+                loading = asyncio.create_task(model.load_early())
+                asked: HealthChecks = {
+                    "nats": lambda: parts.log.read_last_event(
+                        settings.tenant, PROBE_SESSION, leader=True
+                    ),
+                    "durable": durable.fetch_settled_sequence,
+                }
+                try:
+                    async with serve_health(settings.health, asked):
+                        yield answering
+                finally:
+                    await cancel_tasks(loading)
+        finally:
+            await cancel_tasks(keeping)
+            await answering.servers.close()
+
+
+def _build_turn_runner(
+    settings: WorkerSettings, parts: ProcessComponents, model: LitellmModel
+) -> TurnRunner:
+    sessions = parts.create_command_handler(NoOlderCommands())
+    library = BlueprintFolders((*settings.blueprints, SHIPPED_BLUEPRINTS))
+    return TurnRunner(
+        name=f"{socket.gethostname()}-{os.getpid()}",
+        sessions=sessions,
+        blueprints=parts.blueprints,
+        contexts=CallContextBuilder(
+            sessions,
+            parts.blueprints,
+            parts.blobs,
+            library,
+            parts.create_prompt_input_loader(sessions.texts),
+            settings.model,
+        ),
+        tokens=parts.tokens,
+        model=model,
+        heartbeat=AttemptHeartbeat(sessions, parts.tokens, settings.ack_wait / 3),
+        outcomes=OutcomeRecorder(sessions, parts.tokens, parts.blobs, ShippedPrices().load_table),
+        tracing=parts.tracing,
+        ack_wait=settings.ack_wait,
+    )
