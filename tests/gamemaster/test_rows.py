@@ -187,11 +187,15 @@ async def test_p9_an_account_names_layers_segments_and_tokens(coast: Table) -> N
     assert meta["segmentIdsByScope"]["npc"] == [bored]
     assert set(meta) == {"order", "segmentIdsByScope", "tokensEstimated"}
     manifest = (await coast.context(session, "1.1")).manifest
+    included = [part for part in manifest.parts if part.is_included]
     standing = {
-        part.layer: [p.source.segment for p in manifest.parts
-                     if p.layer == part.layer and isinstance(p.source, SegmentSource) and p.is_included]
-        for part in manifest.parts if part.is_included
-    }  # fmt: skip
+        part.layer: [
+            each.source.segment
+            for each in included
+            if each.layer == part.layer and isinstance(each.source, SegmentSource)
+        ]
+        for part in included
+    }
     assert {name: ids for name, ids in standing.items() if ids} == meta["segmentIdsByScope"]
 
 

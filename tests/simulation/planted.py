@@ -140,7 +140,7 @@ async def ack_first(message: NatsMessage, answering: TurnRunner) -> None:
 
 
 def _forgetful(sessions: CommandHandler) -> CommandHandler:
-    return cast("Sessions", Forgetful(sessions))
+    return cast("CommandHandler", Forgetful(sessions))
 
 
 PLANTED: Final = {

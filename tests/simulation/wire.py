@@ -132,7 +132,7 @@ class Wire:
         self._send(subject, payload, reply, headers, self.weather.unheard)
 
     async def request(
-        self, subject: str, payload: bytes = b"", timeout: float = 5.0,  # noqa: ASYNC109
+        self, subject: str, payload: bytes = b"", timeout: float = 5.0,
         headers: Mapping[str, str] | None = None,
     ) -> Msg:  # fmt: skip
         inbox = self.new_inbox()

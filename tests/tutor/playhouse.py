@@ -55,8 +55,8 @@ def yielding_house() -> House:
     """Give a house whose every part yields."""
     return House(
         log=cast("MemoryLog", Yielding(MemoryLog())),
-        blobs=cast("MemoryBlobs", Yielding(MemoryBlobStore())),
-        tokens=cast("MemoryTokens", Yielding(MemoryTokenStream())),
+        blobs=cast("MemoryBlobStore", Yielding(MemoryBlobStore())),
+        tokens=cast("MemoryTokenStream", Yielding(MemoryTokenStream())),
     )
 
 

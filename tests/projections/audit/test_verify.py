@@ -234,8 +234,11 @@ def test_two_logs_that_were_spliced_are_found_at_the_joint() -> None:
 
 def test_a_first_event_that_continues_another_is_found() -> None:
     batch = encode_batch(
-        "acme", "s1", ChainHead(0, 7, compute_digest("before")), [make_draft(EVENTS[0].event)]
-    )  # type: ignore[arg-type]
+        "acme",
+        "s1",
+        ChainHead(0, 7, compute_digest("before")),
+        [make_draft(EVENTS[0].event)],  # type: ignore[arg-type]
+    )
     first = decode_event(batch.messages[0].payload, 8)
     assert checks((first,)) == [("integrity", "chain", 1)]
 

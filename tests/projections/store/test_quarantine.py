@@ -21,6 +21,7 @@ from tests.projections.store.histories import (
     submitted,
 )
 from turnlog.events.content import compute_digest
+from turnlog.events.registry import UnknownEvent
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import ReadModelStore, open_store
@@ -181,7 +182,7 @@ async def test_bug_in_folding_is_named_by_its_place_and_not_by_what_was_said(
 ) -> None:
     story = Story(log)
     _, second = await story.tell(opened(), submitted(1, "a secret"))
-    strange = replace(second, event=cast("Unknown", "a secret"))
+    strange = replace(second, event=cast("UnknownEvent", "a secret"))
     first, behind = map(decode_raw_event, await everything(log))
     (poison,) = fold_events((first, replace(behind, event=strange)), {}, (), {}).poisons
     assert poison.position == 2

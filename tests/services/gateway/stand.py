@@ -107,7 +107,7 @@ def desk_on(
         settings=settings,
         log=held.log,
         tokens=held.tokens,
-        sessions=sessions,
+        command_handler=sessions,
         segment_service=shelves_on(held, "gateway"),
         prompt_inputs=gathering_on(held, sessions, "gateway"),
         blueprints=BlueprintStore(held.blobs),

@@ -94,7 +94,7 @@ class Stage:
             settings=settings,
             log=self.log,
             tokens=self.tokens,
-            sessions=sessions,
+            command_handler=sessions,
             segment_service=shelves,
             prompt_inputs=PromptInputLoader(
                 self.log, sessions.texts, SegmentFetcher(shelves, sessions.texts)

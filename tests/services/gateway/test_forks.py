@@ -61,7 +61,7 @@ async def test_a_fork_of_a_place_in_the_middle_knows_nothing_of_what_came_later(
     history = await stand.get(f"/v1/sessions/{session}/history")
     (excluded,) = [
         event.sequence
-        for event in await stand.desk.sessions.load_events(stand.tenant, session)
+        for event in await stand.desk.command_handler.load_events(stand.tenant, session)
         if event.envelope.type == "turnlog.turn-excluded.v1"
     ]
     fork = (await forked(stand, session, at=excluded - 1))["session"]
@@ -76,9 +76,9 @@ async def test_a_fork_of_a_place_in_the_middle_knows_nothing_of_what_came_later(
 
 async def test_an_origin_is_not_touched_and_both_records_hold(stand: Stand) -> None:
     session = await talked(stand)
-    before = await stand.desk.sessions.load_events(stand.tenant, session)
+    before = await stand.desk.command_handler.load_events(stand.tenant, session)
     fork = (await forked(stand, session, at=len(before)))["session"]
-    assert await stand.desk.sessions.load_events(stand.tenant, session) == before
+    assert await stand.desk.command_handler.load_events(stand.tenant, session) == before
     for each in (session, fork):
         assert (await stand.get(f"/v1/sessions/{each}/verify"))["verified"]
 
@@ -92,7 +92,7 @@ async def test_a_fork_of_a_fork_is_one_too(stand: Stand) -> None:
         await stand.say(each, LATER, "Much.")
     assert await said(stand, second, 5) == await said(stand, session, 5)
     assert (await stand.get(f"/v1/sessions/{second}/verify"))["verified"]
-    opened = (await stand.desk.sessions.load_events(stand.tenant, second))[0].event
+    opened = (await stand.desk.command_handler.load_events(stand.tenant, second))[0].event
     assert isinstance(opened, SessionOpened)
     assert opened.drawn == session, "variants would be drawn anew"
 
@@ -115,8 +115,8 @@ async def test_every_event_of_a_fork_says_what_it_is_a_copy_of(stand: Stand) -> 
     session = await talked(stand)
     at = await head(stand, session)
     await forked(stand, session, at=at, session="copy")
-    events = await stand.desk.sessions.load_events(stand.tenant, session)
-    copies = await stand.desk.sessions.load_events(stand.tenant, "copy")
+    events = await stand.desk.command_handler.load_events(stand.tenant, session)
+    copies = await stand.desk.command_handler.load_events(stand.tenant, "copy")
     assert copies[0].envelope.copyof is None
     for event, copy in zip(events[1:], copies[1:], strict=True):
         assert copy.envelope.copyof == event.envelope.id != copy.envelope.id
@@ -180,7 +180,7 @@ async def test_a_fork_that_was_left_half_done_takes_nothing_until_it_is_whole(
     stand: Stand,
 ) -> None:
     session = await talked(stand)
-    sessions, at = stand.desk.sessions, await head(stand, session)
+    sessions, at = stand.desk.command_handler, await head(stand, session)
     events = await sessions.load_events(stand.tenant, session)
     begun = ForkSession(
         build_fork_opening(await sessions.require_state(stand.tenant, session), events[0])
@@ -205,7 +205,7 @@ async def test_no_worker_is_told_of_turns_that_were_copied(stand: Stand) -> None
     assert told == []
     fixed = [
         event
-        for event in await stand.desk.sessions.load_events(stand.tenant, "copy")
+        for event in await stand.desk.command_handler.load_events(stand.tenant, "copy")
         if isinstance(event.event, ContextAssembled)
     ]
     assert len(fixed) == 4

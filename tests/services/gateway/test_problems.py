@@ -76,7 +76,12 @@ class BrokenLibrary(BlueprintFolders):
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_bug_is_answered_like_everything_else_and_gives_nothing_away(bare: Stand) -> None:
     settings = bare.settings.model_copy(update={"http": "127.0.0.1:0"})
-    desk = replace(bare.desk, settings=settings, library=BrokenLibrary(), stopping=asyncio.Event())
+    desk = replace(
+        bare.desk,
+        settings=settings,
+        blueprint_folders=BrokenLibrary(),
+        shutdown_event=asyncio.Event(),
+    )
     async with httpx.AsyncClient() as http, serve_app(desk) as address:
         said = await http.get(f"{address}/v1/blueprints")
         assert (said.status_code, said.json()["code"]) == (500, "bug")

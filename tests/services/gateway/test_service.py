@@ -133,7 +133,9 @@ async def test_rows_that_do_not_come_in_time_are_answered_504(
     async with standing(held, fresh_tenant, tmp_path, working=False) as stand:
         empty = open_store(f"sqlite:///{tmp_path / 'other.db'}")
         await prepare_schema(empty)
-        desk = replace(stand.desk, store=empty, patience=0.05, stopping=asyncio.Event())
+        desk = replace(
+            stand.desk, store=empty, read_model_timeout=0.05, shutdown_event=asyncio.Event()
+        )
         async with httpx.AsyncClient() as http, serve_app(desk) as address:
             session = await stand.open()
             url = f"{address}/v1/sessions/{session}/calls"

@@ -187,7 +187,7 @@ async def test_fifty_submits_over_two_gateways_keep_one_order(idle: Stand) -> No
         answers = await asyncio.gather(*asked)
     assert Counter(answer.status_code for answer in answers) == {202: MANY}
     assert sorted(answer.json()["turn"] for answer in answers) == list(range(1, MANY + 1))
-    events = await idle.desk.sessions.load_events(idle.tenant, session)
+    events = await idle.desk.command_handler.load_events(idle.tenant, session)
     assert [event.sequence for event in events] == list(range(1, MANY + 2))
 
 

@@ -74,7 +74,7 @@ async def test_where_a_process_that_verifies_is_lost_the_lines_break_off_without
     stand: Stand,
 ) -> None:
     await led(stand)
-    desk = replace(stand.desk, verifiers=lost_when_asked)
+    desk = replace(stand.desk, open_verifier=lost_when_asked)
     async with serve_app(desk) as address, httpx.AsyncClient(base_url=address) as http:
         reader = ServiceReader(http)
         with pytest.raises(Unavailable):

@@ -40,7 +40,7 @@ async def test_the_clock_of_a_window_of_the_past_is_that_of_then(stand: Stand) -
     session = await stand.open("keeper")
     await stand.say(session, "One", "First.")
     at = await head(stand, session)
-    last = (await stand.desk.sessions.load_events(stand.tenant, session))[-1]
+    last = (await stand.desk.command_handler.load_events(stand.tenant, session))[-1]
     window = await stand.get(f"/v1/sessions/{session}/window", at=at)
     assert window["manifest"]["at"] == last.envelope.time
     assert [said["content"] for said in window["messages"]] == ["One", "First."]

@@ -179,9 +179,11 @@ async def test_who_opens_or_forks_again_is_told_what_it_was_though_it_was_moved_
 async def test_a_session_is_not_moved_while_a_turn_is_open(office: Office) -> None:
     await led(office.house, office.folder, "s", ())
     await office.house.sessions.handle(
-        TENANT, "s", SubmitTurn("Hi", BlueprintFolders((office.folder,)).load_blueprint("clerk").policies),
+        TENANT,
+        "s",
+        SubmitTurn("Hi", BlueprintFolders((office.folder,)).load_blueprint("clerk").policies),
         BY,
-    )  # fmt: skip
+    )
     office.edited(SECOND, persona_md=OTHER)
     answer = await office.moved("s")
     assert (answer.status_code, answer.json()["code"]) == (409, "turn-open")

@@ -91,9 +91,9 @@ __all__ = [
     "AttemptEnded",
     "AttemptReset",
     "AttemptStarted",
-    "EventBatch",
     "BlueprintMoved",
     "CallCompleted",
+    "ChainHead",
     "ChoiceRecorded",
     "CommandRef",
     "Conflict",
@@ -101,20 +101,20 @@ __all__ = [
     "ContextAssembled",
     "Corrupt",
     "Digest",
-    "EventDraft",
     "Envelope",
     "ErasedText",
     "Event",
-    "ChainHead",
+    "EventBatch",
+    "EventDraft",
     "HistorySummarised",
     "KnownEvent",
     "Manifest",
     "MemoryPurged",
-    "PromptPart",
     "PhaseEntered",
     "PlainText",
     "PlanMade",
     "ProfileSwitched",
+    "PromptPart",
     "PromptsSnapshotted",
     "RecordedEvent",
     "ReferenceUpdated",
@@ -149,19 +149,19 @@ __all__ = [
     "Unavailable",
     "UnknownEvent",
     "compute_digest",
-    "format_event_name",
     "decode_event",
     "encode_batch",
+    "format_event_name",
 ]
 
-_ROOMS = ("errors", "content", "envelope", "kinds", "manifest", "tokens", "codec")
+_MODULES = ("errors", "content", "envelope", "registry", "model.manifest", "tokens", "codec")
 """The modules searched for a name, the cheapest to import first."""
 
 if not TYPE_CHECKING:  # Hidden from type checkers, which would otherwise accept any name.
 
     def __getattr__(name: str) -> object:
-        for room in _ROOMS if name in __all__ else ():
-            found = getattr(import_module(f"{__name__}.{room}"), name, None)
+        for module in _MODULES if name in __all__ else ():
+            found = getattr(import_module(f"{__name__}.{module}"), name, None)
             if found is not None:
                 return found
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

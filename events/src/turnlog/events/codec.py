@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -19,12 +19,15 @@ from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, Envelope, RecordedEvent
 from turnlog.events.errors import Corrupt, TooLarge
 from turnlog.events.ids import build_library_subject, build_session_subject
-from turnlog.events.model.segment_events import LIBRARY_EVENT_TYPES, LibraryEvent
-from turnlog.events.registry import EVENT_TYPES, Event, KnownEvent, UnknownEvent, apply_upcasters
-
-if TYPE_CHECKING:
-    from turnlog.events.registry import LibraryEvent
-
+from turnlog.events.registry import (
+    EVENT_TYPES,
+    LIBRARY_EVENT_TYPES,
+    Event,
+    KnownEvent,
+    LibraryEvent,
+    UnknownEvent,
+    apply_upcasters,
+)
 
 MAX_EVENT_BYTES: Final = 1_000_000
 """Maximum bytes of one encoded event; the stream's limit leaves room for headers."""

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Tag
 
-from turnlog.events.event_model import form_by
+from turnlog.events.event_model import build_discriminator
 
 Digest = str
 """`sha256:` or `hmac-sha256:` followed by 64 hexadecimal digits."""
@@ -86,5 +86,5 @@ Content = Annotated[
     Annotated[PlainText, Tag("(text)")]
     | Annotated[SealedText, Tag("(sealed)")]
     | Annotated[ErasedText, Tag("(erased)")],
-    Discriminator(form_by("text", "sealed", "erased")),
+    Discriminator(build_discriminator("text", "sealed", "erased")),
 ]

@@ -36,7 +36,7 @@ class _JsApiFault(BaseModel):
     description: str = ""
 
 
-JsApiReply = TypeVar("Answer", bound=BaseModel)
+JsApiReply = TypeVar("JsApiReply", bound=BaseModel)
 
 
 async def request_json(

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Tag
 
 from turnlog.events.content import Digest
-from turnlog.events.event_model import EventModel, form_by
+from turnlog.events.event_model import EventModel, build_discriminator
 
 MessageRole = Literal["system", "user", "assistant"]
 
@@ -119,7 +119,7 @@ PartSource = Annotated[
     | Annotated[BlueprintTextSource, Tag("(text)")]
     | Annotated[HistorySource, Tag("(view)")]
     | Annotated[ResolutionSource, Tag("(resolution)")],
-    Discriminator(form_by("path", "segment", "field", "text", "view", "resolution")),
+    Discriminator(build_discriminator("path", "segment", "field", "text", "view", "resolution")),
 ]
 
 

@@ -18,9 +18,9 @@ __all__ = [
     "FIRST_EVENT_TIME",
     "SESSION",
     "TENANT",
-    "make_id",
     "make_draft",
     "make_drafts",
+    "make_id",
     "record_events",
 ]
 

@@ -203,7 +203,7 @@ def append_version(
         if fresh and not segment.is_active
         else segment.inactive_variants
     )
-    return replace(segment, versions=(*segment.versions, version), off=off)
+    return replace(segment, versions=(*segment.versions, version), inactive_variants=off)
 
 
 def set_variants_active(
@@ -213,7 +213,9 @@ def set_variants_active(
     these = frozenset(segment.latest_versions if variant is None else (variant,))
     return replace(
         segment,
-        off=segment.inactive_variants - these if active else segment.inactive_variants | these,
+        inactive_variants=segment.inactive_variants - these
+        if active
+        else segment.inactive_variants | these,
     )
 
 

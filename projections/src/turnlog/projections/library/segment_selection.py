@@ -116,7 +116,10 @@ def select_segments(
 
 
 def select_variant(segment: LibrarySegment, session: str) -> SegmentVersion | None:
-    """Return the version of a segment that a session gets; None if all variants are switched off."""
+    """Return the version of a segment that a session gets.
+
+    None if all variants are switched off.
+    """
     on = segment.active_versions
     names = tuple(on)
     return on[names[_pick_variant_index(session, names)]] if names else None

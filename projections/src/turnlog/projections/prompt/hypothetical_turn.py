@@ -38,7 +38,7 @@ class HypotheticalTurn:
         """Return the texts with the turn's own text added, which cannot be fetched."""
         if self.text_ref is None:
             return texts
-        return replace(texts, said={**texts.by_ref, self.text_ref: self.text})
+        return replace(texts, by_ref={**texts.by_ref, self.text_ref: self.text})
 
 
 def build_hypothetical_turn(

@@ -99,7 +99,10 @@ class SessionMaterial:
         return levels or (SESSION_ONLY,)
 
     def resolve_model(self, state: SessionState, default: str) -> str:
-        """Return the litellm name of the session's model; `default` is the service's default model."""
+        """Return the litellm name of the session's model.
+
+        `default` is the service's default model.
+        """
         named = state.model or self.blueprint.profiles[state.profile].model
         return default if named == "default" else named
 

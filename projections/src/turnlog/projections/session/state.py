@@ -267,6 +267,19 @@ class RedactionNote:
     """The turn whose prompts carry the note; None until the first such prompt is recorded."""
 
 
+DisclosureReason = Literal["first_turn", "asked", "purged"]
+"""Why tools are described in full."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDisclosure:
+    """How long the tools of a profile are described in full."""
+
+    until: int
+    """Full description applies while no more turns than this are completed."""
+    why: DisclosureReason
+
+
 @dataclass(frozen=True)
 class SessionState:
     """The state of a session after its `head`."""
@@ -343,16 +356,3 @@ class SessionState:
     """The parent or the fork origin of the session, if it has one."""
     drawn: str | None = None
     """Session id that prompt variants are drawn by, where it is not the session's own."""
-
-
-DisclosureReason = Literal["first_turn", "asked", "purged"]
-"""Why tools are described in full."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolDisclosure:
-    """How long the tools of a profile are described in full."""
-
-    until: int
-    """Full description applies while no more turns than this are completed."""
-    why: DisclosureReason

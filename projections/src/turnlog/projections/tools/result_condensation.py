@@ -232,7 +232,8 @@ def _cut_text(text: str, max_characters: int) -> str:
 
 def _format_beginning(result: str) -> str:
     lines = f"{number} lines, " if (number := _count_lines(result)) > 1 else ""
-    return f"{lines}{len(result)} characters; the first {MAX_BEGINNING_CHARACTERS}:\n{result[:MAX_BEGINNING_CHARACTERS]}"
+    beginning = result[:MAX_BEGINNING_CHARACTERS]
+    return f"{lines}{len(result)} characters; the first {MAX_BEGINNING_CHARACTERS}:\n{beginning}"
 
 
 MAX_WORK_RESULTS: Final = 16

@@ -59,7 +59,7 @@ class ToolOffer:
 
 @dataclass(frozen=True, slots=True)
 class ToolCatalog:
-    """The event that records the tools and prompts of a profile, and the texts it names by digest."""
+    """The recorded tools and prompts of a profile, and the texts they name by digest."""
 
     event: ToolsSnapshotted
     texts: tuple[str, ...]
@@ -154,7 +154,8 @@ def _format_tool(named: _NamedTool) -> str:
     lines = (f"    {line}" for line in _iterate_argument_lines(named.offer.schema))
     return "\n".join(
         (
-            f"- {named.name}: {_format_single_line(named.offer.description, _MAX_DESCRIPTION_CHARACTERS)}",
+            f"- {named.name}: "
+            + _format_single_line(named.offer.description, _MAX_DESCRIPTION_CHARACTERS),
             *lines,
         )
     )

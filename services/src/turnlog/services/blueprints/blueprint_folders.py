@@ -27,7 +27,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 from turnlog.services.blueprints.blueprint_files import BlueprintFiles, FoundPromptFile
 from turnlog.services.blueprints.folder_files import DiskFolder
 
-SHIPPED_BLUEPRINTS: Final = Path(__file__).parents[1] / "blueprints"
+SHIPPED_BLUEPRINTS: Final = Path(__file__).parent / "shipped"
 """The folder of the blueprints that come with Turnlog."""
 
 

@@ -65,7 +65,7 @@ def load_resolver(name: str) -> Resolver:
 
 def load_step(name: str) -> ApplyRegisteredStep:
     """Load a ladder step; raise `Refused` when no package registers it."""
-    return cast("TakeStep", _load_entry_point(STEP_GROUP, name))
+    return cast("ApplyRegisteredStep", _load_entry_point(STEP_GROUP, name))
 
 
 def check_steps_registered(blueprint: Blueprint) -> None:

@@ -441,7 +441,8 @@ def run_check(what: str, check: Callable[..., str], *given: Json) -> bool:
     except (VerificationFailure, OSError, *MALFORMED) as error:
         print(
             escape_text(
-                f"FAILED  {what}: {error if isinstance(error, VerificationFailure) else repr(error)}"
+                f"FAILED  {what}: "
+                f"{error if isinstance(error, VerificationFailure) else repr(error)}"
             )
         )
         return False

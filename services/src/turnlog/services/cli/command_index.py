@@ -92,8 +92,8 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("checkpoint", audit_commands.create_checkpoint),
             CommandEntry("export", audit_commands.export_sessions),
             CommandEntry("withheld", audit_commands.show_withheld_text),
-            CommandEntry("what-if", blueprint_commands.compare_what_if),
-            CommandEntry("rebuild", event_commands.rebuild_read_models),
+            CommandEntry("what-if", audit_commands.compare_what_if),
+            CommandEntry("rebuild", admin_commands.rebuild_read_models),
         ),
     ),
     CommandSection(
@@ -101,9 +101,9 @@ COMMAND_SECTIONS: Final = (
         (
             CommandEntry("doctor", admin_commands.run_doctor),
             CommandEntry("config show", admin_commands.show_config),
-            CommandEntry("blueprint new", admin_commands.create_blueprint),
-            CommandEntry("blueprint check", admin_commands.check_blueprint),
-            CommandEntry("blueprint list", admin_commands.list_blueprints),
+            CommandEntry("blueprint new", blueprint_commands.create_blueprint),
+            CommandEntry("blueprint check", blueprint_commands.check_blueprint),
+            CommandEntry("blueprint list", blueprint_commands.list_blueprints),
             CommandEntry("blueprint pinned", blueprint_commands.show_pins),
             CommandEntry("blueprint move", blueprint_commands.move_blueprint),
             CommandEntry("segments list", segment_library_commands.list_segments),

@@ -60,13 +60,13 @@ PROCESSES: Final[Mapping[str, type[ProcessSettings]]] = {
 }
 
 
-SECRET_MASK: Final = "••••"
+SECRET_MASK: Final = "••••"  # noqa: S105 - what is shown instead of one
 
 
 _JSON_ADAPTER: Final = TypeAdapter[JsonValue](JsonValue)
 
 
-SettingsT = TypeVar("Settings", bound=ProcessSettings)
+SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _report_error(error: TurnlogError | OSError) -> int:
     # Imported only when an error is shown, because `--help` must stay fast.
     from turnlog.services.cli.console import create_error_console  # noqa: PLC0415
-    from turnlog.services.cli.error_display import (
-        describe_error,
-        print_error,  # noqa: PLC0415
-    )
+    from turnlog.services.cli.error_display import describe_error, print_error  # noqa: PLC0415
 
     failure = describe_error(error)
     print_error(failure, create_error_console())

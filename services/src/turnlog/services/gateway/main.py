@@ -42,7 +42,7 @@ async def run_gateway(
                 await prepare_schema(store)
             desk = _create_dependencies(settings, parts, store, projection_signal)
             async with (
-                watch_log_identity(parts.connection, desk.sessions, shutdown),
+                watch_log_identity(parts.connection, desk.command_handler, shutdown),
                 serve_app(desk) as address,
             ):
                 yield address
@@ -61,7 +61,7 @@ def _create_dependencies(
         settings=settings,
         log=components.log,
         tokens=components.tokens,
-        sessions=sessions,
+        command_handler=sessions,
         segment_service=components.create_segment_service(),
         prompt_inputs=components.create_prompt_input_loader(sessions.texts),
         blueprints=components.blueprints,
@@ -86,6 +86,6 @@ def serve_app(deps: GatewayDependencies) -> AbstractAsyncContextManager[str]:
         settings.http,
         field="http",
         grace=settings.grace,
-        leaving=leaving,
+        on_stopping=leaving,
         http=create_http_protocol(settings.body_seconds),
     )

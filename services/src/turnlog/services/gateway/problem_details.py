@@ -226,7 +226,10 @@ def _format_location(loc: Sequence[str | int]) -> str:
 
 
 def create_error_response(error: Exception, *, closing: bool = False) -> Response:
-    """Return the response for an error; `closing` makes the server close the connection after it."""
+    """Return the response for an error.
+
+    `closing` makes the server close the connection after it.
+    """
     said = convert_error(error)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     if isinstance(error, Unavailable):

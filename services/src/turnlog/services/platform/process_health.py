@@ -61,7 +61,9 @@ async def serve_health(address: str | None, checks: HealthChecks) -> AsyncGenera
             case _:
                 await _send_json(send, 404, {"detail": "/healthz and /readyz are all there is"})
 
-    async with serve_asgi(app, address, field="health", grace=HEALTH_GRACE, leaving=stopping.set):
+    async with serve_asgi(
+        app, address, field="health", grace=HEALTH_GRACE, on_stopping=stopping.set
+    ):
         yield
 
 

@@ -84,7 +84,8 @@ class SessionProjector:
             live = await projection_positions.read_active_position(connection)
             at = live or await projection_positions.begin_build(connection, log, is_active=True)
         if at.version > SESSIONS_VERSION:
-            detail = f"rows of version {at.version}, this release knows {SESSIONS_VERSION}: run the later one"
+            versions = f"rows of version {at.version}, this release knows {SESSIONS_VERSION}"
+            detail = f"{versions}: run the later one"
             raise Corrupt("read models", detail)
         return at
 

@@ -27,7 +27,10 @@ from turnlog.services.worker.turn_queue import TurnDelivery
 
 @dataclass(frozen=True, slots=True)
 class AttemptHeartbeat:
-    """Sends heartbeats; `interval` is a third of the silence after which an attempt counts as dead."""
+    """Sends heartbeats.
+
+    `interval` is a third of the silence after which an attempt counts as dead.
+    """
 
     sessions: CommandHandler
     tokens: TokenStream

@@ -71,7 +71,10 @@ class TurnDelivery:
 
 @dataclass
 class DeliveryLease:
-    """How long a delivery belongs to its receiver; after that the server may have redelivered it."""
+    """How long a delivery belongs to its receiver.
+
+    After that the server may have redelivered it.
+    """
 
     seconds: float
     """Seconds of silence after which the server redelivers the message."""

@@ -116,7 +116,10 @@ class TurnRunner:
         return state
 
     async def _compute_grace(self, delivery: TurnDelivery, opened: OpenTurn) -> float:
-        """Return the seconds to leave a running attempt alone; 0 for a redelivery without tokens."""
+        """Return the seconds to leave a running attempt alone.
+
+        0 for a redelivery without tokens.
+        """
         silent = await measure_silence(self.tokens, delivery, opened.attempt)
         if silent is None:
             return 0 if delivery.redelivered else self.ack_wait

@@ -206,7 +206,7 @@ def _collect_integer_inputs(side: CallSnapshot) -> dict[str, JsonValue]:
 
 
 def _find_definition_causes(pair: EntryPair, comparison: CallComparison) -> Iterator[ReasonEvent]:
-    """Yield what differs in the definition of two calls, if no event between them explains a pair."""
+    """Yield how two calls are defined differently, when no event between them explains a pair."""
     left, right = sides = (comparison.left, comparison.right)
     if left.state.profile != right.state.profile:
         yield from assign_reason("profile", _select_unshared(sides, _get_profile_events))

@@ -31,7 +31,7 @@ from turnlog.projections.library.segment_selection import select_variant
 
 @dataclass(frozen=True, slots=True)
 class VariantStep:
-    """An event of the library, and the version of a segment that a session is given from then on."""
+    """A library event, and the version of a segment that a session gets from then on."""
 
     recorded: RecordedEvent
     version: int | None

@@ -84,7 +84,10 @@ def _iterate_exclusions(part: PromptPart, side: CallSnapshot) -> Iterator[TurnEx
 
 
 def find_run_exclusion(run: HistorySource, rule: str, side: CallSnapshot) -> RecordedEvent:
-    """Return the event by which all turns of a run were left out; the call's own if there is none."""
+    """Return the event by which all turns of a run were left out.
+
+    The call's own if there is none.
+    """
     match rule:
         case hidden if hidden == HIDDEN_PHASE:
             return side.phase_event or side.recorded
@@ -157,7 +160,10 @@ def _count_displacing_turns(turn: int, limit: str, side: CallSnapshot) -> int:
 
 
 def _iterate_outside(turns: range, runs: Sequence[range]) -> Iterator[int]:
-    """Yield the turns of a range outside the given runs; a run costs one step whatever its length."""
+    """Yield the turns of a range outside the given runs.
+
+    A run costs one step whatever its length.
+    """
     turn = turns.start
     while turn in turns:
         run = next((each for each in runs if turn in each), None)

@@ -178,7 +178,7 @@ def find_pinning_event(side: CallSnapshot) -> Iterator[RecordedEvent]:
 
 
 def find_attribute_event(name: str, side: CallSnapshot) -> Iterator[RecordedEvent]:
-    """Yield the event that gave an attribute its value: the opening, or the move that changed it."""
+    """Yield the event that set an attribute: the opening, or the move that changed it."""
     found: RecordedEvent | None = None
     value: JsonValue = None
     for recorded in side.log_before_call.events:

@@ -53,7 +53,7 @@ class ToolUseOutcome:
 
 
 def find_tool_use(events: Iterable[RecordedEvent], call: str, id: str) -> ToolUseOutcome | None:
-    """Return the tool request `id` of a call with its result, or None if the call did not make it."""
+    """Return the tool request `id` of a call with its result, or None if it made none."""
     found: ToolUseOutcome | None = None
     for recorded in events:
         match recorded.event:

@@ -130,7 +130,8 @@ class ChainVerifier:
         end.undecodable_count += 1
         end.is_witness_undecodable |= noted is not None and noted.sequence == at
         end.count_event(place, len(raw.stored))
-        detail = f"what stands for it at stream sequence {place} cannot be read: {describe_undecodable(raw)}"
+        why = describe_undecodable(raw)
+        detail = f"what stands for it at stream sequence {place} cannot be read: {why}"
         return AuditFinding("integrity", "log", at, detail)
 
     def check_link(
@@ -158,7 +159,10 @@ class ChainVerifier:
         return AuditFinding("integrity", "noted", end.sequence, detail)
 
     def find_missing(self) -> Iterator[tuple[ChainKey, AuditFinding]]:
-        """Yield a finding for each witnessed head that was not read; call it after the last event."""
+        """Yield a finding for each witnessed head that was not read.
+
+        Call it after the last event.
+        """
         for key, noted in self.witnessed_heads.items():
             end = self.ends.get(key)
             if end is None or not (end.is_witness_seen or end.is_witness_undecodable):

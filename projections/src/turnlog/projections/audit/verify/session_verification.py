@@ -190,7 +190,10 @@ def verify_session(
 
 
 def _find_undecodable(undecodable: Iterable[UndecodableEvent]) -> Iterator[AuditFinding]:
-    """Yield a finding for each undecodable event with a readable header; the chain may repeat it."""
+    """Yield a finding for each undecodable event with a readable header.
+
+    The chain may repeat it.
+    """
     for each in undecodable:
         if link := parse_chain_header(each.raw.stored):
             detail = f"it cannot be read: {each.detail}"

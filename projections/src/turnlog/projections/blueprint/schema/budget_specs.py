@@ -214,7 +214,10 @@ class CharacterCounterSpec(StrictModel):
 
 
 class TiktokenCounterSpec(StrictModel):
-    """Counts with a tiktoken vocabulary that is installed with the service; nothing is downloaded."""
+    """Counts with a tiktoken vocabulary that is installed with the service.
+
+    Nothing is downloaded.
+    """
 
     tiktoken: Literal["cl100k_base", "o200k_base", "p50k_base"]
     """The name of the vocabulary."""

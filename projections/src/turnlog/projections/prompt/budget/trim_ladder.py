@@ -124,7 +124,7 @@ def _condense_slot_repeats(slot: PlannedHistory, counting: TokenCounter) -> Plan
 def _drop_oldest_turns(slot: PlannedHistory, over: int) -> PlannedHistory:
     """Drop as many of the oldest turns as save `over` tokens, and at last the summary."""
     if slot.summary and not slot.exchanges:
-        return replace(slot, recap=replace(slot.summary, stands=False))
+        return replace(slot, summary=replace(slot.summary, included=False))
     dropped: list[ExcludedTurns] = []
     for exchange in slot.exchanges:
         if over <= 0:

@@ -67,7 +67,7 @@ def indent_lines(text: str, places: tuple[int, ...]) -> str:
 # There are few formats, and each is needed for every text of every call.
 @cache
 def _compile_pattern(*templates: str) -> tuple[str, re.Pattern[str]] | None:
-    """Return the first character of every delimiter, if it is the same, and the imitation pattern."""
+    """Return the common first character of all delimiters, and the pattern of imitations."""
     written = [template for template in templates if template]
     if not written:
         return None

@@ -139,7 +139,7 @@ async def switch_to_build(
     ours = and_(_SESSIONS_ROWS, PROJECTIONS.c.build == before.build)
     await connection.execute(update(PROJECTIONS).where(_ACTIVE_ROW).values(active=False))
     await connection.execute(update(PROJECTIONS).where(ours).values(active=True))
-    return replace(before, seen=True)
+    return replace(before, is_active=True)
 
 
 async def claim_hidden_builds(

@@ -29,7 +29,7 @@ from turnlog.services.platform.shutdown import Shutdown
 ServiceRole = Literal["gateway", "worker", "projector"]
 
 
-SettingsT = TypeVar("Settings", bound=ProcessSettings)
+SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
 
 
 async def run_all_services(overrides: Mapping[str, Any]) -> None:

@@ -42,7 +42,7 @@ async def open_reader(
             from turnlog.services.cli.client.local_service import run_local_service  # noqa: PLC0415
 
             async with (
-                run_local_service(path, target.tenant, rows=with_read_models) as url,
+                run_local_service(path, target.tenant, with_read_models=with_read_models) as url,
                 create_client(url) as reached,
             ):
                 yield ServiceReader(reached, is_live=False)
@@ -58,7 +58,7 @@ def create_client(url: str) -> httpx.AsyncClient:
 CommandBody = Mapping[str, JsonValue]
 
 
-AnswerT = TypeVar("View", bound=ResponseModel)
+AnswerT = TypeVar("AnswerT", bound=ResponseModel)
 
 
 async def send_command(

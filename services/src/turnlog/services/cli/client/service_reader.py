@@ -58,7 +58,7 @@ LONG_TIMEOUT: Final = httpx.Timeout(TIMEOUT_SECONDS, read=600)
 QueryParameters = Mapping[str, str | int | bool | None]
 
 
-ViewT = TypeVar("View")
+ViewT = TypeVar("ViewT")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,6 @@ from turnlog.services.cli.options import (
     ServiceTarget,
 )
 
-# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
-
 
 def run_doctor(*, target: ServiceTarget, output: OutputOption = "table") -> None:
     """Check that this machine has what a service needs."""

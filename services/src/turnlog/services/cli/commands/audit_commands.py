@@ -15,8 +15,6 @@ from turnlog.services.cli.options import (
     SessionArgument,
 )
 
-# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
-
 
 def explain_turn(
     session: SessionArgument,
@@ -75,9 +73,6 @@ def show_withheld_text(
     from turnlog.services.cli.actions.withheld_texts import print_withheld_text
 
     run_async(print_withheld_text(target, nats, session, turn, output))
-
-
-# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 
 
 CheckpointOption = Annotated[
@@ -171,9 +166,6 @@ def create_checkpoint(
     run_with_reader(target, lambda reader: create_checkpoint_file(reader, file, key_file, output))
 
 
-# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
-
-
 def export_sessions(
     sessions: Annotated[list[str], typer.Argument(metavar="SESSION...", help="The sessions.")],
     *,
@@ -211,9 +203,6 @@ def export_sessions(
         run_with_reader(target, lambda reader: export_files(reader, sessions, format, to))
     else:
         run_with_reader(target, lambda reader: export_bundle(reader, sessions, bundle, checkpoint))
-
-
-# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 
 
 def compare_what_if(

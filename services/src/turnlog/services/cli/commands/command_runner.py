@@ -9,9 +9,6 @@ import typer
 
 from turnlog.services.cli.options import ReadTarget
 
-# ruff: noqa: PLC0415 - what is imported here takes longer than help may take
-
-
 if TYPE_CHECKING:
     from turnlog.services.cli.client.service_reader import ServiceReader
 
@@ -20,7 +17,7 @@ INTERRUPTED_EXIT_CODE: Final = 130
 """The exit code that a shell expects of a program ended by Ctrl-C."""
 
 
-ResultT = TypeVar("Given")
+ResultT = TypeVar("ResultT")
 
 
 def run_with_reader(
@@ -33,7 +30,7 @@ def run_with_reader(
     from turnlog.services.cli.client.service_connection import open_reader
 
     async def read() -> ResultT:
-        async with open_reader(target, rows=with_read_models) as reader:
+        async with open_reader(target, with_read_models=with_read_models) as reader:
             return await work(reader)
 
     return run_async(read())

@@ -9,9 +9,6 @@ import typer
 from turnlog.services.cli.commands.command_runner import run_async, run_with_reader
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
 
-# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
-
-
 EntityOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="What kind of thing the turn would be about.")
 ]
@@ -61,9 +58,6 @@ def show_references(
     run_with_reader(
         target, lambda found: print_resolved_reference(found, session, intent, entity, said, output)
     )
-
-
-# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 
 
 def show_summaries(

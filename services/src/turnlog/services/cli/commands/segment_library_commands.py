@@ -11,9 +11,6 @@ import typer
 from turnlog.services.cli.commands.command_runner import run_async, run_with_reader
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
 
-# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
-
-
 SegmentArgument = Annotated[
     int, typer.Argument(metavar="SEGMENT", min=1, help="The segment's number.")
 ]

@@ -16,8 +16,6 @@ from turnlog.services.cli.options import (
     SessionArgument,
 )
 
-# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
-
 
 @dataclass(frozen=True, slots=True)
 class SessionListOptions:

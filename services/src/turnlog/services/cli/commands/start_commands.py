@@ -10,9 +10,6 @@ import typer
 from turnlog.services.cli.commands.command_runner import run_async
 from turnlog.services.cli.options import DEFAULT_DATA_DIR, ServiceTarget
 
-# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
-
-
 ModelOption = Annotated[
     str | None,
     typer.Option(

@@ -9,8 +9,6 @@ import typer
 from turnlog.services.cli.commands.command_runner import run_async, run_with_reader
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
 
-# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
-
 
 def switch_profile(
     session: SessionArgument,
@@ -34,9 +32,6 @@ def switch_profile(
     run_async(send_switch(target, session, profile, model, output))
 
 
-# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
-
-
 def fork_session(
     session: SessionArgument,
     *,
@@ -54,9 +49,6 @@ def fork_session(
     from turnlog.services.cli.actions.session_actions import send_fork
 
     run_async(send_fork(target, session, at, into, output))
-
-
-# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 
 
 def show_tool_result(

@@ -263,7 +263,7 @@ def render_html_page(
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    template = files("turnlog.services.cli.supposing").joinpath("page.html").read_text()
+    template = files("turnlog.services.cli.what_if").joinpath("page.html").read_text()
     return environment.from_string(template).render(
         begun=begun,
         change=format_change(begun),

@@ -107,7 +107,7 @@ async def wait_for_read_models(
     timeout; stale rows are never returned.
     """
     if sequence > state.head.sequence:
-        last = await deps.sessions.load_last_event(state.tenant, state.session, sequence)
+        last = await deps.command_handler.load_last_event(state.tenant, state.session, sequence)
         refuse_future(sequence, last.sequence, MIN_SEQUENCE_FIELD)
     place = (state.tenant, state.session, sequence)
     if not await wait_until_folded(

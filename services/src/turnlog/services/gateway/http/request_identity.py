@@ -55,7 +55,10 @@ class RequestIdentity:
         return codec.CommandRef(self.idempotency_key, compute_digest(canonical))
 
     def derive_session_id(self) -> str | None:
-        """Return the session id derived from the key, so that a retry finds the session; or None."""
+        """Return the session id derived from the key, so that a retry finds the session.
+
+        Or None.
+        """
         if self.idempotency_key is None:
             return None
         return compute_digest(f"{self.tenant}\n{self.idempotency_key}").removeprefix("sha256:")[:32]

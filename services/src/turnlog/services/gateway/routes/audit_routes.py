@@ -91,7 +91,7 @@ _VERIFY_RESPONSES: Final[dict[int | str, dict[str, object]]] = {
 def _create_verify_service(deps: GatewayDependencies, tenant: str) -> VerifyService:
     by = deps.open_verifier
     return VerifyService(
-        tenant, deps.sessions, deps.segment_service.log, deps.store, open_verifier=by
+        tenant, deps.command_handler, deps.segment_service.log, deps.store, open_verifier=by
     )
 
 
@@ -138,7 +138,7 @@ async def verify_session(
 async def _wait_for_projection(deps: GatewayDependencies, tenant: str, session: str) -> None:
     """Give the read models some time to reach the end of the session, if it can be read."""
     with suppress(Corrupt, Refused):
-        last = (await deps.sessions.load_last_event(tenant, session)).sequence
+        last = (await deps.command_handler.load_last_event(tenant, session)).sequence
         await wait_until_folded(
             deps.store, deps.projection_signal, tenant, session, last, within=CATCH_UP_SECONDS
         )
@@ -265,7 +265,7 @@ WhyTurnPath = Annotated[int, Path(ge=1, le=MAX_INT, description="The turn")]
 async def show_why(
     session: str, call: str, tenant: RequestTenant, deps: Dependencies, response: Response
 ) -> TurnExplanation:
-    """Return each part of a call's prompt with the events that caused it, and the call's effects."""
+    """Return each part of a call's prompt with its causing events, and the call's effects."""
     explaining = deps.create_explainer(tenant)
     known = await explaining.load_evidence(session, [call])
     set_etag(response, known.end)

@@ -98,7 +98,7 @@ version_router = APIRouter()
 
 
 @version_router.get("/v1/pins", summary="What open sessions are pinned to")
-async def list_pins(
+async def list_pinned_texts(
     tenant: RequestTenant,
     deps: Dependencies,
     blueprint: Annotated[str | None, Query(description="Of this blueprint only")] = None,
@@ -146,7 +146,10 @@ def _is_pin_current(deps: GatewayDependencies, pin: PinnedText) -> bool | None:
 def _is_first_prompt_file(
     deps: GatewayDependencies, name: str, layer: str, provider: str, digest: Digest
 ) -> bool | None:
-    """Return whether a layer resolves to this prompt file; None when that depends on the session."""
+    """Return whether a layer resolves to this prompt file.
+
+    None when that depends on the session.
+    """
     blueprint = deps.blueprint_folders.load_blueprint(name)
     looking = list_prompt_layers(blueprint).get(layer)
     if looking is None:
@@ -178,7 +181,7 @@ async def move_blueprint(
             raise Refused("unknown-session", "there is no such session", field="session")
         return await _create_move_command(deps, state, given.digest)
 
-    done = await deps.sessions.handle(
+    done = await deps.command_handler.handle(
         caller.tenant, session, choose, caller.author, caller.create_command_key(given)
     )
     sequence = done.memo.sequence if done.memo else done.state.head.sequence
@@ -241,7 +244,10 @@ def _convert_attributes(
     blueprint: Blueprint,
     attributes: Mapping[str, JsonValue],
 ) -> tuple[dict[str, JsonValue], Cartridge | None]:
-    """Return the converted attributes and their cartridge; raises `Refused` when they do not fit."""
+    """Return the converted attributes and their cartridge.
+
+    Raises `Refused` when they do not fit.
+    """
     try:
         attributes = check_recorded_values(
             leaving.attributes, blueprint.attributes, attributes, "attributes"

@@ -49,7 +49,7 @@ call_router = APIRouter()
 
 
 @call_router.get("/v1/sessions/{session}/calls", summary="Calls of a session")
-async def list_calls(
+async def list_session_calls(
     session: str,
     tenant: RequestTenant,
     deps: Dependencies,
@@ -57,7 +57,7 @@ async def list_calls(
     min_sequence: MinSequenceQuery = None,
 ) -> CallList:
     """List the calls of a session with all their attempts."""
-    state = await deps.sessions.require_state(tenant, session)
+    state = await deps.command_handler.require_state(tenant, session)
     if min_sequence is not None:
         await wait_for_read_models(deps, state, min_sequence)
     async with deps.store.open_reader() as connection:
@@ -113,7 +113,7 @@ async def _iterate_later_events(
     deps: GatewayDependencies, recorded: RecordedEvent
 ) -> AsyncGenerator[RecordedEvent]:
     """Yield the events from a call to the end of its turn."""
-    head, log = recorded.head, deps.sessions.log
+    head, log = recorded.head, deps.command_handler.log
     while events := await log.read_next_events(
         recorded.tenant, recorded.session, head, EVENT_BATCH_SIZE
     ):
@@ -184,7 +184,7 @@ async def show_growth(
         async with deps.store.open_reader() as connection:
             found = await list_group_growth(connection, tenant, group_by, moment)
         return _create_growth_view(None, None, found)
-    state = await deps.sessions.require_state(tenant, session)
+    state = await deps.command_handler.require_state(tenant, session)
     if min_sequence is not None:
         await wait_for_read_models(deps, state, min_sequence)
     async with deps.store.open_reader() as connection:
@@ -249,7 +249,10 @@ def _format_components(tokens: Mapping[str, int]) -> dict[str, int]:
 
 
 def _compute_history_growth(calls: Sequence[CallGrowth]) -> float | None:
-    """Return the mean increase of history tokens from one turn to the next; None before two turns."""
+    """Return the mean increase of history tokens from one turn to the next.
+
+    None before two turns.
+    """
     told: dict[int, int] = {}
     for call in calls:
         tokens = sum(each.tokens for each in call.components if each.component == HISTORY_COMPONENT)

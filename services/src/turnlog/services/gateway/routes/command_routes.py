@@ -195,7 +195,10 @@ async def display_turn(
     response: Response,
     form: DisplayTurnRequest,
 ) -> CommandResult:
-    """Record a display form of a turn; no prompt contains it, and the gateway does not render it."""
+    """Record a display form of a turn.
+
+    No prompt contains it, and the gateway does not render it.
+    """
     text = form.text and check_text(form.text, "text")
     reply = form.reply and check_text(form.reply, "reply")
     command = DisplayTurn(turn, text, reply)
@@ -222,7 +225,7 @@ async def handle_command(
     turn: int | None = None,
 ) -> CommandResult:
     """Handle a command under the idempotency key of its request."""
-    done = await deps.sessions.handle(
+    done = await deps.command_handler.handle(
         caller.tenant, session, choose, caller.author, caller.create_command_key(form)
     )
     sequence = done.memo.sequence if done.memo else done.state.head.sequence

@@ -113,9 +113,9 @@ async def list_session_events(
         return await open_session_event_stream(
             deps, tenant, session, event_range.choose_cursor(request), names
         )
-    last = await deps.sessions.load_last_event(tenant, session, event_range.after or 0)
+    last = await deps.command_handler.load_last_event(tenant, session, event_range.after or 0)
     refuse_future(event_range.after or 0, last.sequence, "after")
-    behind = await deps.sessions.load_events_after(last, event_range.after or 0)
+    behind = await deps.command_handler.load_events_after(last, event_range.after or 0)
     headers = {"ETag": format_etag(last.sequence)}
     wanted = [event for event in behind if has_selected_name(event, names)]
     if form == NDJSON_MEDIA_TYPE:
@@ -277,7 +277,10 @@ async def export_session(
     if format == "parquet":
         import_pyarrow()
     last, form = await _load_last_event(deps, tenant, session), EXPORT_WRITERS[format]
-    at, records = format_rfc3339(deps.sessions.clock()), SessionRecordLoader(deps.sessions)
+    at, records = (
+        format_rfc3339(deps.command_handler.clock()),
+        SessionRecordLoader(deps.command_handler),
+    )
     taken = ExportSource(deps.log, records, (tenant, session), last, at)
     headers = {"Content-Disposition": f'attachment; filename="{session}.{form.suffix}"'}
     if last:
@@ -290,6 +293,6 @@ async def _load_last_event(
 ) -> RecordedEvent | None:
     """Return the session's last event, or None when it cannot be read."""
     try:
-        return await deps.sessions.load_last_event(tenant, session)
+        return await deps.command_handler.load_last_event(tenant, session)
     except Corrupt:
         return None

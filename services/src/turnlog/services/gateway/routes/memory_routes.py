@@ -66,13 +66,13 @@ async def show_memory(
     entity: EntityQuery = None,
 ) -> MemoryView:
     """Return the recent messages that the session's memory policy lets prompts include now."""
-    state = await deps.sessions.require_state(tenant, session)
+    state = await deps.command_handler.require_state(tenant, session)
     material = await deps.blueprints.load_material(state)
     policy = material.memory or DEFAULT_MEMORY_POLICY
-    at = format_rfc3339(deps.sessions.clock())
+    at = format_rfc3339(deps.command_handler.clock())
     recall = MemoryAccess(policy, reader, at, entity)
     messages = await load_memory_messages(
-        deps.sessions, state, recall, find_phase_visibility(material, state)
+        deps.command_handler, state, recall, find_phase_visibility(material, state)
     )
     set_etag(response, state.head.sequence)
     return MemoryView(
@@ -91,7 +91,7 @@ async def show_references(
     session: str, tenant: RequestTenant, deps: Dependencies, response: Response
 ) -> ReferencesView:
     """Return what the latest answered turn was about, without resolving anything."""
-    state = await deps.sessions.require_state(tenant, session)
+    state = await deps.command_handler.require_state(tenant, session)
     set_etag(response, state.head.sequence)
     last = _format_reference(state.reference) if state.reference else None
     return ReferencesView(session=session, sequence=state.head.sequence, last_reference=last)
@@ -108,7 +108,7 @@ def _format_reference(reference: LastReference) -> dict[str, JsonValue]:
 
 
 @memory_router.post("/v1/sessions/{session}/references/resolve", summary="What a turn would mean")
-async def resolve_references(
+async def resolve_turn_references(
     session: str,
     tenant: RequestTenant,
     deps: Dependencies,
@@ -117,7 +117,7 @@ async def resolve_references(
 ) -> ResolvedReferencesView:
     """Return what the next turn would inherit, and why; nothing is recorded."""
     check_json(form.identifiers, "identifiers")
-    state = await deps.sessions.require_state(tenant, session)
+    state = await deps.command_handler.require_state(tenant, session)
     policy = (await deps.blueprints.load_material(state)).references
     asked = StatedReferences(state.submitted + 1, form.intent, form.entity, form.identifiers)
     means = resolve_references(policy, state.reference, asked)
@@ -142,7 +142,7 @@ async def show_summaries(
     session: str, tenant: RequestTenant, deps: Dependencies, response: Response
 ) -> SummariesView:
     """Return the active summaries of older turns, and the last purged turn."""
-    state = await deps.sessions.require_state(tenant, session)
+    state = await deps.command_handler.require_state(tenant, session)
     places = [each.said.place for each in state.summaries]
     events = await deps.log.read_events_at(tenant, places) if places else ()
     set_etag(response, state.head.sequence)

@@ -107,7 +107,7 @@ async def preview_window(
     form: WindowPreviewRequest,
 ) -> WindowView:
     """Assemble a call for a hypothetical turn; nothing is written and no model is called."""
-    state = await deps.sessions.require_state(tenant, session)
+    state = await deps.command_handler.require_state(tenant, session)
     material = await deps.blueprints.load_material(state)
     supposed = _create_hypothetical_turn(deps, state, material, form)
     asked = _create_call(deps, supposed.state, material, form.call, form.model)
@@ -122,9 +122,9 @@ async def _load_state(
     deps: GatewayDependencies, tenant: str, session: str, at: int | None
 ) -> tuple[SessionState, str]:
     """Return a state and the clock reading that belongs to it."""
-    present = await deps.sessions.require_state(tenant, session)
+    present = await deps.command_handler.require_state(tenant, session)
     if at is None:
-        return present, format_rfc3339(deps.sessions.clock())
+        return present, format_rfc3339(deps.command_handler.clock())
     moment = await deps.time_travel.load_state_at(tenant, session, at)
     return await _add_later_pins(deps, moment.state_after, present), moment.recorded.envelope.time
 
@@ -132,7 +132,7 @@ async def _load_state(
 async def _add_later_pins(
     deps: GatewayDependencies, state: SessionState, later: SessionState
 ) -> SessionState:
-    """Add the prompts and tools that were pinned later, before the session moved to a new version."""
+    """Add the prompts and tools that were pinned later, before the move to a new version."""
     while later.attributes_in > state.attributes_in:
         moved = await deps.time_travel.load_state_at(
             state.tenant, state.session, later.attributes_in
@@ -153,7 +153,7 @@ def _create_hypothetical_turn(
     blueprint = material.blueprint
     inputs = check_values(blueprint.inputs, form.inputs, "inputs")
     command = SubmitTurn(form.text, blueprint.policies, material.phases, inputs)
-    return build_hypothetical_turn(state, command, deps.sessions.clock())
+    return build_hypothetical_turn(state, command, deps.command_handler.clock())
 
 
 def _create_call(
@@ -169,7 +169,9 @@ def _create_call(
         fix = suggest_word(kind[:80], blueprint.calls)
         raise Refused("unknown-kind", f"there is no call {kind[:80]!r}", field="call", fix=fix)
     asked = model or material.resolve_model(state, deps.settings.model)
-    return PromptCall(kind, asked, parse_provider(asked), format_rfc3339(deps.sessions.clock()))
+    return PromptCall(
+        kind, asked, parse_provider(asked), format_rfc3339(deps.command_handler.clock())
+    )
 
 
 async def _create_window_view(
@@ -212,12 +214,12 @@ async def assemble_call(
         state = await _load_all_turns(deps, state, upto)
         asked = find_prompt_needs(material, state, call)
     read = {compute_digest(text): text for _, text in files.values()}
-    texts = await deps.sessions.texts.fetch_texts(
+    texts = await deps.command_handler.texts.fetch_texts(
         state.tenant,
         replace(
             asked,
             blobs=tuple(digest for digest in asked.blobs if digest not in read),
-            said=tuple(
+            text_refs=tuple(
                 said
                 for said in asked.text_refs
                 if not hypothetical or said != hypothetical.text_ref
@@ -232,7 +234,7 @@ async def _load_all_turns(
     deps: GatewayDependencies, state: SessionState, upto: int
 ) -> SessionState:
     """Return the state with all turns, including those that it holds only in aggregate."""
-    whole = await deps.sessions.load_full_state(state.tenant, state.session, upto)
+    whole = await deps.command_handler.load_full_state(state.tenant, state.session, upto)
     return replace(state, turns=whole.turns, earlier=whole.earlier, reach=whole.reach)
 
 
@@ -334,7 +336,9 @@ async def show_assembly(
     moment = await deps.time_travel.find_call(tenant, session, call)
     recorded, fixed = moment.recorded, moment.call_context
     events = await deps.time_travel.load_referenced_events(moment)
-    blobs = await deps.sessions.texts.read_blobs(tenant, list_referenced_blobs(fixed.manifest))
+    blobs = await deps.command_handler.texts.read_blobs(
+        tenant, list_referenced_blobs(fixed.manifest)
+    )
     request = read_verified_request(fixed, events, blobs)
     set_etag(response, recorded.sequence)
     prompt = "\n\n".join(message.content for message in request.messages)

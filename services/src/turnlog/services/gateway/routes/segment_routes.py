@@ -205,6 +205,6 @@ async def _create_version_view(
 
 async def _load_segment_text(deps: GatewayDependencies, tenant: str, digest: Digest) -> str | None:
     try:
-        return (await deps.sessions.texts.read_blobs(tenant, (digest,)))[digest]
+        return (await deps.command_handler.texts.read_blobs(tenant, (digest,)))[digest]
     except Corrupt:
         return None  # The text was erased; the other fields remain available.

@@ -77,7 +77,7 @@ async def open_session(
     """
     if form.key is not None:
         return await _open_by_key(caller, deps, form, form.key, response)
-    made = caller.derive_session_id() or deps.sessions.create_id()
+    made = caller.derive_session_id() or deps.command_handler.create_id()
     session = validate_id(made if form.session is None else form.session, "session")
 
     async def choose(state: SessionState | None) -> OpenSession:
@@ -85,7 +85,7 @@ async def open_session(
         return await create_open_command(deps, caller.tenant, form)
 
     command = caller.create_command_key(form)
-    done = await deps.sessions.handle(caller.tenant, session, choose, caller.author, command)
+    done = await deps.command_handler.handle(caller.tenant, session, choose, caller.author, command)
     return await _create_opened_response(deps, done.state, response)
 
 
@@ -138,7 +138,7 @@ async def show_session(
 ) -> SessionView:
     """Return the state of a session, now or at a sequence, folded from its own log."""
     state = (
-        await deps.sessions.require_state(tenant, session)
+        await deps.command_handler.require_state(tenant, session)
         if at is None
         else await deps.time_travel.load_state(tenant, session, at)
     )
@@ -189,7 +189,7 @@ async def find_or_open_session(
         )
 
     session = compute_session_id(blueprint, checked)
-    return await deps.sessions.handle(caller.tenant, session, choose, caller.author)
+    return await deps.command_handler.handle(caller.tenant, session, choose, caller.author)
 
 
 async def create_open_command(
@@ -319,7 +319,7 @@ async def list_sessions(
     wanted = query.create_query()
     if query.min_sequence is not None:
         session, _, sequence = query.min_sequence.partition(":")
-        state = await deps.sessions.load_state(tenant, session)
+        state = await deps.command_handler.load_state(tenant, session)
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="min_sequence")
         await wait_for_read_models(deps, state, int(sequence))
@@ -370,7 +370,7 @@ async def fork_session(
 
     With an idempotency key and without an id, a retry finds the fork of the first request.
     """
-    made = caller.derive_session_id() or deps.sessions.create_id()
+    made = caller.derive_session_id() or deps.command_handler.create_id()
     into = validate_id(made if form.session is None else form.session, "session")
     place = ForkPoint(caller.tenant, session, form.at)
     blueprint = await ForkService(deps.time_travel).create_fork(

@@ -146,7 +146,7 @@ async def submit_to_session(
 
     check_json(form.references, "references")
     check_json(form.meta, "meta")
-    return await deps.sessions.handle(caller.tenant, session, choose, caller.author, command)
+    return await deps.command_handler.handle(caller.tenant, session, choose, caller.author, command)
 
 
 def create_submitted_turn(done: CommandOutcome) -> SubmittedTurn:
@@ -163,7 +163,10 @@ def create_submitted_turn(done: CommandOutcome) -> SubmittedTurn:
 
 
 def _find_submission(done: CommandOutcome) -> tuple[int, int]:
-    """Return the turn's number and the sequence of its event; of the first request when repeated."""
+    """Return the turn's number and the sequence of its event.
+
+    Of the first request when repeated.
+    """
     match done.memo:
         case IdempotencyRecord(turn=int() as turn, sequence=sequence):
             return turn, sequence

@@ -84,7 +84,10 @@ _SESSION_PAGE_SIZE: Final = 500
 async def run_what_if(
     tenant: RequestTenant, deps: Dependencies, form: WhatIfRequest
 ) -> StreamingResponse:
-    """Assemble recorded calls again under a change; stream one line per session, then the totals."""
+    """Assemble recorded calls again under a change.
+
+    Stream one line per session, then the totals.
+    """
     check_log_scan_slot(deps)
     change = await _create_change(deps, form)
     behind = 0 if form.sessions else await _measure_projection_lag(deps, tenant)
@@ -168,7 +171,7 @@ async def _iterate_session_results(
     session_ids: Iterable[str],
     prices: PriceTable,
 ) -> AsyncGenerator[tuple[WhatIfSession | WhatIfFailedSession, WhatIfReport | None]]:
-    records = SessionRecordLoader(deps.sessions)
+    records = SessionRecordLoader(deps.command_handler)
     for session in session_ids:
         try:
             record = await records.load_record(tenant, session)

@@ -36,7 +36,7 @@ async def open_session_event_stream(
 
     `names` limits the event names; None selects all.
     """
-    state = await deps.sessions.load_state(tenant, session, leader=True)
+    state = await deps.command_handler.load_state(tenant, session, leader=True)
     if state is None:
         raise Refused("unknown-session", "there is no such session", field="session")
     place = _parse_position(after)

@@ -81,7 +81,7 @@ def _evolve_record(record: TurnStreamRecord, event: RecordedEvent) -> TurnStream
             return TurnStreamRecord(record.turn, attempt, abandoned_attempt=given_up)
         case AttemptEnded(attempt=attempt, outcome=outcome) as ended if attempt == record.attempt:
             answered = outcome == "answered"
-            return replace(record, answered=answered, partial=_read_content(ended.partial))
+            return replace(record, answered=answered, partial_text=_read_content(ended.partial))
         case TurnCompleted(fallback=ReplyFallback()) as ending:
             # The text that the model generated before the fallback is void, as if another attempt
             # had begun
@@ -90,12 +90,12 @@ def _evolve_record(record: TurnStreamRecord, event: RecordedEvent) -> TurnStream
             return replace(
                 record,
                 attempt=record.attempt + said,
-                given_up=given_up,
-                ending=ending,
-                sequence=event.sequence,
+                abandoned_attempt=given_up,
+                end_event=ending,
+                end_sequence=event.sequence,
             )
         case TurnCompleted() | TurnFailed() | TurnCancelled() | ReplyRedacted() as ending:
-            return replace(record, ending=ending, sequence=event.sequence)
+            return replace(record, end_event=ending, end_sequence=event.sequence)
         case _:
             return record
 
@@ -244,7 +244,7 @@ def _create_reset_event(at: TurnCursor) -> TurnStreamEvent:
 
 
 def _emit_text(at: TurnCursor, text: str) -> StreamStep:
-    """Send a text in limited pieces, so that a client that reconnects often still makes progress."""
+    """Send a text in limited pieces, so that a client that often reconnects makes progress."""
     shown = list[TurnStreamEvent]()
     for start in range(0, len(text), MAX_TOKEN_TEXT):
         piece = text[start : start + MAX_TOKEN_TEXT]

@@ -139,7 +139,10 @@ class _SendBuffer:
         self.data_ready.set()
 
     async def take_chunk(self, timeout: float) -> bytes | None:
-        """Return all pending bytes, or a keep-alive comment after the timeout; None after the end."""
+        """Return all pending bytes, or a keep-alive comment after the timeout.
+
+        None after the end.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self.data_ready.wait()

@@ -46,7 +46,10 @@ class TurnCursor:
 
 
 def parse_turn_cursor(text: str, turn: int) -> TurnCursor:
-    """Return the cursor that a string encodes; refuses what no stream of this turn can have sent."""
+    """Return the cursor that a string encodes.
+
+    Refuses what no stream of this turn can have sent.
+    """
     found = _CURSOR_PATTERN.fullmatch(text)
     if found is None:
         raise create_cursor_refusal("it is not a cursor of a turn's stream")
@@ -55,7 +58,7 @@ def parse_turn_cursor(text: str, turn: int) -> TurnCursor:
         raise create_cursor_refusal(f"it is a cursor of turn {of}, not of turn {turn}")
     if attempt == 0 < offset:
         raise create_cursor_refusal("nothing is said before the first attempt")
-    return TurnCursor(turn, attempt, offset, cast("End | None", found[4]))
+    return TurnCursor(turn, attempt, offset, cast("StreamEnd | None", found[4]))
 
 
 def create_cursor_refusal(detail: str) -> Refused:

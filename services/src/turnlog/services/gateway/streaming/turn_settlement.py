@@ -60,7 +60,7 @@ async def _watch_until_settled(
     async with aclosing(deps.log.watch_session(tenant, submitted.session, before)) as events:
         async for recorded in events:
             seen.append(recorded)
-            deps.sessions.apply_observed_event(recorded)
+            deps.command_handler.apply_observed_event(recorded)
             if is_turn_end(recorded, turn):
                 (told,) = (each for each in build_history(seen) if each.turn == turn)
                 return SettledTurn(told, recorded.sequence)

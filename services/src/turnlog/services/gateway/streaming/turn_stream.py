@@ -55,7 +55,7 @@ async def open_turn_stream(
     deps: GatewayDependencies, tenant: str, session: str, turn: int, after: str | None
 ) -> Response:
     """Return the stream of a turn after a cursor, or 204 when the client has had its end."""
-    state = await deps.sessions.load_state(tenant, session, leader=True)
+    state = await deps.command_handler.load_state(tenant, session, leader=True)
     if state is None:
         raise Refused("unknown-session", "there is no such session", field="session")
     past = await _load_turn_events(deps, state, _find_turn_text(state, turn))
@@ -135,7 +135,7 @@ async def _iterate_turn_frames(
     ):
         async for item in items:
             if isinstance(item, RecordedEvent):
-                deps.sessions.apply_observed_event(item)
+                deps.command_handler.apply_observed_event(item)
                 record = apply_log_events(record, (item,))
                 at, shown = apply_record(at, record)
             else:
@@ -151,13 +151,13 @@ def _encode_turn_event(event: TurnStreamEvent) -> bytes:
     return encode_frame(event.name, data, str(event.cursor))
 
 
-FirstItem = TypeVar("First")
+FirstItem = TypeVar("FirstItem")
 
 
-SecondItem = TypeVar("Second")
+SecondItem = TypeVar("SecondItem")
 
 
-SourceItem = TypeVar("Item")
+SourceItem = TypeVar("SourceItem")
 
 
 MAX_QUEUED_ITEMS: Final = 64

@@ -14,10 +14,10 @@ from json.encoder import encode_basestring
 from types import MappingProxyType
 from typing import Final, cast
 
+from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
-    FinishReason,
     ModelFailure,
     ModelToolCall,
     ModelUsage,

@@ -108,7 +108,10 @@ class LitellmModel:
         return arguments
 
     def _build_transport_timeout(self) -> httpx.Timeout:
-        """Return the timeouts of the socket; `CallTimer` limits silence and length and ends sooner."""
+        """Return the timeouts of the socket.
+
+        `CallTimer` limits silence and length and ends sooner.
+        """
         return httpx.Timeout(self._timeouts.total, connect=self._timeouts.connect)
 
 

@@ -76,9 +76,6 @@ class ModelFailure(TurnlogError):
         return self.code in RETRYABLE_CODES
 
 
-FinishReason = FinishReason
-
-
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One request, as the manifest records it."""

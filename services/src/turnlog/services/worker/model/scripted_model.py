@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from turnlog.events.model.turn_events import FinishReason
 from turnlog.services.worker.model.model_types import (
     FailureCode,
-    FinishReason,
     ModelFailure,
     ModelToolCall,
 )

@@ -1,1 +1,0 @@
-"""The event store: its ports, the outcomes of an append, and a log in memory."""

@@ -1,1 +1,0 @@
-"""What-if: recorded calls, assembled again under a hypothetical change."""

@@ -1,1 +1,0 @@
-"""Answers that must be JSON with a given schema."""

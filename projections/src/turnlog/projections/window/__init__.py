@@ -1,1 +1,0 @@
-"""The prompt of a call to a model, and the manifest that records how it was assembled."""

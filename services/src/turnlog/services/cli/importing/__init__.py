@@ -1,1 +1,0 @@
-"""Segments from YAML, CSV and SQL files as rows, or faults with file and line."""

@@ -1,1 +1,0 @@
-"""How the command line reaches a service over HTTP or opens a data directory."""

@@ -1,1 +1,0 @@
-"""What-if comparisons: read a changed blueprint, fetch the report, and render it."""

@@ -1,1 +1,0 @@
-"""Talk to a session over HTTP, as `chat` and the demo do."""

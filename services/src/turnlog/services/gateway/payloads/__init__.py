@@ -1,1 +1,0 @@
-"""The request and response models that the gateway and its clients exchange."""

@@ -1,1 +1,0 @@
-"""The services that all roles share."""

@@ -1,1 +1,0 @@
-"""The all-in-one process behind `turnlog up`."""
