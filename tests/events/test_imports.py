@@ -59,7 +59,7 @@ def test_the_package_itself_loads_nothing_until_it_is_asked() -> None:
 def test_every_name_of_the_package_is_there_and_every_event_is_among_them() -> None:
     named = {name: getattr(turnlog.events, name) for name in turnlog.events.__all__}
     assert set(EVENT_TYPES.values()) <= set(named.values())
-    assert named["Recorded"] is RecordedEvent
+    assert named["RecordedEvent"] is RecordedEvent
     assert not hasattr(turnlog.events, "Rumoured")
 
 

@@ -75,7 +75,7 @@ def test_prices_are_read_without_importing_litellm() -> None:
     program = (
         "import asyncio, sys\n"
         "from turnlog.services.blueprints.model_prices import ShippedPrices\n"
-        "assert asyncio.run(ShippedPrices().table()).entries\n"
+        "assert asyncio.run(ShippedPrices().load_table()).entries\n"
         "sys.exit('litellm' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

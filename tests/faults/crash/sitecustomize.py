@@ -71,7 +71,7 @@ def appending(module: Any) -> None:  # noqa: ANN401
         for message in batch.messages:
             yield f"append:{format_event_name(decode_event(message.payload, 1).envelope.type)}"
 
-    guarded(module, "append", events)
+    guarded(module, "append_batch", events)
 
 
 def speaking(module: Any) -> None:  # noqa: ANN401
@@ -85,12 +85,12 @@ def speaking(module: Any) -> None:  # noqa: ANN401
         said[session, turn, event.attempt] += 1
         return (f"token:{said[session, turn, event.attempt]}",)
 
-    guarded(module.JetStreamTokens, "publish", token)
-    guarded(module.JetStreamTokens, "close", lambda *_: ("close",))
+    guarded(module.JetStreamTokenStream, "publish_token", token)
+    guarded(module.JetStreamTokenStream, "publish_and_confirm", lambda *_: ("close",))
 
 
 def storing(module: Any) -> None:  # noqa: ANN401
-    guarded(module.JetStreamBlobs, "put", lambda *_: ("blob",))
+    guarded(module.JetStreamBlobStore, "put_blob", lambda *_: ("blob",))
 
 
 def acknowledging(module: Any) -> None:  # noqa: ANN401
@@ -110,14 +110,14 @@ def committing(module: Any) -> None:  # noqa: ANN401
 
 
 def telling_time(module: Any) -> None:  # noqa: ANN401
-    real: Callable[[], datetime] = module.now
+    real: Callable[[], datetime] = module.read_clock
     file = Path(os.environ[CLOCK_AHEAD])
 
-    def now() -> datetime:
+    def read_clock() -> datetime:
         ahead = float(file.read_text()) if file.exists() else 0.0
         return real() + timedelta(seconds=ahead)
 
-    module.now = now
+    module.read_clock = read_clock
 
 
 AT_POINTS: dict[str, Callable[[Any], None]] = {

@@ -12,7 +12,7 @@ EVENTS = "events/src/turnlog/events"
 SESSION = "projections/src/turnlog/projections/session"
 
 PRAISED = """
-class TurnPraised(Fact):
+class TurnPraised(EventModel):
     type: ClassVar[str] = "turnlog.turn-praised.v1"
     leaf: ClassVar[str] = "turn"
 
@@ -56,8 +56,8 @@ def complaints(house: Path, *modules: str) -> list[str]:
 
 
 def test_a_new_event_is_missed_by_the_fold_until_the_fold_knows_it(house: Path) -> None:
-    kinds, evolve = f"{EVENTS}/kinds.py", f"{SESSION}/evolve.py"
-    imports = ("from typing import ClassVar", "from turnlog.events.event_model import Fact")
+    kinds, evolve = f"{EVENTS}/registry.py", f"{SESSION}/evolve.py"
+    imports = ("from typing import ClassVar", "from turnlog.events.event_model import EventModel")
     widen(house / kinds, "KnownEvent", PRAISED, *imports)
     (missed,) = complaints(house, evolve, kinds)
     assert missed.startswith(f"{evolve}:")

@@ -135,7 +135,7 @@ def _start_connection(spec: ServerSpec) -> ServerConnection:
 
 
 async def _is_alive(link: ServerConnection) -> bool:
-    alive: bool = not link.task.done() and await load_transports().alive(link.client.result())
+    alive: bool = not link.task.done() and await load_transports().is_alive(link.client.result())
     return alive
 
 
@@ -156,7 +156,7 @@ def _build_unreachable(server: str, error: BaseException | None) -> ToolServerFa
         case TimeoutError():
             why = f"it took more than {CONNECT_SECONDS:g} s to begin"
         case _:
-            why = load_transports().wording(_find_innermost(error))
+            why = load_transports().describe_error(_find_innermost(error))
     return ToolServerFailure("tools_unreachable", f"{server}: {why}")
 
 
@@ -174,7 +174,7 @@ async def _run_connection(
     found = await run_in_thread(load_transports)
     async with AsyncExitStack() as open_until:
         async with asyncio.timeout(CONNECT_SECONDS):
-            connected = await open_until.enter_async_context(found.connected(spec))
+            connected = await open_until.enter_async_context(found.open_client(spec))
         client.set_result(connected)
         await leaving.wait()
 
@@ -230,7 +230,7 @@ class McpToolServers:
             try:
                 result = await client.call_tool(tool, _clean_arguments(arguments))
             except Exception as error:  # noqa: BLE001 - whatever broke, nothing came of it
-                refused: ToolAnswer | None = await load_transports().refusal(client, error)
+                refused: ToolAnswer | None = await load_transports().find_refusal(client, error)
                 if refused is None:
                     raise _build_failure(server, error) from None
                 return refused

@@ -41,19 +41,19 @@ PING_SECONDS: Final = 2.0
 """Seconds that a ping may take."""
 
 
-async def refusal(client: Client, error: Exception) -> ToolAnswer | None:
+async def find_refusal(client: Client, error: Exception) -> ToolAnswer | None:
     """Return what a server answered against a request; None if it did not answer."""
     if not isinstance(error, MCPError):
         return None
     # Many servers refuse with the code of a closed connection although theirs is open
-    if error.code == CONNECTION_CLOSED and not await alive(client):
+    if error.code == CONNECTION_CLOSED and not await is_alive(client):
         return None
     return ToolAnswer(
         replace_unstorable(str(error)), failed=True, unsure=error.code in _UNSURE_CODES
     )
 
 
-def wording(error: BaseException | None) -> str:
+def describe_error(error: BaseException | None) -> str:
     """Describe why a connection failed, without the server's own text."""
     match error:
         case MCPError(code=code) if code == CONNECTION_CLOSED:
@@ -68,7 +68,7 @@ def wording(error: BaseException | None) -> str:
             return f"it cannot be spoken to ({type(error).__name__})"
 
 
-async def alive(client: Client) -> bool:
+async def is_alive(client: Client) -> bool:
     """Ping a server by the protocol version that was negotiated."""
     try:
         async with asyncio.timeout(PING_SECONDS):
@@ -82,7 +82,7 @@ async def alive(client: Client) -> bool:
 
 
 @asynccontextmanager
-async def connected(spec: ServerSpec) -> AsyncGenerator[Client]:
+async def open_client(spec: ServerSpec) -> AsyncGenerator[Client]:
     """Yield a client of a server; its program is stopped at the end."""
     # The package's log repeats what servers send, and so prompts and results
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
