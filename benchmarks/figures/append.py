@@ -1,4 +1,4 @@
-"""An append of one event, beside a bare publish of the same bytes under the same expectation."""
+"""An append of one event, compared with a bare publish of the same bytes and expectation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ APPENDS: Final = 500
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Take turns between the two, so that both meet the same disk."""
+    """Measure the two alternately, so that both see the same disk."""
     ours: list[float] = []
     bare: list[float] = []
     async with _jetstream(terms.folder) as on:
@@ -59,7 +59,7 @@ async def _jetstream(folder: Path) -> AsyncGenerator[JetStream]:
 
 
 async def _run(on: JetStream, run: int) -> tuple[float, float]:
-    """Give the medians of one run, in milliseconds: ours and theirs."""
+    """Return the medians of one run in milliseconds: ours, then the bare publish."""
     ours: list[float] = []
     bare: list[float] = []
     head: Head | None = None

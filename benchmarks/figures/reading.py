@@ -17,7 +17,7 @@ from turnlog.services.runtime.bulk import seldom_collected
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Read the same log as often as is wanted."""
+    """Read the same log once in each run."""
     turns = 500 if terms.long else 100
     async with filled(terms.folder, turns) as on:
         bare = [await _read(on.log, fold=False) for _ in range(terms.runs)]
@@ -48,7 +48,7 @@ async def measure(terms: Terms) -> Sequence[Figure]:
 
 
 async def _read(log: Log, *, fold: bool) -> tuple[float, float]:
-    """Give events a second: by the clock, and by the time of this process."""
+    """Return events a second: by the clock, and by the time of this process."""
     states: dict[str, SessionState | None] = {}
     began, own, count = time.perf_counter(), time.process_time(), 0
     with seldom_collected():

@@ -66,7 +66,7 @@ async def _on_postgres(log: Log, runs: int) -> Taken:
 
 
 async def _rebuilt(log: Log, url: str) -> tuple[float, float]:
-    """Give events a second: by the clock, and by the time of this process."""
+    """Return events a second: by the clock, and by the time of this process."""
     store, position = open_store(url), 0
 
     def progress(reached: int, goal: int) -> None:

@@ -1,6 +1,6 @@
-"""A long window assembled again, and one as long as most are, all they are made of being held.
+"""Assembling a long prompt, and one of usual length, with all their texts in memory.
 
-Times are processor time, since whoever else uses the machine has no part in them.
+Times are processor time, which other processes on the machine do not affect.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BLUEPRINT: Final[Mapping[str, object]] = {
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Talk for 400 turns, then assemble the window of the next one again and again."""
+    """Run 400 turns, then assemble the prompt of the next one repeatedly."""
     house, material = House(), Material(Blueprint.model_validate(BLUEPRINT))
     state = await _talked(house, material.blueprint)
     call = Call("reply", "puppet/one", "puppet", "2026-01-01T00:00:00Z")
@@ -80,7 +80,7 @@ async def measure(terms: Terms) -> Sequence[Figure]:
 
 
 def _proved(lesson: Moment) -> tuple[float, float]:
-    """Give the milliseconds of assembling a call, and of that and reading it back."""
+    """Return the milliseconds of assembling a call, and of assembling and reading it back."""
     took: list[tuple[float, float]] = []
     for _ in range(LESSONS):
         began = time.process_time()
@@ -93,7 +93,7 @@ def _proved(lesson: Moment) -> tuple[float, float]:
 
 
 async def _talked(house: House, blueprint: Blueprint) -> SessionState:
-    """Give a session of so many answered turns, and one open."""
+    """Return a session with so many answered turns and an open one."""
     ref, prose = await house.blueprints.pin(TENANT, blueprint), Prose()
     await house.sessions.act(TENANT, "s", OpenSession(ref, "one", reach(blueprint)), BY)
     house.model.scripts += [[prose.say(CHARACTERS // 2)] for _ in range(TURNS)]

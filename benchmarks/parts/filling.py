@@ -1,9 +1,3 @@
-"""A log full of sessions, for those who read it from its start.
-
-The first turns of each session are those of a real worker with a model on strings; the rest are
-their like.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
@@ -35,7 +29,7 @@ REAL: Final = 3
 
 @asynccontextmanager
 async def filled(folder: Path, turns: int) -> AsyncGenerator[JetStream]:
-    """Give a log of `SESSIONS` sessions with so many turns each, on a server of its own."""
+    """Run a server whose log has `SESSIONS` sessions with so many turns each."""
     async with (
         await NatsServer.start(NatsConfig(folder)) as server,
         opened(server.url, Layout(replicas=1)) as on,

@@ -1,7 +1,7 @@
-"""Sessions that fill their windows: each call sends some 4,000 tokens, and can be had again.
+"""Sessions that fill their prompts: each call sends some 4,000 tokens and can be reproduced.
 
-One session is really led, in memory; the others are its like, under names of their own, so that a
-log of any size is filled in the time it takes to write it.
+One session is run in memory. The others are copies of it under their own names, so that a log of
+any size is filled in the time it takes to write it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from turnlog.services.runtime.texts import TextReader
 
 TENANT: Final = LED_FOR
 TOKENS: Final = 4_000
-"""Of a window, at four characters each."""
+"""Of a prompt, at four characters each."""
 CHARACTERS: Final = 800
 """Of a turn's text and its reply together."""
 TURNS: Final = 60
-"""Of a session: the first twenty fill the window."""
+"""Of a session; the first twenty fill the prompt."""
 BLUEPRINT: Final = Blueprint.model_validate(
     {
         "blueprint": "led",
@@ -65,7 +65,7 @@ BLUEPRINT: Final = Blueprint.model_validate(
 
 
 async def led(turns: int = TURNS) -> House:
-    """Lead a session `s` for so many turns."""
+    """Run a session `s` for so many turns."""
     house, prose = House(), Prose()
     ref = await house.blueprints.pin(TENANT, BLUEPRINT)
     await house.sessions.act(TENANT, "s", OpenSession(ref, "one", reach(BLUEPRINT)), BY)
@@ -78,7 +78,7 @@ async def led(turns: int = TURNS) -> House:
 
 @asynccontextmanager
 async def held(folder: Path, house: House) -> AsyncGenerator[tuple[str, JetStream]]:
-    """Give the address of a server that holds what the session that was led is made from."""
+    """Run a server with the blobs of a session; yields its address and a client."""
     async with (
         await NatsServer.start(NatsConfig(folder)) as server,
         opened(server.url, Layout(replicas=1)) as on,
@@ -89,7 +89,7 @@ async def held(folder: Path, house: House) -> AsyncGenerator[tuple[str, JetStrea
 
 
 async def fill(log: Log, house: House, sessions: range) -> None:
-    """Write sessions like the one that was led, each under its number."""
+    """Append copies of a session, each under its number."""
     drafts = _drafts(house)
     for number in sessions:
         await _write(log, f"s{number}", drafts)
@@ -110,7 +110,7 @@ async def _write(log: Log, session: str, drafts: Sequence[Draft]) -> None:
 
 
 def sessions_of(on: JetStream) -> Sessions:
-    """Make the sessions of a process that only reads."""
+    """Build the command handler of a process that only reads."""
     snapshots = CheckedSnapshots(on.log, on.snapshots)
     texts = TextReader(on.log, on.blobs)
     return Sessions(on.log, snapshots, texts, NoOlderCommands(), now, new_id, "/turnlog/bench")

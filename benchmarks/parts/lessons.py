@@ -1,7 +1,7 @@
-"""A call in the middle of a lesson, as long as most calls are: the shipped tutor, some turns in.
+"""A call in the middle of a lesson of the shipped tutor, as long as most calls are.
 
-Everything that assembling the call and reading it back is made from is at hand already, as it is
-for whoever goes through a log call by call.
+Everything needed to assemble the call and to read it back is in memory, as it is in an audit that
+reads a log call by call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHARACTERS: Final = 850
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A lesson whose next call is to be made."""
+    """A lesson whose next call is to be assembled."""
 
     lesson: Lesson
     call: Call
@@ -40,11 +40,11 @@ class Moment:
 
     @property
     def state(self) -> SessionState:
-        """The session as it stands."""
+        """The current state of its session."""
         return self.lesson.session.opened
 
     def assembled(self) -> Assembled:
-        """Say what the call needs, and assemble it."""
+        """Find what the call needs, and assemble it."""
         needs(self.lesson.material, self.state, self.call)
         return assemble(self.lesson.material, self.state, self.call, self.texts)
 
@@ -56,7 +56,7 @@ class Moment:
 
 
 def moment() -> Moment:
-    """Teach for some turns, and put one more question."""
+    """Run some turns of a lesson, and submit one more."""
     material, files, prose = _patient(shipped(TASK)), shipped_files(TASK), Prose()
     lesson = opened(material, files).chosen("share")
     for _ in range(TURNS):
@@ -70,7 +70,7 @@ def moment() -> Moment:
 
 
 def _patient(material: Material) -> Material:
-    """Let a dialogue go on for longer than the shipped task does."""
+    """Allow the dialogue to be longer than in the shipped task."""
     phases = material.cartridge["phases"]
     assert isinstance(phases, dict)
     talk = phases["talk"]

@@ -1,8 +1,8 @@
-"""A session of any age in the time that its prompts take: every turn decided, assembled, encoded.
+"""A session of any length in the time its prompts take: every turn decided, assembled, encoded.
 
-What is recorded is what a gateway and a worker record, to the digest, since the same functions
-make it of the same state. Left out are the model, the tokens and the wait for each append: the
-events are put onto the log some hundreds at a time, and waypoints are kept as those who append do.
+Its events equal those of a gateway and a worker, digests included, since the same functions make
+them from the same state. Left out are the model, the tokens and the wait for each append: events
+are appended some hundreds at a time, with the interval snapshots that the product writes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ AT_ONCE: Final = 100
 
 @dataclass(slots=True)
 class Life:
-    """A session that is being led, and what of it is not on the log yet."""
+    """A session in progress, and its events that are not on the log yet."""
 
     session: str
     material: Material
@@ -65,7 +65,7 @@ class Life:
     waypoints: list[SessionState] = field(default_factory=list[SessionState])
 
     def does(self, command: Command) -> SessionState:
-        """Decide a command, and record what comes of it."""
+        """Decide a command and fold its events."""
         before = self.state
         head = before.head if before else None
         events = decide(before, command, now())
@@ -82,7 +82,7 @@ class Life:
         return after
 
     async def turn(self) -> None:
-        """Ask something and have it answered."""
+        """Submit a turn and answer it."""
         policies = self.material.blueprint.policies
         asked = self.does(SubmitTurn(self.prose.say(self.characters), policies))
         state = self.does(ClaimTurn(open_turn(asked).turn, "bench", policies))
@@ -97,7 +97,7 @@ class Life:
 
 
 async def lived(on: JetStream, session: str, turns: int, characters: int) -> SessionState:
-    """Lead a session by the shipped assistant on a log that holds nothing else; gives its end."""
+    """Run a session of the shipped assistant on an empty log, and return its last state."""
     life = await _begun(on, session, characters)
     with seldom_collected():
         for turn in range(1, turns + 1):
@@ -126,7 +126,7 @@ async def _begun(on: JetStream, session: str, characters: int) -> Life:
 
 
 async def _put(on: JetStream, life: Life) -> None:
-    """Put onto the log what is not there yet."""
+    """Append the events that are not on the log yet."""
     end = await on.log.last(TENANT, life.session)
     head, subjects = end.head if end else None, session_subjects(TENANT, life.session)
     batch = Batch(TENANT, life.session, head, tuple(life.messages), subjects)

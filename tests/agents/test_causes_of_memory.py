@@ -1,4 +1,4 @@
-"""Why two prompts differ where turns were summed up, a summary was undone, or all was purged."""
+"""Why two prompts differ after a summary, an undone summary or a purge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from turnlog.projections.session.memory_commands import PurgeMemory, UndoSummary
 
 
 def changes(shop: Workshop, left: str, right: str) -> dict[str, list[tuple[str, list[str]]]]:
-    """Give what differs between two calls in the history, each with why and by which events."""
+    """Return the differences of two calls in the history, with their reasons and events."""
     events = whole(shop.house.events())
     found = diff(side_of(events, left), side_of(events, right)).changes
     return {_named(each): _reasons(each) for each in found if each.layer == "history"}

@@ -1,4 +1,4 @@
-"""U16: a step whose tools have all failed is taken once more, told what failed, then let be."""
+"""U16: a step whose tools all failed is attempted once more, and then skipped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAILED = 'shop_look {"what": "hammer"}\n  failed: the shelf is locked'
 
 
 def recovering() -> Blueprint:
-    """Give the agent with words of its own for a step that failed."""
+    """Return the agent with a layer for a failed step."""
     words = json.loads(stored_form(agent()))
     words["layers"]["again"] = {"text": "Try another way.", "when": "step_failed"}
     words["calls"]["tactic"]["messages"][0]["system"].append("again")
@@ -79,7 +79,7 @@ UNREACHABLE = ServerFailure("tools_unreachable", "shop: nobody listens at its ad
 
 
 async def failing(error: Exception, tool: tuple[str, str], *, taken: int) -> Workshop:
-    """Have a turn of one step that is taken so often; its tool is cut off each time."""
+    """Run a turn of one step whose tool raises `error` in each of `taken` attempts."""
     shop = await Workshop().opened()
 
     async def cut_off() -> None:

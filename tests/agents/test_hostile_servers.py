@@ -1,4 +1,4 @@
-"""Servers of tools that mean ill, or are ill made, harm nobody but whoever asks them."""
+"""Malicious or faulty tool servers harm only the calls that use them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,10 @@ async def servers() -> AsyncIterator[McpServers]:
 
 
 async def ask(servers: McpServers, tool: str, spec: LocalServer = HOSTILE) -> Answered:
-    """Run a tool of the server."""
     return await servers.ask("hostile", spec, tool, {})
 
 
 async def ended(pid: int) -> None:
-    """Wait until a program has ended."""
     with suppress(ProcessLookupError):
         while True:
             os.kill(pid, 0)

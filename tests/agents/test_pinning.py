@@ -1,4 +1,4 @@
-"""What is told of a profile's tools is written once, until a server describes one otherwise."""
+"""The text of a profile's tools is stored once, until a server changes a description."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ from turnlog.services.worker.tools.pinning import Pinning
 
 @dataclass
 class Counting:
-    """Blobs that count what is put among them."""
+    """A blob store that counts its writes."""
 
     put_so_far: list[bytes] = field(default_factory=list[bytes])
 
     async def put(self, tenant: str, data: bytes) -> Digest:
-        """See `Blobs.put`."""
         del tenant
         self.put_so_far.append(data)
         return digest_of(data)
 
     async def get(self, tenant: str, digest: Digest) -> bytes:
-        """See `Blobs.get`."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Servers of tools that a worker starts: asked, hung, dead, and there again at the next call."""
+"""Tool servers that a worker starts: called, hung, dead, and started again at the next call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ async def servers() -> AsyncIterator[McpServers]:
 
 
 async def ask(servers: McpServers, tool: str, **arguments: str) -> str:
-    """Run a tool of the small server."""
     return (await servers.ask("small", SMALL, tool, arguments)).text
 
 

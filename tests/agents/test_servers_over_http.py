@@ -1,4 +1,4 @@
-"""A server of tools over streamable HTTP: asked, too slow, too long, killed and there again."""
+"""A tool server over streamable HTTP: called, too slow, too long, killed and restarted."""
 
 from __future__ import annotations
 
@@ -29,28 +29,25 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @dataclass
 class Far:
-    """A server on this machine, and where it is."""
+    """A tool server on loopback."""
 
     port: int
     process: Process
 
     @property
     def spec(self) -> RemoteServer:
-        """As a blueprint names it."""
+        """The server as a blueprint names it."""
         return RemoteServer(url=f"http://127.0.0.1:{self.port}/mcp")
 
     async def kill(self) -> None:
-        """Kill it."""
         self.process.kill()
         await self.process.wait()
 
     async def again(self) -> None:
-        """Start it where it was."""
         self.process = await started(self.port)
 
 
 async def started(port: int) -> Process:
-    """Start a server and wait until it answers."""
     words = ("-m", "tests.parts.mcp_server", "--port", str(port))
     process = await asyncio.create_subprocess_exec(sys.executable, *words)
     async with asyncio.timeout(60), httpx.AsyncClient() as client:
@@ -78,7 +75,7 @@ async def servers() -> AsyncIterator[McpServers]:
 
 
 async def answered(far: Far, servers: McpServers, tool: str, **limits: float) -> ToolReturned:
-    """Have a turn that takes one tool; gives what came of it."""
+    """Run a turn that calls one tool and return its `ToolReturned` event."""
     spec = {"servers": {"far": {"url": far.spec.url}}, **limits}
     shop = Workshop(kind=agent(tools=spec))
     shop.house.servers = servers

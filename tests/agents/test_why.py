@@ -1,4 +1,4 @@
-"""Why a turn of several calls was answered so: its hidden calls, and where their words are from."""
+"""Why a turn of several calls got its answer: its hidden calls and the sources of their text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def bought() -> Workshop:
 
 
 def by(told: Why, layer: str) -> list[list[str]]:
-    """Name the events behind each part of a layer that stands."""
+    """Return the event names of each kept part of a layer."""
     parts = [each for each in told.parts if each.part.layer == layer and each.part.kept]
     return [[cause.event for cause in each.by] for each in parts]
 

@@ -1,4 +1,4 @@
-"""docker-compose.yml started as it is written, with processes of this machine for containers."""
+"""docker-compose.yml started as written, with local processes in place of containers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def store(postgres_url: str) -> AsyncIterator[Store]:
 
 
 def in_order() -> list[Service]:
-    """Give the services that run here, each behind those it waits for."""
+    """Return the services that run here, each after those it depends on."""
     here = [service for service in services().values() if service.name != "postgres"]
     return sorted(here, key=lambda service: len(service.stanza.get("depends_on", {})))
 
@@ -70,7 +70,7 @@ async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it
 
 
 async def rows(store: Store, session: str) -> list[tuple[object, ...]]:
-    """Read a session's turns with the model that answered them."""
+    """Select a session's turns with the model that answered them."""
     mine = (of_session(table, TENANT, session) for table in (TURNS, CALLS))
     told = select(TURNS.c.status, TURNS.c.reply_in, CALLS.c.model)
     query = told.join(CALLS, CALLS.c.call == TURNS.c.call).where(*mine)

@@ -1,4 +1,7 @@
-"""Golden bytes of the library's events; `python -m tests.events.golden_library` writes new ones."""
+"""Golden bytes of segment events.
+
+`python -m tests.events.golden_segment_events` writes the bytes of event types that have none yet.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ GOLDEN = Path(__file__).parent / "golden_library"
 
 
 def bytes_of(event: LibraryEvent) -> bytes:
-    """Write an event with every field of the envelope filled."""
+    """Encode an event with every field of the envelope filled."""
     command = Command("import-17", digest_of("the command's body"))
     draft = Draft(event, an_id(7), AT, "/turnlog/test", "user:ann", command=command)
     full = replace(
@@ -30,7 +33,7 @@ def bytes_of(event: LibraryEvent) -> bytes:
 
 
 def path_of(name: str, event: LibraryEvent) -> Path:
-    """Tell where the bytes of a sample are kept."""
+    """Return the path of a sample's bytes."""
     return GOLDEN / f"{name}.{event.type.rpartition('.')[2]}.json"
 
 

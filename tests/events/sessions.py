@@ -1,4 +1,4 @@
-"""Short ways to write and read sessions in tests of the log."""
+"""Short helpers to append and read sessions in tests of the log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def batch_of(tenant: str, session: str, after: Head | None, *texts: str) -> Batc
 async def add(
     log: Log, tenant: str, session: str, *texts: str, after: Head | None = None
 ) -> tuple[Recorded, ...]:
-    """Append these as one batch, and expect that to work."""
+    """Append texts as one batch and require that the append succeeds."""
     return appended(await log.append(batch_of(tenant, session, after, *texts)))
 
 
@@ -53,7 +53,7 @@ def appended(outcome: Outcome) -> tuple[Recorded, ...]:
 
 
 async def take(items: AsyncIterator[Item], count: int, within: float = 30) -> list[Item]:
-    """Take so many items from what has no end."""
+    """Take `count` items from an endless iterator."""
     taken: list[Item] = []
     async with asyncio.timeout(within):
         while len(taken) < count:
@@ -62,7 +62,7 @@ async def take(items: AsyncIterator[Item], count: int, within: float = 30) -> li
 
 
 async def followed(log: Log, tenant: str | None, after: int = 0) -> list[Raw]:
-    """Read the past to its end."""
+    """Read all stored events after a stream sequence."""
     async with aclosing(log.follow(tenant, after, live=False)) as bulks:
         return [raw async for bulk in bulks for raw in bulk]
 

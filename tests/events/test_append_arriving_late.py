@@ -1,4 +1,4 @@
-"""An append that arrives while it is being looked for is found, and is no conflict with itself."""
+"""A delayed append that arrives while its writer looks for it is no conflict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Sent = tuple[str, bytes, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Late(Connection):
-    """What is published first is silently on its way until the leader is asked for the last."""
+    """A connection whose first publish arrives only after the leader was asked for the last event."""
 
     on_its_way: list[Sent] = field(default_factory=list[Sent])
     arrived: list[Sent] = field(default_factory=list[Sent])

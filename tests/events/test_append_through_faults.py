@@ -1,4 +1,4 @@
-"""An append when the answer, the connection or the server is lost: it lands once or is told."""
+"""An append through a lost answer, connection or server: stored once, or reported."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from turnlog.services.runtime.nats_server import NatsServer
 
 @asynccontextmanager
 async def impatient_log(url: str, patience: float = 30.0) -> AsyncGenerator[JetStreamLog]:
-    """A log that soon takes silence for silence, and tries for a long time."""
+    """Open a log whose requests time out early and whose appends retry for a long time."""
     async with connected(url, patience=0.5) as connection:
         yield JetStreamLog(connection, patience=patience)
 
 
 async def until_there(log: Log, tenant: str, session: str, sequence: int) -> None:
-    """Wait until an event is on the log, as somebody else sees it."""
+    """Wait until another reader sees the event on the log."""
     async for event in log.watch(tenant, session):
         if event.sequence == sequence:
             return

@@ -1,4 +1,4 @@
-"""Events to bytes and back: strict in writing, tolerant in reading, and never surprised."""
+"""Events to bytes and back: strict when writing, tolerant when reading."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def altered(wire: bytes, **fields: object) -> bytes:
 
 
 def understood(stored: bytes) -> Recorded | None:
-    """Read bytes; none where they are told to be junk, which is the only error there may be."""
+    """Read bytes; return None if they are junk, which is the only error allowed."""
     try:
         return read(stored, 1)
     except Corrupt:

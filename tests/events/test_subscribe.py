@@ -63,7 +63,7 @@ async def say(on: JetStream, tenant: str, turn: int, *said: TokenEvent) -> None:
 
 
 def spelt(items: list[Item]) -> list[str]:
-    """One short word an item."""
+    """Return one short word for each item."""
     names: list[str] = []
     for item in items:
         match item:

@@ -1,4 +1,4 @@
-"""What every attempt cost: recorded once it is over; known, estimated or unknown, never zero."""
+"""Checks that every finished attempt has a recorded cost: exact, estimated or unknown, never zero."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from turnlog.events.envelope import Recorded
 
 
 def wrong(events: Sequence[Recorded]) -> Iterator[str]:
-    """Say of each attempt what is wrong with the record of its cost."""
+    """Return what is wrong with the recorded cost of each attempt."""
     over = settled(events)
     ended: set[tuple[int, int]] = set()
     for recorded in events:

@@ -18,14 +18,15 @@ from turnlog.events.turn import (
 
 
 def settled(events: Sequence[Recorded]) -> dict[int, list[int]]:
-    """Give the sequences of the events that settle each turn; more than one is one too many."""
+    """Return the sequences of the events that settle each turn; more than one is a fault."""
     ends: dict[int, list[int]] = {}
     for recorded in events:
         match recorded.event:
             case TurnCompleted(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):
                 ends.setdefault(turn, []).append(recorded.sequence)
             case ReplyRedacted(turn=turn) if turn not in ends:
-                # Withheld as it was said: else it redacts a reply that settled the turn before
+                # Redacted while streaming. Otherwise the redaction follows a reply that settled the
+                # turn.
                 ends[turn] = [recorded.sequence]
             case _:
                 pass
@@ -33,7 +34,7 @@ def settled(events: Sequence[Recorded]) -> dict[int, list[int]]:
 
 
 def opened(events: Sequence[Recorded]) -> dict[int, datetime]:
-    """Give when each turn that is not settled was opened; one that waits is not."""
+    """Return when each open turn was opened; a queued turn is not open."""
     found: dict[int, datetime] = {}
     for recorded in events:
         match recorded.event:
@@ -46,7 +47,7 @@ def opened(events: Sequence[Recorded]) -> dict[int, datetime]:
 
 
 def waiting(events: Sequence[Recorded]) -> set[int]:
-    """Give the turns that have not had their turn yet, those that are open included."""
+    """Return the turns that are not settled, open and queued."""
     asked = {
         each.event.turn for each in events if isinstance(each.event, TurnSubmitted | TurnQueued)
     }
@@ -54,5 +55,5 @@ def waiting(events: Sequence[Recorded]) -> set[int]:
 
 
 def overdue(events: Sequence[Recorded], at: datetime, deadline: timedelta) -> list[int]:
-    """Give the turns that are open for longer than they may be."""
+    """Return the turns that are open for longer than the deadline."""
     return [turn for turn, since in opened(events).items() if at - since > deadline]

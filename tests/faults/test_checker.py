@@ -1,4 +1,4 @@
-"""The checker finds each fault that is planted, by its name, and nothing where there is none."""
+"""The checker finds each planted fault by its name, and nothing where there is none."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def evidence(
 
 
 def told(number: int, **changes: object) -> list[Try]:
-    """Give the tries, one of which was told something else."""
+    """Return the tries, one of them with other fields."""
     return [replace(t, **changes) if at == number else t for at, t in enumerate(TRIES)]  # type: ignore[arg-type]
 
 
@@ -77,7 +77,7 @@ def without(sequence: int) -> Given:
 
 
 def rewritten(kind: type[Kind], **changes: object) -> Given:
-    """Write the session as a faulty writer would: some events are other ones, the chain holds."""
+    """Write the session as a faulty writer would: some events differ, the chain is valid."""
     written = given()
     for recorded in TWO_TURNS.events:
         event, envelope = recorded.event, recorded.envelope

@@ -1,9 +1,8 @@
-"""What turns of several calls owe: calls answered once, tools back once, none begun in vain.
+"""Checks of turns with several calls: each call answered once, each tool returned once.
 
-A step is offered again only where nothing that was asked for it can have been done.
-
-All of it is read from the events alone. Which tools may be begun again is said where a session is
-pinned to its tools.
+A tool is started again only if it is idempotent, and a step is repeated only where none of its
+tools can have had an effect. Everything is read from the events alone; which tools are idempotent
+is in the event that pins the session's tools.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
 
 Use = tuple[str, str]
-"""A call, and the id of a tool that its answer asked for."""
+"""A call, and the id of a tool that its answer requested."""
 
 
 def wrong(events: Sequence[Recorded]) -> Iterator[str]:
-    """Say of calls and tools what must not be."""
+    """Return the faults of calls and tools."""
     answered = Counter(each.event.call for each in events if isinstance(each.event, CallCompleted))
     yield from (
         f"call {call} was answered {times} times" for call, times in answered.items() if times > 1
@@ -50,7 +49,7 @@ def _unpaired(events: Sequence[Recorded]) -> Iterator[str]:
 
 
 def _repeated(events: Sequence[Recorded]) -> Iterator[str]:
-    """Tools that were begun once more although they may not be, or after they had come back."""
+    """Tools started again although they are not idempotent, or after they had returned."""
     may: dict[str, bool] = {}
     begun: set[Use] = set()
     back: set[Use] = set()
@@ -69,7 +68,7 @@ def _repeated(events: Sequence[Recorded]) -> Iterator[str]:
 
 
 def _offered_again(events: Sequence[Recorded]) -> Iterator[str]:
-    """Steps that were taken once more although some of what was asked for them may be done."""
+    """Steps taken again although some of their tools may have had an effect."""
     calls: dict[tuple[int, int], str] = {}
     done: dict[Use, bool] = {}
     for recorded in events:

@@ -1,4 +1,4 @@
-"""A whole house in memory: sessions, a worker, and a model on strings."""
+"""Sessions, a worker and a fake model in memory: all that a turn needs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ACK_WAIT = 0.3
 
 @dataclass
 class SteppingClock:
-    """A clock that moves a millisecond a reading, and as far as a test tells it."""
+    """A clock that advances one millisecond at each reading, and further on request."""
 
     time: datetime = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -52,21 +52,21 @@ class SteppingClock:
         return self.time
 
     def pass_by(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.time += timedelta(seconds=seconds)
 
 
 class NoOlderCommands:
-    """Finds nothing older."""
+    """An index of older commands that is empty."""
 
     async def find(self, state: SessionState, key: str) -> Memo | None:
-        """See `OlderCommands.find`."""
+        """See `OlderCommands.find_command`."""
         del state, key
         return None
 
 
 def blueprint(**policies: object) -> Blueprint:
-    """Give a small blueprint without prompt files."""
+    """Build a small blueprint without prompt files."""
     return Blueprint.model_validate(
         {
             "blueprint": "small",
@@ -107,9 +107,9 @@ class House:
     tracing: Tracing = field(default_factory=lambda: tracing("test", None))
     segments: MemoryLibrary = field(default_factory=MemoryLibrary)
     library: Library = field(default_factory=lambda: Library(()))
-    """Where prompt files are."""
+    """Where prompt files are read from."""
     servers: ToolServers = field(default_factory=McpServers)
-    """Who has tools."""
+    """The tool servers."""
     ids: int = 0
 
     def __post_init__(self) -> None:
@@ -119,12 +119,12 @@ class House:
         KEPT.keep(self.log, self.blobs)
 
     def new_id(self) -> str:
-        """Count ids up."""
+        """Return the next id of a counter."""
         self.ids += 1
         return f"id-{self.ids}"
 
     def sessions_of(self, source: str) -> Sessions:
-        """Make the sessions of one process."""
+        """Build the command handler of one process."""
         return Sessions(
             self.log,
             CheckedSnapshots(self.log, self.snapshots),
@@ -136,7 +136,7 @@ class House:
         )
 
     def worker(self, name: str = "w1") -> Answering:
-        """Make a worker with sessions of its own, as another process has."""
+        """Build a worker with its own command handler, as in another process."""
         sessions = self.sessions_of(f"/test/{name}")
         return Answering(
             name=name,
@@ -153,7 +153,7 @@ class House:
         )
 
     def contexts(self, sessions: Sessions) -> Contexts:
-        """Make what prepares the calls of one process."""
+        """Build what prepares the calls of one process."""
         shelves = Shelves(self.segments, self.blobs, self.clock, self.new_id, "/test/library")
         gathering = Gathering(self.log, sessions.texts, Segments(shelves, sessions.texts))
         return Contexts(
@@ -161,7 +161,7 @@ class House:
         )
 
     async def open(self, session: str = "s", **policies: object) -> Done:
-        """Open a session by the small blueprint."""
+        """Open a session with the small blueprint."""
         small = blueprint(**policies)
         ref = await self.blueprints.pin(TENANT, small)
         return await self.sessions.act(TENANT, session, OpenSession(ref, "one", reach(small)), BY)
@@ -169,31 +169,31 @@ class House:
     async def submit(
         self, text: str, session: str = "s", policies: Policies | None = None
     ) -> Recorded:
-        """Submit a turn; gives its event."""
+        """Submit a turn and return its event."""
         command = SubmitTurn(text, policies or Policies())
         done = await self.sessions.act(TENANT, session, command, BY)
         return done.events[-1]
 
     async def answer(self, event: Recorded, worker: Answering | None = None) -> Verdict:
-        """Let a worker take a turn's event."""
+        """Have a worker process a turn's event."""
         return await (worker or self.worker()).answer(delivery(event))
 
     async def answer_again(self, event: Recorded) -> Verdict:
-        """Let another worker take the redelivery of a turn's event."""
+        """Have another worker process the redelivery of a turn's event."""
         return await self.worker("w2").answer(delivery(event, redelivered=True))
 
     def names(self, session: str = "s") -> list[str]:
-        """Name the events of a session in order."""
+        """List the event names of a session in order."""
         return [name_of(event.envelope.type) for event in self.events(session)]
 
     def events(self, session: str = "s") -> Sequence[Recorded]:
-        """Give the events of a session."""
+        """List the events of a session."""
         places = self.log.sessions.get((TENANT, session), [])
         held = (self.log.stored[place - 1] for place in places)
         return [read(raw.stored, raw.stream_sequence) for raw in held if raw]
 
     async def recorded(self, kind: type, session: str = "s", number: int = 1) -> None:
-        """Wait until a session holds so many events of a kind."""
+        """Wait until a session has `number` events of a type."""
         async with aclosing(self.log.watch(TENANT, session)) as events:
             async for event in events:
                 number -= isinstance(event.event, kind)
@@ -201,7 +201,7 @@ class House:
                     return
 
     async def heard(self, number: int, turn: int = 1, session: str = "s") -> None:
-        """Wait until so many token events of a turn have come."""
+        """Wait until `number` token events of a turn have arrived."""
         async with self.tokens.watch(TENANT, session, turn) as events:
             async for _ in events:
                 number -= 1
@@ -209,12 +209,12 @@ class House:
                     return
 
     async def state(self, session: str = "s") -> SessionState:
-        """Give the state of a session."""
+        """Load the state of a session."""
         return await self.sessions.load_open(TENANT, session)
 
 
 def delivery(event: Recorded, *, redelivered: bool = False) -> Delivery:
-    """Make the delivery of a turn's event."""
+    """Build the delivery of a turn's event."""
     assert isinstance(event.event, TurnSubmitted | TurnReleased)
 
     async def in_progress() -> None:

@@ -1,9 +1,3 @@
-"""Sessions led by a generator that writes down what it did, in its own words, as it does it.
-
-Every turn makes a call by a blueprint that has one layer for everything a prompt can follow from.
-Beside each call stands the world as the generator knows it then; nothing is read off a manifest.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -90,7 +84,7 @@ PHASES: dict[str, JsonValue] = {
 
 
 def led_by(**changed: JsonValue) -> Blueprint:
-    """Give the blueprint, with parts of it changed."""
+    """Build the blueprint, with parts of it replaced."""
     return Blueprint.model_validate(
         {
             "blueprint": "led",
@@ -126,7 +120,7 @@ def led_by(**changed: JsonValue) -> Blueprint:
 
 @dataclass(slots=True)
 class Led:
-    """A session that is being led."""
+    """A session together with the facts that its generator knows about it."""
 
     blueprint: Blueprint
     persona: str = "Be kind."
@@ -138,7 +132,7 @@ class Led:
     calls: dict[str, World] = field(default_factory=dict[str, World])
     waiting: list[Put] = field(default_factory=list[Put])
     gives: Callable[[Wanted], tuple[Picked, ...]] | None = None
-    """Another library than the one it leads."""
+    """A segment library other than the tracked one."""
 
     def __post_init__(self) -> None:
         opened = opened_by(self.blueprint, {"persona": self.persona}, name=self.name)
@@ -150,20 +144,20 @@ class Led:
 
     @property
     def ref(self) -> BlueprintRef:
-        """What its blueprint is known by."""
+        """The reference of its blueprint."""
         digest = digest_of(self.blueprint.model_dump_json())
         return BlueprintRef(name="led", version=1, digest=digest)
 
     @property
     def graph(self) -> PhaseGraph:
-        """Its state machine."""
+        """Its phase graph."""
         found = self.material.phases
         assert found
         return found
 
     @property
     def material(self) -> Material:
-        """What it is made from."""
+        """The material its prompts are assembled from."""
         return Material(self.blueprint, {"phases": PHASES}, self.memory)
 
     @property
@@ -172,10 +166,10 @@ class Led:
         return self.session.events[-1].sequence
 
     def knows(self, **now: object) -> None:
-        """Write down what is so from here on."""
+        """Replace facts, from here on."""
         self.world = replace(self.world, **now)  # type: ignore[arg-type]
 
-    # What a library goes through
+    # Changes to the segment library
 
     def put(self, number: int, text: str, ref: str | None = None, tier: int = 0) -> None:
         """Add a segment."""
@@ -186,7 +180,7 @@ class Led:
         self.knows(shelf={**self.world.shelf, number: held})
 
     def edit(self, number: int, text: str, variant: str = "a") -> None:
-        """Give a segment another text."""
+        """Replace the text of a segment."""
         held = self.world.shelf[number]
         said = written(text, held.tier)
         version = NewVersion(id=number, version=held.version + 1, variant=variant, text=said)
@@ -195,7 +189,7 @@ class Led:
         self.knows(shelf={**self.world.shelf, number: held})
 
     def switch(self, number: int) -> None:
-        """Take a segment from calls, or let them have it again."""
+        """Deactivate a segment, or activate it again."""
         held = self.world.shelf[number]
         kind = SegmentsDeactivated if held.active else SegmentsActivated
         at = self.edited(kind(segments=(number,)))
@@ -203,7 +197,7 @@ class Led:
         self.knows(shelf={**self.world.shelf, number: held})
 
     def edited(self, event: LibraryEvent) -> int:
-        """Record an event of the library; gives its sequence."""
+        """Record an event of the library and return its sequence."""
         sequence = len(self.library) + 1
         draft = codec.Draft(event, f"library-{sequence}", self.session.now, "/test", "author")
         head = self.library[-1].head if self.library else None
@@ -211,20 +205,20 @@ class Led:
         self.library.append(codec.read(batch.messages[0].payload, sequence))
         return sequence
 
-    # What a session goes through
+    # Changes to the session
 
     def submit(self, text: str, **inputs: JsonValue) -> str:
-        """Submit a turn, and fix the prompt of its call; gives the call."""
+        """Submit a turn, fix the prompt of its call, and return the call's name."""
         self.ask(text, **inputs)
         return self.begin()
 
     def ask(self, text: str, **inputs: JsonValue) -> None:
-        """Put a turn to the session; it waits behind the one that is open."""
+        """Submit a turn; it waits behind the open one."""
         self.session = self.session.later(SubmitTurn(text, POLICIES, self.graph, inputs=inputs))
         self.waiting.append(Put(text, inputs, (self.last,)))
 
     def begin(self) -> str:
-        """Fix the prompt of the turn whose time has come; gives the call."""
+        """Start the next waiting turn, fix its prompt, and return the call's name."""
         put = self.waiting.pop(0)
         people = put.inputs.get("people")
         held = {str(p["npc"]): int(str(p["tier"])) for p in people or () if isinstance(p, dict)}  # type: ignore[union-attr]
@@ -239,7 +233,7 @@ class Led:
         return self.fix()
 
     def fix(self) -> str:
-        """Record the prompt that the open turn's call has now."""
+        """Record the prompt of the open turn's call."""
         state = self.session.opened
         wanted = Call("reply", CALL.model, CALL.provider, codec.rfc3339(self.session.now))
         asked = replace(wanted, inputs=self.inputs)
@@ -262,19 +256,19 @@ class Led:
 
     @property
     def inputs(self) -> dict[str, JsonValue]:
-        """What the open turn brought along."""
+        """The inputs of the open turn."""
         event = self.session.events[self.world.asked[0] - 1].event
         return dict(getattr(event, "inputs", {}))
 
     def given(self, want: Wanted) -> tuple[Picked, ...]:
-        """Give what the library has of what a call wants."""
+        """Return the segments of the library that match a call's request."""
         if self.gives:
             return self.gives(want)
         shelf = sorted(self.world.shelf.items())
         return tuple(held.picked(n) for n, held in shelf if held.active and held.meant(want))
 
     def answer(self, reply: str) -> None:
-        """Answer the open turn."""
+        """Complete the open turn with a reply."""
         turn = attempt_of(self.session.opened).turn
         self.session = self.session.later(answering(reply))
         settled = [each.sequence for each in self.session.events if _completes(each)]
@@ -292,7 +286,7 @@ class Led:
         self.knows(turns={**self.world.turns, turn: told})
 
     def redact(self, turn: int, replacement: str) -> None:
-        """Withhold a reply, unless that was done before."""
+        """Redact a reply, unless it is redacted already."""
         told = self.world.turns[turn]
         if told.redacted:
             return
@@ -303,7 +297,7 @@ class Led:
             self.knows(note=self.last)
 
     def move(self, blueprint: Blueprint, persona: str, name: str) -> None:
-        """Let it go on by another blueprint, from a phase that it enters for that."""
+        """Move the session to another blueprint, in a phase entered for that purpose."""
         self.wander("red")
         self.blueprint, self.persona, self.name = blueprint, persona, name
         wanted = MoveBlueprint(
@@ -312,7 +306,7 @@ class Led:
         self.session = self.session.later(wanted)
 
     def wander(self, choice: str) -> None:
-        """End the dialogue and choose how to go on."""
+        """End the dialogue and choose the next phase."""
         self.session = self.session.later(SendSignal("understood", self.graph))
         self.session = self.session.later(RecordChoice(choice, self.graph))
         chosen, arrived = self.last - 1, self.last
@@ -321,7 +315,7 @@ class Led:
 
 
 def written(text: str, tier: int) -> SegmentText:
-    """Say what an event of the library says of a text."""
+    """Build the text fields of a library event."""
     return SegmentText(digest=digest_of(text), characters=len(text), tier=tier)
 
 

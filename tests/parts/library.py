@@ -1,4 +1,4 @@
-"""A library in memory: decided, recorded and folded as the real one is."""
+"""A segment library in memory, with the real rules, events and folds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TENANT = "t"
 
 @dataclass
 class Library:
-    """One process's view of a library."""
+    """One process's view of a segment library."""
 
     log: LibraryLog = field(default_factory=MemoryLibrary)
     blobs: Blobs = field(default_factory=MemoryBlobs)
@@ -36,20 +36,20 @@ class Library:
         self.segments = Segments(self.shelves, texts, patience=0.2)
 
     def new_id(self) -> str:
-        """Count ids up."""
+        """Return the next id of a counter."""
         self.ids += 1
         return f"{self.name}-{self.ids}"
 
     def beside(self, name: str) -> Library:
-        """Make another process on the same log."""
+        """Build another process on the same log."""
         return Library(self.log, self.blobs, self.clock, self.tenant, name)
 
     async def act(self, command: LibraryCommand, key: Command | None = None) -> Shelved:
-        """Carry out a command."""
+        """Handle a command."""
         return await self.shelves.act(self.tenant, command, BY, key)
 
     async def add(self, scope: str, content: str, ref: str | None = None, **more: object) -> int:
-        """Add a segment; gives its number."""
+        """Add a segment and return its number."""
         authored = Authored(scope, content, ref, **more)  # type: ignore[arg-type]
         done = await self.act(AddSegment(authored))
         return done.carried.added[0]
@@ -59,5 +59,5 @@ class Library:
         return await self.act(ImportSegments(rows))
 
     async def shelf(self) -> Shelf:
-        """Give the segments as they are now."""
+        """Load the current state of the library."""
         return await self.shelves.load(self.tenant)

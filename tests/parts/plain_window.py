@@ -1,4 +1,4 @@
-"""A window by a plain reading of the history: slow, obvious, and written without the assembler."""
+"""A prompt assembled by a slow and obvious reading of the history, without the assembler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from turnlog.projections.window.request import ChatMessage
 
 
 def plain_window(variant: Variant, session: Given) -> list[ChatMessage] | None:
-    """Give the messages of the next call; none where they cannot fit."""
+    """Return the messages of the next call, or None where they cannot fit."""
     call = variant.blueprint.calls["reply"]
     slots = [slot.model_dump() for slot in call.messages]
     turns = usable(session) if {"history": "recent"} in slots else []
@@ -31,13 +31,13 @@ def plain_window(variant: Variant, session: Given) -> list[ChatMessage] | None:
 
 
 def usable(session: Given) -> list[Turn]:
-    """Give the turns a window may show."""
+    """List the turns a prompt may include."""
     completed = [turn for turn in history(session.events) if turn.status == "completed"]
     return [turn for turn in completed if not turn.excluded and messages_of(turn)]
 
 
 def messages_of(turn: Turn) -> list[ChatMessage]:
-    """Give what a turn says in a window."""
+    """Return the messages of a turn."""
     said = (("user", turn.text), ("assistant", turn.reply))
     spoken = [(role, text.text) for role, text in said if isinstance(text, Plain)]
     return [
@@ -48,20 +48,20 @@ def messages_of(turn: Turn) -> list[ChatMessage]:
 
 
 def tokens(variant: Variant, text: str) -> int:
-    """Count a text, rounding up."""
+    """Count the tokens of a text, rounding up."""
     each = widest(variant.blueprint.budget["window"].counter) if variant.budget else 4
     return (len(text) + each - 1) // each
 
 
 def said(variant: Variant, turns: list[Turn]) -> int:
-    """Count what these turns say."""
+    """Count the tokens of these turns."""
     return sum(tokens(variant, m.content) for turn in turns for m in messages_of(turn))
 
 
 def rendered(
     variant: Variant, session: Given, slot: dict[str, list[str]], turns: list[Turn]
 ) -> list[ChatMessage]:
-    """Give the messages of a slot."""
+    """Return the messages of a slot."""
     if "history" in slot:
         return [message for turn in turns for message in messages_of(turn)]
     content = joined(variant, session, slot)
@@ -69,18 +69,18 @@ def rendered(
 
 
 def joined(variant: Variant, session: Given, slot: dict[str, list[str]]) -> str:
-    """Give the layers of a slot as they stand in one message."""
+    """Return the layers of a slot joined into one message."""
     return "\n\n".join(text for text in texts(variant, session, slot) if text)
 
 
 def texts(variant: Variant, session: Given, slot: dict[str, list[str]]) -> list[str]:
-    """Give the texts of a slot's layers."""
+    """Return the texts of a slot's layers."""
     names = [*slot.get("system", []), *slot.get("user", [])]
     return [text(variant, session, name) for name in names]
 
 
 def text(variant: Variant, session: Given, name: str) -> str:
-    """Give the text of a layer, empty when it has nothing to say."""
+    """Return the text of a layer, empty when it has none."""
     turns, given = history(session.events), variant.attributes
     match name:
         case "input":

@@ -1,4 +1,4 @@
-"""Proof that nothing but the log is the truth: rows and states are had again from it alone."""
+"""Checks that rows and states can be rebuilt from the log alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SILENT = tracing("test", None)
 
 
 async def rows_before_and_after(service: Service, database: str) -> tuple[Rows, Rows]:
-    """Give the live rows as they are, and as a rebuild beside the running service makes them."""
+    """Return the live rows before and after a rebuild beside the running service."""
     end = max(recorded.stream_sequence for recorded in await everything(service))
     async with _store(database) as store:
         before = await rows_of(store, await _live(store, end))
@@ -41,7 +41,7 @@ async def rows_before_and_after(service: Service, database: str) -> tuple[Rows, 
 async def states_loaded_and_folded(
     service: Service,
 ) -> list[tuple[SessionState, SessionState | None]]:
-    """Give each session's state as a new process loads it, and as its events alone make it."""
+    """Return each session's state as a new process loads it, and as its events fold to it."""
     sessions = _sessions(service.nats)
     states: list[tuple[SessionState, SessionState | None]] = []
     for session in await _known(service):
@@ -51,7 +51,7 @@ async def states_loaded_and_folded(
 
 
 async def snapshots_held(service: Service) -> list[str]:
-    """Give the sessions whose state a new process loads from a snapshot."""
+    """List the sessions whose state a new process loads from a snapshot."""
     snapshots = CheckedSnapshots(service.nats.log, service.nats.snapshots)
     known = await _known(service)
     return [session for session in known if await snapshots.load(TENANT, session)]
@@ -62,13 +62,13 @@ async def _known(service: Service) -> list[str]:
 
 
 async def everything(service: Service) -> list[Recorded]:
-    """Give all events there are."""
+    """Read all events of the log."""
     bulks = service.nats.log.follow(None, 0, live=False)
     return [read(raw.stored, raw.stream_sequence) async for bulk in bulks for raw in bulk]
 
 
 async def _live(store: Store, end: int) -> int:
-    """Wait until the live rows hold the end of the log; gives their build."""
+    """Wait until the live rows include the end of the log; return their build."""
     async with asyncio.timeout(WITHIN):
         while True:
             async with store.reading() as connection:

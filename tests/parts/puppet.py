@@ -1,4 +1,4 @@
-"""A model whose strings a test pulls: it says what it is told, when it is told."""
+"""A fake model that plays the scripts of a test."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextD
 from turnlog.services.worker.model.failures import ModelFailure
 
 Line = str | asyncio.Event | ModelFailure | Finished | Callable[[], None]
-"""A piece of text, something to wait for, a failure, an end of its own, or something to do."""
+"""A piece of text, an event to wait for, a failure, an end of its own, or a function to call."""
 
 
 def finished(*, finish: str = "stop", usage: Usage | None = None) -> Finished:
-    """Give the end of an answer."""
+    """Build the end of an answer."""
     return Finished(finish, (), usage or Usage(10, 5), "puppet/one", None)  # type: ignore[arg-type]
 
 
 @dataclass
 class PuppetModel:
-    """Plays one script a request, in order; without one it says `ok`."""
+    """Plays one script for each request, in order; without a script it answers `ok`."""
 
     scripts: list[Sequence[Line]] = field(default_factory=list[Sequence[Line]])
     end: Finished = field(default_factory=finished)
@@ -51,5 +51,5 @@ class PuppetModel:
             self.closed += 1
 
     async def prices(self) -> PriceTable:
-        """Give an empty price table, so that the flat guess applies."""
+        """Return an empty price table, so that the flat estimate applies."""
         return PriceTable("puppet-1", {})

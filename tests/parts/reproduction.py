@@ -1,7 +1,8 @@
-"""Every call that a test's model was asked can be had again, in three ways that agree.
+"""Every call that a test's model received can be reproduced in three ways that agree.
 
-By the references of its manifest, by assembling it again, and by the verifier that strangers are
-given. Whoever makes a log in memory hands it over here; what is on it is proven when the test ends.
+By the references of its manifest, by assembling it again, and by the stand-alone verifier of
+bundles. A test helper that makes a log in memory registers it here; the log is verified when the
+test ends.
 """
 
 from __future__ import annotations
@@ -25,39 +26,39 @@ from turnlog.services.runtime.installed import installed
 
 @dataclass
 class Kept:
-    """Logs in memory, with the blobs that go with them."""
+    """The logs in memory of the running test, with their blobs."""
 
     held: list[tuple[MemoryLog, MemoryBlobs]] = field(
         default_factory=list[tuple[MemoryLog, MemoryBlobs]]
     )
 
     def keep(self, log: MemoryLog, blobs: MemoryBlobs) -> None:
-        """Take a log in."""
+        """Register a log."""
         self.held.append((log, blobs))
 
     def unproven(self) -> list[str]:
-        """Say what is wrong with the logs kept so far."""
+        """Return what is wrong with the registered logs, and remove them."""
         held = self.let_go()
         return [wrong for log, blobs in held for wrong in unproven(log.stored, blobs.held)]
 
     def let_go(self) -> list[tuple[MemoryLog, MemoryBlobs]]:
-        """Give the logs kept so far, and keep them no longer."""
+        """Remove the registered logs and return them."""
         held, self.held = self.held, []
         return held
 
 
 KEPT = Kept()
-"""Those of the test that runs."""
+"""The logs of the running test."""
 
 
-# Material is the same for all sessions that are pinned to it
+# Cached: the material is the same for all sessions that are pinned to it.
 @cache
 def means() -> Means:
     return Means(installed())
 
 
 def unproven(raws: Iterable[Raw | None], blobs: Mapping[tuple[str, Digest], bytes]) -> list[str]:
-    """Say which calls on a log cannot be had again, and what else verifying finds."""
+    """Return the calls of a log that cannot be reproduced, and other findings of verification."""
     sessions: dict[tuple[str, str], list[Recorded]] = {}
     for raw in raws:
         if raw is not None and raw.subject.startswith("session."):
@@ -71,14 +72,14 @@ def unproven(raws: Iterable[Raw | None], blobs: Mapping[tuple[str, Digest], byte
 
 
 async def unproven_on(log: Log, blobs: Blobs, tenant: str) -> list[str]:
-    """Say the same of a log that is elsewhere."""
+    """Return the same for a log that is stored elsewhere."""
     raws = [raw async for bulk in log.follow(tenant, 0, live=False) for raw in bulk]
     named = blobs_named(read(raw.stored, raw.stream_sequence) for raw in raws)
     return unproven(raws, {(tenant, digest): await blobs.get(tenant, digest) for digest in named})
 
 
 def of_session(events: list[Recorded], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
-    """Say what is wrong with one session."""
+    """Return what is wrong with one session."""
     texts = {digest: raw.decode() for digest, raw in blobs.items()}
     report = verify(events, texts, means())
     for finding in report.findings:
@@ -89,7 +90,7 @@ def of_session(events: list[Recorded], blobs: Mapping[Digest, bytes]) -> Iterato
 
 
 def by_stranger(events: list[Recorded], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
-    """Say what the verifier of bundles finds, or reads back otherwise than we do."""
+    """Return what the bundle verifier finds, or reads back differently from the assembler."""
     session, first = Session(), events[0]
     try:
         session.read([event.stored for event in events], first.tenant, first.session)

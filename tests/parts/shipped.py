@@ -1,4 +1,4 @@
-"""The shipped blueprints, each with what a session by it needs."""
+"""The shipped blueprints, each with what a session needs to use it."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Shipped:
 
     @property
     def attributes(self) -> dict[str, JsonValue]:
-        """What a session of it is opened with."""
+        """The attributes its session is opened with."""
         return ATTRIBUTES.get(self.name, {})
 
     @property
     def material(self) -> Material:
-        """What a session is made from."""
+        """The material its prompts are assembled from."""
         blueprint = LIBRARY.get(self.name)
         if self.tokens is not None:
             tokens = {"tokens": self.tokens}
@@ -74,7 +74,7 @@ class Shipped:
         return {name: text for name, (_, text) in found.items()}
 
     def opened(self) -> Given:
-        """Open a session, its prompt files pinned."""
+        """Open a session with its prompt files pinned."""
         material = self.material
         files = {n: PromptFile(digest=digest_of(t), path=n) for n, t in self.files.items()}
         command = replace(
@@ -85,13 +85,13 @@ class Shipped:
         return given(command, PromptsSnapshotted(provider="openai", layers=files))
 
     def call(self, state: SessionState, kind: str) -> Call:
-        """Give a call of a kind what the library holds."""
+        """Build a call of a kind, with the library's segments."""
         call = replace(CALL, kind=kind, inputs=self.inputs)
         wanted = segments_wanted(self.material, state, call)
         return replace(call, gathered=Gathered({want: _held(want) for want in wanted}))
 
     def assembled(self, state: SessionState, events: Sequence[Recorded], call: Call) -> Assembled:
-        """Assemble a call from a state, from all events where that does not reach far enough."""
+        """Assemble a call from a state, or from all events where the state lacks older turns."""
         asked = needs(self.material, state, call)
         if asked.older:
             whole = fold_whole(events)

@@ -1,4 +1,4 @@
-"""Prompts of the shipped game master, assembled in memory from segments a test makes up."""
+"""Prompts of the shipped game master, assembled in memory from segments of a test."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def picked(
     type: str = "",
     priority: str = "normal",
 ) -> Picked:
-    """Make a segment; what belongs to the place has the place's reference."""
+    """Build a segment; a segment of the story's scopes gets the story's reference."""
     of = REFS.get(scope, ref)
     return Picked(number, scope, of, "en", 1, "a", tier, type, priority, digest_of(text), text)
 
 
 @dataclass(frozen=True, slots=True)
 class Tale:
-    """A session with an open turn, and what the library holds."""
+    """A session with an open turn, and the segments of the library."""
 
     segments: tuple[Picked, ...]
     text: str
@@ -52,7 +52,7 @@ class Tale:
 
     @property
     def material(self) -> Material:
-        """What the session is made from."""
+        """The material the prompt is assembled from."""
         return Material(self.blueprint, registered=self.registered)
 
     @property
@@ -63,7 +63,7 @@ class Tale:
 
     @property
     def call(self) -> Call:
-        """The call, given what the library holds."""
+        """The call with its segments."""
         call = replace(CALL, kind="narrate", inputs=self.inputs)
         wanted = segments_wanted(self.material, self.session.opened, call)
         found = {
@@ -75,7 +75,7 @@ class Tale:
         return replace(call, gathered=Gathered(found))
 
     def told(self, call: Call | None = None) -> Assembled:
-        """Assemble it; raises `Refused` when it cannot fit."""
+        """Assemble the prompt; raises `Refused` when it cannot fit."""
         session, call = self.session, call or self.call
         asked = needs(self.material, session.opened, call)
         texts = fetched(asked, session.events, {})
@@ -83,12 +83,12 @@ class Tale:
 
 
 def with_budget(**budget: JsonValue) -> Blueprint:
-    """Give the game master with another budget."""
+    """Return the game master with another budget."""
     written = GAME_MASTER.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["budget"] = {"prompt": budget}
     return Blueprint.model_validate_json(json.dumps(written))
 
 
 def with_ladder(steps: Iterable[JsonValue], tokens: int) -> Blueprint:
-    """Give the game master with these steps for the whole prompt, and no sections."""
+    """Return the game master with these steps for the whole prompt, and no sections."""
     return with_budget(tokens=tokens, ladder=list(steps))

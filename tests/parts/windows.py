@@ -1,4 +1,4 @@
-"""Assembling in tests: what a call needs is fetched from a session's own events, and no more."""
+"""Prompt assembly in tests: fetches exactly what a call needs from a session's own events."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ CALL = Call(kind="reply", model="openai/test", provider="openai", at="2026-01-01
 
 
 def blueprint_of(text: str) -> Blueprint:
-    """Read a blueprint written in a test."""
+    """Parse a blueprint written in a test."""
     return read_source(text).blueprint
 
 
 def opened_by(blueprint: Blueprint, files: Mapping[str, str], **attributes: JsonValue) -> Given:
-    """Open a session by a blueprint, with its prompt files pinned."""
+    """Open a session with a blueprint, its prompt files pinned."""
     layers = {
         name: PromptFile(digest=digest_of(text), path=f"{name}.md") for name, text in files.items()
     }
@@ -38,7 +38,7 @@ def opened_by(blueprint: Blueprint, files: Mapping[str, str], **attributes: Json
 
 
 def blobs_of(files: Mapping[str, str]) -> dict[Digest, str]:
-    """Give prompt files as the blobs they become."""
+    """Return prompt files as blobs by digest."""
     return {digest_of(text): text for text in files.values()}
 
 
@@ -50,7 +50,7 @@ def assembled(session: Given, blueprint: Blueprint, files: Mapping[str, str]) ->
 def assembled_from(
     state: SessionState, events: Sequence[Recorded], blueprint: Blueprint, files: Mapping[str, str]
 ) -> Assembled:
-    """Assemble a call from a state; when that reaches too little far back, from all events."""
+    """Assemble a call from a state, or from all events where the state lacks older turns."""
     asked = needs(Material(blueprint), state, CALL)
     if asked.older:
         whole = fold_whole(events)
@@ -61,7 +61,7 @@ def assembled_from(
 
 
 def fetched(asked: Needs, events: Sequence[Recorded], files: Mapping[str, str]) -> Texts:
-    """Fetch what is asked for, and nothing else."""
+    """Fetch the texts a call needs, and no others."""
     blobs = blobs_of(files)
     places = {event.stream_sequence: event for event in events}
     said = {said: _said(places[said.place], said) for said in asked.said}

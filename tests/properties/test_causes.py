@@ -1,4 +1,4 @@
-"""The difference of two calls, against a generator that knows what it did between them."""
+"""The diff of two calls, compared with a generator that knows what happened between them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.sides import side_of
 
 few = settings(max_examples=25)
-"""A session of a dozen deeds, and every pair of its calls."""
+"""A session of a dozen actions, and every pair of its calls."""
 WORDS = st.text("abc .", min_size=1, max_size=12)
 BEHIND = st.sampled_from([(0, 0), (0, 0), (1, 0), (0, 1), (1, 1)])
-"""How many turns are queued behind one before its prompt is fixed, and how many after."""
+"""How many turns are queued behind one before its prompt is recorded, and how many after."""
 DEEDS = st.sampled_from(
     ["talk", "talk", "mark", "mark", "redact", "edit", "switch", "wander", "put"]
 )
@@ -28,7 +28,6 @@ DEEDS = st.sampled_from(
 
 @st.composite
 def sessions(draw: st.DrawFn) -> Led:
-    """Draw a session and lead it."""
     led = Led(led_by())
     led.put(1, "The sea is near.")
     led.put(2, "She hums.", "npc.a", 0)
@@ -61,7 +60,7 @@ def done(draw: st.DrawFn, led: Led, deed: str) -> None:
 
 
 def talk(draw: st.DrawFn, led: Led) -> None:
-    """Submit a turn and answer it, and all that are queued before its prompt is fixed or after."""
+    """Submit a turn and queue others before or after its prompt is recorded; answer all."""
     early, late = draw(BEHIND)
     for _ in range(1 + early):
         ask(draw, led)
@@ -74,7 +73,7 @@ def talk(draw: st.DrawFn, led: Led) -> None:
 
 
 def ask(draw: st.DrawFn, led: Led) -> None:
-    """Put a turn with or without inputs."""
+    """Submit a turn with or without inputs."""
     inputs: dict[str, JsonValue] = {}
     if mood := draw(st.none() | WORDS):
         inputs["mood"] = mood
@@ -89,7 +88,7 @@ def told(led: Led, before: str, after: str) -> Diff:
 
 
 def read(found: Diff) -> Expected:
-    """Bring a difference into the generator's words, turn by turn where no reasons are shared."""
+    """Map a diff to the generator's terms, by turn where no reasons are shared."""
     return {
         thing: (change.what, reasons(change)) for change in found.changes for thing in of(change)
     }
@@ -100,7 +99,7 @@ def reasons(change: Change) -> Reasons:
 
 
 def of(change: Change) -> Iterator[tuple[str, ...]]:
-    """Name what changed: a turn, a layer, or a layer and a segment in it."""
+    """Name what changed: a turn, a layer, or a segment of a layer."""
     if change.first is not None and change.last is not None:
         yield from (("turn", str(turn)) for turn in range(change.first, change.last + 1))
         return
@@ -112,7 +111,7 @@ def of(change: Change) -> Iterator[tuple[str, ...]]:
 
 
 def run_together(wanted: Expected, found: Diff) -> Expected:
-    """Share the reasons of turns that came, went or changed together."""
+    """Merge the reasons of turns that were added, removed or changed as one run."""
     shared = dict(wanted)
     for change in found.changes:
         things = [thing for thing in of(change) if thing[0] == "turn" and thing in wanted]

@@ -1,4 +1,4 @@
-"""What holds of every window of every shipped blueprint, whatever its session has been through."""
+"""Invariants of every window of every shipped blueprint, for any session."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INPUTS: dict[str, JsonValue] = {"npcs": [{"npc": "npc.a", "tier": 1}], "game_sta
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A session of a shipped blueprint, and one of its calls."""
+    """A session of a shipped blueprint and one of its calls."""
 
     shipped: Shipped
     session: Given = field(repr=False)
@@ -35,7 +35,7 @@ class Case:
 
     @property
     def found(self) -> Assembled | Refused:
-        """The prompt, or why there is none."""
+        """The prompt, or the refusal."""
         try:
             return self.from_state(self.session.opened)
         except Refused as refused:
@@ -43,19 +43,19 @@ class Case:
 
     @property
     def assembled(self) -> Assembled:
-        """The prompt, in those cases that have one."""
+        """The prompt; cases without one are skipped."""
         found = self.found
         assume(isinstance(found, Assembled))
         assert isinstance(found, Assembled)
         return found
 
     def from_state(self, state: SessionState) -> Assembled:
-        """Assemble it from a state."""
+        """Assemble the call from a state."""
         return self.shipped.assembled(state, self.session.events, self.call)
 
     @property
     def blobs(self) -> dict[str, str]:
-        """What its prompts are made of besides what was said."""
+        """The texts of its prompts that are not turn texts."""
         return blobs_of(self.shipped.files) | {each.digest: each.text for each in SEGMENTS}
 
 
@@ -122,7 +122,6 @@ def test_excluded_failed_and_cancelled_turns_stand_in_no_window(case: Case) -> N
 
 
 def turns_in(parts: tuple[Part, ...]) -> set[int]:
-    """Number the turns that stand in a prompt."""
     runs = [part.source for part in parts if part.kept and isinstance(part.source, FromTurns)]
     return {turn for run in runs for turn in range(run.first, run.last + 1)}
 

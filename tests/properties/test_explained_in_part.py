@@ -1,4 +1,4 @@
-"""A call is explained from the events that it takes as it is from all of its session."""
+"""A call has the same explanation from a partial log as from the whole session."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 
 STEP = 8
-"""Events that are given at a time to an answer that asks for more."""
+"""How many more events an answer gets each time it asks."""
 few = settings(max_examples=12)
 Answer = TypeVar("Answer")
 
 
 @st.composite
 def sessions(draw: st.DrawFn) -> Led:
-    """Draw a session whose windows hold all turns, or two, and lead it."""
+    """Draw a session whose views hold all turns or two."""
     views: list[dict[str, JsonValue]] = [{"recent": {}}, {"recent": {"max_turns": 2}}]
     led = Led(led_by(history=draw(st.sampled_from(views))))
     led.put(1, "The sea is near.")
@@ -48,7 +48,7 @@ def lasting(recorded: Recorded) -> bool:
 
 
 def in_part(events: list[Recorded], calls: set[str], ask: Callable[[Known], Answer]) -> Answer:
-    """Give an answer to whoever has only what is rare, some calls, and then what it asks for."""
+    """Answer a question from a partial log, loading what the answer asks for."""
     rare, last = [*filter(lasting, events)], events[-1:]
     known = (
         Known(events[0].session, rare, (), len(events))

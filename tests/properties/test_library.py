@@ -1,4 +1,4 @@
-"""Whatever is imported into whatever library: all of it is there, or nothing changed."""
+"""An import into any library is applied completely or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOCALES = st.sampled_from([None, "en", "lt"])
 
 
 def numbered(number: int) -> st.SearchStrategy[Authored]:
-    # A number is of one place: otherwise nearly every import would be refused
+    # Each number keeps its scope and reference; otherwise nearly every import would be refused.
     return st.builds(
         Authored,
         scope=st.just("npc"),
@@ -55,7 +55,7 @@ COMMANDS = st.lists(ROWS.map(ImportSegments) | EDITS, max_size=6)
 
 
 def recorded(shelf: Shelf, events: tuple[LibraryEvent, ...]) -> Shelf:
-    """Record events, and fold what was stored."""
+    """Record events and fold the stored bytes."""
     if not events:
         return shelf
     drafts = [Draft(event, an_id(1), AT, "/test", "ann") for event in events]
@@ -65,7 +65,7 @@ def recorded(shelf: Shelf, events: tuple[LibraryEvent, ...]) -> Shelf:
 
 
 def lived(commands: list[LibraryCommand]) -> Shelf:
-    """Give the library these commands lead to; what is refused leads nowhere."""
+    """Return the library after these commands; refused commands change nothing."""
     shelf = Shelf("t")
     for command in commands:
         try:

@@ -1,4 +1,4 @@
-"""What a memory policy lets be told, against a recomputation that knows nothing of ours."""
+"""Memory policies, compared with an independent computation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EXCHANGES = st.lists(
 
 @st.composite
 def conversations(draw: st.DrawFn) -> tuple[TurnRef, ...]:
-    """Draw settled turns, oldest first, with times that never go back."""
+    """Draw settled turns, oldest first, with times that never decrease."""
     gaps, turns, age = draw(EXCHANGES), list[TurnRef](), 120
     for number, (asked, answered, before, thinking) in enumerate(gaps, 1):
         age = max(0, age - before)
@@ -58,7 +58,7 @@ def _said(turn: int, field: str, characters: int, age: int) -> Said:
 
 
 def may_be_told(policy: MemoryPolicy, block: Reader, entity: str, turns: list[TurnRef]) -> set[int]:
-    """Try every tail of the conversation, and keep the longest that breaks no rule."""
+    """Try every tail of the conversation and return the longest that breaks no rule."""
     allowed = entity in block.allowed_entities or not block.allowed_entities
     if not (policy.enabled and block.enabled and allowed) or entity in block.denied_entities:
         return set()

@@ -1,7 +1,7 @@
-"""Prompts of the game master from any segments, inputs and budgets, read as a strict reader does.
+"""Game master prompts from any segments, inputs and budgets, parsed strictly.
 
-Every segment says its own number, so what stands in a prompt is found by reading it; nothing that
-the assembler says of itself is taken for granted.
+Every segment contains its own number, so the test finds what a prompt includes by reading it and
+trusts no report of the assembler.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ SECTION: list[JsonValue] = [
     {"drop": {"layer": "npc"}},
 ]
 few = settings(max_examples=60)
-"""Where every example is assembled several times."""
+"""For properties that assemble every example several times."""
 
 
 @st.composite
 def segments(draw: st.DrawFn) -> tuple[Picked, ...]:
-    """Draw a library: what must be there, and anything else."""
+    """Draw a library with all required segments and some others."""
     scopes = ["core", "ruleset", *draw(st.lists(OF_PLACE, max_size=4))]
     said = st.text("abc .", max_size=30).map(str.strip)
     placed = [picked(n, scope, f"#{n} {draw(said)}") for n, scope in enumerate(scopes, 1)]
@@ -92,7 +92,7 @@ def segments(draw: st.DrawFn) -> tuple[Picked, ...]:
 
 @st.composite
 def tales(draw: st.DrawFn, budgets: st.SearchStrategy[int] = BUDGETS) -> Tale:
-    """Draw a tale with a budget that may be too small."""
+    """Draw a case whose budget may be too small."""
     met = draw(st.lists(st.sampled_from(PEOPLE), max_size=3, unique=True))
     inputs: dict[str, JsonValue] = {
         "npcs": [{"npc": npc, "tier": draw(st.integers(0, 4))} for npc in met],
@@ -108,7 +108,7 @@ def tales(draw: st.DrawFn, budgets: st.SearchStrategy[int] = BUDGETS) -> Tale:
 
 
 def limited(ladder: list[JsonValue], section: list[JsonValue] = SECTION) -> Blueprint:
-    """Give the game master with cuts that short texts come to feel."""
+    """Return the game master with limits that short texts reach."""
     npc: JsonValue = {"tokens": {"default": 600, "input": "npc_token_budget"}, "ladder": section}
     tokens: JsonValue = {"default": 8000, "input": "token_budget"}
     return with_budget(tokens=tokens, sections={"npc": npc}, ladder=ladder)
@@ -122,7 +122,7 @@ def attempted(tale: Tale) -> Assembled | OverBudget:
 
 
 def told(tale: Tale) -> Assembled:
-    """Give the prompt of those tales that have one."""
+    """Assemble the prompt, and skip cases that have none."""
     found = attempted(tale)
     assume(isinstance(found, Assembled))
     assert isinstance(found, Assembled)
@@ -146,7 +146,6 @@ def prompt_of(tale: Tale) -> str:
 
 
 def shown(block: str) -> list[int]:
-    """Number the segments that stand in a block."""
     return [int(number) for number in re.findall(r"^#(\d+) ?", block, re.MULTILINE)]
 
 
@@ -197,7 +196,7 @@ def tale_texts(tale: Tale) -> dict[str, str]:
 
 
 def unindented(stands: str, whole: str) -> str:
-    """Take out the blanks that keep lines from passing for fences."""
+    """Remove the blanks that keep lines from being read as delimiters."""
     kept, at = "", 0
     for sign in stands:
         if at < len(whole) and sign == whole[at]:
@@ -208,7 +207,7 @@ def unindented(stands: str, whole: str) -> str:
 
 
 def people(tale: Tale, account: LayerAccount) -> None:
-    """Recompute what was told of whom."""
+    """Recompute which segments of which person the report must name."""
     by_id = {each.id: each for each in tale.segments}
     standing = [by_id[n] for n in account.segments]
     items = tale.inputs["npcs"]

@@ -19,7 +19,7 @@ from turnlog.projections.testing import given as given_session
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What the state should say of a settled turn, told by the history alone."""
+    """What the state should hold of a settled turn, computed from the history alone."""
 
     status: str
     excluded: bool
@@ -97,7 +97,7 @@ def test_what_is_kept_one_by_one_is_bounded_by_the_window(asked: list[Request], 
 
 
 def characters(events: tuple[Recorded, ...], turns: set[int]) -> int:
-    """Count what these turns take in a window."""
+    """Count the characters that these turns take in a window."""
     return sum(length(turn) for turn in history(events) if turn.turn in turns)
 
 

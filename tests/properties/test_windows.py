@@ -21,24 +21,24 @@ from turnlog.projections.window.readback import read_back
 from turnlog.projections.window.request import ChatMessage
 
 few = settings(max_examples=30)
-"""For what the first property here implies, and which stands apart to be named when it breaks."""
+"""For properties that the first one implies; they are separate so that a failure has a name."""
 
 HISTORY = {"history": "recent"}
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A session with an open turn, and what its next call came to."""
+    """A session with an open turn, and the result of its next call."""
 
     variant: Variant
     session: Given = field(repr=False)
     found: Assembled | Refused = field(repr=False)
     asked: tuple[Request, ...] = ()
-    """What led there, as a failing example is told."""
+    """The requests that led here, shown in a failing example."""
 
     @property
     def assembled(self) -> Assembled:
-        """The prompt, in those cases that have one."""
+        """The prompt; cases without one are skipped."""
         assume(isinstance(self.found, Assembled))
         assert isinstance(self.found, Assembled)
         return self.found
@@ -120,7 +120,6 @@ def test_excluded_failed_and_cancelled_turns_are_absent(case: Case) -> None:
 
 
 def turns_in(runs: list[tuple[Part, FromTurns]]) -> set[int]:
-    """Number the turns that stand in the prompt."""
     kept = (source for part, source in runs if part.message is not None)
     return {turn for source in kept for turn in range(source.first, source.last + 1)}
 
@@ -249,7 +248,7 @@ def test_a_cut_takes_the_oldest_turns_and_no_more_than_it_must(
 
 
 def windows(variant: Variant, talk: list[tuple[str, str]]) -> Iterator[Case]:
-    """Give the window of every call of a conversation that has one."""
+    """Iterate over the windows of all calls of a conversation."""
     session = opened(variant)
     for asked, answered in talk:
         session = session.later(saying(asked))
@@ -260,14 +259,14 @@ def windows(variant: Variant, talk: list[tuple[str, str]]) -> Iterator[Case]:
 
 
 def first_change(before: Sequence[Part], after: Sequence[Part]) -> int | None:
-    """Give the first message that a changed part stands in; none where none changed."""
+    """Return the first message with a changed part, or None."""
     same = sum(1 for _ in takewhile(lambda pair: goes_on(*pair), zip(before, after, strict=False)))
     changed = [part.message for part in (*before[same:], *after[same:])]
     return min((message for message in changed if message is not None), default=None)
 
 
 def goes_on(old: Part, new: Part) -> bool:
-    """Tell whether a part is the same, or the same run with later turns at its end."""
+    """Return whether a part is the same, or the same run with later turns appended."""
     if isinstance(old.source, FromTurns) and isinstance(new.source, FromTurns):
         grown = new.source.last >= old.source.last and new.message is not None
         return old.message == new.message and old.source.first == new.source.first and grown

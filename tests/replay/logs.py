@@ -1,7 +1,7 @@
-"""A log that holds what a copy of a bundle holds, verified as `turnlog verify` does it.
+"""A log with the contents of a bundle, verified as `turnlog verify` does it.
 
-The same is put into memory and into the streams of a real server, where somebody who can write
-everything has made them anew.
+The log is built in memory, and in the streams of a real server after they were deleted and
+recreated, as an attacker with write access would do it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from turnlog.services.runtime.snapshots import CheckedSnapshots
 from turnlog.services.runtime.texts import TextReader
 
 NOTHING: Final = "session.nobody.nothing.turn"
-"""Where what lay between the sessions is put, and removed again."""
+"""The subject of filler messages between sessions; they are purged afterwards."""
 
 
 class _Done(BaseModel):
@@ -41,7 +41,7 @@ class _Done(BaseModel):
 
 
 def placed_in(copy: Copy, sound: Copy, sessions: Sequence[str]) -> list[Raw]:
-    """Give the lines of some sessions where they lay, new ones behind what is before them."""
+    """Return the lines of some sessions at their positions; new lines follow the line before them."""
     found: list[Raw] = []
     for session in sessions:
         lay = zip(sound.sessions[session], sound.events(session), strict=True)
@@ -54,7 +54,7 @@ def placed_in(copy: Copy, sound: Copy, sessions: Sequence[str]) -> list[Raw]:
 
 
 def log_of(copy: Copy, sound: Copy, sessions: Sequence[str]) -> MemoryLog:
-    """Give a log of some sessions in memory."""
+    """Return a log in memory with some sessions."""
     log = MemoryLog()
     for raw in placed_in(copy, sound, sessions):
         log.stored += [None] * (raw.stream_sequence - len(log.stored))
@@ -65,12 +65,11 @@ def log_of(copy: Copy, sound: Copy, sessions: Sequence[str]) -> MemoryLog:
 
 
 def blobs_of(copy: Copy) -> MemoryBlobs:
-    """Give its blobs in memory."""
     return MemoryBlobs({(copy.listed.tenant, digest): raw for digest, raw in copy.blobs.items()})
 
 
 async def made_anew(on: JetStream, copy: Copy, sound: Copy, sessions: Sequence[str]) -> None:
-    """Put some sessions into streams that take the place of those that are there."""
+    """Replace the streams of a server by streams with these sessions."""
     raws = {raw.stream_sequence: raw for raw in placed_in(copy, sound, sessions)}
     first, last = min(raws), max(raws)
     await _replaced(on, SESSIONS, first)
@@ -86,7 +85,7 @@ async def made_anew(on: JetStream, copy: Copy, sound: Copy, sessions: Sequence[s
 
 
 async def _replaced(on: JetStream, stream: str, first: int) -> None:
-    """Make a stream again that begins at a place."""
+    """Delete a stream and create it with the first sequence `first`."""
     (wanted,) = (each for each in lasting_streams(Terms()) if each["name"] == stream)
     await ask(on.connection, f"$JS.API.STREAM.DELETE.{stream}", _Done)
     made = json.dumps(wanted | {"first_seq": first}).encode()
@@ -96,7 +95,7 @@ async def _replaced(on: JetStream, stream: str, first: int) -> None:
 async def wrongs(
     tenant: str, log: Log, blobs: Blobs, witness: Checkpoint | None, folder: Path
 ) -> list[Wrong]:
-    """Verify all of a log, and give what is wrong with it."""
+    """Verify a whole log and return its faults."""
     ids = count(1)
     sessions = Sessions(
         log,

@@ -35,7 +35,7 @@ def copy() -> Copy:
 
 @pytest.fixture(scope="module")
 def checkpoint() -> SignedCheckpoint:
-    """Where every session ended, before anybody touched anything."""
+    """The heads of all sessions before the tampering."""
     heads = {
         session: HeadNoted(sequence=len(lines), hash=digest_of(lines[-1]))
         for session, lines in SOUND.sessions.items()
@@ -58,13 +58,13 @@ def with_checkpoint(copy: Copy, checkpoint: SignedCheckpoint) -> Copy:
 
 
 def of_two(checkpoint: SignedCheckpoint) -> Checkpoint:
-    """Give of a checkpoint what it says of the two sessions that are tampered with."""
+    """Return the part of a checkpoint about the two sessions that are tampered with."""
     noted = {session: checkpoint.checkpoint.sessions[session] for session in (TUTOR, GAME)}
     return checkpoint.checkpoint.model_copy(update={"sessions": noted})
 
 
 def first_bad(found: Sequence[Wrong], session: str) -> int:
-    """Give the first event of a session that something is wrong with."""
+    """Return the first event of a session that has a fault."""
     return min(filter(None, (each.finding.sequence for each in found if each.key[1] == session)))
 
 

@@ -1,4 +1,4 @@
-"""A checkpoint says of the log what was read of it, though sessions go on meanwhile."""
+"""A log checkpoint covers the events read, while sessions continue."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from turnlog.services.runtime.auditing import Auditing
 
 @dataclass
 class Growing(MemoryLog):
-    """A log that goes on as soon as somebody has asked where it ends."""
+    """A log that grows as soon as its end was read."""
 
     later: tuple[Raw, ...] = ()
 
     async def end(self, tenant: str) -> int:
-        """See `Log.end`."""
         end = await super().end(tenant)
         self.stored += self.later
         self.later = ()

@@ -20,7 +20,7 @@ def sequence(told: Told) -> int:
 
 
 async def lasting(log: MemoryLog, events: int) -> Recorded:
-    """Record a session of so many events; gives the last."""
+    """Record a session of `events` events and return the last."""
     ref = BlueprintRef(name="small", version=1, digest=digest_of("small"))
     opened = draft(SessionOpened(blueprint=ref, profile="p", attributes={}, reach=1), 1)
     drafts = [opened, *(draft(TurnExcluded(turn=1), n) for n in range(2, events + 1))]

@@ -1,4 +1,4 @@
-"""The past of a session, by waypoints where there are any and without them where there are none."""
+"""Reading earlier states, with interval snapshots and without."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from turnlog.services.runtime.waypoints import EVERY, Waypoints, for_reading
 
 TURNS = 100
 MOST_OF_A_BATCH = 8
-"""Events that one append may come past a waypoint by."""
+"""Events by which one append may exceed an interval snapshot."""
 
 
 @dataclass
 class CountedLog(MemoryLog):
-    """Counts the events that are read of sessions; its replica may lag behind by some."""
+    """A log that counts the events read from sessions; its replica may lag behind."""
 
     read: int = 0
     lag: int = 0
@@ -52,7 +52,7 @@ class CountedLog(MemoryLog):
 
 @dataclass
 class Rows:
-    """Stands for the read models."""
+    """Takes the place of the read models."""
 
     known: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -62,7 +62,7 @@ class Rows:
 
 
 def past(house: House, rows: Rows | None = None) -> Past:
-    """Give the past as a process reads it that has seen nothing yet."""
+    """Build time travel as a process that has loaded nothing yet."""
     sessions = house.sessions_of("/test/auditor")
     gathering = house.contexts(sessions).gathering
     return Past(sessions, house.blueprints, gathering, rows or Rows())
@@ -70,7 +70,7 @@ def past(house: House, rows: Rows | None = None) -> Past:
 
 @pytest.fixture(scope="module")
 def built() -> House:
-    """A long session: now and then a turn is left out, or its reply withheld."""
+    """A long session with some excluded turns and withheld replies."""
     return asyncio.run(talked())
 
 
@@ -91,7 +91,7 @@ async def talked() -> House:
 
 @pytest.fixture
 def house(built: House) -> Iterator[House]:
-    """The same for each test, whatever became of its snapshots."""
+    """A copy of the session for each test, with its own snapshots."""
     held = dict(built.snapshots.held)
     yield built
     built.snapshots.held = held

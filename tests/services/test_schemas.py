@@ -1,4 +1,4 @@
-"""Schemas of answers beside a blueprint: checked with it, written out in it, read again with it."""
+"""Schema files beside a blueprint: checked, inlined and read again with it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FAULTY: dict[str, tuple[str, Any, str]] = {
 
 
 def written(folder: Path, call: str, schema: object) -> Path:
-    """Write an agent's blueprint, one of whose calls has a form."""
+    """Write an agent blueprint with an output schema for one call."""
     calls = json.loads(stored_form(agent()))["calls"]
     calls[call]["output"] = {"schema": schema}
     home = folder / "agent"

@@ -1,4 +1,4 @@
-"""Segments for calls: fresh after every edit, exact, and what is done when they cannot be had."""
+"""Segments for calls: current after every edit, exact, and errors when unreachable."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ CORE, WORLD = Wanted("core", required=True), Wanted("world", "w")
 
 
 class Fickle(MemoryLibrary):
-    """A log that can be out of reach."""
+    """A segment log that can be unreachable."""
 
     away = False
 
     async def last(self, tenant: str, family: str, *, leader: bool = False) -> Recorded | None:
-        """Find the last event, or nobody."""
+        """Return the last event, or raise while the log is unreachable."""
         if self.away:
             raise Unavailable("nats", "gone for a test")
         return await super().last(tenant, family, leader=leader)
 
 
 class Counting(MemoryLibrary):
-    """A log that counts the events it gives."""
+    """A segment log that counts the events it returns."""
 
     read = 0
 
     async def between(
         self, tenant: str, family: str, after: Head | None, upto: Recorded
     ) -> Sequence[Recorded]:
-        """Give events, and count them; others get their turn meanwhile."""
+        """Return events and count them; other tasks run meanwhile."""
         await asyncio.sleep(0)
         events = await super().between(tenant, family, after, upto)
         self.read += len(events)

@@ -1,4 +1,4 @@
-"""Verifiers: a log that is shared out among processes is told as one process tells it."""
+"""Verification in several processes reports the same as in one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def house(tmp_path: Path) -> House:
-    """Lead some sessions."""
+    """A harness with some sessions."""
     house, library = House(), folder_of(tmp_path, FIRST, persona_md="You are a clerk.")
     for number in range(SESSIONS):
         await led(house, library, f"s-{number}", CONVERSATION[: number + 2])
@@ -50,7 +50,7 @@ async def steps(auditing: Auditing) -> list[Step]:
 
 
 async def ended_early(auditing: Auditing, others: Collection[BaseProcess]) -> None:
-    """Verify a log while every process that is started for it is killed."""
+    """Verify a log while every process started for it is killed."""
     async for _ in auditing.whole(None):
         for process in active_children():
             if process not in others:
@@ -58,7 +58,7 @@ async def ended_early(auditing: Auditing, others: Collection[BaseProcess]) -> No
 
 
 def altered(log: list[Raw | None], session: str, was: bytes, now: bytes) -> None:
-    """Alter the first event of a session that has these bytes."""
+    """Replace bytes in the first event of a session that has them."""
     at, raw = next(
         (at, raw)
         for at, raw in enumerate(log)

@@ -1,4 +1,4 @@
-"""A model whose words, pace and failures chance decides."""
+"""A fake model whose words, pace and failures the seed decides."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class SimulatedModel:
     loop: SimulatedLoop
     weather: Weather
     asked: list[tuple[datetime, str]] = field(default_factory=list[tuple[datetime, str]])
-    """When it was asked, and the digest of what it was asked."""
+    """The time of each request, and its digest."""
     said: list[str] = field(default_factory=list[str])
-    """Texts it said to their end."""
+    """The texts that were streamed to their end."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
         """See `Model.stream`."""
@@ -66,7 +66,7 @@ class SimulatedModel:
         yield _end(chance, request)
 
     async def prices(self) -> PriceTable:
-        """Give an empty price table, so that the flat guess applies."""
+        """Return an empty price table, so that the flat estimate applies."""
         return PriceTable("simulated", {})
 
 
@@ -87,7 +87,7 @@ def _asked(chance: random.Random, request: ModelRequest) -> tuple[ToolCall, ...]
 
 
 def _order(chance: random.Random, offered: Sequence[str]) -> ToolCall:
-    """Order what nobody else orders, of a tool that is offered, mostly."""
+    """Draw a call of an offered tool, mostly, with an order number that is unique."""
     tool = chance.choice(offered) if chance.random() < 0.95 else "nonsense"
     order = f'{{"order": {chance.getrandbits(48)}}}' if chance.random() < 0.95 else "nonsense"
     return ToolCall("t1", tool, order)

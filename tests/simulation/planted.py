@@ -1,7 +1,7 @@
-"""Faults of the protocol, planted by composition: each is a small mistake somebody could make.
+"""Faults of the protocol, planted by composition: each is a small, plausible mistake.
 
-The product is untouched. What a process is made of is wrapped, so that one of its parts does the
-wrong thing; whether a simulation notices is what the tests ask.
+The product is unchanged. One part of a process is wrapped so that it does the wrong thing; the
+tests check that the simulation finds it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from turnlog.services.worker.answering import Answering
 
 @dataclass
 class Instead:
-    """Stands for something, and does what it does not define itself as that would."""
+    """Wraps an object and forwards everything that the subclass does not define."""
 
     real: Any
 
@@ -42,7 +42,7 @@ class Instead:
 
 
 def on_log(kind: type[Instead]) -> Making:
-    """Plant a log in every process."""
+    """Plant a faulty log in every process."""
     return Making(over=lambda on: replace(on, log=cast("JetStreamLog", kind(on.log))))
 
 
@@ -51,7 +51,7 @@ def _on_tokens(on: JetStream) -> JetStream:
 
 
 class Overheard(Instead):
-    """A message of the durable of which is known whether anything was said."""
+    """A message that remembers whether it was acknowledged in any way."""
 
     said = False
 
@@ -65,7 +65,7 @@ class Overheard(Instead):
 
 
 async def fenced_naks(message: NatsMessage, answering: Answering) -> None:
-    """Hand back what one was fenced off from."""
+    """Nak a message after being fenced off from its turn."""
     overheard = Overheard(message)
     await app.take(cast("NatsMessage", overheard), answering)
     if not overheard.said:
@@ -73,7 +73,7 @@ async def fenced_naks(message: NatsMessage, answering: Answering) -> None:
 
 
 class Blind(Instead):
-    """A log on which claims are put wherever the session has come to."""
+    """A log that appends claims at whatever position the session has reached."""
 
     async def append(self, batch: Batch) -> Outcome:
         outcome: Outcome = await self.real.append(batch)
@@ -84,7 +84,7 @@ class Blind(Instead):
 
 
 class Impatient(Instead):
-    """A log that says the same thing once more, as a new event, when it got no certain answer."""
+    """A log that appends the same again as new events after an ambiguous answer."""
 
     async def append(self, batch: Batch) -> Outcome:
         outcome: Outcome = await replace(self.real, patience=0.0).append(batch)
@@ -94,7 +94,7 @@ class Impatient(Instead):
 
 
 class Trusting(Instead):
-    """A log that takes any replica's word for the leader's."""
+    """A log that reads from any replica where the leader was requested."""
 
     async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
         del leader
@@ -103,7 +103,7 @@ class Trusting(Instead):
 
 
 class Credulous(Instead):
-    """Tokens that fit together whatever is missing: no gap, and whatever digest there should be."""
+    """Tokens whose gaps and digests are repaired instead of checked."""
 
     async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
         held: Sequence[Stamped] = await self.real.recorded(tenant, session, turn)
@@ -124,7 +124,7 @@ def _fitted(event: Any, texts: dict[int, str]) -> Any:  # noqa: ANN401 - any tok
 
 
 class Forgetful(Instead):
-    """Sessions that do not record under which key a command came."""
+    """A command handler that does not record the key of a command."""
 
     async def act(self, *wanted: Any, **named: Any) -> Any:  # noqa: ANN401
         return await self.real.act(*wanted[:4], **named)
@@ -149,7 +149,7 @@ PLANTED: Final = {
     "an acknowledgement before the end is recorded": (Making(take=ack_first), DEADLY),
     "a command whose key is not recorded": (Making(asking=_forgetful), CALM),
 }
-"""What is planted, and a weather in which it shows."""
+"""Each planted fault, with a fault profile under which it shows."""
 
 
 def _read(batch: Batch) -> list[Recorded]:

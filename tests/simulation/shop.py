@@ -1,4 +1,4 @@
-"""A server of tools whose answers, pace and failures chance decides, and that knows what it did."""
+"""A fake tool server whose answers, pace and failures the seed decides, and that records its runs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class SimulatedShop:
     loop: SimulatedLoop
     weather: Weather
     done: list[tuple[str, JsonValue]] = field(default_factory=list[tuple[str, JsonValue]])
-    """Each tool that was run, with the order that it was given."""
+    """Each tool that ran, with its order number."""
 
     async def offers(self, server: str, spec: ServerSpec) -> tuple[Offer, ...]:
-        """See `ToolServers.offers`."""
+        """See `ToolServers.list_offers`."""
         await self._takes_time("tools_unreachable")
         return await Shop().offers(server, spec)
 
     async def ask(
         self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
     ) -> Answered:
-        """See `ToolServers.ask`."""
+        """See `ToolServers.call_tool`."""
         del server, spec
         self.done.append((tool, arguments.get("order")))
         await self._takes_time("tools_failed")

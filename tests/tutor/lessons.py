@@ -1,4 +1,4 @@
-"""Lessons as commands alone: the shipped trickster, a student, a model, and any prompt of them."""
+"""Tutor sessions built from commands alone, and the prompt at any point of them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ MODEL: Final = "openai/test"
 
 
 def shipped(task: str) -> Material:
-    """Give the shipped blueprint with one of its cartridges."""
+    """Return the shipped blueprint with the cartridge of one task."""
     blueprint = LIBRARY.get("trickster")
     return Material(blueprint, LIBRARY.cartridge(blueprint, {"task": task}) or {})
 
 
 def shipped_files(task: str) -> dict[str, str]:
-    """Give the prompt files of a task, by layer."""
+    """Return the prompt files of a task by layer."""
     blueprint = LIBRARY.get("trickster")
     layers = prompt_layers(blueprint)
     found = LIBRARY.prompt_files(blueprint, layers, "openai", {"task": task})
@@ -50,34 +50,32 @@ def shipped_files(task: str) -> dict[str, str]:
 
 
 def graph(material: Material) -> PhaseGraph:
-    """Give the state machine of a task."""
+    """Return the phase graph of a task."""
     assert material.phases is not None
     return material.phases
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A session that has come so far, and what it is made from."""
+    """A session so far, with the material and the files its prompts are assembled from."""
 
     material: Material
     files: Mapping[str, str]
     session: Given
 
     def later(self, session: Given) -> Lesson:
-        """Go on from another moment."""
+        """Return the same material and files with another session."""
         return Lesson(self.material, self.files, session)
 
     def chosen(self, choice: str) -> Lesson:
-        """Make a choice."""
         return self.later(self.session.later(RecordChoice(choice, graph(self.material))))
 
     def asked(self, text: str) -> Lesson:
-        """Say something."""
         policies = self.material.blueprint.policies
         return self.later(self.session.later(SubmitTurn(text, policies, graph(self.material))))
 
     def called(self) -> Lesson:
-        """Let a worker claim the open turn and fix its prompt."""
+        """Let a worker claim the open turn and record its prompt."""
         policies = self.material.blueprint.policies
         state = self.session.opened
         claimed = self.session.later(ClaimTurn(attempt_of(state).turn, "w1", policies))
@@ -86,7 +84,7 @@ class Lesson:
         return self.later(claimed.later(FixContext(attempt, MODEL, {}, found.manifest)))
 
     def answered(self, text: str, *, signal: str | None = None, unsafe: bool = False) -> Lesson:
-        """Let the model answer, with a signal or with what may not be said."""
+        """Let the model answer, with a signal or with a reply that is withheld."""
         wish = ToolRequest(id="call-1", tool=TRANSITION, arguments=f'{{"signal": "{signal}"}}')
         replacement = self.material.blueprint.policies.replacement
         withheld = Withheld("it matches a pattern", "contact-details", replacement, digest_of(text))
@@ -104,7 +102,7 @@ class Lesson:
 
     @property
     def assembled(self) -> Assembled:
-        """The prompt of the call that the session makes now."""
+        """The prompt of the next call."""
         state: SessionState = self.session.opened
         call = Call(self.material.call_kind(state), MODEL, "openai", "2026-01-01T00:00:00Z")
         texts = fetched(needs(self.material, state, call), self.session.events, self.files)

@@ -1,7 +1,7 @@
-"""The shipped trickster played in memory, by workers that may die at any step.
+"""A tutor session in memory whose workers may be cancelled at any step of the event loop.
 
-Every reading and writing of the house yields to the event loop, so that killing a worker after so
-many steps of the loop reaches every moment between two of them.
+Every read and write of the harness yields to the event loop. Cancelling a worker after n steps
+therefore reaches every point between two of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SESSION = "s"
 
 @dataclass(frozen=True, slots=True)
 class Yielding:
-    """Does what its inner part does, with a step of the loop before and after."""
+    """A proxy whose coroutines yield to the event loop before and after each call."""
 
     inner: object
 
@@ -52,7 +52,7 @@ class Yielding:
 
 
 def yielding_house() -> House:
-    """Give a house whose every part yields."""
+    """Return a session harness whose log, blobs and tokens yield."""
     return House(
         log=cast("MemoryLog", Yielding(MemoryLog())),
         blobs=cast("MemoryBlobs", Yielding(MemoryBlobs())),
@@ -61,7 +61,7 @@ def yielding_house() -> House:
 
 
 def impatient(blueprint: Blueprint) -> Blueprint:
-    """Give the same blueprint with retries that wait for nothing."""
+    """Return the same blueprint with retries that do not wait."""
     written = blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["retries"] = {"max": 2, "base_seconds": 0}
     return Blueprint.model_validate(written)
@@ -76,7 +76,6 @@ class Playhouse:
     workers: int = 0
 
     async def open(self) -> None:
-        """Open the session."""
         blueprint = self.material.blueprint
         command = OpenSession(
             await self.house.blueprints.pin(TENANT, blueprint),
@@ -89,16 +88,14 @@ class Playhouse:
         await self.act(command)
 
     async def act(self, command: Command) -> Done:
-        """Ask something of the session."""
         return await self.house.sessions.act(TENANT, SESSION, command, BY)
 
     async def submit(self, text: str) -> None:
-        """Say something."""
         policies = self.material.blueprint.policies
         await self.act(SubmitTurn(text, policies, graph(self.material)))
 
     def worker(self) -> Answering:
-        """Start a worker that takes over whatever another one has left."""
+        """Create a new worker, which takes over what another worker left."""
         self.workers += 1
         worker = self.house.worker(f"w{self.workers}")
         worker.contexts = replace(worker.contexts, library=LIBRARY)
@@ -107,7 +104,7 @@ class Playhouse:
 
     @property
     def opening_event(self) -> Recorded | None:
-        """The event by which workers learn of the turn that is open; none when none is."""
+        """The event that delivers the latest turn to workers, or None."""
         asked: Recorded | None = None
         for event in self.house.events():
             match event.event:
@@ -118,24 +115,24 @@ class Playhouse:
         return asked
 
     def answering(self) -> asyncio.Task[Verdict]:
-        """Let a new worker take the turn that was opened last."""
+        """Start a task in which a new worker runs the latest turn."""
         event = self.opening_event
         assert event is not None
         return asyncio.create_task(self.worker().answer(delivery(event, redelivered=True)))
 
     async def answer(self, *script: Line) -> Verdict:
-        """Let the model say these lines to a new worker."""
+        """Let a new worker run the turn with this script."""
         if script:
             self.house.model.scripts = [script]
         return await self.answering()
 
     async def killed(self, after: int) -> bool:
-        """Let a new worker begin, and kill it after so many steps; tells whether it had ended."""
+        """Start a worker and cancel it after `after` steps; return whether it had finished."""
         steps = iter(range(after))
         return await self.killed_when(lambda: next(steps, None) is None)
 
     async def killed_when(self, reached: Callable[[], bool]) -> bool:
-        """Let a new worker begin, and kill it once this is so; tells whether it had ended."""
+        """Start a worker and cancel it once `reached` is true; return whether it had finished."""
         task = self.answering()
         while not (reached() or task.done()):  # noqa: ASYNC110 - a step of the loop is the measure
             await asyncio.sleep(0)
@@ -145,7 +142,7 @@ class Playhouse:
         return ended
 
     def wishing(self, *signals: str) -> Line:
-        """Let the answer that follows ask for these transitions; a line of a script."""
+        """Return a script step that makes the answer request these transitions."""
         calls = tuple(
             ToolCall(f"call-{number}", TRANSITION, f'{{"signal": "{name}"}}')
             for number, name in enumerate(signals)
@@ -155,11 +152,11 @@ class Playhouse:
 
     @property
     def calls(self) -> Sequence[ContextAssembled]:
-        """The calls whose prompt is fixed."""
+        """The calls whose prompt is recorded."""
         events = (event.event for event in self.house.events())
         return [event for event in events if isinstance(event, ContextAssembled)]
 
 
 def noted(call: ContextAssembled) -> bool:
-    """Tell whether a call carries the note of a reply that was withheld."""
+    """Return whether a call includes the note of a withheld reply."""
     return any(part.layer == "redaction_note" and part.kept for part in call.manifest.parts)

@@ -1,4 +1,4 @@
-"""Whatever happens in a lesson, in any order, phases and prompts keep their rules."""
+"""Phases and prompts keep their rules under any sequence of actions."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from turnlog.projections.window.call import Call, Texts, provider_of
 from turnlog.projections.window.request import ChatMessage, Request
 from turnlog.services.runtime.installed import installed
 
-# Shrinking a whole lesson takes minutes, and a short list of actions is read as it is
+# Shrinking a whole session takes minutes, and a short list of actions is readable as it is.
 lessons = settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 GRAPH = graph(TIGHT)
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A call as it was recorded, what was known then, and its prompt as it reads back."""
+    """A recorded call with the events before it and the prompt read back from the record."""
 
     call: ContextAssembled
     before: tuple[Recorded, ...]
@@ -54,12 +54,12 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A session that is over, with all there is to know of it."""
+    """A finished session with its blobs and the digests of what was sent."""
 
     events: tuple[Recorded, ...]
     blobs: dict[str, str]
     sent: tuple[str, ...]
-    """Digests of what reached the model."""
+    """Digests of the requests that reached the model."""
 
     @property
     def calls(self) -> Iterator[Made]:
@@ -113,7 +113,7 @@ def test_a_session_moves_only_along_the_edges_of_its_cartridge(actions: list[Act
 
 
 def leads(entered: PhaseEntered, exchanges: int) -> bool:
-    """Tell whether the cartridge draws this edge, and whether it was open by then."""
+    """Return whether the cartridge has this edge and it was open after so many exchanges."""
     if entered.before is None:
         return entered.phase == GRAPH.start
     left = GRAPH.phases[entered.before]
@@ -126,7 +126,7 @@ def leads(entered: PhaseEntered, exchanges: int) -> bool:
             due = left.max_exchanges is not None and exchanges >= left.max_exchanges
             return due and entered.phase == left.ai_transitions.on_max_exchanges
         case _:
-            # The exchange that brings a signal is not one that came before it
+            # The exchange of a signal does not count as one before it.
             came = exchanges - (entered.turn is not None)
             target = GRAPH.leads(entered.before, entered.signal or "")
             return came >= left.min_exchanges and entered.phase == target
@@ -146,7 +146,7 @@ def test_every_call_reads_back_and_is_assembled_again_to_what_was_recorded_and_s
 
 
 def again(made: Made, blobs: dict[str, str]) -> str:
-    """Assemble a call from the state at its sequence; gives the digest."""
+    """Assemble a call from the state at its sequence and return the digest."""
     state = fold_whole(made.before)
     assert state is not None
     assert made.call.manifest.sequence == state.head.sequence
@@ -193,7 +193,7 @@ def shows_only_what_may_be_shown(made: Made) -> None:
     usable -= {n for n, turn in made.turns.items() if turn.excluded}
     assert shown <= usable
     if made.call.manifest.kind == "debrief":
-        # One that began by itself and was answered by a tool alone has nothing to show
+        # A turn that started by itself and was answered by a tool alone has no text.
         nothing = Plain(text="")
         assert shown == {n for n in usable if made.turns[n].text or made.turns[n].reply != nothing}
     assert FORBIDDEN_HERE not in str(made.request.wire())
@@ -209,7 +209,7 @@ def offers_what_the_phase_does(made: Made) -> None:
 
 
 def begins_as_the_last_one_of_its_kind(earlier: Made, later: Made) -> None:
-    """See that what is the same by the manifests is the same in the prompts, up to a change."""
+    """Require that parts equal by their manifests are equal in the prompts, up to a change."""
     if earlier.call.manifest.kind != later.call.manifest.kind:
         return
     pairs = zip(earlier.parts, later.parts, strict=False)
@@ -222,7 +222,7 @@ def begins_as_the_last_one_of_its_kind(earlier: Made, later: Made) -> None:
 
 
 def goes_on(old: Part, new: Part, messages: tuple[ChatMessage, ...]) -> bool:
-    """Tell whether a part is the same, or the same run with later turns at its end."""
+    """Return whether a part is the same, or the same run with later turns appended."""
     if not (isinstance(old.source, FromTurns) and isinstance(new.source, FromTurns)):
         return old == new
     if old.message is None or old.message != new.message or old.source.first != new.source.first:

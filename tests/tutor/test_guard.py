@@ -1,4 +1,4 @@
-"""What is shown while a reply is said, however the model cuts it into pieces."""
+"""What the output guard releases of a reply, however the model splits it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRET: Final = "trick@example.org"
 
 
 def holding(hold_back: HoldBack) -> Material:
-    """Give the trickster with another measure of holding back."""
+    """Return the material with another `hold_back` setting."""
     blueprint = impatient(DRAW.blueprint)
     written = blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["hold_back"] = hold_back
@@ -38,7 +38,7 @@ MATERIALS: Final = {hold: holding(hold) for hold in HOLDS}
 BROKEN: Final = re.compile(
     r"\b\d{8,}\b|\S+@\S+\.\w+|\bgambling\s+addiction\b|\bfamily\s+money\b", re.IGNORECASE
 )
-"""The rules of the task once more, in one pattern."""
+"""The rules of the task again, in one pattern."""
 
 WORDS = st.sampled_from(
     ["Hello", "well", "e.g.", "No!", "Now?\n", "2 000", SECRET, f"{SECRET}.", "86012345",
@@ -49,14 +49,14 @@ REPLIES = st.lists(WORDS, min_size=1, max_size=12).map(" ".join)
 
 @st.composite
 def chunked(draw: st.DrawFn) -> tuple[str, ...]:
-    """Draw a reply, cut anywhere."""
+    """Draw a reply split at random positions."""
     reply = draw(REPLIES)
     cuts = sorted(draw(st.sets(st.integers(1, max(1, len(reply) - 1)))))
     return tuple(reply[a:b] for a, b in pairwise([0, *cuts, len(reply)]) if a < b)
 
 
 def heard(guard: Guard, pieces: tuple[str, ...]) -> tuple[list[str], Violation | None]:
-    """Give what a guard shows of a reply, and what ends it."""
+    """Return what an output guard releases of a reply, and the violation that ends it."""
     shown: list[str] = []
     for piece in (*pieces, None):
         released = guard.end() if piece is None else guard.hear(piece)
@@ -99,7 +99,7 @@ def test_a_reply_held_back_whole_is_shown_at_once_or_not_at_all(pieces: tuple[st
 
 
 async def spoken(hold_back: HoldBack, *pieces: str) -> tuple[Playhouse, list[str]]:
-    """Let a worker say a reply; gives what it published of it."""
+    """Let a worker answer with these pieces and return the published text."""
     play = Playhouse(MATERIALS[hold_back])
     await play.open()
     await play.submit("Who are you?")

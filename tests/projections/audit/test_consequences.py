@@ -1,4 +1,4 @@
-"""What a turn led to is told of that turn and of no other."""
+"""The effects of a turn belong to that turn and to no other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ MOVED = "talk → walk by on_success"
 
 
 def told(session: Given, turn: int) -> list[str]:
-    """Give what a turn led to, as people read it."""
     return [each.what for each in consequences(whole(session.events), turn)]
 
 

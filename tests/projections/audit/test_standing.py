@@ -1,4 +1,4 @@
-"""What stands otherwise in two prompts is told of each part, though two say the same."""
+"""Differences of two prompts are reported for each part, even if two parts are equal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DROPPED = KEPT.model_copy(
 
 
 def of(*parts: Part) -> Manifest:
-    """Give a manifest of these parts, one an item."""
+    """Return a manifest of these parts, one an item."""
     items = (part.model_copy(update={"item": f"{place}"}) for place, part in enumerate(parts))
     return manifest().model_copy(update={"parts": tuple(items)})
 

@@ -1,4 +1,4 @@
-"""Verifying a session: whatever is done to its record is found, and named by its event."""
+"""Verifying a session: any change to its record is reported with its event."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ profiles:
 )
 PINNED = digest_of("assistant")
 BLOBS = {PINNED: "assistant", **blobs_of(FILES)}
-"""What the events name; the builders of sessions pin a blueprint of that name."""
+"""The blobs that the events name; the session builders pin a blueprint of that name."""
 
 
 def means() -> Means:
@@ -66,7 +66,7 @@ def report_on(
 
 
 def told(session: Given, text: str, reply: str) -> Given:
-    """Say something and have it answered, the prompt recorded as a worker does."""
+    """Run a turn and record its prompt as a worker does."""
     session = session.later(saying(text), claiming())
     found = assembled(session, BLUEPRINT, FILES)
     attempt = attempt_of(session.opened)
@@ -85,18 +85,18 @@ Found = list[tuple[str, str, int | None]]
 
 
 def checks(events: Sequence[Recorded], noted: Noted | None = None) -> Found:
-    """Name what is found: which promise fails, by which check, and where."""
+    """Return the verdict, the check and the sequence of each finding."""
     found = report_on(events, noted=noted).findings
     return [(each.verdict, each.check, each.sequence) for each in found]
 
 
 def unaltered(found: Found) -> Found:
-    """Leave out what only follows: prompts that cannot be had again of an altered record."""
+    """Drop the findings that an altered record implies: prompts that cannot be reproduced."""
     return [each for each in found if each[0] != "reproduction"]
 
 
 def unaltered_in(report: Report) -> list[Finding]:
-    """Leave out what a hole brings with it: a turn whose tools or answers lie in it."""
+    """Drop the findings that a gap implies: turns whose tools or answers are missing."""
     return [each for each in report.findings if each.check not in {"reference", "assembly"}]
 
 
@@ -105,7 +105,7 @@ def stored_as(event: Recorded, payload: bytes) -> Recorded:
 
 
 def rechained(events: Sequence[Recorded]) -> list[Recorded]:
-    """Write every digest of the chain anew, as somebody would who owns the whole log."""
+    """Rewrite the hash chain, as an attacker with the whole log would."""
     made: list[Recorded] = []
     for event in events:
         said = json.loads(event.stored)
@@ -285,7 +285,7 @@ def test_a_prompt_of_another_model_than_recorded_is_found() -> None:
 
 
 def rewritten(place: int, **changed: JsonValue) -> list[Recorded]:
-    """Give the session with another manifest at a call, the chain written anew behind it."""
+    """Return the session with a changed manifest and the chain rewritten after it."""
     event = EVENTS[place]
     said = json.loads(event.stored)
     said["data"]["manifest"].update(changed)
@@ -341,9 +341,9 @@ def test_a_session_without_events_has_no_head() -> None:
 
 
 TYPE = b'"type":"turnlog.'
-"""What an event says before it tells its place."""
+"""The bytes of an event before its position."""
 DATA = b'"data":{'
-"""And behind it."""
+"""The bytes of an event after its position."""
 
 
 @pytest.mark.parametrize("where", [TYPE, DATA], ids=["before its place", "behind its place"])

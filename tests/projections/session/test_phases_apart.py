@@ -1,4 +1,4 @@
-"""What a session leaves behind as it enters a phase that may not see the one before."""
+"""What a session settles when it enters a phase that may not see the one before."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TALKING = given(opening(), PhaseEntered(phase="talk"))
 
 
 def graph(**more: JsonValue) -> PhaseGraph:
-    """Give a state machine whose dialogue ends by a signal."""
+    """Return a phase graph whose dialogue ends by a signal."""
     drawn: dict[str, JsonValue] = {
         "from": "cartridge.phases",
         "signals": {"understood": "on_success"},
@@ -41,13 +41,13 @@ def graph(**more: JsonValue) -> PhaseGraph:
 
 
 def ending(phases: PhaseGraph) -> Asked:
-    """Answer the open turn and end its phase."""
+    """Complete the open turn and end its phase."""
     wanted = ToolRequest(id="t", tool="transition_phase", arguments='{"signal": "understood"}')
     return lambda state: CompleteTurn(attempt_of(state), "So.", "stop", SPENT, phases, (wanted,))
 
 
 def waiting() -> Given:
-    """Let one turn wait for another."""
+    """Return a session with one open turn and one that waits."""
     return TALKING.later(saying("one"), saying("two"), claiming())
 
 

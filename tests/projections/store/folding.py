@@ -1,4 +1,4 @@
-"""Folding in tests: a build for whoever asks, and its rows as values that can be compared."""
+"""Folding events into rows, and reading the rows as values that can be compared."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rows = dict[str, list[tuple[object, ...]]]
 
 
 async def live(store: Store) -> Checkpoint:
-    """Give the checkpoint of the build that readers see, made when there is none."""
+    """Return the position of the build that readers see; begin one if there is none."""
     async with store.writing() as connection:
         there = await checkpoints.active(connection)
         return there or await checkpoints.begin(connection, LOG, seen=True)
@@ -36,7 +36,7 @@ async def another(store: Store) -> Checkpoint:
 async def fold(
     store: Store, at: Checkpoint, raws: Sequence[Raw]
 ) -> tuple[Checkpoint, list[Poison]]:
-    """Fold events in one transaction, and be sure that nobody else moved the checkpoint."""
+    """Fold events in one transaction and require that the position did not move meanwhile."""
     if not raws:
         return at, []
     async with store.writing() as connection:
@@ -46,14 +46,14 @@ async def fold(
 
 
 async def fold_log(store: Store, log: Log) -> list[Poison]:
-    """Fold what the live rows lack of a log."""
+    """Fold the events of a log that the active rows lack."""
     at = await live(store)
     waiting = [raw for raw in await everything(log) if raw.stream_sequence > at.position]
     return (await fold(store, at, waiting))[1]
 
 
 async def rows_of(store: Store, build: int) -> Rows:
-    """Give all rows of a build without its number, in the order of their keys."""
+    """Return all rows of a build, without the build number, in primary key order."""
     rows: Rows = {}
     async with store.reading() as connection:
         for table in ROWS:

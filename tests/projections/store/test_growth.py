@@ -1,4 +1,4 @@
-"""The growth ledger: what each component took of each call, and what made it take less."""
+"""The token ledger: the tokens of each component in each call, and what reduced them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def story() -> Story:
 
 
 def named(tokens: int, saved: int) -> Part:
-    """Name tools instead of telling of them."""
+    """Return a tools part that only names its tools."""
     tools = part("tools_context", tokens=tokens)
     return tools.model_copy(update={"treatment": "condensed", "rule": "names", "saved": saved})
 

@@ -1,4 +1,4 @@
-"""One bad event stops its own session, is kept with its reason, and is replayed after a fix."""
+"""An undecodable event stops its own session, is kept with its reason, and is replayed later."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ async def test_bug_in_folding_is_named_by_its_place_and_not_by_what_was_said(
 
 
 async def set_aside(store: Store, raws: list[Raw]) -> None:
-    """Leave events in quarantine as an earlier release did, which had a bug."""
+    """Insert quarantined events as an earlier, faulty release did."""
     at = await live(store)
     async with store.writing() as connection:
         for number, raw in enumerate(raws):

@@ -1,4 +1,4 @@
-"""What strangers say of their tools stands on lines of that tool alone, and has an end."""
+"""Descriptions of third-party tools stay on the lines of their own tool and are bounded."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NOTHING: dict[str, JsonValue] = {"type": "object"}
 
 
 def offered(*offers: Offer) -> TakenUp:
-    """Take up what the shop offers."""
+    """Build the tool catalog of what the server offers."""
     spec = agent(tools=ONE).tools
     assert spec
     return taken_up("agent", spec, {"shop": offers})
 
 
 def told(taken: TakenUp) -> str:
-    """Give the text that tells of all tools in full."""
+    """Return the text that describes all tools in full."""
     return taken.texts[len(taken.event.tools)]
 
 

@@ -1,4 +1,4 @@
-"""Condensing on strings: what is told in short and what is not; a bundle's verifier agrees."""
+"""Condensing the history of one view; a bundle's verifier agrees."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ PRICES = [
 
 
 def saved(exchanges: list[Exchange], told: tuple[Exchange, ...]) -> float:
-    """Tell which share of a history is not said."""
+    """Return the share of tokens that condensing saves."""
     return 1 - sum(each.tokens for each in told) / sum(each.tokens for each in exchanges)
 
 
 def exchanged(talk: list[tuple[str, str]]) -> list[Exchange]:
-    """Give a conversation as a view has it."""
+    """Return a conversation as a history view has it."""
     return [exchange(turn, *said, COUNTING) for turn, said in enumerate(talk, 1)]
 
 
 def words(told: tuple[Exchange, ...]) -> list[str]:
-    """Give what is said, message by message."""
     return [message.content for each in told for message in each.said.messages]
 
 

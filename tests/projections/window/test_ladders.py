@@ -1,6 +1,6 @@
-"""Every step of a ladder alone, and all of them together, as whole prompts to be read by people.
+"""Every ladder step alone and all together, as whole prompts for people to read.
 
-A missing file is written by the test, which then fails: read it, and commit it.
+The test writes a missing file and then fails: read the file and commit it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ STEPS: dict[str, JsonValue] = {
 
 
 def exhausted(step: JsonValue) -> Assembled:
-    """Give the prompt after a step has done all that it can, and no token less."""
+    """Return the prompt after a step did all that it can, at the smallest limit it can meet."""
     limit = 1
     for _ in range(2):
         try:

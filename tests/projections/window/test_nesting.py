@@ -1,4 +1,4 @@
-"""Layers that stand in the midst of a prompt file, where its text names them."""
+"""Layers included in the middle of a prompt file, where its text names them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ profiles: {chat: {default: true, call: reply}}
 
 
 def told(base: str, city: str = "Riga", text: str = TEXT) -> Assembled:
-    """Give the prompt that this file leads to, read back by its references too."""
+    """Return the prompt that this file gives, and require that it reads back."""
     blueprint, files = blueprint_of(text), {"base": base}
     session = opened_by(blueprint, files, city=city).later(saying("Where am I?"))
     found = assembled(session, blueprint, files)

@@ -1,4 +1,4 @@
-"""How far a prompt is the one before it over again, beside the messages themselves."""
+"""How much of a prompt repeats the one before it, recorded beside the messages."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ FILES = {"persona": "Be brief."}
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """A session, and every prompt that was fixed in it."""
+    """A session and every prompt recorded in it."""
 
     session: Given
     blueprint: Blueprint
     prompts: tuple[Assembled, ...] = ()
 
     def asked(self, text: str) -> Talk:
-        """Ask, fix the prompt and answer."""
+        """Submit a turn, record its prompt and answer it."""
         claimed = self.session.later(saying(text), claiming())
         prompt = assembled(claimed, self.blueprint, FILES)
         attempt = attempt_of(claimed.opened)
@@ -63,17 +63,15 @@ class Talk:
         return Talk(answered, self.blueprint, (*self.prompts, prompt))
 
     def then(self, *steps: Asked) -> Talk:
-        """Let something else happen."""
         return Talk(self.session.later(*steps), self.blueprint, self.prompts)
 
     @property
     def prefix(self) -> Prefix | None:
-        """What the latest prompt says of the one before."""
+        """What the latest manifest says of the prompt before it."""
         return self.prompts[-1].manifest.prefix
 
 
 def talk() -> Talk:
-    """Begin."""
     blueprint = blueprint_of(BLUEPRINT)
     return Talk(opened_by(blueprint, FILES), blueprint)
 

@@ -48,7 +48,7 @@ def refused(
 
 
 def with_part(layer: str, **change: object) -> Manifest:
-    """Give the manifest with another account of one part."""
+    """Return the manifest with one part changed."""
     parts = tuple(
         part.model_copy(update=change) if part.layer == layer else part
         for part in FOUND.manifest.parts
@@ -84,7 +84,7 @@ def test_a_blob_whose_text_has_changed_is_noticed() -> None:
 
 
 def changed(sequence: int, said: Content) -> tuple[Recorded, ...]:
-    """Give the events with another text in one of them."""
+    """Return the events with another text in one of them."""
     recorded = TALKED.events[sequence - 1]
     assert isinstance(recorded.event, TurnSubmitted)
     other = replace(recorded, event=recorded.event.model_copy(update={"text": said}))

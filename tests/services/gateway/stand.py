@@ -1,4 +1,4 @@
-"""A gateway over real HTTP with everything behind it: a log, read models, a worker on strings."""
+"""A gateway over real HTTP with a log, read models, a projector and a worker with a scripted model."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ SILENT = tracing("test", None)
 FOLDERS = (Path(__file__).parent / "blueprints", Path(__file__).parents[2] / "parts/blueprints")
 MODEL = "puppet/one"
 WAITED = (TurnSubmitted.leaf, TurnReleased.leaf)
-"""How the subjects end that workers wait for."""
+"""The subject endings that workers subscribe to."""
 
 
 class Holding(Protocol):
-    """What holds everything: a log and what belongs to it."""
+    """A log with its blobs, snapshots and tokens."""
 
     @property
     def log(self) -> Log: ...
@@ -71,7 +71,7 @@ class Holding(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """Everything in memory; it outlives any gateway before it."""
+    """A backend in memory; it outlives the gateways that use it."""
 
     log: MemoryLog = field(default_factory=MemoryLog)
     library: MemoryLibrary = field(default_factory=MemoryLibrary)
@@ -82,7 +82,7 @@ class InMemory:
 
 @asynccontextmanager
 async def holding(nats_url: str | None) -> AsyncGenerator[Holding]:
-    """Give a log on a real nats-server, or one in memory."""
+    """Open a backend on a nats-server, or one in memory when `nats_url` is None."""
     if nats_url is None:
         yield InMemory()
         return
@@ -93,7 +93,7 @@ async def holding(nats_url: str | None) -> AsyncGenerator[Holding]:
 def desk_on(
     held: Holding, store: Store, bell: Bell, settings: GatewaySettings, traces: Tracing = SILENT
 ) -> Desk:
-    """Put a gateway's desk together, as its process does."""
+    """Build a gateway's dependencies as its process does."""
     sessions = sessions_on(held, store, "/turnlog/gateway")
     return Desk(
         settings=settings,
@@ -112,26 +112,26 @@ def desk_on(
 
 
 def sessions_on(held: Holding, store: Store, source: str) -> Sessions:
-    """Make the sessions of one process."""
+    """Build the command handler of one process."""
     snapshots = CheckedSnapshots(held.log, held.snapshots)
     texts = TextReader(held.log, held.blobs)
     return Sessions(held.log, snapshots, texts, FoldedCommands(store), now, new_id, source)
 
 
 def shelves_on(held: Holding, role: str) -> Shelves:
-    """Make one process's view of the library."""
+    """Build the segment service of one process."""
     return Shelves(held.library, held.blobs, now, new_id, f"/turnlog/{role}")
 
 
 def gathering_on(held: Holding, sessions: Sessions, role: str) -> Gathering:
-    """Make what gives calls of one process their inputs and segments."""
+    """Build the prompt input loader of one process."""
     segments = Segments(shelves_on(held, role), sessions.texts)
     return Gathering(held.log, sessions.texts, segments)
 
 
 @dataclass
 class Stand:
-    """A running gateway, and strings to pull behind it."""
+    """A running gateway with the backend, the store and the model behind it."""
 
     held: Holding
     tenant: str
@@ -144,7 +144,7 @@ class Stand:
     model: PuppetModel
 
     async def open(self, blueprint: str = "clerk", **form: object) -> str:
-        """Open a session; gives its id."""
+        """Open a session and return its id."""
         attributes = {"desk": "d-1"} if blueprint == "clerk" else {}
         body = {"blueprint": blueprint, "attributes": attributes} | form
         answer = await self.http.post("/v1/sessions", json=body)
@@ -152,13 +152,13 @@ class Stand:
         return str(answer.json()["session"])
 
     async def submit(self, session: str, text: str = "Hi", **form: object) -> dict[str, Any]:
-        """Submit a turn; gives the answer."""
+        """Submit a turn and return the response body."""
         answer = await self.http.post(f"/v1/sessions/{session}/turns", json={"text": text} | form)
         assert answer.status_code == 202, answer.text
         return dict(answer.json())
 
     async def say(self, session: str, text: str, reply: str) -> dict[str, Any]:
-        """Put something to a session and have it answered."""
+        """Submit a turn, let the model give `reply`, and return the settled turn."""
         self.model.scripts.append([reply])
         url = f"/v1/sessions/{session}/turns?wait=30"
         answer = await self.http.post(url, json={"text": text})
@@ -166,19 +166,18 @@ class Stand:
         return dict(answer.json())
 
     async def get(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
-        """Get something that is there."""
         answer = await self.http.get(path, params=query)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     async def stored(self) -> int:
-        """Count what the tenant has on the log."""
+        """Count the tenant's events on the log."""
         answer = await self.http.get("/v1/events", headers={"Accept": "application/x-ndjson"})
         return len(answer.content.splitlines())
 
     @asynccontextmanager
     async def another_gateway(self, **settings: object) -> AsyncGenerator[Stand]:
-        """Serve a second gateway on the same log, as after a restart."""
+        """Start a second gateway on the same log, as after a restart."""
         changed = self.settings.model_copy(update=settings)
         async with fronted(self.held, self.store, self.bell, changed, self.model) as stand:
             yield stand
@@ -194,7 +193,7 @@ async def standing(
     traces: Tracing = SILENT,
     blueprints: tuple[Path, ...] = (),
 ) -> AsyncGenerator[Stand]:
-    """Run a gateway, a projector and a worker on a log."""
+    """Run a gateway, a projector and, unless `working` is false, a worker on a log."""
     bell, model = Bell(), PuppetModel()
     store = open_store(f"sqlite:///{folder / 'rows.db'}")
     await prepare(store)
@@ -224,16 +223,16 @@ async def fronted(
     model: PuppetModel,
     traces: Tracing = SILENT,
 ) -> AsyncGenerator[Stand]:
-    """Serve one gateway."""
+    """Start one gateway."""
     desk = desk_on(held, store, bell, settings, traces)
-    # The client ends last, so that it hears what a gateway says as it ends
+    # Close the client last, so that it receives what a stopping gateway still sends.
     async with httpx.AsyncClient(timeout=60) as http, serving(desk) as address:
         http.base_url = httpx.URL(address)
         yield Stand(held, settings.tenant, store, bell, settings, address, http, desk, model)
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:
-    """End tasks, with time to close what they have open."""
+    """Cancel tasks until all have ended; a task gets 5 s to close its resources."""
     left = set(tasks)
     while left:
         for task in left:
@@ -250,7 +249,7 @@ def worker_on(
     named: str = MODEL,
     blueprints: tuple[Path, ...] = (),
 ) -> Answering:
-    """Put a worker together, as its process does."""
+    """Build a worker as its process does."""
     sessions = sessions_on(held, store, "/turnlog/worker")
     kinds = BlueprintStore(held.blobs)
     library = Library((*blueprints, *FOLDERS, SHIPPED))
@@ -270,7 +269,7 @@ def worker_on(
 
 
 async def answering(held: Holding, tenant: str, worker: Answering) -> None:
-    """Answer turns as they come, each beside the others, as a worker does."""
+    """Run turns concurrently as they arrive, as a worker does."""
     async with asyncio.TaskGroup() as turns, aclosing(held.log.follow(tenant, 0, live=True)) as log:
         async for bulk in log:
             for raw in bulk:

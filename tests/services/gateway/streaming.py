@@ -1,4 +1,4 @@
-"""Sessions with streams of their own over real HTTP, and a worker that says what it is told."""
+"""A session whose events and tokens a test publishes itself, and a gateway that streams them."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ from turnlog.services.runtime.telemetry import tracing
 from turnlog.services.runtime.texts import TextReader
 
 NARROW = 16 * 1024
-"""Bytes that the kernel is asked to hold at the most, on either side of a narrow connection."""
+"""The buffer size in bytes of a narrow connection, on either side."""
 QUEUE = Policies(second_submit="queue")
 UNKNOWN = Spent(Usage(known="unknown"), Cost(price="unknown", table="none"))
 
 
 @dataclass
 class Stage:
-    """One session on a log, whatever the log is made of."""
+    """One session on any log."""
 
     log: Log
     blobs: Blobs
@@ -71,14 +71,14 @@ class Stage:
     said: dict[int, str] = field(default_factory=dict[int, str])
 
     def sessions(self) -> Sessions:
-        """Make the sessions of one more process."""
+        """Build the command handler of another process."""
         snapshots = CheckedSnapshots(self.log, self.snapshots)
         texts = TextReader(self.log, self.blobs)
         older = NoOlderCommands()
         return Sessions(self.log, snapshots, texts, older, self.clock, new_id, "/test")
 
     def desk(self, keep_alive: float = 15.0, reader_seconds: float = 20.0) -> Desk:
-        """Make the desk of one more gateway."""
+        """Build the dependencies of another gateway."""
         settings = GatewaySettings(
             tenant=self.tenant, keep_alive=keep_alive, reader_seconds=reader_seconds
         )
@@ -101,21 +101,20 @@ class Stage:
         )
 
     async def open(self) -> None:
-        """Open the session."""
         small = blueprint()
         ref = await BlueprintStore(self.blobs).pin(self.tenant, small)
         await self.act(OpenSession(ref, "one", reach(small)))
 
     async def act(self, command: object) -> None:
-        """Carry out a command, as yet another process."""
+        """Handle a command as another process."""
         await self.sessions().act(self.tenant, self.session, command, BY)  # type: ignore[arg-type]
 
     async def submit(self, text: str = "Hi") -> None:
-        """Submit a turn; behind an open one it waits."""
+        """Submit a turn; it is queued while another turn is open."""
         await self.act(SubmitTurn(text, QUEUE))
 
     async def claim(self, turn: int = 1) -> Attempt:
-        """Take a turn for a worker, with the next attempt."""
+        """Claim a turn for a worker with the next attempt."""
         await self.act(ClaimTurn(turn, "w", QUEUE, self.said.pop(turn, "")))
         state = await self.sessions().load_open(self.tenant, self.session)
         assert state.open
@@ -125,30 +124,28 @@ class Stage:
         return attempt
 
     async def say(self, attempt: Attempt, text: str) -> None:
-        """Say a piece of a reply."""
+        """Publish a piece of the reply."""
         before = self.said.get(attempt.turn, "")
         self.said[attempt.turn] = before + text
         token = Token(call=attempt.call, attempt=attempt.attempt, offset=len(before), text=text)
         await self._publish(attempt, token)
 
     async def complete(self, attempt: Attempt) -> str:
-        """Record what was said as the reply."""
+        """Complete the turn with the published text and return the text."""
         text = self.said.get(attempt.turn, "")
         await self.act(CompleteTurn(attempt, text, "stop", UNKNOWN))
         return text
 
     async def fail(self, attempt: Attempt, code: str = "server_error") -> None:
-        """Give up the turn, with what was said so far."""
+        """Fail the turn with the text published so far."""
         fault = Fault(code=code, detail="it broke", retryable=True)
         partial = self.said.get(attempt.turn, "")
         await self.act(EndAttempt(attempt, "failed", UNKNOWN, "fail", fault, partial))
 
     async def cancel(self, turn: int = 1) -> None:
-        """Cancel a turn."""
         await self.act(CancelTurn(turn))
 
     async def redact(self, turn: int = 1) -> None:
-        """Withhold a reply."""
         await self.act(RedactReply(turn, "it names a person", "operator", "(withheld)"))
 
     async def _publish(self, attempt: Attempt, event: AttemptAlive | AttemptReset | Token) -> None:
@@ -157,7 +154,7 @@ class Stage:
 
 @asynccontextmanager
 async def staged(tenant: str, nats_url: str | None) -> AsyncGenerator[Stage]:
-    """Give a stage on the log of a real server, or on one in memory where there is no address."""
+    """Open a session on a real server's log, or on one in memory when `nats_url` is None."""
     if nats_url is None:
         parts = MemoryLog(), MemoryBlobs(), MemorySnapshots(), MemoryTokens()
         stage = Stage(*parts, tenant)
@@ -171,7 +168,7 @@ async def staged(tenant: str, nats_url: str | None) -> AsyncGenerator[Stage]:
 
 
 def gateway(desk: Desk) -> FastAPI:
-    """Make a gateway that has streams and nothing else."""
+    """Build a gateway that has only the stream routes."""
     app = FastAPI()
     app.state.desk = desk
     app.include_router(streams.router)
@@ -182,7 +179,7 @@ def gateway(desk: Desk) -> FastAPI:
 
 @asynccontextmanager
 async def served(app: ASGIApp, *, narrow: bool = False) -> AsyncGenerator[int]:
-    """Serve an application on a free port, which is given; `narrow` sockets hold little."""
+    """Serve an application on a free port and yield the port; `narrow` sockets buffer little."""
     listening = socket.create_server(("127.0.0.1", 0))
     if narrow:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NARROW)

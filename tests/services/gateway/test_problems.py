@@ -1,4 +1,4 @@
-"""From errors to answers: every kind of error, its status, and what a client is told to do."""
+"""The HTTP answer of every error class: status, code and advice."""
 
 from __future__ import annotations
 
@@ -59,10 +59,9 @@ def test_the_ways_out_are_for_refusals_that_the_table_knows() -> None:
 
 @dataclass(slots=True)
 class BrokenLibrary(Library):
-    """A library with a bug."""
+    """Blueprint folders with a bug."""
 
     def names(self) -> tuple[str, ...]:
-        """See `Library.names`."""
         raise ZeroDivisionError("a secret of the program")
 
 

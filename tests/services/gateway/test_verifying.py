@@ -1,4 +1,4 @@
-"""Verifying over HTTP: a whole log is gone through while its lines are read."""
+"""Verification over HTTP: the log is read while the lines are sent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def lines(stand: Stand, checkpoint: Line | None = None) -> list[Line]:
 
 
 async def led(stand: Stand) -> list[str]:
-    """Lead three sessions side by side."""
+    """Run three sessions in turn."""
     sessions = [await stand.open() for _ in range(3)]
     for text in ("Hi", "And now?"):
         for session in sessions:
@@ -62,7 +62,7 @@ async def test_a_sound_log_has_nothing_but_progress_and_a_summary(stand: Stand) 
 
 @contextmanager
 def lost_when_asked(_events: int, _means: Means) -> Generator[Verifier]:
-    """Give a process that verifies, and end it before anybody has asked it anything."""
+    """Open a verifier whose process is killed before its first request."""
     before = set(active_children())
     with beside(1) as verifier:
         for process in set(active_children()) - before:

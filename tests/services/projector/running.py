@@ -1,4 +1,4 @@
-"""A projector in tests: run beside the test, and waited for by what its rows have reached."""
+"""A projector that runs beside a test, and waits for what its rows have reached."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from turnlog.services.projector.rebuild import rebuild
 from turnlog.services.runtime.telemetry import Tracing, tracing
 
 LONG = 60.0
-"""Seconds no test should ever need."""
+"""Seconds; longer than any test should need."""
 
 
 def no_progress(position: int, goal: int) -> None:
@@ -30,7 +30,7 @@ def no_progress(position: int, goal: int) -> None:
 
 @dataclass
 class Running:
-    """A log, a database, and what folds the one into the other."""
+    """A log, a database, and the projector between them."""
 
     log: Log
     store: Store
@@ -47,7 +47,7 @@ class Running:
 
     @asynccontextmanager
     async def beside(self) -> AsyncGenerator[asyncio.Task[None]]:
-        """Run a projector beside the body, and stop it with the body's end."""
+        """Run a projector while the block runs."""
         task = asyncio.create_task(self.run())
         try:
             yield task
@@ -57,7 +57,7 @@ class Running:
                 await task
 
     async def cancelled_at(self, statement: int, work: Coroutine[None, None, object]) -> None:
-        """Do some work and cancel it at its n-th statement, beginnings and commits included."""
+        """Run `work` and cancel it at its n-th statement; transaction begins and commits count."""
         task = asyncio.create_task(work)
         left = statement
 
@@ -76,7 +76,7 @@ class Running:
             event.remove(engine, name, count)
 
     async def folded_all(self, position: int) -> None:
-        """Wait until the checkpoint is at this place of the log."""
+        """Wait until the projection position has reached `position`."""
         while True:
             rung = self.bell.listen()
             async with self.store.reading() as connection:
@@ -86,7 +86,7 @@ class Running:
             await asyncio.wait_for(rung.wait(), LONG)
 
     async def caught_up(self, *stories: Story) -> None:
-        """Wait until the rows hold all that was told."""
+        """Wait until the rows hold all appended events of these sessions."""
         for story in stories:
             last = story.last.sequence if story.last else 0
             assert await reached(
@@ -94,12 +94,12 @@ class Running:
             )
 
     async def rows(self) -> Rows:
-        """Give the rows that readers see."""
+        """Return the rows that readers see."""
         async with self.store.reading() as connection:
             live = await checkpoints.active(connection)
         return await rows_of(self.store, live.build) if live else {}
 
     async def rebuilt(self) -> Rows:
-        """Rebuild from nothing, and give those rows."""
+        """Rebuild the rows from the log and return them."""
         assert await rebuild(self.folding, no_progress) is not None
         return await self.rows()

@@ -1,4 +1,4 @@
-"""Postgres that is stopped, killed, or cut off in the middle of a commit: every event once."""
+"""Postgres that stops, is killed or is cut off in a commit: each event is folded once."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def position(store: Store) -> int:
 
 
 def at_next_commit(store: Store, act: Callable[[], None]) -> None:
-    """Do something once, when the next events are about to be committed."""
+    """Run `act` once, when the next events are about to be committed."""
     engine, moved, done = store.engine.sync_engine, False, False
 
     def look(*arguments: object) -> None:

@@ -1,4 +1,4 @@
-"""SQLite that is locked or full: the projector waits and says so, and loses nothing."""
+"""SQLite that is locked or full: the projector waits, says so and loses nothing."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def locker(tmp_path: Path) -> AsyncIterator[Store]:
-    """Another process at the same database."""
+    """Another process with the same database."""
     opened = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
     yield opened
     await opened.close()
 
 
 async def waits(said: list[EventDict], why: str) -> None:
-    """Wait until the projector says that it waits, and why."""
+    """Wait until the projector logs that it waits, and why."""
     async with asyncio.timeout(LONG):
         while not any(line["event"] == "projector-waits" for line in said):  # noqa: ASYNC110
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""What if over HTTP and from the command line: many sessions, nothing written, no model asked."""
+"""What-if over HTTP and from the command line: many sessions, no writes, no model calls."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from turnlog.services.cli.supposing.folder import brought
 from turnlog.services.gateway.payloads.what_if import WhatIfForm
 
 MANY = int(os.environ.get("SESSIONS", "20"))
-"""Sessions that are recorded; a thousand by `make suppose`."""
+"""The number of recorded sessions; `make suppose` runs a thousand."""
 PERSONA = "You are a clerk, and brief."
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A service with many recorded sessions, and where its blueprint is."""
+    """A service with many recorded sessions and its blueprint folder."""
 
     stand: Stand
     house: House
@@ -40,13 +40,13 @@ class Recorded:
     second: Path
 
     async def asked(self, **form: object) -> list[dict[str, Any]]:
-        """Suppose something; gives the lines."""
+        """Request a what-if and return its lines."""
         answer = await self.stand.http.post("/v1/what-if", json=form)
         assert answer.status_code == 200, answer.text
         return [json.loads(line) for line in answer.text.splitlines()]
 
     async def everything(self) -> tuple[int, int, str]:
-        """Sum up what is on the log, in the blobs and in the rows."""
+        """Measure the log, the blobs and the rows."""
         digest = hashlib.sha256()
         async with self.stand.store.reading() as connection:
             for table in METADATA.sorted_tables:

@@ -1,4 +1,4 @@
-"""The same conversation under two versions of a blueprint: really led, and only supposed."""
+"""A conversation run under one version of a blueprint, and assembled again under another."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ profiles:
 
 
 def folder_of(root: Path, text: str, **files: str) -> Path:
-    """Write a library with one blueprint; gives the folder of the library."""
+    """Write one blueprint into `root` and return `root`."""
     for place, said in {"blueprint.yaml": text, **files}.items():
         file = root / NAME / place.replace("__", "/").replace("_md", ".md")
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def folder_of(root: Path, text: str, **files: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One turn, and what was done once it was answered."""
+    """One turn, with the commands that follow its answer."""
 
     text: str
     reply: str
@@ -123,7 +123,7 @@ CONVERSATION = (
 async def led(
     house: House, folder: Path, session: str, said: Sequence[Said], **attributes: JsonValue
 ) -> None:
-    """Lead a conversation by the blueprint as it is in a folder."""
+    """Run a conversation with the blueprint in a folder."""
     library = Library((folder,))
     house.library = library
     blueprint = library.get(NAME)
@@ -149,7 +149,7 @@ async def opened(
 
 
 async def turn(house: House, blueprint: Blueprint, session: str, said: Said) -> None:
-    """Put a turn to a session, have it answered, and do what is to be done then."""
+    """Submit a turn, have it answered, and send the commands that follow."""
     house.model.scripts.append([said.reply])
     inputs = checked_values(blueprint.inputs, said.inputs, "inputs")
     command = SubmitTurn(said.text, blueprint.policies, inputs=inputs)
@@ -166,7 +166,7 @@ async def supposed(house: House, session: str, change: Change) -> tuple[Redone, 
 
 
 def really(house: House, session: str) -> tuple[Prompt, ...]:
-    """Give the prompts that a session really had."""
+    """Return the prompts that a session recorded."""
     fixed = (each.event for each in house.events(session))
     return tuple(
         Prompt(
@@ -184,7 +184,7 @@ def really(house: House, session: str) -> tuple[Prompt, ...]:
 
 
 def changed_to(folder: Path, model: str | None = None) -> Change:
-    """Suppose the blueprint as it is in a folder."""
+    """Return the change to the blueprint in a folder."""
     library = Library((folder,))
     return Change(library, library.get(NAME), model=model)
 

@@ -1,4 +1,4 @@
-"""A turn from its delivery to its reply, over a log in memory and a model on strings."""
+"""A turn from its delivery to its reply, over a log in memory and a scripted model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from turnlog.services.worker.model.failures import ModelFailure
 
 
 def last(house: House, kind: type) -> Recorded:
-    """Find the latest event of a kind."""
     return next(event for event in reversed(house.events()) if isinstance(event.event, kind))
 
 

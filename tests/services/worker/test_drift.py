@@ -1,4 +1,4 @@
-"""Counts that are off from the provider's: said once after twenty calls, and in every overflow."""
+"""Token counts that differ from the provider's: warned of once after twenty calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from turnlog.services.worker.model.failures import ModelFailure
 
 
 async def talked(house: House, worker: Answering, calls: int, factor: float) -> list[object]:
-    """Make so many calls of one length, each counted by the provider; gives the warnings."""
+    """Run `calls` calls of one length, each with a reported usage, and return the warnings."""
     with capture_logs() as said:
         for number in range(calls):
             await house.open(f"s{number}")
