@@ -1,8 +1,8 @@
-"""All figures in one run: `python -m benchmarks`, with names of families for some of them.
+"""All figures in one run: `python -m benchmarks`, or some families by their names.
 
-A real nats-server with fsync on every ack, real processes, real HTTP. It prints each family as it
-is taken and one table at the end, keeps everything as JSON, and judges nothing: a figure that does
-not reach its target ends no build. Times taken while others use the machine are said to be so.
+It uses a real nats-server with fsync on every ack, real processes and real HTTP. It prints each
+family as it is measured and one table at the end, and writes everything as JSON. A figure that
+misses its target fails no build. Where the machine was busy, the table says so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KEPT = Path("build/bench.json")
 
 
 def main() -> int:
-    """Measure what is asked for; 1 when a program that measures broke."""
+    """Measure what is requested; return 1 when a program that measures failed."""
     asked = _asked()
     before = machine()
     found: list[Figure] = []

@@ -1,7 +1,7 @@
-"""Families of figures: each module under `figures/` is one, and its file's name is its own.
+"""Families of figures: each module in `figures/` is one, named after its file.
 
-A family is measured in a process of its own, so that none finds the memory, the imports or the
-collector's debts of another. Whatever goes wrong in one is told, and ends no other.
+A family is measured in its own process, so that none is affected by the memory, the imports or the
+garbage of another. A family that fails is reported and does not end the others.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class Family(Protocol):
     """A module that measures."""
 
     def measure(self, terms: Terms) -> Awaitable[Sequence[Figure]]:
-        """Take its figures."""
+        """Measure its figures."""
         ...
 
 
 def names() -> tuple[str, ...]:
-    """Name every family there is."""
+    """List every family."""
     return tuple(
         sorted(found.name for found in iter_modules([str(Path(__file__).parent / "figures")]))
     )
 
 
 def taken(name: str, terms: Terms) -> Sequence[Figure] | str:
-    """Take a family's figures in a process of its own; a text is what went wrong."""
+    """Measure a family in its own process; return the traceback where it failed."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as process:
         return process.submit(_measured, name, terms).result()

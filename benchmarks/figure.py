@@ -1,7 +1,7 @@
-"""A figure: one number, what was measured to get it, and what it should be.
+"""A figure: one number, how it was measured, and its target.
 
-A program that measures gives figures and judges nothing; whether a target is reached is read off
-here. Absolute times belong to the machine they were taken on, ratios hold elsewhere too.
+Programs that measure return figures and judge nothing; whether a target is reached is computed
+here. Absolute times belong to the machine they were measured on; ratios hold elsewhere too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a figure should reach."""
+    """The bound a figure should reach."""
 
     sense: Literal["<=", ">="]
     bound: float
@@ -28,7 +28,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure; `runs` holds its value of each run, and the median stands for them."""
+    """One figure with its value in each run; the median counts."""
 
     name: str
     """Two to six words."""
@@ -47,11 +47,11 @@ class Figure:
 
     @property
     def reached(self) -> bool | None:
-        """Whether it reaches its target, if it has one."""
+        """Whether it reaches its target, or None without one."""
         return self.target.met_by(self.value) if self.target else None
 
     def spelt(self) -> dict[str, JsonValue]:
-        """Give it as plain values."""
+        """Return it as plain values."""
         target = f"{self.target.sense} {self.target.bound:g}" if self.target else None
         return {
             "name": self.name,
@@ -66,21 +66,21 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a program that measures is given."""
+    """The parameters of a measurement."""
 
     folder: Path
     """Empty, and removed afterwards."""
     long: bool
-    """As far as it goes, instead of as far as ten minutes for everything allow."""
+    """Whether to measure at full length, and not at what fits into ten minutes for all families."""
     runs: int
-    """How often each figure is taken."""
+    """How often each figure is measured."""
 
 
 def at_most(bound: float) -> Target:
-    """Give the target of a figure that should be small."""
+    """Return the target of a figure that should be small."""
     return Target("<=", bound)
 
 
 def at_least(bound: float) -> Target:
-    """Give the target of a figure that should be large."""
+    """Return the target of a figure that should be large."""
     return Target(">=", bound)

@@ -1,4 +1,4 @@
-"""The machine that figures were taken on, as far as they depend on it."""
+"""The machine that figures were measured on, as far as they depend on it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Final
 from pydantic import JsonValue
 
 QUIET: Final = 0.75
-"""Load a core above which times say more about others than about us."""
+"""Load per core above which times depend more on other processes than on ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What was there before anything was measured."""
+    """The machine before anything was measured."""
 
     cores: int
     load: float
@@ -27,16 +27,15 @@ class Machine:
 
     @property
     def quiet(self) -> bool:
-        """Whether nobody else was using it to speak of."""
+        """Whether no other processes used the machine to a relevant degree."""
         return self.load <= QUIET * self.cores
 
     def spelt(self) -> dict[str, JsonValue]:
-        """Give it as plain values."""
+        """Return it as plain values."""
         return {**asdict(self), "quiet": self.quiet}
 
 
 def machine() -> Machine:
-    """Look at the machine."""
     return Machine(
         cores=os.cpu_count() or 1,
         load=round(os.getloadavg()[0], 2),

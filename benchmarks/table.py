@@ -1,4 +1,4 @@
-"""The table at the end of a run: a line a figure, with what was measured beside it."""
+"""The table at the end of a run: one line for each figure, with how it was measured."""
 
 from __future__ import annotations
 

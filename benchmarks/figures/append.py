@@ -1,4 +1,4 @@
-"""An append of one event, beside a bare publish of the same bytes under the same expectation."""
+"""An append of one event, compared with a bare publish of the same bytes and expectation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ APPENDS: Final = 500
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Take turns between the two, so that both meet the same disk."""
+    """Measure the two alternately, so that both see the same disk."""
     ours: list[float] = []
     bare: list[float] = []
     async with _jetstream(terms.folder) as on:

@@ -1,4 +1,4 @@
-"""The audit: the chain of a log, prompts had again in both ways, and the memory that it takes."""
+"""The audit: the chain of a log, prompts reproduced in both ways, and the memory it takes."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from turnlog.services.auditing.verify_service import VerifyOutcome, VerifyServic
 from turnlog.services.platform.gc_control import reduce_collection
 
 SHORT: Final = 140
-"""Sessions that are more than are ever held at a time, and enough for several processes."""
+"""More sessions than are ever in memory at once, and enough for several processes."""
 LONG: Final = 925
-"""Sessions that make a million events when the log has grown."""
+"""Sessions that make a million events once the log has grown."""
 TIMES: Final = 3
-"""How much longer the log is then."""
+"""Factor by which the log grows."""
 
 
 class Taken(NamedTuple):
-    """What verifying a log took."""
+    """What verifying a log cost."""
 
     by_clock: float
     """Calls a second."""
     by_processor: float
-    """Calls a second of processor time, all processes taken together."""
+    """Calls a second of processor time, all processes together."""
     memory: float
-    """The most that they held at a time, in kilobytes."""
+    """Peak memory of all processes together, in kilobytes."""
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Lead one session, fill a log with its like and go through it, and again when it has grown."""
+    """Fill a log with copies of one session and verify it; grow the log and verify again."""
     some, house = LONG if terms.long else SHORT, await led()
     async with held(terms.folder, house) as (url, on):
         await fill(on.log, house, range(some))

@@ -1,4 +1,4 @@
-"""What a turn takes on disk: the log with its snapshots and blobs, and the read models."""
+"""Bytes on disk for each turn: the log with its snapshots and blobs, and the read models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from turnlog.events.store.ports import EventLog
 CHARACTERS: Final = 350
 """Of a text, and of a reply."""
 REAL: Final = 5
-"""Turns of a session that are taken, where time is short."""
+"""Real turns in each session, where time is short."""
 AT_ONCE: Final = 8
 TENANT: Final = "default"
 PARTS: Final[Mapping[str, str]] = {
@@ -30,12 +30,12 @@ PARTS: Final[Mapping[str, str]] = {
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Have as many turns in many sessions as in one, so that as much of either is compressed."""
+    """Fill many sessions with as many turns as one session, so that both compress as much."""
     sessions, turns = (100, 100) if terms.long else (40, 75)
     many = await _taken(terms, "many", sessions, turns)
     one = await _taken(terms, "one", 1, sessions * turns)
     in_many, in_one = f"{sessions} sessions of {turns} turns", f"one of {sessions * turns:,}"
-    # Copied manifests have the same digests, which compress as no real ones do.
+    # Copied manifests have the same digests, which compress better than real ones.
     copies = f"the first {REAL} real, the rest copies with other texts, too small by their digests"
     how = "all of them real" if terms.long else copies
     measured = (
@@ -64,7 +64,7 @@ def _figure(name: str, measured: str, size: float) -> Figure:
 
 
 async def _taken(terms: Terms, name: str, sessions: int, turns: int) -> dict[str, float]:
-    """Give bytes a turn by part."""
+    """Return the bytes for each turn, by part."""
     folder = terms.folder / name
     async with up(folder, CHARACTERS) as running, open_connection(running.nats) as connection:
         log, real = build_client(connection).log, turns if terms.long else REAL

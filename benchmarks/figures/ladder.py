@@ -1,4 +1,4 @@
-"""The prompt of the game master over its budget, so that every step of its ladders is climbed."""
+"""The game master's prompt over its budget, so that every step of its ladders applies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALLS: Final = 200
 
 
 def tale(times: int) -> Tale:
-    """Give a tale of twelve segments whose texts are so many times as long as they would be."""
+    """Build a turn with twelve segments whose texts are `times` times their usual length."""
     text = SENTENCE * 4 * times
     placed = ("core", "ruleset", "world", "entry", "entry_start")
     around = [picked(n, scope, text) for n, scope in enumerate(placed, 1)]
@@ -47,7 +47,7 @@ def assembling(made: Tale) -> Callable[[], object]:
 
 
 def processor_time(work: Callable[[], object]) -> float:
-    """Give the milliseconds of processor time of one call, the median of many."""
+    """Return the median milliseconds of processor time of one call."""
     taken: list[float] = []
     for _ in range(CALLS):
         began = time.process_time()
@@ -57,7 +57,7 @@ def processor_time(work: Callable[[], object]) -> float:
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Take a short window and one of twenty times its length in turn."""
+    """Measure a short prompt and one of twenty times its length alternately."""
     roomy = tale(1)
     roomy = replace(
         roomy, inputs={**roomy.inputs, "npc_token_budget": 9_999, "token_budget": 9_999}

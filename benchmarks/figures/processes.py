@@ -1,4 +1,4 @@
-"""What each process weighs, and how long it takes from its start until it is ready."""
+"""The memory of each process, and the time from its start until it is ready."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "up": ("up",),
 }
 SETTLED: Final = 6.0
-"""Seconds for what is loaded beside the work, such as litellm."""
+"""Seconds until everything is loaded that loads in the background, such as litellm."""
 LOOK_EVERY: Final = 0.01
 
 
@@ -33,7 +33,7 @@ class Started:
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Start each of them alone beside a server, so often."""
+    """Start each process alone beside a server, once in each run."""
     runs: dict[str, list[Started]] = {name: [] for name in WORDS}
     for run in range(terms.runs):
         folder = terms.folder / str(run)
@@ -95,7 +95,7 @@ async def _ready(address: str) -> bool:
 
 
 def _resident(pid: int) -> float:
-    """Read it where Linux tells it, in megabytes."""
+    """Read the resident memory in megabytes, as Linux reports it."""
     (line,) = (
         line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmRSS" in line
     )

@@ -17,7 +17,7 @@ from turnlog.services.platform.gc_control import reduce_collection
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Read the same log as often as is wanted."""
+    """Read the same log once in each run."""
     turns = 500 if terms.long else 100
     async with filled(terms.folder, turns) as on:
         bare = [await _read(on.log, fold=False) for _ in range(terms.runs)]

@@ -1,4 +1,4 @@
-"""How many replies at fifty tokens a second one worker says at once before they come late."""
+"""How many replies at fifty tokens a second one worker can stream before they are late."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ SPEECH: Final = Speech(tokens=100, pace=0.02)
 STEP: Final = 5
 MOST: Final = 200
 LATE: Final = 100.0
-"""Milliseconds from the model that half the tokens may take."""
+"""Milliseconds from the model that the median token may take."""
 
 Say = Callable[[], Awaitable[list[float]]]
-"""Says one reply; gives how late each token was, in milliseconds."""
+"""Runs one reply and returns the delay of each token in milliseconds."""
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Let more and more replies be said at once in one process, with and without all of ours."""
+    """Run more and more replies at once in one process, with and without our own code."""
     async with AsyncExitStack() as stack:
         os.environ["OPENAI_API_BASE"] = await stack.enter_async_context(speaking_apart(SPEECH))
         os.environ["OPENAI_API_KEY"] = "none"

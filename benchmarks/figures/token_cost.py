@@ -1,4 +1,4 @@
-"""What a streamed token costs this side of litellm, in processor time."""
+"""The processor time of a streamed token beyond that of litellm."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOKENS: Final = 10_000
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Take the same stream bare and through a worker's attempt, in turn."""
+    """Measure the same stream bare and through a worker's attempt, alternately."""
     async with AsyncExitStack() as stack:
         speech = Speech(TOKENS, pace=0)
         os.environ["OPENAI_API_BASE"] = await stack.enter_async_context(speaking_apart(speech))
@@ -51,7 +51,7 @@ async def measure(terms: Terms) -> Sequence[Figure]:
 
 
 async def _cost(work: Callable[[], Awaitable[None]]) -> float:
-    """Give microseconds of processor time a token."""
+    """Return microseconds of processor time for each token."""
     began = time.process_time()
     await work()
     return (time.process_time() - began) / TOKENS * 1e6

@@ -1,4 +1,4 @@
-"""How long a token is on its way from the model to whoever watches the turn over HTTP."""
+"""The time a token takes from the model to a client that watches the turn over HTTP."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SPEECH: Final = Speech(tokens=200, pace=0.02)
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Watch a model say what time it is, fifty times a second, once a run."""
+    """Watch a model that sends its clock fifty times a second, once in each run."""
     async with speaking_apart(SPEECH) as model:
         told = {"TURNLOG_MODEL": "openai/bench", "OPENAI_API_BASE": model}
         async with up(terms.folder, 10, told) as running, calling(running.http) as caller:
             opened = await caller.ask("POST", "/v1/sessions", {"blueprint": "assistant"})
             heard = [await _heard(caller, str(opened["session"])) for _ in range(terms.runs + 1)]
-    runs = heard[1:]  # in the first, litellm is still being loaded
+    runs = heard[1:]  # litellm is still loading during the first turn.
     middle = tuple(statistics.median(run) for run in runs)
     late = tuple(statistics.quantiles(run, n=100)[98] for run in runs)
     way = "from a model's server, that sends it as a clock reading, to an SSE client of the gateway"
@@ -34,7 +34,7 @@ async def measure(terms: Terms) -> Sequence[Figure]:
 
 
 async def _heard(caller: Caller, session: str) -> list[float]:
-    """Take one turn; gives how late each of its tokens was, in milliseconds."""
+    """Run one turn and return the delay of each of its tokens in milliseconds."""
     late: list[float] = []
     async for line in caller.watched(session, "What time is it?"):
         now = time.monotonic_ns()

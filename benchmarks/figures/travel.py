@@ -1,10 +1,10 @@
-"""The past of a session of ten thousand turns: any prompt again, in both ways, and any state.
+"""Time travel in a session of ten thousand turns: any prompt, in both ways, and any state.
 
-Every call of it can be had again; those that are asked for are drawn at random, one out of each
-stretch, and every run is that of a gateway which was just started: it has been asked for one
-prompt of another age and holds nothing else of the session. What is warm is what nats-server and
-the system keep of files written a minute ago. Asked once more, the same calls are what a gateway
-gives that has read them lately.
+Every call can be reproduced. The requested ones are drawn at random, one from each section of the
+session. Every run uses a gateway that was just started: it has answered one request for a prompt of
+another age and has nothing else of the session in memory. The files are in the caches of
+nats-server and the system, since they were written a minute before. Requesting the same calls again
+measures a gateway that has read them recently.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 SESSION: Final = "old"
 TURNS: Final = 10_000
 DRAWN: Final = 40
-"""Calls, and as many sequences, each out of a stretch of its own."""
+"""Calls, and as many sequences, each from a section of its own."""
 FEW: Final = 12
-"""Calls whose reasons and differences are asked for."""
+"""Calls whose reasons and differences are requested."""
 CHARACTERS: Final = 350
-"""Of a text and of a reply: a window of 8,000 tokens holds some 45 turns."""
+"""Of a text and of a reply: a prompt of 8,000 tokens contains some 45 turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Taken:
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Lead the session, and ask a new gateway as many times over as there are runs."""
+    """Build the session, and query a new gateway in each run."""
     async with old(terms) as (on, end, began):
         runs = [await _asked(on, end, seed) for seed in range(terms.runs)]
     what = f"over HTTP, {DRAWN} of {TURNS:,} drawn at random, cold"
@@ -105,7 +105,7 @@ async def measure(terms: Terms) -> Sequence[Figure]:
 
 @asynccontextmanager
 async def old(terms: Terms) -> AsyncGenerator[tuple[Machine, int, float]]:
-    """Give a machine for gateways, the last sequence, and how many seconds that took."""
+    """Run a host for gateways; yields it, the last sequence, and the seconds the session took."""
     folder = terms.folder
     async with await NatsServer.start(NatsConfig(folder / "nats", monitor=True)) as server:
         variables = {
@@ -135,7 +135,7 @@ async def _projected(on: Machine, log: EventLog) -> None:
 
 @asynccontextmanager
 async def fronted(on: Machine) -> AsyncGenerator[Caller]:
-    """Run a gateway for as long as the body takes."""
+    """Run a gateway while the body runs."""
     address = f"127.0.0.1:{free_port()}"
     told = {"TURNLOG_HTTP": address}
     process = await on.start("run", "gateway", said=on.folder / "gateway.log", told=told)
@@ -146,7 +146,7 @@ async def fronted(on: Machine) -> AsyncGenerator[Caller]:
 
 
 async def _asked(on: Machine, end: int, seed: int) -> Taken:
-    """Draw, and ask a gateway that has just been started."""
+    """Draw numbers, and query a gateway that was just started."""
     turns, sequences = _drawn(TURNS - 1, seed), _drawn(end, seed)
     here = f"/v1/sessions/{SESSION}"
     async with fronted(on) as caller:
@@ -162,7 +162,7 @@ async def _asked(on: Machine, end: int, seed: int) -> Taken:
 
 
 def _drawn(most: int, seed: int) -> Sequence[int]:
-    """Draw a number out of each stretch up to `most`, and put them in any order."""
+    """Draw one number from each section up to `most`, in random order."""
     drawing = random.Random(seed)  # noqa: S311 - any will do, the same each time
     width = most // DRAWN
     drawn = [stretch * width + drawing.randint(1, width) for stretch in range(DRAWN)]
@@ -170,7 +170,7 @@ def _drawn(most: int, seed: int) -> Sequence[int]:
 
 
 async def _times(caller: Caller, paths: Iterable[str]) -> list[float]:
-    """Give how long each takes, in milliseconds."""
+    """Return how long each request takes in milliseconds."""
     took: list[float] = []
     for path in paths:
         began = time.perf_counter()

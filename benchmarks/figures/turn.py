@@ -1,7 +1,7 @@
-"""A turn without its model, over HTTP, in a session that grows old.
+"""A turn without its model, over HTTP, in a session that grows.
 
-One session of `turnlog up`. It is asked its first turns, then made old by turns written straight
-to its log, and asked again. What litellm took is subtracted as each attempt has recorded it.
+One session of `turnlog up` runs its first turns, gets many more written straight to its log, and
+runs turns again. The time of litellm is subtracted as each attempt recorded it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from turnlog.events.store.ports import EventLog
 TENANT: Final = "default"
 PLACES: Final = (10, 100, 1_000, 10_000)
 AROUND: Final = 20
-"""Turns whose median is one run at a place."""
+"""Turns whose median is one run at a length."""
 WARM: Final = 5
 """Turns before those, so that what was written meanwhile is read and folded."""
 CHARACTERS: Final = 350
@@ -89,7 +89,7 @@ async def _around(caller: Caller, log: EventLog, session: str, prose: Prose) -> 
 
 
 async def _turn(caller: Caller, session: str, prose: Prose) -> float:
-    """Take one turn; gives how long it took, in milliseconds."""
+    """Run one turn and return its milliseconds."""
     text = prose.say(CHARACTERS)
     began = time.perf_counter()
     await caller.turn(session, text)

@@ -1,4 +1,4 @@
-"""What if: recorded calls of 4,000 tokens, assembled again under another blueprint or budget."""
+"""What-if: recorded calls of 4,000 tokens, reassembled with another blueprint or budget."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PERSONA: Final = "You are a clerk, and brief."
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Suppose two changes over the same sessions."""
+    """Apply two changes to the same sessions."""
     first = folder_of(terms.folder / "first", _wide(FIRST, 200), persona_md=PERSONA)
     second = folder_of(terms.folder / "second", _wide(SECOND, 90), persona_md=PERSONA * 2)
     records = await _recorded(first, 50 if terms.long else 10)

@@ -1,6 +1,6 @@
-"""A long window assembled again, and one as long as most are, all they are made of being held.
+"""Assembling a long prompt, and one of usual length, with all their texts in memory.
 
-Times are processor time, since whoever else uses the machine has no part in them.
+Times are processor time, which other processes on the machine do not affect.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def measure(terms: Terms) -> Sequence[Figure]:
 
 
 def _proved(lesson: Moment) -> tuple[float, float]:
-    """Give the milliseconds of assembling a call, and of that and reading it back."""
+    """Return the milliseconds of assembling a call, and of assembling and reading it back."""
     took: list[tuple[float, float]] = []
     for _ in range(LESSONS):
         began = time.process_time()

@@ -1,8 +1,9 @@
-"""Making a session old: turns like the last real one, written straight to its log.
+"""Logs and sessions filled with turns that copy real ones, for measurements on long logs.
 
-Ten thousand real turns take minutes. What a turn meets in an old session is the same whoever
-wrote what is there, as long as it is made of the same events; only digests in copied manifests
-belong to another turn, which nobody looks at before an audit.
+Ten thousand real turns take minutes. A turn in a long session costs the same whoever wrote the
+events before it, as long as they are the same events. Only the digests in copied manifests belong
+to another turn, and nothing reads them before an audit. In `run_filled_log`, the first turns of
+each session come from a real worker with a fake model.
 """
 
 from __future__ import annotations

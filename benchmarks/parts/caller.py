@@ -1,6 +1,6 @@
-"""A client as lean as one can be: it costs a fraction of what it measures.
+"""A minimal HTTP client that costs a fraction of what it measures.
 
-One connection for everything, HTTP/1.1 as Turnlog speaks it, and no more of that than is needed.
+It uses one connection for everything, and only the parts of HTTP/1.1 that Turnlog uses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from turnlog.events.store.ports import EventLog
 
 FAILED = 400
 LOOK_EVERY = 0.05
-"""Seconds between two looks at a gateway that starts."""
+"""Seconds between two checks of a gateway that starts."""
 END_OF_EVENTS = (b"event: done", b"event: failed", b"event: cancelled", b"event: redact")
 
 
@@ -33,7 +33,7 @@ class Caller:
     async def ask(
         self, method: str, path: str, body: Mapping[str, JsonValue] | None = None
     ) -> dict[str, JsonValue]:
-        """Ask for something and give the JSON of the answer; raises where there is none."""
+        """Send a request and return the JSON of the answer; raises for an error status."""
         status, raw = await self.answer(method, path, body)
         if status >= FAILED:
             raise RuntimeError(raw.decode())
@@ -42,17 +42,17 @@ class Caller:
     async def answer(
         self, method: str, path: str, body: Mapping[str, JsonValue] | None = None
     ) -> tuple[int, bytes]:
-        """Ask for something and give status and body."""
+        """Send a request and return status and body."""
         status, length = await self._head(method, path, body, "application/json")
         return status, await (self.reader.readexactly(length) if length else self._chunks())
 
     async def turn(self, session: str, text: str) -> None:
-        """Submit a turn and watch it until its end is seen."""
+        """Submit a turn and watch it to its end."""
         async for _ in self.watched(session, text):
             pass
 
     async def watched(self, session: str, text: str) -> AsyncGenerator[bytes]:
-        """Submit a turn and give the lines of its stream; raises for any end but an answer."""
+        """Submit a turn and yield the lines of its stream; raises for any end but an answer."""
         path = f"/v1/sessions/{session}/turns"
         await self._head("POST", path, {"text": text}, "text/event-stream")
         line = b""
@@ -63,7 +63,7 @@ class Caller:
             raise RuntimeError(line.decode())
 
     async def rest(self) -> None:
-        """Read what follows the end of a stream, so that the connection can be used again."""
+        """Read what follows the end of a stream, so that the connection can be reused."""
         while await self.reader.readline() != b"0\r\n":
             pass
         await self.reader.readline()
@@ -104,14 +104,14 @@ async def calling(http: str) -> AsyncGenerator[Caller]:
 
 
 async def awaited(http: str) -> None:
-    """Wait until a gateway at an address says that it is ready."""
+    """Wait until the gateway at an address is ready."""
     while True:
         try:
             async with calling(http) as caller:
                 if (await caller.answer("GET", "/readyz"))[0] < FAILED:
                     return
         except OSError:
-            pass  # Nobody listens there yet
+            pass  # The gateway does not listen yet.
         await asyncio.sleep(LOOK_EVERY)
 
 

@@ -1,9 +1,3 @@
-"""A log full of sessions, for those who read it from its start.
-
-The first turns of each session are those of a real worker with a model on strings; the rest are
-their like.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator

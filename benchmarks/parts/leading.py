@@ -1,7 +1,7 @@
-"""Sessions that fill their windows: each call sends some 4,000 tokens, and can be had again.
+"""Sessions that fill their prompts: each call sends some 4,000 tokens and can be reproduced.
 
-One session is really led, in memory; the others are its like, under names of their own, so that a
-log of any size is filled in the time it takes to write it.
+One session is run in memory. The others are copies of it under their own names, so that a log of
+any size is filled in the time it takes to write it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from turnlog.services.sessions.text_cache import TextReader
 
 TENANT: Final = LED_FOR
 TOKENS: Final = 4_000
-"""Of a window, at four characters each."""
+"""Of a prompt, at four characters each."""
 CHARACTERS: Final = 800
 """Of a turn's text and its reply together."""
 TURNS: Final = 60
-"""Of a session: the first twenty fill the window."""
+"""Of a session; the first twenty fill the prompt."""
 BLUEPRINT: Final = Blueprint.model_validate(
     {
         "blueprint": "led",
@@ -64,7 +64,7 @@ BLUEPRINT: Final = Blueprint.model_validate(
 
 
 async def led(turns: int = TURNS) -> House:
-    """Lead a session `s` for so many turns."""
+    """Run a session `s` for so many turns."""
     house, prose = House(), Prose()
     ref = await house.blueprints.store_blueprint(TENANT, BLUEPRINT)
     await house.sessions.handle(

@@ -1,7 +1,7 @@
-"""A call in the middle of a lesson, as long as most calls are: the shipped tutor, some turns in.
+"""A call in the middle of a lesson of the shipped tutor, as long as most calls are.
 
-Everything that assembling the call and reading it back is made from is at hand already, as it is
-for whoever goes through a log call by call.
+Everything needed to assemble the call and to read it back is in memory, as it is in an audit that
+reads a log call by call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHARACTERS: Final = 850
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A lesson whose next call is to be made."""
+    """A lesson whose next call is to be assembled."""
 
     lesson: Lesson
     call: PromptCall
@@ -58,7 +58,7 @@ class Moment:
 
 
 def moment() -> Moment:
-    """Teach for some turns, and put one more question."""
+    """Run some turns of a lesson, and submit one more."""
     material, files, prose = _patient(shipped(TASK)), shipped_files(TASK), Prose()
     lesson = opened(material, files).chosen("share")
     for _ in range(TURNS):

@@ -1,8 +1,8 @@
-"""A session of any age in the time that its prompts take: every turn decided, assembled, encoded.
+"""A session of any length in the time its prompts take: every turn decided, assembled, encoded.
 
-What is recorded is what a gateway and a worker record, to the digest, since the same functions
-make it of the same state. Left out are the model, the tokens and the wait for each append: the
-events are put onto the log some hundreds at a time, and waypoints are kept as those who append do.
+Its events equal those of a gateway and a worker, digests included, since the same functions make
+them from the same state. Left out are the model, the tokens and the wait for each append: events
+are appended some hundreds at a time, with the interval snapshots that the product writes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ AT_ONCE: Final = 100
 
 @dataclass(slots=True)
 class Life:
-    """A session that is being led, and what of it is not on the log yet."""
+    """A session in progress, and its events that are not on the log yet."""
 
     session: str
     material: SessionMaterial
@@ -75,7 +75,7 @@ class Life:
     waypoints: list[SessionState] = field(default_factory=list[SessionState])
 
     def does(self, command: Command) -> SessionState:
-        """Decide a command, and record what comes of it."""
+        """Decide a command and fold its events."""
         before = self.state
         head = before.head if before else None
         events = decide(before, command, read_clock())
@@ -95,7 +95,7 @@ class Life:
         return after
 
     async def turn(self) -> None:
-        """Ask something and have it answered."""
+        """Submit a turn and answer it."""
         policies = self.material.blueprint.policies
         asked = self.does(SubmitTurn(self.prose.say(self.characters), policies))
         state = self.does(ClaimTurn(get_open_turn(asked).turn, "bench", policies))

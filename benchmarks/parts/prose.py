@@ -1,7 +1,7 @@
-"""Texts to say: words of English drawn as often as they are used, no two texts alike.
+"""Random texts: English words at their usual frequency, no two texts alike.
 
-A store compresses what repeats, so a figure about bytes needs texts that repeat no more than
-people do. The words are those of this repository's own docs.
+A store compresses what repeats, so a figure about bytes needs texts that repeat no more than real
+ones do. The words are those of this repository's docs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?")
 
 @dataclass
 class Prose:
-    """Says something else each time; the same seed says the same."""
+    """Generates another text each time; the same seed gives the same texts."""
 
     seed: int = 1
     _random: Random = field(init=False)
@@ -32,6 +32,6 @@ class Prose:
         self._words, self._weights = list(counted), list(counted.values())
 
     def say(self, characters: int) -> str:
-        """Say so many characters."""
+        """Return a text of so many characters."""
         words = self._random.choices(self._words, self._weights, k=characters // 3)
         return " ".join(words)[:characters].ljust(characters, ".")

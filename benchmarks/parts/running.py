@@ -1,6 +1,7 @@
-"""Turnlog as it is run, in processes of its own, with a model that answers at once.
+"""Turnlog in processes of its own, with a model that answers at once.
 
-The model is a script that litellm streams, so a turn passes through everything a real one does.
+The model is a script that litellm streams, so that a turn passes through everything a real one
+does.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Where a running Turnlog is."""
+    """The addresses of a running Turnlog."""
 
     http: str
     nats: str
@@ -36,7 +37,7 @@ class Running:
 async def up(
     folder: Path, characters: int, told: Mapping[str, str] = NOTHING
 ) -> AsyncGenerator[Running]:
-    """Run `turnlog up` in a folder; each reply has so many characters, said in ten pieces."""
+    """Run `turnlog up` in a folder; each reply has so many characters in ten pieces."""
     scripts = folder / "scripts"
     _write_script(scripts, characters)
     variables = {
@@ -60,7 +61,7 @@ def _write_script(scripts: Path, characters: int) -> None:
 
 
 def _in_pieces(text: str, pieces: int = 10) -> str:
-    """Leave nine blanks in it, since a script is said word by word."""
+    """Leave nine blanks in the text, since a script is streamed word by word."""
     size = -(-len(text) // pieces)
     parts: Sequence[str] = [text[at : at + size - 1] for at in range(0, len(text), size)]
     return " ".join(part.replace(" ", "-") for part in parts)

@@ -1,6 +1,6 @@
-"""A model that says nothing but what time it is, over the OpenAI protocol, as fast as it is told.
+"""A model server whose tokens are clock readings, over the OpenAI protocol, at a given pace.
 
-Each token is the clock reading at which it left, so whoever hears it knows how long it took. All
+Each token is the clock reading at which it was sent, so its receiver knows how long it took. All
 processes of a machine read the same clock.
 """
 
@@ -26,7 +26,7 @@ HEAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """What is said to each request."""
+    """What is streamed to each request."""
 
     tokens: int
     pace: float
@@ -35,13 +35,13 @@ class Speech:
 
 @asynccontextmanager
 async def speaking(speech: Speech) -> AsyncGenerator[str]:
-    """Serve; gives what `OPENAI_API_BASE` is to be."""
+    """Serve, and yield the value for `OPENAI_API_BASE`."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await _answer(speech, reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # whoever asked is gone
+            pass  # The client has disconnected.
         finally:
             writer.close()
 
@@ -52,7 +52,7 @@ async def speaking(speech: Speech) -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def speaking_apart(speech: Speech) -> AsyncGenerator[str]:
-    """Serve from a process of its own, whose time is nobody's here."""
+    """Serve from a process of its own, whose processor time is not counted."""
     told = ("--tokens", str(speech.tokens), "--pace", str(speech.pace))
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", __name__, *told, stdout=PIPE
@@ -99,7 +99,7 @@ async def _serve(speech: Speech) -> None:
 
 
 def main() -> None:
-    """Serve until ended; prints the address."""
+    """Serve until stopped; prints the address."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, required=True)
     parser.add_argument("--pace", type=float, required=True)

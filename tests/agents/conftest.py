@@ -1,4 +1,4 @@
-"""One platform a module, handed from test to test."""
+"""One agent service for a module of tests, reset for each test."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Doors: everything by which something said in one phase may come to a prompt of another.
+"""Sessions in which text of one phase could reach a prompt of another.
 
-A blueprint that has them all, a model that marks whatever it says with the phase it says it in, and
-walks through the phases on which anything may be done that a session lets be done.
+The blueprint has every feature that carries text between turns. The model marks what it says with
+the phase it says it in. `PhaseWalker` moves through the phases and sends every command that a
+session accepts.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ USAGE = ModelUsage(10, 5)
 
 
 def apart(tokens: int = 100_000) -> Blueprint:
-    """Give a blueprint of phases that are kept apart, with every door there is."""
+    """Return a blueprint of isolated phases that has every feature that carries text."""
     speaking = {name: {"text": f"You {name}."} for name in ("plan", "act", "answer", "sum-up")}
     layers: dict[str, Any] = {
         **speaking,
@@ -108,7 +109,7 @@ def apart(tokens: int = 100_000) -> Blueprint:
 
 @dataclass
 class Marking:
-    """A model that plans, takes tools, answers and sums up, all of it marked."""
+    """A model that plans, calls tools, answers and summarises, and marks every text."""
 
     mark: str = ""
     requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
@@ -134,20 +135,20 @@ class Marking:
         return json.dumps({"steps": [*given, {"goal": f"find {self.mark}", "tools": []}]})
 
     async def prices(self) -> PriceTable:
-        """Give an empty price table."""
+        """Return an empty price table."""
         return PriceTable("puppet-1", {})
 
 
 @dataclass
 class Walker:
-    """Somebody who goes through the phases of a session and does what they like."""
+    """A client that moves through the phases of a session and sends commands."""
 
     shop: Workshop
     model: Marking
     turns: int = 0
 
     async def go(self, phase: str, *, carries: bool = True) -> None:
-        """Move to a phase; forward, something may be carried there."""
+        """Enter a phase; forward moves carry a text unless `carries` is false."""
         before = (await self.shop.house.state()).phase or ""
         forward = ORDER.index(before) < ORDER.index(phase)
         carried = f"carried-to-{phase} {self.turns}" if carries and forward else None
@@ -160,7 +161,7 @@ class Walker:
         return EnterPhase(phase, graph, carry)
 
     async def say(self, words: str = "") -> None:
-        """Have a turn in which everything that is said is marked."""
+        """Run a turn in which every text is marked with the phase."""
         self.turns += 1
         phase = (await self.shop.house.state()).phase
         mark = f"said-in-{phase} {self.turns} {words}"
@@ -173,7 +174,7 @@ class Walker:
         await self.shop.house.sessions.handle(TENANT, "s", command, BY)
 
     async def do(self, deed: tuple[Any, ...]) -> None:
-        """Do what was drawn; what the session refuses is not done."""
+        """Run one drawn action; an action that the session refuses is skipped."""
         what, *how = deed
         try:
             match what:
@@ -201,7 +202,7 @@ class Walker:
         return commands[what]
 
     def prompts(self) -> list[tuple[str, str]]:
-        """Give each prompt that was made, with the phase it was made in."""
+        """Return each prompt that was sent, with the phase it was assembled in."""
         made: list[tuple[str, str]] = []
         phase, requests = "", iter(self.model.requests)
         for recorded in self.shop.house.events():
@@ -225,11 +226,10 @@ STAYS = st.tuples(GOING, st.lists(SAYING, min_size=1, max_size=3), DOING | st.no
     lambda stay: [stay[0], *stay[1], *([stay[2]] if stay[2] else []), stay[3]]
 )
 WALKS = st.lists(STAYS, min_size=2, max_size=4).map(lambda stays: [d for s in stays for d in s])
-"""Stays in phases, in each of which something is said, and something else may be done."""
+"""Phase visits; each has marked turns and perhaps another command."""
 
 
 async def walker(tokens: int = 100_000) -> Walker:
-    """Open a session to walk through."""
     shop, model = Workshop(kind=apart(tokens)), Marking()
     shop.house.model = model  # type: ignore[assignment] # it is asked in the same way
     return Walker(await shop.opened(), model)

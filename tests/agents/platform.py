@@ -1,11 +1,10 @@
-"""The agents' platform: HTTP in front, litellm behind it, and a model's server that plays a script.
+"""The agent service over HTTP: a gateway, a worker with litellm, and a scripted model server.
 
-All of it is one process, and nothing in it is a stand-in but the words of the model and the server
-of tools, which is a shop in memory unless a test takes real ones. What a row of the requirements
-asks for is shown here: a blueprint, the answers of the model by call, and then what was sent to it,
-what is on the log, and what any route says. One platform serves the tests of a module, which say
-`pytestmark = pytest.mark.asyncio(loop_scope="module")`; each opens sessions of its own, and every
-call of these is proven when it ends.
+Everything runs in one process. Only the words of the model and the tool server are fakes; a test
+may set real tool servers. A test of a requirement gives a blueprint and the model's answers, and
+checks the requests to the model, the events on the log and the answers of the routes. The tests of
+a module share one service, so they set `pytestmark = pytest.mark.asyncio(loop_scope="module")`.
+Each test opens its own sessions, and the fixture reproduces all their calls when the test ends.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ Kind = TypeVar("Kind", bound=KnownEvent)
 
 
 def plans(*steps: tuple[str, Sequence[str]], **more: object) -> Answer:
-    """Answer with a plan: each step's goal, and the tools it names."""
+    """Return an answer that is a plan: the goal of each step and the tools it names."""
     named = [{"goal": goal, "tools": [*tools]} for goal, tools in steps]
     return says(json.dumps({"steps": named, **more}))
 
 
 def takes(*wanted: tuple[str, dict[str, Any]]) -> Answer:
-    """Answer by asking for tools, each by its name and its arguments."""
+    """Return an answer that requests tool calls, each by tool name and arguments."""
     calls = tuple((tool, json.dumps(given)) for tool, given in wanted)
     return Answer((), finish="tool_calls", tool_calls=calls)
 
 
 def says(*tokens: str) -> Answer:
-    """Answer with a text."""
+    """Return an answer that is a text."""
     return Answer(tokens)
 
 
@@ -63,12 +62,12 @@ STEPS: tuple[Answer, ...] = (
     takes(("shop_pay", {"what": "hammer"})),
     says("It is ", "yours."),
 )
-"""A turn of two steps: calls n.1 to n.4."""
+"""The answers of a turn of two steps: calls n.1 to n.4."""
 
 
 @dataclass
 class Platform:
-    """A service with agents, and both of its ends for a test to hold."""
+    """A running service with agents, with access to its log and to its model server."""
 
     stand: Stand
     held: InMemory
@@ -77,12 +76,12 @@ class Platform:
     """Its `servers` may be exchanged for real ones."""
     shop: Shop
     folder: Path
-    """Where blueprints are, each in a folder of its name."""
+    """The folder of the blueprints, each in a subfolder of its name."""
     opened: list[str] = field(default_factory=list[str])
-    """The sessions of this test."""
+    """The sessions of the current test."""
 
     def fresh(self) -> Platform:
-        """Give the same platform to the next test, with nothing of the last one in its hands."""
+        """Return the same service for the next test, without sessions and recorded requests."""
         self.provider.forget()
         self.worker.servers = shop = Shop()
         return replace(self, shop=shop, opened=[])
@@ -95,11 +94,11 @@ class Platform:
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """Whoever asks the service."""
+        """The HTTP client of the gateway."""
         return self.stand.http
 
     async def open(self, kind: Blueprint | None = None, **form: object) -> str:
-        """Open a session of a kind; gives its id."""
+        """Write a blueprint, open a session of it and return the session id."""
         kind = kind or agent()
         file = self.folder / kind.blueprint / BLUEPRINT_FILE
         file.parent.mkdir(exist_ok=True)
@@ -111,7 +110,7 @@ class Platform:
     async def ask(
         self, session: str, *answers: Behaviour, text: str = "Get me a hammer.", **form: object
     ) -> dict[str, Any]:
-        """Put a turn to a session that the model deals with like this; gives what became of it."""
+        """Submit a turn, let the model give these answers, and return the settled turn."""
         self.provider.will(*answers)
         path = f"/v1/sessions/{session}/turns?wait=60"
         answer = await self.http.post(path, json={"text": text} | form)
@@ -119,21 +118,21 @@ class Platform:
         return dict(answer.json())
 
     async def turn(self, session: str, *answers: Behaviour, **form: Any) -> None:  # noqa: ANN401
-        """Put a turn to a session and see it completed."""
+        """Submit a turn and require that it completes."""
         said = await self.ask(session, *answers, **form)
         assert said["status"] == "completed", said
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
-        """What the model's server was sent, request by request."""
+        """The request bodies that the model server received, in order."""
         return [exchange.body for exchange in self.provider.exchanges]
 
     def said(self, number: int) -> list[str]:
-        """Give what a request said, message by message; requests are counted from 0."""
+        """Return the message contents of one request; requests count from 0."""
         return [str(each["content"]) for each in self.bodies[number]["messages"]]
 
     def offered(self) -> list[list[str]]:
-        """Name the tools that each request offered."""
+        """Return the names of the tools in each request."""
         asked = [body.get("tools", ()) for body in self.bodies]
         return [[tool["function"]["name"] for tool in tools] for tools in asked]
 
@@ -144,7 +143,6 @@ class Platform:
         return await log.read_range(tenant, session, None, last) if last else ()
 
     async def events(self, session: str, kind: type[Kind]) -> list[Kind]:
-        """Give all events of a kind that a session has so far."""
         return [each.event for each in await self.recorded(session) if isinstance(each.event, kind)]
 
     async def names(self, session: str) -> list[str]:
@@ -152,23 +150,22 @@ class Platform:
         return [format_event_name(each.envelope.type) for each in await self.recorded(session)]
 
     async def get(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
-        """Get something that is there."""
         return await self.stand.get(path, **query)
 
     async def calls(self, session: str) -> list[dict[str, Any]]:
-        """Give the calls of a session, once the rows know of its last event."""
+        """Return the calls of a session, once the read models hold its last event."""
         last = (await self.recorded(session))[-1].sequence
         path = f"/v1/sessions/{session}/calls"
         return list((await self.get(path, min_sequence=last))["calls"])
 
     async def prompt(self, session: str, call: str) -> dict[str, Any]:
-        """Give the prompt of a call as an auditor reads it back."""
+        """Return the prompt of a call and require that it is verified."""
         prompt = await self.get(f"/v1/sessions/{session}/calls/{call}/prompt")
         assert prompt["verified"], prompt
         return dict(prompt)
 
     def watching(self, session: str, turn: int = 1) -> AbstractAsyncContextManager[Watched]:
-        """Watch a turn, as an application in front does."""
+        """Open the event stream of a turn."""
         port = self.http.base_url.port
         assert port is not None
         return asking(port, f"/v1/sessions/{session}/turns/{turn}/stream")
@@ -176,7 +173,7 @@ class Platform:
 
 @asynccontextmanager
 async def platform_at(folder: Path) -> AsyncGenerator[Platform]:
-    """Run a platform whose files are in a folder."""
+    """Run an agent service whose files are in `folder`."""
     held, kinds = InMemory(), folder / "blueprints"
     kinds.mkdir()
     async with (

@@ -1,4 +1,4 @@
-"""Why two prompts differ where turns were summed up, a summary was undone, or all was purged."""
+"""Why two prompts differ after a summary, an undone summary or a purge."""
 
 from __future__ import annotations
 

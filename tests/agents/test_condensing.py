@@ -1,7 +1,7 @@
-"""U7 and U11: a history told in short, by the word of a view or where there is no room for all.
+"""U7 and U11: history condensed by a view's option or by a ladder step.
 
-What is told so is had again from what was recorded: by reference, by assembling it and by the
-verifier of a bundle, which every session of these tests is held against as the test ends.
+Every session of these tests is reproduced when its test ends: from its references, by assembling it
+again, and by the verifier of a bundle.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TALK = [
 
 
 def chat(**words: Any) -> Blueprint:  # noqa: ANN401 - words of a view
-    """Give a blueprint that shows its history by these words."""
+    """Return a blueprint whose history view has these options."""
     budget = words.pop("budget", None)
     call: dict[str, Any] = {"messages": [{"history": "told"}, {"user": ["input"]}]}
     return Blueprint.model_validate(
@@ -69,7 +69,6 @@ def chat(**words: Any) -> Blueprint:  # noqa: ANN401 - words of a view
 
 
 async def talked(talk: list[tuple[str, str]], kind: Blueprint) -> Workshop:
-    """Have a conversation on strings."""
     shop = await Workshop(kind=kind).opened()
     for asked, answered in talk:
         await shop.turn([answered], text=asked)
@@ -77,7 +76,6 @@ async def talked(talk: list[tuple[str, str]], kind: Blueprint) -> Workshop:
 
 
 def last(shop: Workshop) -> Manifest:
-    """Give the record of the latest prompt."""
     manifest = shop.events(ContextAssembled)[-1].manifest
     assert isinstance(manifest, Manifest)
     return manifest

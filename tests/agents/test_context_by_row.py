@@ -1,4 +1,4 @@
-"""What stands in a call and what it takes, row by row: pieces, overrides, components, metrics."""
+"""The layers of a call and their tokens, one requirement after the other."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ TIGHT: dict[str, Any] = {"tokens": 20, "ladder": [{"condense_tools": {}}]}
 
 
 def budget(**components: dict[str, Any]) -> dict[str, Any]:
-    """Give the budget of 8,000 by its components, some of them otherwise."""
+    """Return a budget of 8,000 tokens by component; keywords override components."""
     return {"window": {"tokens": 8_000, "components": COMPONENTS | components}}
 
 
 def uderia(name: str, **changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
-    """Give an agent whose prompts are made of everything there is."""
+    """Return an agent whose prompts use every layer source."""
     layers = {
         "base": {"override": {"category": "master_system"}},
         "charting": {
@@ -90,7 +90,7 @@ def uderia(name: str, **changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of 
 
 
 async def opened(platform: Platform, kind: Blueprint, **form: object) -> str:
-    """Open a session of a kind, with its prompt files."""
+    """Write the prompt files and open a session."""
     for name, text in FILES.items():
         file = platform.folder / kind.blueprint / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ async def standing(platform: Platform, session: str) -> list[list[PromptPart]]:
 
 
 async def hello(platform: Platform, session: str, text: str = "Hi.", reply: str = "Hello.") -> None:
-    """Have a turn that needs no step."""
+    """Run a turn whose plan has no steps."""
     await platform.turn(session, plans(), says(reply), text=text)
 
 
@@ -230,13 +230,13 @@ async def test_u17_a_step_that_failed_is_told_by_the_words_of_its_profile(
 
 
 async def told(platform: Platform, session: str, **query: object) -> dict[str, Any]:
-    """Give the growth of a session, once the rows know of its last event."""
+    """Return the growth of a session, once the read models hold its last event."""
     last = (await platform.recorded(session))[-1].sequence
     return dict(await platform.get("/v1/growth", session=session, min_sequence=last, **query))
 
 
 async def steps_of(platform: Platform, session: str) -> list[tuple[str, str, str | None]]:
-    """Give the steps taken for the latest call: what, on what, and for which component."""
+    """Return the ladder steps of the latest call: step, target and component."""
     call = (await platform.events(session, ContextAssembled))[-1]
     return [(step.step, step.on, step.component) for step in call.manifest.steps]
 

@@ -1,7 +1,7 @@
-"""A worker dies before and after every append of a turn of several calls; another goes on.
+"""A worker dies before or after every append of a turn of several calls; another takes over.
 
-Dead is a worker whose append never comes back, before it was made or after, and that is heard of no
-more. Nothing of it is left on TOKENS, so that only the log says how far it had come.
+A worker is dead when its append never returns, whether or not it was made. The token stream is
+empty, so only the log says how far the worker had come.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from turnlog.services.worker.model.model_types import FinishedAnswer, ModelReque
 from turnlog.services.worker.turn_queue import DeliverySettled
 
 APPENDS = 14
-"""How many appends the turn takes that is played here."""
+"""The number of appends of the turn in these tests."""
 WHEN: tuple[Literal["before", "after"], ...] = ("before", "after")
 
 
 @dataclass
 class Mortal:
-    """A log whose holder dies at one of its appends."""
+    """A log that raises before or after one of its appends."""
 
     log: MemoryLog
     fatal: int
-    """The append it dies at."""
+    """The number of the append that raises."""
     when: Literal["before", "after"]
     appends: int = 0
     dead: asyncio.Event = field(default_factory=asyncio.Event)
@@ -62,7 +62,7 @@ class Mortal:
 
 
 class Steady(PuppetModel):
-    """Answers by what it is asked, so that a call that is made again is answered alike."""
+    """A model that answers by the prompt, so that a repeated call gets the same answer."""
 
     async def stream(
         self, request: ModelRequest
@@ -86,7 +86,7 @@ async def killed(
     when: Literal["before", "after"],
     model: Callable[[], PuppetModel] = Steady,
 ) -> bool:
-    """Let a worker die in a turn, and another one take it over; tells whether it did die."""
+    """Let a worker die in a turn and another take over; return whether the first one died."""
     house = shop.house
     house.model = model()
     submitted = await house.submit("Get me a hammer.")

@@ -1,4 +1,4 @@
-"""A worker dies before and after every append of a turn that has older ones summed up first."""
+"""A worker dies before or after every append of a turn that first summarises older ones."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
 
 APPENDS = 6
-"""How many appends the turn takes that is played here."""
+"""The number of appends of the turn in these tests."""
 
 
 class Summing(PuppetModel):
-    """Sums up when it is told to, and replies otherwise."""
+    """A model that summarises when the prompt asks for it, and replies otherwise."""
 
     async def stream(
         self, request: ModelRequest

@@ -1,4 +1,4 @@
-"""U31: how a turn is drawn is kept beside its plain text, and the text alone stands in windows."""
+"""U31: the display form of a turn is stored beside its plain text, which prompts use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DRAWN = "<p>It is <b>14</b> degrees.</p>"
 
 
 async def answered(platform: Platform) -> str:
-    """Open a session with a turn that is drawn."""
+    """Open a session with one turn that has a display form."""
     session = await platform.open()
     await platform.turn(session, plans(), says("It is 14 degrees."), text="How warm is it?")
     form = {"text": "<i>How warm is it?</i>", "reply": DRAWN}
@@ -23,7 +23,6 @@ async def answered(platform: Platform) -> str:
 
 
 async def shown(platform: Platform, session: str) -> dict[str, Any]:
-    """Give the first turn as people read it."""
     turns = (await platform.get(f"/v1/sessions/{session}/history"))["turns"]
     return dict(turns[0])
 

@@ -1,4 +1,4 @@
-"""U29: the seven edge cases of the seed, each with what becomes of it and how loudly it is said."""
+"""U29: seven edge cases, each with its outcome and its log level."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Said = Sequence[MutableMapping[str, Any]]
 
 
 def plain() -> Blueprint:
-    """Give a blueprint that just talks."""
+    """Return a blueprint without tools."""
     return blueprint(retries={"base_seconds": 0})
 
 
 def levels(said: Said, event: str) -> list[str]:
-    """Give how loudly something was said, each time."""
+    """Return the log level of each occurrence of a log event."""
     return [line["log_level"] for line in said if line["event"] == event]
 
 

@@ -1,4 +1,4 @@
-"""U16: a step whose tools have all failed is taken once more, told what failed, then let be."""
+"""U16: a step whose tools all failed is attempted once more, and then skipped."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ UNREACHABLE = ToolServerFailure("tools_unreachable", "shop: nobody listens at it
 
 
 async def failing(error: Exception, tool: tuple[str, str], *, taken: int) -> Workshop:
-    """Have a turn of one step that is taken so often; its tool is cut off each time."""
+    """Run a turn of one step whose tool raises `error` in each of `taken` attempts."""
     shop = await Workshop().opened()
 
     async def cut_off() -> None:

@@ -1,4 +1,4 @@
-"""Sessions with phases, plans and pinned tools go on elsewhere: forked, or by another version."""
+"""Sessions with phases, plans and pinned tools, after a fork or a blueprint upgrade."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def forked(platform: Platform, session: str, at: int) -> str:
-    """Fork a session; gives the fork's id."""
+    """Fork a session and return the fork's id."""
     path = f"/v1/sessions/{session}/fork"
     answer = await platform.http.post(path, json={"at": at})
     assert answer.status_code == 201, answer.text
@@ -69,13 +69,13 @@ async def test_a_fork_cannot_begin_in_the_midst_of_a_plan(platform: Platform) ->
 
 
 def second(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
-    """Give the next version."""
+    """Return the next version of the blueprint."""
     first = ifoc().model_dump(mode="json", by_alias=True, exclude_unset=True)
     return Blueprint.model_validate(first | {"version": 2} | changes)
 
 
 async def moved(platform: Platform, session: str, kind: Blueprint) -> httpx.Response:
-    """Let the files say something else, and ask for the session to go on by that."""
+    """Write another blueprint version and request the upgrade of a session."""
     file = platform.folder / kind.blueprint / BLUEPRINT_FILE
     file.write_bytes(encode_blueprint(kind))
     return await platform.http.post(f"/v1/sessions/{session}/blueprint", json={})

@@ -1,4 +1,4 @@
-"""Servers of tools that mean ill, or are ill made, harm nobody but whoever asks them."""
+"""Malicious or faulty tool servers harm only the calls that use them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ async def ask(servers: McpToolServers, tool: str, spec: LocalServerSpec = HOSTIL
 
 
 async def ended(pid: int) -> None:
-    """Wait until a program has ended."""
     with suppress(ProcessLookupError):
         while True:
             os.kill(pid, 0)

@@ -1,7 +1,7 @@
-"""U9: a plan is told what tools gave in the turn before, and what it has done already is not done.
+"""U9: a plan includes the tool results of the turn before and can reuse them.
 
-A step that points at a result takes no call and no tool. What may not be told to a later turn is
-told to no plan, and is gone from one that has pointed at it.
+A step from a result makes no call and runs no tool. A result that later turns may not see reaches
+no plan.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOLD = f"What tools gave in the turn before:\nr1:\n{STOCK}"
 
 
 def hydrating() -> Blueprint:
-    """Give an agent whose plans are told of the turn before."""
+    """Return an agent whose plans include the results of the turn before."""
     plain = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
     layers = {**plain["layers"], "hydration": {"results": "previous_turn"}}
     calls: dict[str, Any] = plain["calls"]
@@ -36,13 +36,13 @@ def hydrating() -> Blueprint:
 
 
 def pointing(goal: str, name: str) -> list[Line]:
-    """Let the model plan a step that a result has done already, and one that is to be done."""
+    """Return a script that plans one step from a prior result and one step with a tool."""
     steps = [{"goal": goal, "from": name}, {"goal": "Pay for it.", "tools": ["shop_pay"]}]
     return [json.dumps({"steps": steps})]
 
 
 async def looked(gives: str = "3 in stock") -> Workshop:
-    """Have a turn in which a tool gave something."""
+    """Run a turn in which a tool returns `gives`."""
     shop = await Workshop(Shop(gives=gives), kind=hydrating()).opened()
     look = taking(("shop_look", '{"what": "hammer"}'))
     await shop.turn(planning(("Find a hammer.", ["shop_look"])), look, ["Three."])

@@ -1,9 +1,8 @@
-"""Phases that are kept apart: what is said in one reaches no prompt of one that may not see it.
+"""Isolated phases: no prompt contains text of a phase that its own phase may not see.
 
-Whatever people, the model and tools say bears the mark of the phase it is said in, and what is
-carried on purpose bears a mark of its own, for the one phase it is carried to. So a prompt shows by
-its marks what came to it, by whichever door. And what may not be seen changes nothing: had other
-things been said there, however long, the prompts would be the same.
+Every text of users, model and tools bears the mark of its phase, and a carried text bears the mark
+of its target phase. So the marks of a prompt show where its text came from. Hidden text also has no
+other effect: with other text there, the prompts stay the same.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ WITHOUT_UNDOING = WALKS.map(lambda walk: [deed for deed in walk if deed[0] != "u
 
 
 async def walked(walk: Walk, tokens: int = 100_000) -> Walker:
-    """Do one thing after the other."""
     walking = await walker(tokens)
     for deed in walk:
         await walking.do(deed)
@@ -53,7 +51,7 @@ def test_what_may_not_be_seen_changes_nothing(walk: Walk, phase: str) -> None:
 
 
 def _otherwise(walk: Walk, phase: str) -> Walk:
-    """Let more be said in phases that this one may not see."""
+    """Lengthen the turns of phases that this phase may not see."""
     now, other = ORDER[0], list[tuple[Any, ...]]()
     for deed in walk:
         now = deed[1] if deed[0] == "go" else now

@@ -1,4 +1,4 @@
-"""A server that a worker has started ends with it, also when it takes no notice of anything."""
+"""A server process ends with the worker that started it, even if it ignores signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent's windows remember, over HTTP: turns off and on, a purge, and summaries."""
+"""The memory of an agent over HTTP: exclusions, restores, a purge and summaries."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PAGE = "So it goes. " * 180
-"""540 tokens of four characters each: four turns are above 4,000, and three are not."""
+"""540 tokens of four characters: four turns exceed 4,000 tokens, three do not."""
 
 
 def remembering(**summary: int) -> Blueprint:
-    """Give an agent whose planner is told of earlier turns as long as they are short."""
+    """Return an agent whose planner sees earlier turns while they fit, and summaries of older ones."""
     plain = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
     older: list[Any] = [{"history": "older"}, {"user": ["sum_up"]}]
     return agent(
@@ -34,13 +34,13 @@ def remembering(**summary: int) -> Blueprint:
 
 
 async def told(platform: Platform, session: str, number: int, *before: Any) -> None:  # noqa: ANN401
-    """Have a turn without steps, of two pages."""
+    """Run a turn without steps whose text and reply are one page each."""
     text = f"{number}: {PAGE}"
     await platform.turn(session, *before, plans(), says(f"To {number}: {PAGE}"), text=text)
 
 
 async def window(platform: Platform, session: str, **query: object) -> list[dict[str, str]]:
-    """Give the messages that the next plan would be asked with."""
+    """Return the messages of the next plan call."""
     path = f"/v1/sessions/{session}/window"
     return list((await platform.get(path, call="plan", **query))["messages"])
 
@@ -121,7 +121,7 @@ async def test_what_is_shown_to_be_summed_up_is_no_growth_of_history(platform: P
 
 
 async def undone(platform: Platform, session: str, before: list[dict[str, str]]) -> None:
-    """Undo the summary, and see the former window again, with the turn that came since."""
+    """Undo the summary and require the former window with the newer turn."""
     path = f"/v1/sessions/{session}/summaries"
     (summary,) = (await platform.get(path))["summaries"]
     assert summary["turns"] == [{"first": 1, "last": 1}]

@@ -1,4 +1,4 @@
-"""Turns of several calls and phases in a real browser: live, and as they were at an event."""
+"""Turns of several calls and phases in a real browser, live and at an earlier event."""
 
 from __future__ import annotations
 

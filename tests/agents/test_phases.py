@@ -1,4 +1,4 @@
-"""Phases that are kept apart, over HTTP: entered, told of, read and replayed one at a time."""
+"""Isolated phases over HTTP: enter, explain, read and replay them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PHASES: dict[str, Any] = {
 
 
 def ifoc() -> Blueprint:
-    """Give an agent that thinks in four phases, talks in the first and takes tools in the third."""
+    """Return an agent of four phases that chats in the first and calls tools in the third."""
     plain = talker().model_dump(mode="json", by_alias=True, exclude_unset=True)
     words = "Summary from {from} phase: {summary}"
     layers = {name: layer for name, layer in plain["layers"].items() if name != "persona"}
@@ -42,14 +42,13 @@ def ifoc() -> Blueprint:
 
 
 async def entered(platform: Platform, session: str, phase: str, carry: str | None = None) -> None:
-    """Move to a phase."""
     form = {"to": phase} | ({"carry": carry} if carry else {})
     answer = await platform.http.post(f"/v1/sessions/{session}/phase", json=form)
     assert answer.status_code == 200, answer.text
 
 
 async def walked(platform: Platform) -> str:
-    """Have a turn in each of three phases and a second one in the first."""
+    """Run a turn in each of three phases and a second one in the first."""
     session = await platform.open(ifoc())
     await platform.turn(session, says("A boat."), text="What could it be?")
     await entered(platform, session, "focus", "we want a boat")
@@ -62,7 +61,6 @@ async def walked(platform: Platform) -> str:
 
 
 def drawn(screen: RenderableType) -> list[str]:
-    """Give the lines of a screen."""
     console = Console(width=120, file=StringIO(), record=True)
     console.print(screen)
     return [line.strip() for line in console.export_text().splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""What is told of a profile's tools is written once, until a server describes one otherwise."""
+"""The text of a profile's tools is stored once, until a server changes a description."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turnlog.services.worker.tools.tool_runner import ToolSnapshots
 
 @dataclass
 class Counting:
-    """Blobs that count what is put among them."""
+    """A blob store that counts its writes."""
 
     put_so_far: list[bytes] = field(default_factory=list[bytes])
 

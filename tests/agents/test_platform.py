@@ -1,4 +1,4 @@
-"""A turn of several calls over HTTP and litellm, as whoever asks and whoever audits it see it."""
+"""A turn of several calls over HTTP and litellm, as clients and auditors see it."""
 
 from __future__ import annotations
 

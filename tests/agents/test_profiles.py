@@ -1,4 +1,4 @@
-"""A session goes on by another profile, another model: asked for, or since its phase has one."""
+"""Sessions that switch profile and model, by request or by a phase."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PERSONA: dict[str, Any] = {"persona": {"file": "{provider}.md"}}
 
 
 def talker(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
-    """Give an agent that can also just talk, with a persona for each provider."""
+    """Return an agent with a second profile that chats, and a persona for each provider."""
     plain = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
     messages = [{"system": ["persona", "rules"]}, {"history": "recent"}, {"user": ["input"]}]
     calls = {**plain["calls"], "converse": {"messages": messages}}
@@ -35,7 +35,7 @@ def talker(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
 
 
 async def opened(platform: Platform, kind: Blueprint) -> str:
-    """Open a session of a kind whose personas are files."""
+    """Write the persona files and open a session."""
     folder = platform.folder / kind.blueprint
     folder.mkdir(exist_ok=True)
     for provider in ("openai", "hosted_vllm"):
@@ -44,7 +44,7 @@ async def opened(platform: Platform, kind: Blueprint) -> str:
 
 
 async def switched(platform: Platform, session: str, **form: str) -> int:
-    """Ask for another profile or model; gives the status."""
+    """Request another profile or model and return the status."""
     answer = await platform.http.post(f"/v1/sessions/{session}/profile", json=form)
     return answer.status_code
 

@@ -1,4 +1,4 @@
-"""Servers of tools that a worker starts: asked, hung, dead, and there again at the next call."""
+"""Tool servers that a worker starts: called, hung, dead, and started again at the next call."""
 
 from __future__ import annotations
 

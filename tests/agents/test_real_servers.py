@@ -1,4 +1,4 @@
-"""Tools of a server that we did not write, over HTTP, litellm and a process of its own."""
+"""Tools of a third-party server, over HTTP, litellm and a process of its own."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ BLUEPRINT = Path(__file__).parent / "blueprints/clockmaker.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """A clockmaker's, with everything real but the words of its model."""
+    """A running service with a real tool server; only the model's words are scripted."""
 
     up: Up
     provider: OpenAIServer
 
     async def ask(self, *answers: Answer, session: str | None = None) -> str:
-        """Put a question that the model deals with like this; gives the session."""
+        """Submit a turn, let the model give these answers, and return the session."""
         session = session or await self.up.service.open("clockmaker")
         self.provider.will(*answers)
         said = await self.up.service.say(session, "What time is it in Vilnius?")
@@ -38,7 +38,6 @@ class Shop:
         return session
 
     async def of_kind(self, session: str, kind: type[Any]) -> list[Any]:
-        """Give all events of a kind."""
         events = await self.up.service.events(session)
         return [each.event for each in events if isinstance(each.event, kind)]
 
@@ -56,12 +55,12 @@ async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
 
 
 def plan(*goals: str) -> Answer:
-    """Plan steps that may take any tool."""
+    """Return a plan of steps that may call any tool."""
     return Answer((json.dumps({"steps": [{"goal": goal} for goal in goals]}),))
 
 
 def look(zone: str) -> Answer:
-    """Ask what time it is somewhere."""
+    """Return an answer that requests the time of a zone."""
     wanted = ("time_get_current_time", json.dumps({"timezone": zone}))
     return Answer((), finish="tool_calls", tool_calls=(wanted,))
 

@@ -1,4 +1,4 @@
-"""A server that we did not write, over streamable HTTP: discovered, asked, and started again."""
+"""A third-party server over streamable HTTP: discovered, called and restarted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def served(platform: Platform) -> AsyncIterator[Platform]:
 
 
 def kind(everything: Everything) -> Blueprint:
-    """Give an agent whose tools are those of the server, but for two of its offers."""
+    """Return an agent with all tools of the server except two."""
     spec: dict[str, Any] = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
     spec["layers"]["prompts"] = {"prompts": "all", "component": "tools_context"}
     spec["calls"]["plan"]["messages"][0]["system"].append("prompts")
@@ -47,7 +47,7 @@ def kind(everything: Everything) -> Blueprint:
 
 
 async def add(platform: Platform, session: str, a: int, b: int) -> str:
-    """Have two numbers added in a turn; gives what prompts say of it."""
+    """Run a turn that adds two numbers and return the result as the prompt shows it."""
     wanted = ("all_get-sum", {"a": a, "b": b})
     await platform.turn(session, plans(("Add.", [])), takes(wanted), says("Done."), text="Add.")
     returned = (await platform.events(session, ToolReturned))[-1]

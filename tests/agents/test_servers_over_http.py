@@ -1,4 +1,4 @@
-"""A server of tools over streamable HTTP: asked, too slow, too long, killed and there again."""
+"""A tool server over streamable HTTP: called, too slow, too long, killed and restarted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @dataclass
 class Far:
-    """A server on this machine, and where it is."""
+    """A tool server on loopback."""
 
     port: int
     process: Process
@@ -40,17 +40,14 @@ class Far:
         return RemoteServerSpec(url=f"http://127.0.0.1:{self.port}/mcp")
 
     async def kill(self) -> None:
-        """Kill it."""
         self.process.kill()
         await self.process.wait()
 
     async def again(self) -> None:
-        """Start it where it was."""
         self.process = await started(self.port)
 
 
 async def started(port: int) -> Process:
-    """Start a server and wait until it answers."""
     words = ("-m", "tests.parts.mcp_server", "--port", str(port))
     process = await asyncio.create_subprocess_exec(sys.executable, *words)
     async with asyncio.timeout(60), httpx.AsyncClient() as client:

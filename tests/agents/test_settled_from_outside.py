@@ -1,4 +1,4 @@
-"""U16: a turn that is cancelled, overdue or interrupted while its tools run, over HTTP."""
+"""U16: a turn is cancelled, overdue or interrupted while its tools run, over HTTP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = {"base_seconds": 0}
 
 
 async def begun(platform: Platform, kind: Blueprint) -> tuple[str, asyncio.Event]:
-    """Bring a turn as far as a tool that does not come back before it is told to."""
+    """Run a turn up to a tool call that blocks until the returned event is set."""
     running, told = asyncio.Event(), asyncio.Event()
 
     async def meanwhile() -> None:
@@ -36,7 +36,7 @@ async def begun(platform: Platform, kind: Blueprint) -> tuple[str, asyncio.Event
 
 
 async def outcomes(platform: Platform, session: str) -> list[str]:
-    """Say how tools came back, each of which did once."""
+    """Return the tool outcomes and require exactly one for each call."""
     called = Counter(each.id for each in await platform.events(session, ToolCalled))
     returned = await platform.events(session, ToolReturned)
     assert Counter(each.id for each in returned) == called

@@ -1,4 +1,4 @@
-"""U27: answers that must be JSON of a form, mended and told, or asked for again."""
+"""U27: answers that must match a JSON schema: repaired, or requested again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = {
 
 
 def teller(**output: object) -> Blueprint:
-    """Give a blueprint whose replies are JSON."""
+    """Return a blueprint whose replies are JSON."""
     return Blueprint.model_validate(
         {
             "blueprint": "teller",

@@ -1,4 +1,4 @@
-"""Summaries: what is older than the last messages is summed up by a model, and can be had again."""
+"""Summaries: a model summarises the messages before the last ones, and a summary can be undone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LONG = "word " * 20
 
 
 def talker(above: int = 500, **window: object) -> Blueprint:
-    """Give a blueprint that talks, a token a character, and sums up what is older than 2 turns."""
+    """Return a blueprint that summarises all but the last two turns; a character is a token."""
     made: dict[str, Any] = {
         "layers": {
             "rules": {"text": "Be brief.", "keep": "always"},
@@ -68,7 +68,7 @@ def talker(above: int = 500, **window: object) -> Blueprint:
 
 
 async def talked(turns: int, kind: Blueprint | None = None) -> Workshop:
-    """Have so many turns of two hundred characters each."""
+    """Run `turns` turns of two hundred characters each."""
     shop = await Workshop(kind=kind or talker()).opened()
     for number in range(1, turns + 1):
         await said(shop, number)
@@ -76,7 +76,7 @@ async def talked(turns: int, kind: Blueprint | None = None) -> Workshop:
 
 
 async def said(shop: Workshop, number: int, *scripts: list[Line]) -> None:
-    """Have a turn; scripts of calls before the reply come first."""
+    """Run a turn; `scripts` come before the reply."""
     await shop.turn(*scripts, [f"reply {number} {LONG}"], text=f"turn {number} {LONG}")
 
 
@@ -99,7 +99,7 @@ async def test_what_is_older_is_summed_up_by_a_call_of_its_own_before_the_reply(
 
 
 async def window(shop: Workshop) -> list[str]:
-    """Have a turn that is given up, and give what its prompt said."""
+    """Run a turn that fails and return the messages of its prompt."""
     submitted = await shop.house.submit("and now?")
     shop.house.model.scripts = [[ModelFailure("bad_request", "no")]] * 2
     await shop.house.answer(submitted)

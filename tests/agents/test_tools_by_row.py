@@ -1,4 +1,4 @@
-"""Tools of servers, row by row: told in full or by name, results read whole, pinned by schema."""
+"""Tools of servers, one requirement after the other: disclosure, results, pinned schemas."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ ROWS = [{"id": n, "name": f"thing {n}", "price": n * 1.5} for n in range(1_000)]
 
 
 async def tools_told(platform: Platform, session: str) -> list[tuple[str | None, int]]:
-    """Give, of each call that tells of tools, by which rule and in how many tokens."""
+    """Return the rule and the tokens of each kept `tools` part."""
     calls = await platform.events(session, ContextAssembled)
     parts = [part for call in calls for part in call.manifest.parts if part.is_included]
     return [(part.rule, part.tokens) for part in parts if part.layer == "tools"]
 
 
 async def hello(platform: Platform, session: str) -> None:
-    """Have a turn that needs no tool."""
+    """Run a turn whose plan has no steps."""
     await platform.turn(session, plans(), says("Hello."), text="Hi.")
 
 

@@ -1,4 +1,4 @@
-"""A turn under `tools`: a plan, a tactic a step, the tools it asks for, and then the reply."""
+"""A turn of the `tools` program: a plan, a call for each step, tool calls and the reply."""
 
 from __future__ import annotations
 
@@ -101,7 +101,6 @@ async def test_naming_twenty_tools_takes_less_than_two_fifths_of_telling_of_them
 
 
 def tools_told(call: ContextAssembled) -> int:
-    """Give the tokens by which a prompt tells of tools."""
     return sum(part.tokens for part in call.manifest.parts if part.component == "tools_context")
 
 

@@ -1,4 +1,4 @@
-"""Turns of several calls on the record: verified call by call, hidden ones and tools included."""
+"""Turns of several calls are verified call by call, hidden calls and tools included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views by their own words: the latest messages, nothing of no interest, how a turn went."""
+"""History views: the latest messages, exclusions, and how a turn was worked out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ It is yours."""
 
 
 def recalling(**words: object) -> Blueprint:
-    """Give an agent whose plans are told how earlier turns were worked out."""
+    """Return an agent whose plans see how earlier turns were worked out."""
     return agent(
         calls={
             **agent().model_dump(mode="json", by_alias=True, exclude_unset=True)["calls"],

@@ -1,4 +1,4 @@
-"""Why a turn of several calls was answered so: its hidden calls, and where their words are from."""
+"""Why a turn of several calls got its answer: its hidden calls and the sources of their text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workshop: a house whose sessions plan, take tools and say what came of it, all on strings."""
+"""A session harness with a fake tool server, for turns that plan, call tools and answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ USAGE = ModelUsage(10, 5)
 
 
 def agent(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
-    """Give a small blueprint that takes tools."""
+    """Return a small blueprint that plans and calls tools."""
     return Blueprint.model_validate(
         {
             "blueprint": "agent",
@@ -75,13 +75,13 @@ def agent(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
 
 
 async def nothing() -> None:
-    """Let nothing happen but what happens anyway."""
+    """Yield once to the event loop."""
     await asyncio.sleep(0)
 
 
 @dataclass
 class Shop:
-    """A server with a tool that may be run again and one that may not."""
+    """A tool server with an idempotent tool, `look`, and one that is not, `pay`."""
 
     asked: list[tuple[str, Mapping[str, JsonValue]]] = field(
         default_factory=list[tuple[str, Mapping[str, JsonValue]]]
@@ -92,7 +92,7 @@ class Shop:
     more: tuple[ToolOffer, ...] = ()
     """What it offers beside the two."""
     meanwhile: Callable[[], Awaitable[object]] = nothing
-    """What happens while a tool is run."""
+    """Awaited while a tool runs."""
 
     async def list_offers(self, server: str, spec: ServerSpec) -> tuple[ToolOffer, ...]:
         """See `ToolServers.offers`."""
@@ -117,16 +117,16 @@ class Shop:
         return ToolAnswer("the shelf is locked", failed=True)
 
     async def close(self) -> None:
-        """See `ToolServers.close`."""
+        pass
 
 
 def planning(*steps: tuple[str, Sequence[str]]) -> list[Line]:
-    """Let the model plan."""
+    """Return a script in which the model plans these steps."""
     return [json.dumps({"steps": [{"goal": goal, "tools": [*tools]} for goal, tools in steps]})]
 
 
 def taking(*wanted: tuple[str, str], named: str = "t{}") -> list[Line]:
-    """Let the model ask for tools, each by its name and its arguments."""
+    """Return a script in which the model requests tools, each by name and arguments."""
     numbered = enumerate(wanted, 1)
     calls = tuple(ModelToolCall(named.format(n), tool, given) for n, (tool, given) in numbered)
     return [FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)]
@@ -138,12 +138,12 @@ TURN: tuple[list[Line], ...] = (
     taking(("shop_pay", '{"what": "hammer"}')),
     ["It is ", "yours."],
 )
-"""A turn of two steps."""
+"""The scripts of a turn of two steps."""
 
 
 @dataclass
 class Workshop:
-    """A house with a shop."""
+    """A session harness and its fake tool server."""
 
     shop: Shop = field(default_factory=Shop)
     house: House = field(default_factory=House)
@@ -176,14 +176,13 @@ class Workshop:
         assert await self.house.worker("w2").run_turn(again) == DeliverySettled()
 
     def said(self, number: int) -> list[str]:
-        """Give what a request said, message by message, counted from 0."""
+        """Return the message contents of one request; requests count from 0."""
         return [str(each["content"]) for each in self.house.model.requests[number].messages]
 
     def offered(self) -> list[list[str]]:
-        """Name the tools that each request offered."""
+        """Return the names of the tools in each request."""
         asked: list[Any] = [request.tools for request in self.house.model.requests]
         return [[tool["function"]["name"] for tool in tools] for tools in asked]
 
     def events(self, kind: type) -> list[Any]:
-        """Give all events of a kind."""
         return [each.event for each in self.house.events() if isinstance(each.event, kind)]

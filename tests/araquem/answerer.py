@@ -1,4 +1,4 @@
-"""A resolver over HTTP on this machine, which answers what a test tells it to."""
+"""A resolver over HTTP on loopback that gives the answers a test sets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, Literal
 from tests.parts.processes import free_port
 
 Behaviour = dict[str, Any] | bytes | int | Literal["silence", "hang up"]
-"""An outcome, a body as it is, a status, or no answer."""
+"""A resolver outcome, a raw body, a status, or no answer."""
 
 
 @dataclass
 class Answerer:
-    """A resolver; without being told it knows nothing."""
+    """A resolver; it answers `{}` unless a behaviour is set."""
 
     port: int
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -25,15 +25,13 @@ class Answerer:
 
     @property
     def url(self) -> str:
-        """Its address."""
         return f"http://127.0.0.1:{self.port}/resolve"
 
     def will(self, *behaviours: Behaviour) -> None:
-        """Do these next, one a question."""
+        """Set the behaviours of the next requests, one a request."""
         self._next = [*behaviours]
 
     async def hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request."""
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
             length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
@@ -57,7 +55,7 @@ def _answer(behaviour: Behaviour) -> bytes:
 
 @asynccontextmanager
 async def answering() -> AsyncGenerator[Answerer]:
-    """Give a resolver that listens."""
+    """Start a resolver server on a free port."""
     answerer = Answerer(free_port())
     server = await asyncio.start_server(answerer.hold, "127.0.0.1", answerer.port)
     try:

@@ -1,7 +1,7 @@
-"""A bank: the shipped araquem as a real service runs it, two gateways and two workers of it.
+"""The shipped `araquem` blueprint on a real service with several gateways and workers.
 
-Its blueprint is a copy that a test may edit; the model is a provider on this machine that says
-what a test tells it to. Everything between a question and the provider's socket is real.
+The service reads a copy of the blueprint that a test may edit. The model is a provider on loopback
+that gives the answers a test sets. Everything between a question and the provider's socket is real.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ POLICY = "policies/context.yaml"
 
 @dataclass
 class Bank:
-    """A running service; its gateways are asked in turn."""
+    """A running service; requests go to its gateways in turn."""
 
     host: Machine
     provider: OpenAIServer
@@ -48,13 +48,13 @@ class Bank:
 
     @property
     def service(self) -> Service:
-        """The gateway whose turn it is."""
+        """The gateway that gets the next request."""
         self.asked += 1
         return self.services[self.asked % len(self.services)]
 
     @property
     def blueprint(self) -> Path:
-        """The folder of its araquem."""
+        """The folder of the copied blueprint."""
         return self.host.folder / "blueprints/araquem"
 
     async def post(
@@ -66,21 +66,21 @@ class Bank:
         key: str | None = None,
         **other: JsonValue,
     ) -> httpx.Response:
-        """Ask a question at the front door."""
+        """Post a question to `/v1/ask` and return the response."""
         form = {"question": question, "conversation_id": conversation, "nickname": "Ada"}
         headers = {"Idempotency-Key": key} if key else {}
         form |= {"client_id": self.client}
         return await self.service.http.post("/v1/ask", json={**form, **other}, headers=headers)
 
     async def ask(self, question: str, conversation: str = "c", /, **other: str) -> Any:  # noqa: ANN401 - JSON
-        """Ask a question that is answered."""
+        """Post a question and return the answer; a refusal fails the test."""
         answer = await self.post(question, conversation, **other)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     @contextmanager
     def edited(self, file: str, text: str) -> Generator[None]:
-        """Let a file of its blueprint say something else while the body runs."""
+        """Replace the text of a blueprint file while the block runs."""
         place = self.blueprint / file
         before = place.read_text()
         place.write_text(text)
@@ -90,21 +90,20 @@ class Bank:
             place.write_text(before)
 
     def session(self, conversation: str) -> str:
-        """Give the id of a conversation's session."""
         return session_of(conversation, self.client)
 
     async def get(self, conversation: str, what: str = "", **query: str) -> Any:  # noqa: ANN401 - JSON
-        """Read something of a conversation's session."""
+        """Fetch `/v1/sessions/{session}` or a path below it."""
         path = f"/v1/sessions/{self.session(conversation)}{what}"
         return await self.service.get(path, **query)
 
     async def messages(self, conversation: str, **query: str) -> list[str]:
-        """Give what is told of a conversation, each message in a line."""
+        """Return the messages of the memory, one line each."""
         told = (await self.get(conversation, "/memory", **query))["messages"]
         return [f"{message['role']}: {message['content']}" for message in told]
 
     async def prompt(self, conversation: str, call: str) -> dict[str, Any]:
-        """Give the exact prompt of a call, which the record proves."""
+        """Return the prompt of a call and require that it is verified."""
         prompt = await self.get(conversation, f"/calls/{call}/prompt")
         assert prompt["verified"], prompt["fault"]
         return dict(prompt)
@@ -114,18 +113,17 @@ class Bank:
         return await self.service.events(self.session(conversation))
 
     async def kinds(self, conversation: str) -> list[str]:
-        """Name the events of a conversation's session."""
+        """Return the event names of a conversation's session."""
         events = await self.events(conversation)
         return [event.envelope.type.split(".")[1] for event in events]
 
 
 def said(*words: str) -> Answer:
-    """Let the model answer with these words."""
     return Answer(words)
 
 
 def session_of(conversation: str, client: str) -> str:
-    """Work out the id of a conversation's session, as anybody can."""
+    """Return the session id that a conversation id and a client id give."""
     key = {"client_id": client, "conversation_id": conversation}
     return compute_session_id(
         BlueprintFolders((SHIPPED_BLUEPRINTS,)).load_blueprint("araquem"), key
@@ -134,7 +132,7 @@ def session_of(conversation: str, client: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Town:
-    """A machine with a nats-server, and no process of ours yet."""
+    """A process host with a running nats-server and no Turnlog process yet."""
 
     host: Machine
     server: NatsServer
@@ -147,7 +145,7 @@ async def town(
     """Give a town whose araquem is read from a copy under `folder`."""
     shutil.copytree(SHIPPED_BLUEPRINTS / "araquem", folder / "blueprints/araquem")
     file = folder / "blueprints/araquem/blueprint.yaml"
-    # On a busy machine the first call waits for litellm, longer than anybody who asks would
+    # On a busy machine the first call waits for litellm longer than any client would.
     file.write_text(file.read_text().replace("deadline_seconds: 60", "deadline_seconds: 290"))
     async with await NatsServer.start(NatsConfig(folder / "nats")) as server:
         places = {
@@ -169,7 +167,7 @@ async def bank(
     workers: int = 1,
     client: str = "bank",
 ) -> AsyncGenerator[Bank]:
-    """Start so many gateways and workers; when left, all of them are ended and the log stays."""
+    """Start gateways and workers; they are stopped on exit and the log stays."""
     host, url = place.host, place.host.variables["TURNLOG_NATS_URL"]
     async with AsyncExitStack() as open_:
         running = Bank(host, provider, [], client)

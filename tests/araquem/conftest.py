@@ -1,4 +1,4 @@
-"""What the tests of a file share: a provider, and a bank."""
+"""Fixtures of this folder: a model provider and a question service, one of each per module."""
 
 from __future__ import annotations
 

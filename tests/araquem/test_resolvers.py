@@ -1,4 +1,4 @@
-"""Resolvers from outside, over HTTP: what they are asked, and every way in which they can fail."""
+"""External resolvers over HTTP: what they receive, and every way in which they fail."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def answerer() -> AsyncIterator[Answerer]:
 async def a_bank(
     answerer: Answerer, provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Bank]:
-    """A bank that looks up elsewhere."""
+    """A question service with an external resolver."""
     folder = tmp_path_factory.mktemp("town")
     async with town(folder, provider) as place:
         file = folder / "blueprints/araquem/blueprint.yaml"

@@ -1,8 +1,8 @@
-"""Every row with two gateways and two workers, and once more after everything was restarted.
+"""Every requirement with two gateways and two workers, and again after a restart of all.
 
-A7 is what this shows by the way: the memory is one, whichever gateway is asked and whichever
-worker answers, and it stays. The rows stand in `rows`, and are asked by another client each time,
-so that no conversation of before is there.
+This also shows A7: there is one memory, whichever gateway and worker serve a request, and it
+persists. The requirements are in `requirements`. Each run uses another client id, so that no
+earlier conversation is found.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Row = Callable[[Bank], Awaitable[None]]
 FRESH, RESTARTED = "fresh", "restarted"
 FILES = (conversations, front_door, memory, references)
 AT_LEAST = 5
-"""Conversations; more until both workers have had some of their turns."""
+"""Conversations; more are added until both workers have answered turns."""
 
 
 def rows() -> Iterator[tuple[str, Row]]:
-    """Give the rows by name, case by case."""
+    """Iterate over the requirement tests by name, one entry for each parameter."""
     for file in FILES:
         for name, test in vars(file).items():
             if name.startswith("test_a") and "a_bank" in inspect.signature(test).parameters:
@@ -41,7 +41,7 @@ def rows() -> Iterator[tuple[str, Row]]:
 
 
 def cases(test: Callable[..., Awaitable[None]]) -> Iterator[Row]:
-    """Give a test for each of its parameters, or the test itself."""
+    """Iterate over a test's parametrised cases, or over the test itself."""
     marks: list[pytest.Mark] = getattr(test, "pytestmark", [])
     found = [mark.args for mark in marks if mark.name == "parametrize"]
     if not found:
@@ -76,7 +76,6 @@ async def a_bank(
 
 
 async def workers_of(running: Bank, *conversations: str) -> set[str]:
-    """Name the workers that claimed a turn."""
     events = [each.event for name in conversations for each in await running.events(name)]
     return {event.worker for event in events if isinstance(event, AttemptStarted)}
 

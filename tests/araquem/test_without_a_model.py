@@ -1,4 +1,4 @@
-"""A8 where no model is on at all: what is looked up is answered, and nothing is paid."""
+"""A8 without any model: resolved questions are answered at no cost."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""docker-compose.yml as the tests read it: variables filled in, each service with what it runs.
+"""docker-compose.yml as the tests read it: variables resolved, each service with its command.
 
-It takes the words of the file as they are and refuses any it does not understand, so that nothing
-in there goes untested by being overlooked.
+It refuses every construct of the file that it does not understand, so that nothing goes untested by
+being overlooked.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
 SCHEMA = json.loads((Path(__file__).parent / "compose.schema.json").read_text())
 SECRETS = {"NATS_PASSWORD": "1234", "POSTGRES_PASSWORD": "of-postgres"}
-"""Passwords; the first is one that nats-server takes for a number where nothing quotes it."""
+"""Passwords; nats-server reads the first as a number where it is not quoted."""
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 
 
 class UnsetError(Exception):
-    """A variable that the file requires; the message is the file's own."""
+    """A required variable is not set; the message is the file's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One service: what it runs, with what, and how it is asked for its health."""
+    """One service: its command, its variables and its health check."""
 
     name: str
     stanza: Mapping[str, Any]
@@ -52,7 +52,7 @@ class Service:
 
     @property
     def role(self) -> str | None:
-        """Which Turnlog process it is, if it is one."""
+        """Its Turnlog role, or None."""
         match self.stanza.get("command"):
             case ["turnlog", "run", role]:
                 return str(role)
@@ -61,29 +61,29 @@ class Service:
 
 
 def written() -> dict[str, Any]:
-    """Read the file as it is written."""
+    """Load the file as it is written."""
     document: dict[str, Any] = YAML(typ="safe", pure=True).load(FILE)
     return document
 
 
 def composed(variables: Mapping[str, str]) -> dict[str, Any]:
-    """Read the file with these variables, as compose does before it starts anything."""
+    """Load the file with its variables resolved, as compose does first."""
     return cast("dict[str, Any]", _filled(written(), variables))
 
 
 def services(variables: Mapping[str, str] = SECRETS) -> dict[str, Service]:
-    """Give the services of the file by name."""
+    """Load the services of the file by name."""
     stanzas = composed(variables)["services"]
     return {name: Service(name, stanza) for name, stanza in stanzas.items()}
 
 
 def check(document: Mapping[str, Any]) -> None:
-    """Raise `ValidationError` for what the schema does not know."""
+    """Raise `ValidationError` for what the schema does not allow."""
     jsonschema.Draft202012Validator(SCHEMA).validate(document)
 
 
 def seconds(duration: str) -> float:
-    """Read a duration of one unit."""
+    """Parse a duration with one unit into seconds."""
     number = duration.rstrip("hms")
     unit = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}[duration.removeprefix(number)]
     return int(number) * unit

@@ -1,8 +1,8 @@
-"""The services of docker-compose.yml as local processes: their own commands, their own variables.
+"""The services of docker-compose.yml as local processes, with their own commands and variables.
 
-Only places are replaced: host names and ports by loopback, paths in the image by paths of this
-machine. A process gets no other variable than those of the file and what any container has, so
-that a setting the file forgets is missed here too.
+Only places are replaced: host names and ports by loopback, paths of the image by local paths. A
+process gets only the variables of the file and those of any container, so that a setting missing
+from the file is missing here too.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from pathlib import Path
 from tests.deploy.composition import SECRETS, Service, seconds
 
 BIN = Path(sys.executable).parent
-"""Where the environment's programs are: what PATH begins with in the image."""
+"""The environment's programs, which come first in the image's PATH."""
 LOOK_EVERY = 0.3
-"""Seconds between two looks at a service's health; whoever supervises containers looks too."""
+"""Seconds between two health checks."""
 ENDS_WITHIN = 60.0
-"""Seconds after which a command that should end by itself counts as one that does not."""
+"""Seconds until a command that should end by itself counts as hanging."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine on which services run; `places` maps what the file says to what is here."""
+    """A machine that runs services; `places` maps places of the file to local ones."""
 
     folder: Path
     places: Mapping[str, str]
 
     def here(self, text: str) -> str:
-        """Replace every place."""
+        """Replace every place in a text."""
         for place, local in self.places.items():
             text = text.replace(place, local)
         return text
 
     @property
     def home(self) -> Path:
-        """Working directory and home: where nothing may be written."""
+        """Working directory and home, where nothing may be written."""
         return self.folder / "home"
 
     def environment(self, service: Service) -> dict[str, str]:
-        """Give a service's variables, and those that any container has."""
+        """Return a service's variables and those of any container."""
         own = {name: self.here(value) for name, value in service.environment.items()}
         return {"PATH": f"{BIN}:{os.defpath}", "HOME": str(self.home), **own}
 
     async def exit_code(self, service: Service, command: list[str]) -> int:
-        """Run a command within a service, to its end."""
+        """Run a command within a service and return its exit code."""
         process = await self._begin(service, command)
         try:
             async with asyncio.timeout(ENDS_WITHIN):
@@ -93,7 +93,7 @@ class Host:
 
 
 def free_ports(count: int) -> list[int]:
-    """Find ports that nobody listens on; all are held until the last is found."""
+    """Find free ports; all stay bound until the last is found."""
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(each.getsockname()[1]) for each in held]
     for each in held:

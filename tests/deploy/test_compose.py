@@ -1,4 +1,4 @@
-"""docker-compose.yml read word by word: its form, its secrets, its settings, its manners."""
+"""The content of docker-compose.yml: its form, secrets, settings and service options."""
 
 from __future__ import annotations
 

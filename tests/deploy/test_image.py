@@ -1,4 +1,4 @@
-"""The image read line by line: what it is built from, by whom it is run, and on which port."""
+"""The content of the Dockerfile: its sources, its user and its port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IGNORED = ROOT / "deploy/Dockerfile.dockerignore"
 
 
 def lines(word: str) -> list[str]:
-    """Give what follows an instruction, for each time it stands in the file."""
+    """Return the arguments of each line with an instruction."""
     found: list[str] = re.findall(rf"^{word} (.+)$", FILE.read_text(), re.MULTILINE)
     return found
 

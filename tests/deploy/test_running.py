@@ -1,4 +1,4 @@
-"""docker-compose.yml started as it is written, with processes of this machine for containers."""
+"""docker-compose.yml started as written, with local processes in place of containers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def store(postgres_url: str) -> AsyncIterator[ReadModelStore]:
 
 
 def in_order() -> list[Service]:
-    """Give the services that run here, each behind those it waits for."""
+    """Return the services that run here, each after those it depends on."""
     here = [service for service in services().values() if service.name != "postgres"]
     return sorted(here, key=lambda service: len(service.stanza.get("depends_on", {})))
 

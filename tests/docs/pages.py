@@ -1,8 +1,8 @@
-"""Pages of the documentation as programs: their blocks, and what they print according to the page.
+"""Pages of the documentation as programs: their blocks, and the output that the page states.
 
-A `python` block or an `sh` block is run, each page's blocks of one kind in order and as one
-program. A `text` or `json` block right behind one is what it prints, where `...` stands for
-anything. Blocks marked `console`, `yaml` or `http` are for reading.
+`python` and `sh` blocks are run: the blocks of one kind on a page in order, as one program. A
+`text` or `json` block directly after one is its output, where `...` matches anything. `console`,
+`yaml` and `http` blocks are for reading.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of code, and what it prints if the page says so."""
+    """One block of code, and its output if the page states it."""
 
     language: str
     code: str
@@ -32,7 +32,7 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Name every page that people wrote; references are generated, and tested where they are."""
+    """List every page written by people; generated references are tested elsewhere."""
     docs = sorted((ROOT / "docs").rglob("*.md"))
     return [ROOT / "README.md", *(page for page in docs if page.parent.name != "reference")]
 
@@ -42,7 +42,7 @@ def name(page: Path) -> str:
 
 
 def blocks(page: Path) -> list[Block]:
-    """Give the blocks of a page in order."""
+    """List the blocks of a page in order."""
     return list(_blocks(page.read_text()))
 
 
@@ -65,12 +65,12 @@ def _blocks(text: str) -> Iterator[Block]:
 
 
 def links(page: Path) -> list[str]:
-    """Give where a page leads to within the repository."""
+    """List the link targets of a page within the repository."""
     found: list[str] = _LINK.findall(_FENCE.sub("", page.read_text()))
     return [link for link in found if "://" not in link]
 
 
 def as_printed(expected: str) -> re.Pattern[str]:
-    """Make a pattern of what a page says is printed."""
+    """Compile the output that a page states into a pattern."""
     parts = (re.escape(part) for part in expected.strip().split("..."))
     return re.compile(".*?".join(parts), re.DOTALL)

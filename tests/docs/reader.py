@@ -1,4 +1,4 @@
-"""Where a reader of the pages sits: a folder, a service that runs in it, and a clean shell."""
+"""The environment of a reader of the pages: a folder, a running service, and a clean shell."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pathlib import Path
 from threading import Thread
 
 ADDRESS = "http://127.0.0.1:8700"
-"""Where a service is by default, and so on every page."""
+"""The default address of a service, as used on every page."""
 BIN = Path(sys.executable).parent
 SEPARATOR = "\x1e"
-"""Stands between what two blocks print."""
+"""Printed between the outputs of two blocks."""
 CURL = "fail-with-body\nsilent\nshow-error\n"
-"""A request that is refused ends a program, and nothing but answers is printed."""
+"""Makes curl fail on an error status and print nothing but answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """A folder, the address of its service, and no variables but what is exported."""
+    """A folder, the address of its service, and only the exported variables."""
 
     folder: Path
     address: str = ADDRESS
@@ -36,7 +36,7 @@ class Shell:
         return {**clean, **self.exported}
 
     def printed(self, program: str, *command: str) -> list[str]:
-        """Run a program, and give what each of its blocks printed."""
+        """Run a program and return the output of each of its blocks."""
         done = subprocess.run(
             command,
             input=program.replace(ADDRESS, self.address),
@@ -50,7 +50,7 @@ class Shell:
         return done.stdout.split(SEPARATOR)
 
     def run(self, blocks: list[str]) -> list[str]:
-        """Run shell blocks as one program that ends at the first command to fail."""
+        """Run shell blocks as one program that ends at the first failing command."""
         program = f"\nprintf '{SEPARATOR}'\n".join(blocks)
         return self.printed(f"set -euo pipefail\n{program}", "bash", "-s")
 
@@ -59,7 +59,7 @@ class Shell:
 def serving(
     folder: Path, command: list[str], exported: Mapping[str, str] | None = None
 ) -> Generator[Shell]:
-    """Run `turnlog up` in a folder until it is left; it must end well then."""
+    """Run `turnlog up` in a folder until the body ends; it must exit with 0."""
     (folder / ".curlrc").write_text(CURL)
     shell = Shell(folder, exported=exported or {})
     words = [str(BIN / command[0]), *command[1:], "--http", "127.0.0.1:0"]
@@ -77,7 +77,7 @@ def serving(
 
 
 def address_of(folder: Path, said: list[str]) -> str:
-    """Read the address a service left, which it does before it says that it is up."""
+    """Read the address that a service writes before it reports that it is up."""
     ready = folder / ".turnlog/ready.json"
     assert ready.exists(), "".join(said)
     return str(json.loads(ready.read_text())["http"])

@@ -1,4 +1,4 @@
-"""What the pages say is what happens: their code is run, and their links lead somewhere."""
+"""The pages are true: their code runs with the stated output, and their links exist."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def codes(page: Path, language: str) -> list[str]:
 
 
 def compare(page: Path, language: str, printed: list[str]) -> None:
-    """Compare what was printed with what the page says; nobody sees blanks at the end of a line."""
+    """Compare the output with the page's, ignoring blanks at line ends."""
     mine = [block for block in blocks(page) if block.language == language]
     for block, came in zip(mine, printed, strict=True):
         if block.printed is not None:

@@ -1,4 +1,4 @@
-"""The README against what happens: its screen is the demo's, its model a real server's."""
+"""The README against reality: its screen is the demo's, its model a real server's."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ README = ROOT / "README.md"
 
 
 def console(word: str) -> str:
-    """Give the block for reading that holds a word."""
+    """Return the reading block that contains a word."""
     reading = [each.code for each in blocks(README) if each.language == "console"]
     (found,) = [code for code in reading if word in code]
     return found
 
 
 def evened(screen: str) -> list[str]:
-    """Give a screen's lines without what differs from one run to the next."""
+    """Return a screen's lines without what differs between runs."""
     for pattern, other in (
         (r"sha256:\w+", "digest"),
         (r"(attempt 1 · ).*", r"\1worker"),
@@ -77,7 +77,7 @@ async def test_a_model_of_ones_own_receives_what_the_log_reads_back(tmp_path: Pa
 
 
 def conversed(folder: Path, command: list[str], exported: Mapping[str, str]) -> list[str]:
-    """Start a service as the README says, say its twelve lines, and look at what is recorded."""
+    """Start a service as the README says, send its twelve lines, and read what is recorded."""
     lines = [each.code for each in blocks(README) if each.language == "sh"]
     first = f"curl {ADDRESS}/v1/sessions/first"
     looked = [f"{first}/calls/1.1/prompt", f"{first}/calls/2.1/prompt", f"{first}/history"]

@@ -1,7 +1,7 @@
-"""A real browser without a screen, spoken to over its own debugging pipe.
+"""A real headless browser, controlled over its own debugging pipe.
 
-Two pipes and NUL between messages are all it takes, so no driver and no websocket are needed.
-Everything the page asks for and complains about is kept, for tests to look at.
+Two pipes with NUL between messages are enough, so no driver and no websocket are needed. All
+requests and errors of the page are recorded for tests.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Browser:
     seen: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     async def read(self) -> None:
-        """Take in what the browser says, until it ends."""
+        """Read the browser's messages until it ends."""
         while True:
             message = json.loads((await self.reader.readuntil(b"\0"))[:-1])
             if answer := self.answers.pop(message.get("id", 0), None):
@@ -56,7 +56,7 @@ class Browser:
                 self.seen.append(message)
 
     async def ask(self, method: str, **params: object) -> dict[str, Any]:
-        """Send a command, and give what came of it."""
+        """Send a command and return its result."""
         self.sent += 1
         self.answers[self.sent] = asyncio.get_running_loop().create_future()
         message = {"id": self.sent, "method": method, "params": params}
@@ -70,12 +70,12 @@ class Browser:
         return result
 
     async def open(self, address: str) -> None:
-        """Go to an address, as from a bookmark."""
+        """Load an address in a fresh page."""
         await self.ask("Page.navigate", url="about:blank")
         await self.ask("Page.navigate", url=address)
 
     async def run(self, script: str) -> Any:  # noqa: ANN401 - JSON of any shape
-        """Run an expression in the page and give its value, once it has one."""
+        """Run an expression in the page and return its value, awaited if it is a promise."""
         said = await self.ask(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
@@ -83,33 +83,33 @@ class Browser:
         return said["result"].get("value")
 
     async def until(self, script: str) -> Any:  # noqa: ANN401 - JSON of any shape
-        """Wait until an expression is true in the page, and give its value."""
+        """Wait until an expression is true in the page, and return its value."""
         look = f"const look = () => {{ const it = {script}; it ? done(it) : setTimeout(look, 10) }}"
         return await self.run(f"new Promise((done) => {{ {look}; look(); }})")
 
     async def click(self, selector: str) -> None:
-        """Click what a selector finds, once it is there."""
+        """Click the element of a selector, once it exists."""
         found = f"document.querySelector({json.dumps(selector)})"
         await self.until(f"{found} && ({found}.click(), true)")
 
     def complaints(self) -> list[dict[str, Any]]:
-        """Give what the page complained about: exceptions, and what its policy forbade."""
+        """List the errors of the page: exceptions and log entries."""
         kinds = ("Runtime.exceptionThrown", "Log.entryAdded")
         return [said["params"] for said in self.seen if said["method"] in kinds]
 
     def asked_for(self) -> list[str]:
-        """Give every address the page asked for."""
+        """List every address the page requested."""
         asked = [said for said in self.seen if said["method"] == "Network.requestWillBeSent"]
         return [said["params"]["request"]["url"] for said in asked]
 
 
 def texts(selector: str) -> str:
-    """Spell an expression: what stands in everything that a selector finds."""
+    """Build an expression for the texts of all elements of a selector."""
     return f"[...document.querySelectorAll('{selector}')].map((each) => each.textContent)"
 
 
 def clicked(selector: str, name: str) -> str:
-    """Spell an expression that clicks what is called so, once it is there."""
+    """Build an expression that clicks the element with a text, once it exists."""
     found = (
         f"[...document.querySelectorAll('{selector}')].find((it) => it.textContent === '{name}')"
     )
@@ -117,14 +117,14 @@ def clicked(selector: str, name: str) -> str:
 
 
 def typed(selector: str, value: object, event: str) -> str:
-    """Spell an expression that gives a field a value, as a person does."""
+    """Build an expression that sets the value of a field and fires its event."""
     box = f"document.querySelector({json.dumps(selector)})"
     return f"({box}.value = {json.dumps(value)}, {box}.dispatchEvent(new Event('{event}')))"
 
 
 @asynccontextmanager
 async def browsing(folder: Path) -> AsyncGenerator[Browser]:
-    """Run a browser with a profile of its own."""
+    """Run a browser with its own profile."""
     assert CHROMIUM
     heard, told = os.pipe()
     listened, said = os.pipe()

@@ -1,4 +1,4 @@
-"""A collector of traces: takes what exporters send by OTLP over HTTP, and keeps the spans."""
+"""A collector of traces that receives OTLP over HTTP and keeps the spans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span as it came, ids in hexadecimal."""
+    """A span as received, ids in hexadecimal."""
 
     service: str
     name: str
@@ -22,10 +22,10 @@ class Span:
     id: str
     parent: str
     links: tuple[str, ...]
-    """Traces it is linked to."""
+    """Traces it links to."""
     attributes: Mapping[str, str]
     everything: str
-    """All of it as text, to be searched for what must not be there."""
+    """The whole span as text, to search for what must not be in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Collector:
     spans: list[Span]
 
     def of(self, service: str, name: str) -> list[Span]:
-        """Give a service's spans of one name."""
+        """Find a service's spans of one name."""
         wanted = (f"turnlog-{service}", name)
         return [span for span in self.spans if (span.service, span.name) == wanted]
 

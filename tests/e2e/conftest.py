@@ -1,4 +1,4 @@
-"""What tests share: one process for all of them, or several for those of a file."""
+"""Shared services: one process for all tests, or several for those of a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def provider() -> AsyncIterator[OpenAIServer]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def up(provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
-    """Everything in one process, loaded once for all tests that do not end it."""
+    """The whole service in one process, started once for all tests that do not end it."""
     async with (
         machine(tmp_path_factory.mktemp("up"), telling(provider)) as host,
         everything(host) as running,
@@ -37,7 +37,7 @@ async def up(provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -
 async def host(
     provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Machine]:
-    """A machine whose processes a test starts and ends itself."""
+    """A host whose processes a test starts and ends itself."""
     async with machine(tmp_path_factory.mktemp("host"), telling(provider)) as running:
         yield running
 
@@ -48,14 +48,14 @@ async def separate(
     postgres_server: PostgresServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Roles]:
-    """Gateway, projector, NATS and Postgres; workers are started by whoever needs them."""
+    """Gateway, projector, NATS and Postgres; tests that need workers start them."""
     async with roles(tmp_path_factory.mktemp("roles"), provider, postgres_server) as running:
         yield running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def stand(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stand]:
-    """What is looked at in a browser: a gateway with a worker on strings, for a whole file."""
+    """A gateway and a worker with a fake model, for the browser tests of a file."""
     held = InMemory()
     async with standing(held, "seen", tmp_path_factory.mktemp("stand")) as running:
         yield running
@@ -70,7 +70,7 @@ async def chromium(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Br
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def browser(chromium: Browser, stand: Stand) -> AsyncIterator[Browser]:
-    """A browser in which nothing goes wrong while a test looks, and that asks nobody else."""
+    """A browser whose page must show no error and send requests to the gateway only."""
     await chromium.ask("Page.navigate", url="about:blank")
     chromium.seen.clear()
     yield chromium

@@ -1,4 +1,4 @@
-"""The audit in a real browser: all of it is found from the page of a session."""
+"""The audit in a real browser: everything is reachable from the page of a session."""
 
 from __future__ import annotations
 

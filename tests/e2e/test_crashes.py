@@ -1,8 +1,4 @@
-"""Processes that are killed or stopped at the worst moment, and what the service makes of it.
-
-Two workers, a gateway and a projector of their own, NATS and Postgres; the tests are in one file
-because they share these; from the worker that is killed on there is one less.
-"""
+"""Processes killed or stopped at the worst moments, and how the service recovers."""
 
 from __future__ import annotations
 
@@ -37,7 +33,7 @@ async def working(separate: Roles) -> AsyncIterator[Roles]:
 
 
 async def loaded(running: Roles, workers: set[int]) -> None:
-    """Wait until each of these workers has answered, and so has litellm in memory."""
+    """Wait until each of these workers has answered, so that it has loaded litellm."""
     session = await running.service.open()
     while workers:
         turn = (await running.service.say(session))["turn"]
@@ -46,7 +42,7 @@ async def loaded(running: Roles, workers: set[int]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A turn whose model has said one token and waits; its worker is known."""
+    """A turn whose model has sent one token and waits; its worker is known."""
 
     session: str
     worker: int
@@ -74,7 +70,7 @@ async def rest_of(events: AsyncGenerator[Heard]) -> list[Heard]:
 
 
 def after_reset(heard: list[Heard]) -> str:
-    """What a watcher shows in the end, who follows the rules."""
+    """Return the text that a watcher following the protocol has in the end."""
     reset = max(number for number, each in enumerate(heard) if each.name == "attempt-reset")
     return "".join(each.json["text"] for each in heard[reset:] if each.name == "token")
 
@@ -103,7 +99,7 @@ async def test_a_worker_stopped_too_long_is_replaced_and_heard_only_of_its_cost(
         os.kill(turn.worker, signal.SIGCONT)
     assert heard[-1].name == "done"
     assert after_reset(heard) == "An answer."
-    # The zombie's own word: what it had sent and heard is not free, and nobody counted it
+    # The superseded worker's attempt has a cost of its own, which nobody can count exactly.
     late = await working.service.until(
         turn.session, AttemptEnded, such=lambda ended: ended.outcome == "cancelled"
     )

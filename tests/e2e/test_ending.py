@@ -1,4 +1,4 @@
-"""Processes that are told to end while a turn streams: in good order, in time, nothing lost."""
+"""Processes told to end during a streaming turn end in order and in time, and lose nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400
 
 
 async def streaming(service: Service, provider: OpenAIServer) -> tuple[str, asyncio.Event]:
-    """Have a turn whose model has said one token; gives its session, and what it waits for."""
+    """Start a turn whose model has sent one token; return its session and the gate it waits for."""
     gate, asked = asyncio.Event(), len(provider.exchanges)
     provider.will(Answer(gates={1: gate}))
     session = await service.open()
@@ -34,7 +34,7 @@ async def streaming(service: Service, provider: OpenAIServer) -> tuple[str, asyn
 
 
 async def handed_back(service: Service, session: str) -> None:
-    """See that a turn was handed back, taken up again and answered once."""
+    """Check that a turn was handed back, resumed and answered once."""
     await service.until(session, TurnCompleted)
     first, second = await service.of_kind(session, AttemptEnded)
     assert (first.outcome, first.fault and first.fault.code) == ("cancelled", "handed-back")

@@ -92,7 +92,7 @@ async def test_a_failing_provider_never_leaves_half_an_answer(
     assert [each.fault and each.fault.code for each in ended] == list(case.faults)
     for each in ended:
         assert each.usage.known == (case.known if each.fault else "reported")
-        # What is not known is not zero, and what was said is not free
+        # Unknown usage is not zero, and streamed tokens are not free.
         assert (each.cost.micro_dollars is None) == (each.usage.known == "unknown")
         assert each.cost.micro_dollars != 0
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: what people see of a session, while it happens and afterwards."""
+"""The page in a real browser: what users see of a session, live and afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns that wait: for one another, and for a durable that is gone."""
+"""Turns that wait: for earlier turns, and for a consumer that was deleted."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_sixty_waiting_turns_hold_up_nobody_else(up: Up, provider: OpenAIS
     await provider.exchange(asked + 5)
     assert (await named(up, busy)).count("turn-released") == 3
     await service.http.post(f"/v1/sessions/{busy}/close")
-    # The worker's own word on the turn that was given up; after it the session is quiet
+    # The worker's last record of the abandoned turn; after it the session is quiet.
     await service.until(busy, AttemptEnded, turn=4, such=lambda ended: ended.outcome == "cancelled")
 
 

@@ -1,4 +1,4 @@
-"""A nats-server put back on an older copy of its store: every role stops, and says what to do."""
+"""A nats-server restored from an older copy of its store: every role stops and says what to do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_every_role_ends_with_an_alarm_when_the_log_is_rolled_back_under_i
         assert await exit_code(process) == ExitCode.VERIFICATION_FAILED
     assert "part-lost" in said.read_text()
     assert "turnlog rebuild" in said.read_text()
-    # Started anew, a projector still knows by its rows
+    # A restarted projector still knows it from its rows.
     assert separate.server.monitor_url
     told = WITHOUT_LITELLM | {"TURNLOG_NATS_MONITOR": separate.server.monitor_url}
     again = await separate.machine.start("run", "projector", told=told)

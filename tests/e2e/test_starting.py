@@ -1,4 +1,4 @@
-"""A service that starts: it accepts work before litellm is there, and answers once it is."""
+"""A service accepts work before litellm is loaded, and answers once it is."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ async def test_work_is_accepted_while_litellm_loads(host: Machine) -> None:
         session = await up.service.open()
         await up.service.submit(session)
         await up.service.until(session, AttemptStarted)
-        # litellm is waited for behind this door, and nobody has opened it yet
+        # The import of litellm waits in the import guard, which nothing has released yet.
         await asyncio.to_thread(fifo.write_bytes, b"")
         assert (await up.service.until(session, TurnCompleted)).turn == 1

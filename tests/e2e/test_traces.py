@@ -1,4 +1,4 @@
-"""One trace a turn: from the application in front through gateway, log and worker, to the rows."""
+"""One trace for each turn: from the client through gateway, log and worker, to the rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def traced(host: Machine, provider: OpenAIServer) -> AsyncIterator[Traced]
             )
             assert answer.json()["reply"] == REPLIED
             events = await up.service.events(session)
-            # Its rows are there, and so is the span of the projector
+            # Its rows are written, and the projector's span has arrived.
             await up.service.calls(session)
         yield Traced(collector, session, events)
 

@@ -1,4 +1,4 @@
-"""Three nats-servers that replicate, on loopback, for tests of what only a cluster does."""
+"""Three replicating nats-servers on loopback, for tests that need a cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ cluster {{
 
 @dataclass
 class Cluster:
-    """Servers by name: n0, n1, n2."""
+    """Running servers by name: n0, n1, n2."""
 
     folder: Path
     ports: list[int]

@@ -1,4 +1,4 @@
-"""One store in memory and one on a real server, so that a test body can run over both."""
+"""A store in memory and one on a real server, so that a test runs on both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """What a contract is tested on."""
+    """The log, blobs, snapshots and tokens that a contract test runs on."""
 
     log: EventLog
     blobs: BlobStore
@@ -33,7 +33,7 @@ class Store:
 
 @pytest_asyncio.fixture
 async def own_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    # One that a test may stop, kill and damage
+    # A server that a test may stop, kill and damage.
     async with await NatsServer.start(NatsConfig(tmp_path / "nats")) as server:
         yield server
 

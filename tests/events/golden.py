@@ -1,7 +1,7 @@
-"""Golden bytes: what each kind of event looked like when it was first released.
+"""Golden bytes: the stored form of each event type when it was first released.
 
-`python -m tests.events.golden` writes the bytes of kinds that have none yet, and never touches
-those that are there: a released version stays readable for ever.
+`python -m tests.events.golden_events` writes the bytes of event types that have none yet. It never
+changes existing files, because every released version must stay readable.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def bytes_of(event: KnownEvent) -> bytes:
 
 
 def path_of(name: str, event: KnownEvent) -> Path:
-    """Tell where the bytes of a sample are kept: `turn-submitted.v1.json`."""
+    """Return the path of a sample's bytes, as in `turn-submitted.v1.json`."""
     version = event.type.rpartition(".")[2]
     return GOLDEN / f"{name}.{version}.json"
 

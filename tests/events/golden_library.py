@@ -1,4 +1,7 @@
-"""Golden bytes of the library's events; `python -m tests.events.golden_library` writes new ones."""
+"""Golden bytes of segment events.
+
+`python -m tests.events.golden_segment_events` writes the bytes of event types that have none yet.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def bytes_of(event: LibraryEvent) -> bytes:
 
 
 def path_of(name: str, event: LibraryEvent) -> Path:
-    """Tell where the bytes of a sample are kept."""
+    """Return the path of a sample's bytes."""
     return GOLDEN / f"{name}.{event.type.rpartition('.')[2]}.json"
 
 

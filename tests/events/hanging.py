@@ -1,4 +1,4 @@
-"""A server that hangs: stopped, not ended, so that its connections stay open and silent."""
+"""A server process that is stopped by a signal: its connections stay open and silent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @asynccontextmanager
 async def hanging(pid: int) -> AsyncGenerator[None]:
-    """Stop a process for as long as the block runs; it is stopped for certain within."""
+    """Stop a process while the block runs; the process is stopped when the block begins."""
     os.kill(pid, signal.SIGSTOP)
     try:
         while not _stopped(pid):  # noqa: ASYNC110 -- no event tells of it

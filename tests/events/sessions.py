@@ -1,4 +1,4 @@
-"""Short ways to write and read sessions in tests of the log."""
+"""Short helpers to append and read sessions in tests of the log."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def appended(outcome: AppendOutcome) -> tuple[RecordedEvent, ...]:
 
 
 async def take(items: AsyncIterator[Item], count: int, within: float = 30) -> list[Item]:
-    """Take so many items from what has no end."""
+    """Take `count` items from an endless iterator."""
     taken: list[Item] = []
     async with asyncio.timeout(within):
         while len(taken) < count:

@@ -1,4 +1,4 @@
-"""An append that arrives while it is being looked for is found, and is no conflict with itself."""
+"""A delayed append that arrives while its writer looks for it is no conflict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An append when the answer, the connection or the server is lost: it lands once or is told."""
+"""An append through a lost answer, connection or server: stored once, or reported."""
 
 from __future__ import annotations
 

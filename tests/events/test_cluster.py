@@ -1,4 +1,4 @@
-"""What only a cluster does: followers lag, batches come twice, leaders die."""
+"""Cluster behaviour: followers lag, batches are sent twice, leaders die."""
 
 from __future__ import annotations
 

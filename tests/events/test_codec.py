@@ -1,4 +1,4 @@
-"""Events to bytes and back: strict in writing, tolerant in reading, and never surprised."""
+"""Events to bytes and back: strict when writing, tolerant when reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is taken from the wire is what nats-py would have made of it, however it was cut."""
+"""The message parser gives what nats-py would give, however the bytes are split."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Sent:
 
 @dataclass
 class Client:
-    """What nats-py's parser tells its client."""
+    """Records what nats-py's parser passes to its client."""
 
     heard: list[Sent | str] = field(default_factory=list[Sent | str])
 

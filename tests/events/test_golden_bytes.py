@@ -1,4 +1,4 @@
-"""Bytes of every released kind of event are read for ever, and written as they were."""
+"""Bytes of every released event type stay readable, and are written unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer of typed events has to install, and what it has to load."""
+"""What a consumer of typed events installs and loads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
 
 
 def loaded_by(module: str) -> set[str]:
-    """Top-level packages an import brings, beyond what Python itself has."""
+    """Return the top-level packages that an import loads, beyond those of the interpreter."""
     command = [sys.executable, "-c", LOADED, module]
     run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     names = set(run.stdout.split())

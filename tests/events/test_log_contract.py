@@ -1,4 +1,4 @@
-"""What any log must do: in memory and on a real server, by the same words."""
+"""What any log must do, in memory and on a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of events/README.md, run as they stand there."""
+"""The examples of events/README.md, run as written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ README = Path(__file__).parents[2] / "events/README.md"
 
 @pytest.fixture(scope="module")
 def examples() -> dict[str, Any]:
-    """What the README's code defines."""
+    """The definitions of the README's code."""
     names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL):
         exec(compile(block, str(README), "exec"), names)  # noqa: S102 -- our own words

@@ -1,4 +1,4 @@
-"""What a machine asks of a service: wishes, each under its own key, sent once or until answered."""
+"""The commands that the state machine sends, each with its own key, once or until answered."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Wish:
 
 @dataclass
 class Asking:
-    """Sends wishes, and writes down what came of each try."""
+    """Sends commands and records each try."""
 
     at: Site
     history: History
@@ -73,7 +73,7 @@ class Asking:
                 return Wish(session, what, self._key(), method, path)
 
     async def once(self, wish: Wish) -> Try:
-        """Send it once; an answer may not come."""
+        """Send a command once; an answer may not come."""
         asked_at, status, body = time.monotonic(), None, dict[str, Any]()
         with suppress(httpx.HTTPError):
             answer = await self.at.service.http.request(
@@ -91,7 +91,7 @@ class Asking:
         return tried
 
     async def insist(self, wish: Wish) -> Try:
-        """Send it until there is an answer; what was killed is started again for that."""
+        """Send a command until it is answered; killed processes are restarted for that."""
         async with asyncio.timeout(WITHIN):
             while not answered(tried := await self.once(wish)):
                 await self.at.start_missing()
@@ -99,7 +99,7 @@ class Asking:
         return tried
 
     async def watch(self, session: str, turn: int, *, slowly: bool) -> Heard:
-        """Hear a reply to its end; a slow client comes late."""
+        """Watch a reply to its end; a slow client starts late."""
         await asyncio.sleep(1.0 if slowly else 0.0)
         return await Client(self.at.service.http, self.history, session).watch(turn)
 

@@ -1,7 +1,6 @@
-"""What is done to a site while clients talk to it, as data: each leaves it whole again.
+"""What is done to a service while clients use it, as data; each attack restores the service.
 
-An attack knows nothing of what it may break. That is for the promises to say and for the checker
-to find out.
+An attack does not know what it may break. The promises say it, and the checker finds it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
 
 Attack = Callable[[Site], Awaitable[None]]
 WHILE = 1.0
-"""Seconds that what can last does."""
+"""Seconds that a lasting fault lasts."""
 HOUR = 3_600.0
 NO_ROOM = 503
 
@@ -46,7 +45,7 @@ async def nats_hangs(at: Site) -> None:
 
 
 async def store_full(at: Site) -> None:
-    """Leave the log no room, until a client was told so, and then give it room again."""
+    """Leave the log no room until a client was refused, then give it room again."""
     stream = at.service.nats.connection.nc.jetstream()
     info = await stream.stream_info(SESSIONS_STREAM)
     await stream.update_stream(info.config.evolve(max_bytes=info.state.bytes + 1))
@@ -79,7 +78,7 @@ def killed(role: Role) -> Attack:
 
 
 def stopped(role: Role, seconds: float) -> Attack:
-    """Stop a process for so long, as a machine does that is out of breath."""
+    """Stop a process for so many seconds, as on an overloaded machine."""
 
     async def inflict(at: Site) -> None:
         process = at.one(role)
@@ -91,12 +90,12 @@ def stopped(role: Role, seconds: float) -> Attack:
 
 
 def deafened(role: Role) -> Attack:
-    """Lose what NATS says to a role: every acknowledgement among it."""
+    """Drop everything NATS sends to a role, acknowledgements included."""
     return _network(role, lambda at: at.network[role].deafen())
 
 
 def silenced(role: Role) -> Attack:
-    """Lose what a role says to NATS."""
+    """Drop everything a role sends to NATS."""
     return _network(role, lambda at: at.network[role].silence())
 
 
@@ -118,7 +117,7 @@ def _network(role: Role, fault: Callable[[Site], None]) -> Attack:
 
 
 async def answers_lost_and_gateway_killed(at: Site) -> None:
-    """Lose what came of appends, and then whoever could still ask."""
+    """Drop the answers to appends, then kill the gateways that could still ask."""
     at.network["gateway"].deafen()
     await asyncio.sleep(WHILE)
     await at.kill(*at.all("gateway"))

@@ -1,8 +1,8 @@
-"""The checker: what clients were told, held against the log, the rows and the clock.
+"""The checker: compares what clients were told with the log, the rows and the clock.
 
-Every fault of the record that a promise rules out is looked for here and has a name. All of it is
-pure: evidence in, findings out. It trusts no fold of the house but the chain's own verification,
-so that a fault in `decide` or `evolve` cannot hide itself.
+Every fault of the record that a promise rules out is searched for here and has a name. All of it is
+pure: evidence in, findings out. It uses no fold of the product except the verification of the
+chain, so that a fault in `decide` or `evolve` cannot hide itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Rows = Mapping[str, Sequence[tuple[object, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something a promise rules out."""
+    """A fault that a promise rules out."""
 
     fault: Fault
     session: str
@@ -41,7 +41,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All there is to judge by."""
+    """Everything the checker judges by."""
 
     history: History
     log: Mapping[str, Sequence[RecordedEvent]]
@@ -52,15 +52,15 @@ class Evidence:
     """How long a turn may be open."""
     blobs: Mapping[Digest, str] = field(default_factory=dict[Digest, str])
     live: Rows = field(default_factory=dict[str, Sequence[tuple[object, ...]]])
-    """The rows readers see."""
+    """The rows that readers see."""
     rebuilt: Rows = field(default_factory=dict[str, Sequence[tuple[object, ...]]])
-    """The rows that the log alone makes."""
+    """The rows rebuilt from the log."""
     reply_to: Callable[[str], str] | None = None
-    """What the model says to a text, where it always says the same."""
+    """The model's reply to a text, where it is always the same."""
 
 
 def check(evidence: Evidence) -> tuple[Finding, ...]:
-    """Give everything that must not be."""
+    """Return every fault."""
     found: list[Finding] = []
     for session in sorted({*evidence.log, *(each.session for each in evidence.history.tries)}):
         events = evidence.log.get(session, ())
@@ -115,7 +115,7 @@ def _said(recorded: RecordedEvent) -> tuple[int | None, str | None]:
 
 
 def _order(tries: Sequence[Try]) -> Said:
-    """What was answered before something else was asked comes before it on the log."""
+    """Check that a command answered before another was sent comes before it on the log."""
     accepted = sorted((each for each in tries if each.accepted), key=lambda each: each.told_at)
     first: dict[str, Try] = {}
     for each in accepted:

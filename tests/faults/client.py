@@ -1,7 +1,7 @@
-"""Clients of a service under attack: they keep their own record, and repeat what was not answered.
+"""Clients of a service under attack, which record what they see and repeat what got no answer.
 
-A client knows no more than its documentation says: it sends a key, sends the same again when no
-answer came or the answer was "not now", and comes back to a stream with the last id it got.
+A client knows only what the documentation says: it sends a key, sends the same request again when
+no answer came or the answer was "not now", and resumes a stream with the last id it received.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tests.parts.service import WITHIN
 from tests.services.gateway.watching import Watcher
 
 AGAIN: Final = 0.1
-"""Seconds before the same is sent again."""
+"""Seconds before a request is repeated."""
 NOT_NOW: Final = frozenset({429, 503, 504})
 _names = itertools.count(1)
 
 
 @dataclass
 class Client:
-    """Somebody with one session."""
+    """A client with one session at a time."""
 
     http: httpx.AsyncClient
     history: History
@@ -36,28 +36,28 @@ class Client:
     name: str = field(default_factory=lambda: f"c{next(_names)}")
     sent: int = 0
     answered: int = 0
-    """Turns whose end was heard."""
+    """Turns whose end it received."""
 
     async def open(self, blueprint: str = "assistant") -> None:
-        """Open the session."""
+        """Open a session."""
         self.session = f"{self.name}-{time.monotonic_ns()}"
         asked = {"blueprint": blueprint, "session": self.session}
         await self._surely("open", "/v1/sessions", asked, None)
 
     async def submit(self, text: str | None = None) -> int:
-        """Submit a turn, for as long as it takes; gives its number."""
+        """Submit a turn, repeated until it is accepted, and return its number."""
         text = text or f"{self.name} asks for the {self.sent + 1}th time."
         answer = await self._surely("submit", f"{self._here}/turns", {"text": text}, text)
         return int(answer["turn"])
 
     async def converse(self, turns: int, blueprint: str = "assistant") -> None:
-        """Open the session, then say something and hear the answer, several times."""
+        """Open a session, then submit and watch several turns."""
         await self.open(blueprint)
         for _ in range(turns):
             await self.watch(await self.submit())
 
     async def watch(self, turn: int) -> Heard:
-        """Hear the reply to its end, over as many connections as it takes."""
+        """Watch a reply to its end, over as many connections as it takes."""
         assert self.http.base_url.port is not None
         watcher = Watcher(self.http.base_url.port, f"{self._here}/turns/{turn}/stream")
         async with asyncio.timeout(WITHIN):
@@ -76,7 +76,7 @@ class Client:
             await asyncio.sleep(AGAIN)
 
     async def look(self, wanted: int) -> int:
-        """Read the calls as of a sequence at least; gives the status of the answer."""
+        """Read the calls as of at least a sequence, and return the status of the answer."""
         answer = await self.http.get(f"{self._here}/calls", params={"min_sequence": wanted})
         if answer.is_success:
             shown = int(answer.json()["sequence"])
@@ -91,7 +91,7 @@ class Client:
         key: str,
         text: str | None,
     ) -> Try:
-        """Send a command once, and write down what came of it."""
+        """Send a command once, and record its outcome."""
         asked_at, status, body = time.monotonic(), None, dict[str, Any]()
         with suppress(httpx.HTTPError):
             answer = await self.http.post(path, json=asked, headers={"Idempotency-Key": key})

@@ -1,4 +1,4 @@
-"""One site for the tests of a file, and a fresh history for each test."""
+"""One attacked service for the tests of a file, and a fresh client history for each test."""
 
 from __future__ import annotations
 

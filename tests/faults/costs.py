@@ -1,4 +1,4 @@
-"""What every attempt cost: recorded once it is over; known, estimated or unknown, never zero."""
+"""Checks that every finished attempt has a recorded cost: exact, estimated or unknown, never zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collecting the evidence of a site: its log, its rows, and the rows that the log alone makes."""
+"""Collects the evidence of an attacked service: its log, its rows, and rows rebuilt from the log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from turnlog.projections.audit.record.session_replay import collect_blob_digests
 
 
 async def nothing_is_wrong(at: Site, history: History) -> None:
-    """Wait until every accepted turn is settled, and have the checker look at everything."""
+    """Wait until every accepted turn is settled, and run the checker over everything."""
     evidence = await collected(at, history)
     assert evidence.log, "nothing happened"
     if findings := check(evidence):
@@ -28,12 +28,12 @@ async def nothing_is_wrong(at: Site, history: History) -> None:
 
 
 async def collected(at: Site, history: History) -> Evidence:
-    """Collect what there is, once nothing is under way any more."""
+    """Collect the evidence once nothing is in progress any more."""
     while True:
         log = await _settled(at.service)
         live, rebuilt = await rows_before_and_after(at.service, at.database)
         if log == await _settled(at.service):
-            break  # Else a worker that was late has said in between what its attempt took
+            break  # Otherwise a late worker has recorded the cost of its attempt in between.
     blobs = await _blobs(at.service, log.values())
     sessions = {each.session for each in history.tries}
     of_history = {session: events for session, events in log.items() if session in sessions}

@@ -1,4 +1,4 @@
-"""How much is tried: what fits into the suite, or with FAULTS=all everything there is."""
+"""How much is tested: a part that fits into the suite, or everything with FAULTS=all."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ Row = TypeVar("Row")
 
 
 def rows(table: Mapping[str, Row], suite: Collection[str]) -> Mapping[str, Row]:
-    """Give the rows of a table to try; `suite` names those that are tried in the suite."""
+    """Return the rows of a table to test; `suite` names those that run in the suite."""
     assert set(suite) <= table.keys(), "a row that is not there"
     return {name: row for name, row in table.items() if ALL or name in suite}

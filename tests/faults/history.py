@@ -1,7 +1,7 @@
-"""What clients did and what they were told: the one side of the evidence; the log is the other.
+"""What clients sent and received: one half of the evidence; the log is the other.
 
-Clients write down every try of every command, whether or not it was answered, and what they heard
-of every reply. Nothing is judged here.
+Clients record every try of every command, answered or not, and every reply they watched. Nothing is
+judged here.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ What = Literal["open", "submit", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One try of a command, from sending it to its answer, or to the end of all hope for one."""
+    """One try of a command, from its sending to its answer or to giving up."""
 
     session: str
     what: What
     key: str
-    """Of the command; tries of the same command share it."""
+    """The key of the command; tries of one command share it."""
     text: str | None
     asked_at: float
     told_at: float
@@ -30,18 +30,18 @@ class Try:
 
     @property
     def accepted(self) -> bool:
-        """Whether the client was told that it is on the log."""
+        """Whether the client was told that the command is on the log."""
         return self.status is not None and 200 <= self.status < 300
 
     @property
     def refused(self) -> bool:
-        """Whether the client was told that it is not on the log and will not be."""
+        """Whether the client was told that the command is not on the log and will not be."""
         return self.status is not None and 400 <= self.status < 500
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a watcher of a turn was left with, over however many connections."""
+    """What a watcher of a turn received, over any number of connections."""
 
     session: str
     turn: int
@@ -57,12 +57,12 @@ class Look:
     session: str
     wanted: int
     shown: int
-    """The last sequence that what came can have been made from."""
+    """The last sequence that the answer can include."""
 
 
 @dataclass
 class History:
-    """Everything that clients wrote down, in the order they did."""
+    """Everything that clients recorded, in order."""
 
     tries: list[Try] = field(default_factory=list[Try])
     heard: list[Heard] = field(default_factory=list[Heard])

@@ -1,7 +1,7 @@
-"""Load: several clients in conversation, for as long as the body runs.
+"""Load: several clients in conversation while the body runs.
 
-A client has one command under way at a time, and goes on to the next when it has heard the end of
-the turn before. What the body does happens among them.
+A client sends one command at a time, and sends the next when it has received the end of the turn
+before.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tests.faults.history import History
 from tests.faults.site import Site
 
 SESSION: Final = 5
-"""Turns a client has in a session, since much happens to the first one only."""
+"""Turns a client has in a session; small, because much happens to the first one only."""
 
 
 @dataclass
 class Load:
-    """Clients that talk."""
+    """Clients in conversation."""
 
     clients: list[Client]
     over: asyncio.Event = field(default_factory=asyncio.Event)
     went_on: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def talk(self, client: Client) -> None:
-        """Talk until it is over, in one session after another."""
+        """Run a client until the load ends, in one session after another."""
         while not self.over.is_set():
             if client.answered % SESSION == 0:
                 await client.open()
@@ -39,7 +39,7 @@ class Load:
                 self.went_on.notify_all()
 
     async def goes_on(self, turns: int = 1) -> None:
-        """Wait until every client has had so many more turns answered."""
+        """Wait until every client has had `turns` more turns answered."""
         goals = [client.answered + turns for client in self.clients]
         async with self.went_on:
             await self.went_on.wait_for(
@@ -52,7 +52,7 @@ class Load:
 
 @asynccontextmanager
 async def load(at: Site, history: History, clients: int = 4) -> AsyncGenerator[Load]:
-    """Have clients talk while the body runs, and each end its last turn."""
+    """Run clients while the body runs; each finishes its last turn."""
     talking = Load([Client(at.service.http, history) for _ in itertools.repeat(None, clients)])
     async with asyncio.TaskGroup() as tasks:
         for client in talking.clients:

@@ -1,8 +1,8 @@
-"""A machine that uses and attacks a service in any order, beside a small model of what must be.
+"""A state machine that uses and attacks a service in any order, beside a model of its sessions.
 
-The model knows what was accepted: the text of each turn, whose reply is withheld, which turns are
-left out. Rules are what clients do and what happens to processes; after each example everything
-is settled, the checker looks at the log and the rows, and the history must be the model's.
+The model knows what was accepted: the text of each turn, redacted replies, excluded turns. Rules
+are what clients do and what happens to processes. After each example everything is settled, the
+checker runs over the log and the rows, and the history must equal the model's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Expected:
 
 
 def machine_on(stage: Stage, lived: list[History]) -> type[RuleBasedStateMachine]:
-    """Make the machine for a site that runs; each example adds the history of its clients."""
+    """Build the machine for a running service; each example adds its clients' history to `lived`."""
 
     class Machine(RuleBasedStateMachine):
         def __init__(self) -> None:

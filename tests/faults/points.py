@@ -1,6 +1,6 @@
-"""The points at which processes die, as data: who, and where.
+"""The points at which processes die, as data: the role and the point.
 
-The points themselves are those of `crash/sitecustomize.py`.
+The points themselves are implemented in `crash/sitecustomize.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.faults.site import Role
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """Who dies, and where; several points are met one after another."""
+    """The role that dies and the points, which are set one after another."""
 
     role: Role
     points: tuple[str, ...]
@@ -34,7 +34,7 @@ ERRANDS = tuple(
         *("context-assembled", "turn-completed"),
     )
 )
-"""Points that a turn of several calls comes to; at most of them more than once."""
+"""Points that a turn of several calls passes, most of them more than once."""
 POINTS = (
     Crash("gateway", ("before-append:session-opened",)),
     Crash("gateway", ("after-append:session-opened",)),

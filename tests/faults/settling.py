@@ -25,7 +25,8 @@ def settled(events: Sequence[RecordedEvent]) -> dict[int, list[int]]:
             case TurnCompleted(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):
                 ends.setdefault(turn, []).append(recorded.sequence)
             case ReplyRedacted(turn=turn) if turn not in ends:
-                # Withheld as it was said: else it redacts a reply that settled the turn before
+                # Redacted while streaming. Otherwise the redaction follows a reply that settled the
+                # turn.
                 ends[turn] = [recorded.sequence]
             case _:
                 pass

@@ -1,8 +1,8 @@
-"""The site of an attack: NATS, a gateway, a projector and two workers, each a process of its own.
+"""A service under attack: NATS, a gateway, a projector and two workers, each its own process.
 
-Any of them can be killed, stopped, set to die at a named point and started again. The provider is
-in this process and says back what it was asked, so that a wrong answer shows. What the site holds
-at the end is collected as evidence.
+Any process can be killed, stopped, set to die at a named point, disconnected, and started again.
+The provider runs in the test's process and echoes what it was sent, so that a wrong answer shows.
+`BackgroundService` runs the service for tests without an event loop.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ ROLES: tuple[Role, ...] = ("gateway", "projector", "worker", "worker")
 CRASH = Path(__file__).parent / "crash"
 KILLED = -signal.SIGKILL
 ACK_WAIT = 2.0
-"""Seconds; long enough for a worker on a busy machine to give a sign of life."""
+"""Seconds; long enough for a worker on a busy machine to show that it is alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process, and where it tells how it is."""
+    """A process of a role, and the address of its health check."""
 
     role: Role
     process: Process
@@ -47,7 +47,7 @@ class Running:
 
 @dataclass
 class Site:
-    """A running service that tests take apart."""
+    """A running service that tests attack."""
 
     folder: Path
     machine: Machine
@@ -56,7 +56,7 @@ class Site:
     service: Service
     places: Mapping[str, str]
     network: Mapping[Role, FaultProxy]
-    """What lies between the processes of a role and NATS."""
+    """The proxy between NATS and the processes of each role."""
     running: list[Running] = field(default_factory=list["Running"])
 
     @property
@@ -70,12 +70,12 @@ class Site:
         return port
 
     async def start(self, role: Role, told: Mapping[str, str] = NOTHING) -> Running:
-        """Start one more process of a role, with these settings besides."""
+        """Start one more process of a role, with additional settings."""
         files = {CRASH_AT: self._point_of(role), CLOCK_AHEAD: self.folder / f"{role}.clock"}
         named = {name: str(file) for name, file in files.items()}
         place = self.places["TURNLOG_HTTP"] if role == "gateway" else f"127.0.0.1:{free_port()}"
         health = {} if role == "gateway" else {"TURNLOG_HEALTH": place}
-        # A server that was started again tells of itself at another port
+        # A restarted server has its monitor on another port.
         monitor = self.server.monitor_url or ""
         way = {"TURNLOG_NATS_URL": self.network[role].url, "TURNLOG_NATS_MONITOR": monitor}
         process = await self.machine.start(
@@ -96,7 +96,7 @@ class Site:
                     await asyncio.sleep(LOOK_EVERY)
 
     async def start_missing(self) -> None:
-        """Start what was killed again, and wait until all can do their work."""
+        """Restart the processes that were killed, and wait until all can do their work."""
         for each in tuple(self.running):
             if each.process.returncode is not None:
                 self.running.remove(each)
@@ -109,19 +109,19 @@ class Site:
         return False
 
     def all(self, *roles: Role) -> list[Process]:
-        """Give the processes of some roles."""
+        """List the processes of some roles."""
         return [each.process for each in self.running if each.role in roles]
 
     def one(self, role: Role) -> Process:
-        """Give the first process of a role."""
+        """Return the first process of a role."""
         return self.all(role)[0]
 
     def die_at(self, role: Role, point: str) -> None:
-        """Have a process of a role die at the next passing of a point."""
+        """Have a process of a role kill itself when it next passes a point."""
         self._set(role, signal.SIGKILL, point)
 
     def stop_at(self, role: Role, point: str) -> None:
-        """Have a process of a role stop there, for as long as nobody tells it to go on."""
+        """Have a process of a role stop itself at a point, until it gets SIGCONT."""
         self._set(role, signal.SIGSTOP, point)
 
     def _set(self, role: Role, number: signal.Signals, point: str) -> None:
@@ -130,7 +130,7 @@ class Site:
         half.replace(self._point_of(role))
 
     def spared(self, role: Role) -> bool:
-        """Tell whether nobody came to the point; forget it then."""
+        """Remove the point of a role; tell whether no process had reached it."""
         try:
             self._point_of(role).unlink()
         except FileNotFoundError:
@@ -157,18 +157,17 @@ class Site:
                 await asyncio.sleep(LOOK_EVERY)
 
     async def kill(self, *processes: Process) -> None:
-        """Kill processes at once."""
+        """Kill processes and wait for their exit."""
         for process in processes:
             process.kill()
         await asyncio.gather(*(process.wait() for process in processes))
 
     async def kill_nats(self) -> None:
-        """Kill the nats-server."""
         os.kill(self.server.pid, signal.SIGKILL)
         await self.server.wait_for_exit()
 
     def set_clock(self, role: Role, ahead: float) -> None:
-        """Put the clocks of a role ahead, or back."""
+        """Set the clocks of a role ahead by so many seconds, or back."""
         (self.folder / f"{role}.clock").write_text(str(ahead))
 
     def _point_of(self, role: Role) -> Path:
@@ -182,7 +181,7 @@ def _is_stopped(pid: int) -> bool:
 
 @asynccontextmanager
 async def site(folder: Path, settings: Mapping[str, str] = NOTHING) -> AsyncGenerator[Site]:
-    """Run a site; every process that still runs at the end must end in good order."""
+    """Run the service; every process that still runs at the end must exit with 0."""
     port = free_port()
     async with (
         OpenAIServer(Errand(Echo(pace=0.002))) as provider,
@@ -205,7 +204,7 @@ async def site(folder: Path, settings: Mapping[str, str] = NOTHING) -> AsyncGene
 
 @asynccontextmanager
 async def networked(server_url: str) -> AsyncGenerator[Mapping[Role, FaultProxy]]:
-    """Put a proxy between NATS and the processes of each role."""
+    """Run a proxy between NATS and the processes of each role."""
     async with (
         between(server_url) as gateway,
         between(server_url) as projector,

@@ -1,9 +1,9 @@
-"""Soak: a service under load for so many minutes, attacked at random, and the checker at the end.
+"""Soak test: a service under load and random attacks for some minutes, then the checker.
 
     python -m tests.faults.soak --minutes 60 --seed 7
 
-The seed is printed and decides what is done in which order, not when the machine gets round to
-it. What each process has in memory is told every minute, so that a leak shows.
+The seed is printed. It decides what happens in which order, but not the timing. The memory of each
+process is printed every minute, so that a leak shows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPORT_EVERY = 60.0
 
 
 async def soak(minutes: float, seed: int, folder: Path) -> int:
-    """Attack for so long; gives the exit code."""
+    """Attack for so many minutes and return the exit code."""
     chance, history = random.Random(seed), History()  # noqa: S311 - chance, not secrecy
     ends = time.monotonic() + 60 * minutes
     async with site(folder) as at:
@@ -53,7 +53,7 @@ async def soak(minutes: float, seed: int, folder: Path) -> int:
 
 
 async def attacked(at: Site, chance: random.Random) -> str:
-    """Do one thing or another; says what."""
+    """Make one random attack and return its description."""
     if chance.random() < 0.5:
         crash = chance.choice(POINTS)
         for point in crash.points:
@@ -66,7 +66,7 @@ async def attacked(at: Site, chance: random.Random) -> str:
 
 
 def memory(at: Site) -> str:
-    """Say what each process has in memory."""
+    """Return the memory of each process as text."""
     held = [f"{each.role} {_megabytes(each.process.pid)} MB" for each in at.running]
     return ", ".join([*held, f"nats {_megabytes(at.server.pid)} MB"])
 

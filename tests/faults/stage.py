@@ -1,9 +1,3 @@
-"""A site beside a test that is not asynchronous: it lives on a loop of its own, in a thread.
-
-Hypothesis runs its rules one after another and without a loop; the site's provider and watchers
-must go on in between.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -22,23 +16,27 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A site, and the loop it lives on."""
+    """An attacked service on an event loop in a thread, for tests without a loop of their own.
+
+    Hypothesis runs its rules one after another and without a loop; the provider and the watchers
+    must continue between the rules.
+    """
 
     at: Site
     loop: asyncio.AbstractEventLoop
 
     def do(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do something on the site's loop, and wait for it."""
+        """Run a coroutine on the service's loop and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     def begin(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
-        """Begin something there, and go on."""
+        """Start a coroutine on the service's loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
 
 @contextmanager
 def staged(folder: Path) -> Generator[Stage]:
-    """Run a site while the body runs."""
+    """Run a service while the body runs."""
     came: Future[Stage] = Future()
     over = asyncio.Event()
 

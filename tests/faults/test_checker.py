@@ -1,4 +1,4 @@
-"""The checker finds each fault that is planted, by its name, and nothing where there is none."""
+"""The checker finds each planted fault by its name, and nothing where there is none."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def evidence(
 
 
 def told(number: int, **changes: object) -> list[Try]:
-    """Give the tries, one of which was told something else."""
+    """Return the tries, one of them with other fields."""
     return [replace(t, **changes) if at == number else t for at, t in enumerate(TRIES)]  # type: ignore[arg-type]
 
 

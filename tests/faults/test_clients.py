@@ -1,4 +1,4 @@
-"""Clients that come all at once, say everything twice, or leave: one effect, one order."""
+"""Clients that come all at once, repeat everything, or leave: one effect, one order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each role killed at each of its points: nothing is lost, doubled, or left half done."""
+"""Each role killed at each of its points: nothing is lost, doubled, or left unfinished."""
 
 from __future__ import annotations
 

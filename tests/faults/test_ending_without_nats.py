@@ -1,4 +1,4 @@
-"""Processes that are told to end while NATS is gone do so in good order all the same."""
+"""Processes that are told to end while NATS is unreachable exit in good order."""
 
 from __future__ import annotations
 

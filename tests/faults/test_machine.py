@@ -1,4 +1,4 @@
-"""The whole service used and attacked in any order, held against a small model of it."""
+"""The whole service used and attacked in any order, compared with a small model of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_in_whatever_order_things_happen_the_service_is_what_the_model_says(tmp_
     with staged(tmp_path) as stage:
         run_state_machine_as_test(
             machine_on(stage, lived),
-            # Without it the first examples, and there are few, do next to nothing
+            # Without it the few first examples do next to nothing.
             _min_steps=STEPS // 2,
             settings=settings(
                 max_examples=EXAMPLES,
@@ -32,7 +32,8 @@ def test_in_whatever_order_things_happen_the_service_is_what_the_model_says(tmp_
                 deadline=None,
                 database=None,
                 derandomize=not ALL,
-                # A failing example is told as it ran: running it again, smaller, is another run
+                # A failing example is reported as it ran, because a smaller one would be another
+                # run.
                 phases=(Phase.explicit, Phase.generate),
                 suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much),
             ),

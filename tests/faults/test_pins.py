@@ -1,4 +1,4 @@
-"""Files that are edited while a session runs: it goes on as it began, a new one begins anew."""
+"""Files edited while a session runs: the session keeps its prompts, a new one gets the new ones."""
 
 from __future__ import annotations
 

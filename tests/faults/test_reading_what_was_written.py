@@ -1,4 +1,4 @@
-"""Whoever asks for at least a sequence gets it or waits in vain, and never gets less."""
+"""A read that asks for at least a sequence gets it or times out, and never gets less."""
 
 from __future__ import annotations
 

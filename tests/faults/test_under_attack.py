@@ -1,4 +1,4 @@
-"""A service under load is attacked in every way there is, and keeps every promise."""
+"""A service under load is attacked in every way, and keeps every promise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker that is stopped at a point, replaced, and goes on: heard of its cost, and of no more."""
+"""A worker that is stopped, replaced, and continues: its cost is recorded, and nothing else."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SUITE = ("before-append:context-assembled", "after-token:3", "before-append:turn
 
 @asynccontextmanager
 async def words_about_deliveries(at: Site) -> AsyncGenerator[list[Msg]]:
-    """Listen to all that workers say of what they hold."""
+    """Record all acknowledgements that workers send."""
     heard: list[Msg] = []
 
     async def hear(message: Msg) -> None:
@@ -53,7 +53,7 @@ async def words_about_deliveries(at: Site) -> AsyncGenerator[list[Msg]]:
 
 
 def of_first_delivery(words: list[Msg], place: int) -> list[bytes]:
-    """Give what was said of the first delivery of a turn's event."""
+    """Return what was sent for the first delivery of a turn's event."""
     return [said.data for said in words if said.subject.split(".")[4:6] == ["1", str(place)]]
 
 

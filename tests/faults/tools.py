@@ -1,9 +1,8 @@
-"""What turns of several calls owe: calls answered once, tools back once, none begun in vain.
+"""Checks of turns with several calls: each call answered once, each tool returned once.
 
-A step is offered again only where nothing that was asked for it can have been done.
-
-All of it is read from the events alone. Which tools may be begun again is said where a session is
-pinned to its tools.
+A tool is started again only if it is idempotent, and a step is repeated only where none of its
+tools can have had an effect. Everything is read from the events alone; which tools are idempotent
+is in the event that pins the session's tools.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from turnlog.events.model.call_events import CallCompleted
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
 
 Use = tuple[str, str]
-"""A call, and the id of a tool that its answer asked for."""
+"""A call, and the id of a tool that its answer requested."""
 
 
 def wrong(events: Sequence[RecordedEvent]) -> Iterator[str]:

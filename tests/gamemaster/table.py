@@ -1,7 +1,7 @@
-"""A gaming table: the shipped game master as a real service runs it, with a library to play from.
+"""The shipped `game-master` blueprint on a real service, with a segment library.
 
-The model is a provider on this machine; everything between a player's request and the provider's
-socket is real. Each world has segments of its own, so that one service will do for many tests.
+The model is a provider on loopback; everything between a client's request and the provider's socket
+is real. Each world has its own segments, so that one service serves many tests.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CUE = "He shrugs."
 def row(
     scope: str, content: str, ref: str | None = None, **more: JsonValue
 ) -> dict[str, JsonValue]:
-    """Write a segment as an import has it."""
+    """Return a segment in the form of an import."""
     return {"scope": scope, "content": content, **({"ref": ref} if ref else {}), **more}
 
 
@@ -53,46 +53,43 @@ COAST = [
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A running service, and its provider."""
+    """A running service and its provider."""
 
     up: Up
     provider: OpenAIServer
 
     @property
     def service(self) -> Service:
-        """What players and authors ask."""
         return self.up.service
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """The same by hand."""
+        """The HTTP client of the service."""
         return self.up.service.http
 
     async def import_(self, *rows: Mapping[str, JsonValue]) -> dict[str, Any]:
-        """Import segments."""
         answer = await self.http.post("/v1/segments/import", json={"segments": list(rows)})
         assert answer.status_code in {200, 201}, answer.text
         return dict(answer.json())
 
     async def edit(self, segment: int, **change: JsonValue) -> None:
-        """Edit a segment."""
         answer = await self.http.patch(f"/v1/segments/{segment}", json=change)
         assert answer.status_code == 200, answer.text
 
     async def open(self, **attributes: JsonValue) -> str:
-        """Open a session; gives its id."""
+        """Open a session and return its id."""
         form = {"blueprint": "game-master", "attributes": {**ENTRY, **attributes}}
         answer = await self.http.post("/v1/sessions", json=form)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["session"])
 
     async def ask_play(self, session: str, text: str, **inputs: JsonValue) -> httpx.Response:
-        """Ask for a turn, and wait for what comes of it."""
+        """Submit a turn and wait until it settles."""
         form = {"text": text, "inputs": inputs}
         return await self.http.post(f"/v1/sessions/{session}/turns?wait=60", json=form)
 
     async def play(self, session: str, text: str, **inputs: JsonValue) -> dict[str, Any]:
-        """Play a turn; gives how its prompt was put together."""
+        """Run a turn and return the assembly report of its call."""
         answer = await self.ask_play(session, text, **inputs)
         assert answer.status_code == 200, answer.text
         settled = answer.json()
@@ -100,7 +97,7 @@ class Table:
         return await self.assembly(session, f"{settled['turn']}.1")
 
     async def failed(self, session: str, text: str, **inputs: JsonValue) -> dict[str, Any]:
-        """Play a turn that cannot be answered; gives how it failed."""
+        """Run a turn that must fail and return the settled turn."""
         answer = await self.ask_play(session, text, **inputs)
         assert answer.status_code == 200, answer.text
         settled = dict(answer.json())
@@ -108,7 +105,7 @@ class Table:
         return settled
 
     async def assembly(self, session: str, call: str) -> dict[str, Any]:
-        """Give the prompt of a call with the account of it; the record proves both."""
+        """Return the assembly report of a call and require that its prompt is verified."""
         path = f"/v1/sessions/{session}/calls/{call}"
         prompt = await self.service.get(f"{path}/prompt")
         assert prompt["verified"], prompt["fault"]
@@ -117,14 +114,14 @@ class Table:
         return dict(found)
 
     async def context(self, session: str, call: str) -> ContextAssembled:
-        """Give the event that fixed the prompt of a call."""
+        """Return the event that recorded the prompt of a call."""
         events = (event.event for event in await self.service.events(session))
         fixed = [each for each in events if isinstance(each, ContextAssembled)]
         return next(each for each in fixed if each.call == call)
 
     @property
     def sent(self) -> str:
-        """The prompt that the provider was sent last."""
+        """The prompt of the provider's last request."""
         body: dict[str, Any] = self.provider.exchanges[-1].body
         assert [message["role"] for message in body["messages"]] == ["user"]
         return str(body["messages"][0]["content"])
@@ -132,8 +129,8 @@ class Table:
 
 @asynccontextmanager
 async def table(folder: Path, provider: OpenAIServer) -> AsyncGenerator[Table]:
-    """Start everything, with the coast in its library."""
-    # Nobody dies here, and a busy machine is no reason to think so
+    """Start a service with the coast segments in its library."""
+    # No process dies in these tests; a busy machine must not look like one that does.
     variables = telling(provider) | {"TURNLOG_ACK_WAIT": "60"}
     async with machine(folder, variables) as host, everything(host) as up:
         made = Table(up, provider)
@@ -142,12 +139,12 @@ async def table(folder: Path, provider: OpenAIServer) -> AsyncGenerator[Table]:
 
 
 def npcs(*tiers: tuple[str, int]) -> list[JsonValue]:
-    """Write the people who are there, and what is known of them."""
+    """Return the `npcs` input: each person and the tier of what is known."""
     return [{"npc": npc, "tier": tier} for npc, tier in tiers]
 
 
 def blocks(prompt: str) -> dict[str, str]:
-    """Read a prompt as a strict reader does: layer to content, in order."""
+    """Parse a prompt strictly into its layers and their contents, in order."""
     found: dict[str, str] = {}
     lines = iter(prompt.split("\n"))
     for first in lines:

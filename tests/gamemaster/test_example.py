@@ -1,6 +1,6 @@
-"""The example of the system this blueprint stands in for: its first prompt, byte for byte.
+"""The first prompt of the example, byte for byte.
 
-The sentences are that system's; they stand here alone, to be compared with.
+The sentences are those of the system that this blueprint replaces.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MORE = "And there is more. " * 15 + "That is all."
 
 
 def of_the_example() -> list[str]:
-    """Give the lines that stand between the fences of the example."""
+    """Return the lines between the delimiters of the example."""
     lines = EXAMPLE.read_text().splitlines()
     return [line for line in lines if line and not line.startswith(("===", "NPC:"))]
 

@@ -1,4 +1,4 @@
-"""P4 over HTTP: blocks as they were, and no text that passes for one."""
+"""P4 over HTTP: delimited blocks that no text can forge."""
 
 from __future__ import annotations
 

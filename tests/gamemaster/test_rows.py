@@ -1,6 +1,6 @@
-"""The rows of the game master, P1 to P12, over HTTP: each test is named after the row it shows.
+"""The game master requirements P1 to P12 over HTTP; each test is named after its requirement.
 
-The fourth, of fences that no text can forge, has a file of its own.
+The tests of the fourth, on delimiters, are in `test_delimiters`.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ async def test_p6_the_whole_gives_up_its_input_first_and_core_and_ruleset_never(
 
 
 def _what(truncated: dict[str, Any]) -> list[str]:
-    """Name what was done, in the order of the ladder."""
+    """List the trim steps that were taken, in ladder order."""
     ladder = ["inputTrimmed", "gameStateCompressed", "npcDroppedTiers"]
     dropped = truncated.get("droppedScopes", [])
     order = ["npc", "world", "entry", "entry_start"]

@@ -1,4 +1,4 @@
-"""What a worker gathers for a call: once, by the record, and of the turn it is for."""
+"""A worker loads the inputs of a call once, from the record, for the right turn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from turnlog.services.worker.model.model_types import ModelFailure
 
 
 async def playing(**attributes: JsonValue) -> tuple[House, Library]:
-    """Open a session in a house, with the coast in its library."""
+    """Open a session with the coast segments in its library."""
     house = House()
     library = Library(house.segments, house.blobs)
     for row in COAST:
@@ -42,13 +42,11 @@ async def submitted(house: House, text: str, **inputs: JsonValue) -> RecordedEve
 
 
 def calls(house: House) -> Sequence[ContextAssembled]:
-    """Give the calls whose prompt is fixed."""
     events = (event.event for event in house.events())
     return [event for event in events if isinstance(event, ContextAssembled)]
 
 
 def prompts(house: House) -> list[str]:
-    """Give the prompts the model was sent."""
     return [str(request.messages[0]["content"]) for request in house.model.requests]
 
 

@@ -1,4 +1,4 @@
-"""Every promise is shown by tests that name it, and the page of promises names them all."""
+"""Every promise in docs/faults.md is shown by tests that name it, and the page names those tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
 def shown() -> Iterator[tuple[str, str, str]]:
-    """Give each promise with the file and the name of a test that shows it."""
+    """Iterate over the promises with the file and the name of each test that shows them."""
     for file in (HOUSE / "tests").rglob("test_*.py"):
         for node in ast.walk(ast.parse(file.read_bytes())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

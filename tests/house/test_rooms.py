@@ -11,7 +11,7 @@ MEMBERS = ("events", "projections", "services")
 BANNED = {"base", "common", "data", "helper", "helpers", "impl", "manager", "process", "utils"}
 IMPURE = {"datetime.now", "datetime.utcnow", "date.today", "time.time", "uuid.uuid4", "open"}
 
-MOST = {"verifier.py": 480}  # it is handed to strangers as one file, who read it before they run it
+MOST = {"verifier.py": 480}  # Given to recipients as one file, which they read before they run it.
 
 
 def modules(*members: str) -> Iterator[Path]:
@@ -20,7 +20,7 @@ def modules(*members: str) -> Iterator[Path]:
 
 
 def is_pure(module: Path) -> bool:
-    # A log has the clock of its server, in memory too; a store reads and writes.
+    # A log has its server's clock, in memory too; a store does I/O.
     return not {"log", "nats", "store"} & set(module.relative_to(HOUSE).parts)
 
 
@@ -36,8 +36,9 @@ def test_no_module_is_longer_than_a_reader_can_hold() -> None:
 
 @pytest.mark.promise("P20")
 def test_blocking_work_is_done_where_no_end_of_a_process_waits_for_it() -> None:
-    # The threads of asyncio's own pool are joined at exit; those of `runtime.aside` are not. One
-    # of these asks with a timeout of its own, the other a process that is killed before
+    # asyncio joins the threads of its own pool at exit; it does not join those of `run_in_thread`.
+    # One of these requests has its own timeout, the other is made of a process that is killed
+    # first.
     bounded = {"durability.py", "verifiers.py"}
     pooled = {m.name for m in modules("services") if "to_thread(" in m.read_text()}
     assert pooled == bounded

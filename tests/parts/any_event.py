@@ -1,4 +1,4 @@
-"""Any event at all: every kind there is, with numbers that may or may not make sense."""
+"""Hypothesis strategies for every event type, with numbers that may make no sense."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random blueprints of one family: what varies is what a window may hold and in which order."""
+"""Random blueprints that vary what a prompt may contain and in which order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ORDERS: list[tuple[str, ...]] = [
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A blueprint with the prompt files and the attributes of a session that runs by it."""
+    """A blueprint with the prompt files and the attributes of a session that uses it."""
 
     blueprint: Blueprint
     files: dict[str, str]
@@ -45,7 +45,7 @@ class Variant:
 
     @property
     def budget(self) -> int | None:
-        """Tokens allowed."""
+        """The token limit, or None."""
         budget = self.blueprint.budget.get(self.blueprint.calls["reply"].budget or "")
         return budget.tokens if budget and isinstance(budget.tokens, int) else None
 
@@ -60,7 +60,7 @@ def variants(
     budgets: st.SearchStrategy[int | None] = st.none() | st.integers(1, 400),  # noqa: B008
     max_turns: st.SearchStrategy[int | None] = st.none() | st.integers(0, 6),  # noqa: B008
 ) -> Variant:
-    """Draw a blueprint, what its files say, and what its session was given."""
+    """Draw a blueprint, its prompt files and the attributes of its session."""
     listed = draw(st.lists(st.sampled_from(list(LAYERS)), min_size=1, unique=True))
     slots: dict[str, JsonValue] = {
         "system": {"system": [*listed]},

@@ -1,7 +1,7 @@
-"""Frames of Amazon's binary event stream, as Bedrock answers in.
+"""Frames of Amazon's binary event stream, the format of Bedrock's answers.
 
-A frame is its length, that of its headers, a checksum of both, the headers, the payload, and a
-checksum of all of it; numbers are big-endian, checksums CRC-32.
+A frame is its total length, the length of its headers, a checksum of both, the headers, the
+payload, and a checksum of everything before. Numbers are big-endian, checksums are CRC-32.
 """
 
 import json
@@ -12,11 +12,11 @@ _STRING = 7
 
 
 def frame(event: str, payload: object) -> bytes:
-    """Give one event with a JSON payload."""
+    """Encode one event with a JSON payload."""
     said = {":message-type": "event", ":event-type": event, ":content-type": "application/json"}
     headers = b"".join(_header(name, value) for name, value in said.items())
     body = json.dumps(payload).encode()
-    # Three numbers before the headers and one behind the payload, of four bytes each
+    # Three four-byte numbers before the headers and one after the payload.
     prelude = struct.pack("!II", 16 + len(headers) + len(body), len(headers))
     whole = prelude + _checksum(prelude) + headers + body
     return whole + _checksum(whole)

@@ -1,4 +1,4 @@
-"""`turnlog up`: everything in one process."""
+"""`turnlog up`: the whole service in one process, for asynchronous tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.parts.service import TENANT, Service, serviced
 
 @dataclass(frozen=True, slots=True)
 class Up:
-    """A service in one process."""
+    """A running `turnlog up`."""
 
     process: Process
     service: Service
@@ -29,7 +29,11 @@ class Up:
 async def everything(
     host: Machine, *, said: Path | None = None, told: Mapping[str, str] = NOTHING
 ) -> AsyncGenerator[Up]:
-    """Start everything in a machine's folder, wait until it accepts work, and end it."""
+    """Start `turnlog up` in the host's folder, wait until it accepts work, and stop it at the end.
+
+    If the process still runs after the body, every recorded prompt must be reproducible from its
+    log.
+    """
     words = ("up", "--data-dir", str(host.folder / "data"), "--http", "127.0.0.1:0")
     process = await host.start(*words, said=said, told=told)
     ready_file = host.folder / "data/ready.json"
@@ -42,6 +46,6 @@ async def everything(
     finally:
         code = await ended(process)
         if code:
-            # What was killed could not take its nats-server along
+            # A killed process could not stop its nats-server.
             os.kill(int(ready_file.with_name("server.pid").read_text()), signal.SIGTERM)
         assert code == 0

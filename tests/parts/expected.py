@@ -1,4 +1,4 @@
-"""What two calls must differ in, told by what a generator did between them and by nothing else."""
+"""The diff that two calls must have, derived only from what the generator did between them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tests.parts.led import Led
 from tests.parts.worlds import Shelved, Told, World
 
 Reasons = frozenset[tuple[str, int]]
-"""What happened, and the sequence of its event."""
+"""Cause and event sequence of each reason."""
 Expected = dict[tuple[str, ...], tuple[str, Reasons]]
-"""Thing to what became of it and why."""
+"""What changed, mapped to how it changed and why."""
 
 
 def expected(led: Led, before: str, after: str) -> Expected:
-    """Say what differs between two calls of a session, in whichever order they are named."""
+    """Return what differs between two calls of a session, named in either order."""
     was, now = led.calls[before], led.calls[after]
     if was.fixed <= now.fixed:
         return dict(_between(was, now))
@@ -45,7 +45,7 @@ def _between(was: World, now: World) -> Iterator[tuple[tuple[str, ...], tuple[st
 
 
 def _asked(was: World, now: World) -> Reasons:
-    """Give the events of the later call's own turn, but for what was there before."""
+    """Return the events of the later call's own turn that were not there before the earlier call."""
     return frozenset(("said", at) for at in now.asked if at > was.fixed)
 
 

@@ -1,4 +1,4 @@
-"""A TCP proxy between a client and a NATS server that can lose or delay what either says."""
+"""A TCP proxy between a client and a NATS server that can drop or delay either side's data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Speaker = Literal["client", "server"]
 
 
 class FaultProxy:
-    """Passes everything on until told otherwise."""
+    """Forwards everything until a fault is set."""
 
     def __init__(self, server_url: str) -> None:
         self._server = urlsplit(server_url)
@@ -23,29 +23,29 @@ class FaultProxy:
         self.url = ""
 
     def lose_next_answer(self) -> None:
-        """Lose the next thing the server says, and nothing more."""
+        """Drop the next data from the server, and only that."""
         self._loses_next = True
 
     def deafen(self) -> None:
-        """Lose what the server says from now on; what the client says still arrives."""
+        """Drop everything from the server from now on; data from the client still arrives."""
         self._lost.add("server")
 
     def silence(self) -> None:
-        """Lose what the client says from now on; connections stay open for both."""
+        """Drop everything from the client from now on; connections stay open on both sides."""
         self._lost.add("client")
 
     def delay(self, seconds: float) -> None:
-        """Pass on everything so much later."""
+        """Delay everything by so many seconds."""
         self._delay = seconds
 
     def heal(self) -> None:
-        """Cut what is open, since it has holes now, and pass everything on again."""
+        """Clear all faults, and cut the open connections because their streams have gaps."""
         self._lost.clear()
         self._delay = 0.0
         self.cut()
 
     def cut(self) -> None:
-        """Cut every open connection."""
+        """Close every open connection."""
         for writer in self._open:
             writer.close()
         self._open.clear()

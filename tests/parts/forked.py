@@ -1,9 +1,9 @@
-"""`turnlog` as a process that starts at once: a fork of one that has imported everything.
+"""`turnlog` as a process that starts at once, by forking one that has imported everything.
 
-Importing takes longer than most tests, three seconds and five more for litellm. So one process
-imports it all, once a pytest process, and those that tests start are its forks, each with its own
-id, memory, signals and end. What a command line is besides is shown where it is executed:
-`tests/deploy`, `tests/docs` and the demos of `tests/e2e`.
+Importing takes three seconds, and litellm five more: longer than most tests. One process for each
+pytest process imports everything; the processes that tests start are its forks, each with its own
+id, memory, signals and exit. Starting the command line by executing it is tested in `tests/deploy`,
+`tests/docs` and the demos of `tests/e2e`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FORKS = get_context("forkserver")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that runs, or ran."""
+    """A process that runs or has ended."""
 
     forked: ForkServerProcess
 
@@ -35,7 +35,7 @@ class Process:
 
     @property
     def returncode(self) -> int | None:
-        """Its exit code once it has ended; a signal that ended it is negative."""
+        """The exit code, or None while it runs; negative if a signal ended it."""
         return self.forked.exitcode
 
     def send_signal(self, number: int) -> None:
@@ -49,9 +49,9 @@ class Process:
         self.send_signal(signal.SIGKILL)
 
     async def wait(self) -> int:
-        """Wait for its end; gives its exit code."""
+        """Wait until it ends and return its exit code."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
-        # Each waiter has a descriptor of its own: a loop watches one once
+        # Each waiter has its own descriptor, because a loop can watch a descriptor only once.
         end = os.dup(self.forked.sentinel)
         loop.add_reader(end, over.set)
         try:
@@ -63,18 +63,18 @@ class Process:
         return self.returncode
 
     def ended(self, within: float) -> int | None:
-        """Wait for its end where no loop runs; gives its exit code, none where it goes on."""
+        """Wait at most `within` seconds without an event loop; return the exit code, or None."""
         self.forked.join(within)
         return self.returncode
 
 
 async def forked(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> Process:
-    """Run `turnlog` with these words and variables; what it says goes to `said`, or to pytest."""
+    """Run `turnlog` with these arguments; output goes to the file `said`, or to pytest."""
     return await asyncio.to_thread(fork, words, told, said)
 
 
 def fork(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> Process:
-    """Run it likewise, and wait for its start: at first that is as long as importing takes."""
+    """Run `turnlog` likewise and block until it has started; the first start imports everything."""
     _FORKS.set_forkserver_preload(["tests.parts.imported"])
     process = _FORKS.Process(target=_run, args=(words, told, said))
     process.start()
@@ -98,7 +98,7 @@ def _run(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> No
 
 
 def _import_behind(customized: Path) -> None:
-    """Forget our own modules, so that what stands before imports meets them."""
+    """Unload our modules and run the `sitecustomize`, so that it sees them load."""
     for name in tuple(sys.modules):
         if name.partition(".")[0] == "turnlog":
             del sys.modules[name]

@@ -1,4 +1,4 @@
-"""A server of tools that is the small one, and does ill to whoever asks for the rest of it."""
+"""The stdio tool server with additional tools that misbehave in every known way."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 
 SLOW: Final = {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
-"""A schema by which a text of some letters is looked at for hours."""
+"""A schema whose pattern takes hours to match a text of a few letters."""
 BAD: Final = {"slow": SLOW, "texts": SLOW, "endless": None, "garbled": None, "refuse": None}
 
 
 class Hostile(Server):
-    """What it offers beside the tools of the small one."""
+    """The tools of the stdio server and the hostile ones."""
 
     def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-        """See `Server.answer`."""
         answer = super().answer(method, params)
         if method == "tools/list" and answer:
             for name, schema in BAD.items():
@@ -34,14 +33,12 @@ class Hostile(Server):
         return answer
 
     def said(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """See `Server.said`."""
         if asked["method"] != "tools/call" or asked["params"]["name"] != "refuse":
             return super().said(asked)
         error = {"code": -32000, "message": "there are no more of them"}
         return {"jsonrpc": "2.0", "id": asked["id"], "error": error}
 
     def run(self, name: str, arguments: dict[str, str]) -> str:
-        """See `Server.run`."""
         if name == "garbled":
             os.write(1, b"\xff\xfe\n")
         while name == "endless":

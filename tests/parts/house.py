@@ -1,4 +1,4 @@
-"""A whole house in memory: sessions, a worker, and a model on strings."""
+"""Sessions, a worker and a fake model in memory: all that a turn needs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ACK_WAIT = 0.3
 
 @dataclass
 class SteppingClock:
-    """A clock that moves a millisecond a reading, and as far as a test tells it."""
+    """A clock that advances one millisecond at each reading, and further on request."""
 
     time: datetime = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -61,12 +61,12 @@ class SteppingClock:
         return self.time
 
     def pass_by(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.time += timedelta(seconds=seconds)
 
 
 class NoOlderCommands:
-    """Finds nothing older."""
+    """An index of older commands that is empty."""
 
     async def find_command(self, state: SessionState, key: str) -> IdempotencyRecord | None:
         """See `OlderCommands.find`."""
@@ -75,7 +75,7 @@ class NoOlderCommands:
 
 
 def blueprint(**policies: object) -> Blueprint:
-    """Give a small blueprint without prompt files."""
+    """Build a small blueprint without prompt files."""
     return Blueprint.model_validate(
         {
             "blueprint": "small",
@@ -128,7 +128,7 @@ class House:
         KEPT.keep(self.log, self.blobs)
 
     def new_id(self) -> str:
-        """Count ids up."""
+        """Return the next id of a counter."""
         self.ids += 1
         return f"id-{self.ids}"
 

@@ -1,4 +1,4 @@
-"""What a process imports before it can work; importing this imports it all."""
+"""Everything a Turnlog process imports before it can work; importing this module imports it."""
 
 from __future__ import annotations
 

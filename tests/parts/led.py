@@ -1,9 +1,3 @@
-"""Sessions led by a generator that writes down what it did, in its own words, as it does it.
-
-Every turn makes a call by a blueprint that has one layer for everything a prompt can follow from.
-Beside each call stands the world as the generator knows it then; nothing is read off a manifest.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -94,7 +88,7 @@ PHASES: dict[str, JsonValue] = {
 
 
 def led_by(**changed: JsonValue) -> Blueprint:
-    """Give the blueprint, with parts of it changed."""
+    """Build the blueprint, with parts of it replaced."""
     return Blueprint.model_validate(
         {
             "blueprint": "led",
@@ -130,7 +124,7 @@ def led_by(**changed: JsonValue) -> Blueprint:
 
 @dataclass(slots=True)
 class Led:
-    """A session that is being led."""
+    """A session together with the facts that its generator knows about it."""
 
     blueprint: Blueprint
     persona: str = "Be kind."
@@ -162,7 +156,7 @@ class Led:
 
     @property
     def graph(self) -> PhaseGraph:
-        """Its state machine."""
+        """Its phase graph."""
         found = self.material.phases
         assert found
         return found
@@ -178,10 +172,10 @@ class Led:
         return self.session.events[-1].sequence
 
     def knows(self, **now: object) -> None:
-        """Write down what is so from here on."""
+        """Replace facts, from here on."""
         self.world = replace(self.world, **now)  # type: ignore[arg-type]
 
-    # What a library goes through
+    # Changes to the segment library
 
     def put(self, number: int, text: str, ref: str | None = None, tier: int = 0) -> None:
         """Add a segment."""
@@ -192,7 +186,7 @@ class Led:
         self.knows(shelf={**self.world.shelf, number: held})
 
     def edit(self, number: int, text: str, variant: str = "a") -> None:
-        """Give a segment another text."""
+        """Replace the text of a segment."""
         held = self.world.shelf[number]
         said = written(text, held.tier)
         version = NewSegmentVersion(id=number, version=held.version + 1, variant=variant, text=said)
@@ -201,7 +195,7 @@ class Led:
         self.knows(shelf={**self.world.shelf, number: held})
 
     def switch(self, number: int) -> None:
-        """Take a segment from calls, or let them have it again."""
+        """Deactivate a segment, or activate it again."""
         held = self.world.shelf[number]
         kind = SegmentsDeactivated if held.active else SegmentsActivated
         at = self.edited(kind(segments=(number,)))
@@ -209,7 +203,7 @@ class Led:
         self.knows(shelf={**self.world.shelf, number: held})
 
     def edited(self, event: LibraryEvent) -> int:
-        """Record an event of the library; gives its sequence."""
+        """Record an event of the library and return its sequence."""
         sequence = len(self.library) + 1
         draft = codec.EventDraft(event, f"library-{sequence}", self.session.now, "/test", "author")
         head = self.library[-1].head if self.library else None
@@ -217,10 +211,10 @@ class Led:
         self.library.append(codec.decode_event(batch.messages[0].payload, sequence))
         return sequence
 
-    # What a session goes through
+    # Changes to the session
 
     def submit(self, text: str, **inputs: JsonValue) -> str:
-        """Submit a turn, and fix the prompt of its call; gives the call."""
+        """Submit a turn, fix the prompt of its call, and return the call's name."""
         self.ask(text, **inputs)
         return self.begin()
 
@@ -232,7 +226,7 @@ class Led:
         self.waiting.append(Put(text, inputs, (self.last,)))
 
     def begin(self) -> str:
-        """Fix the prompt of the turn whose time has come; gives the call."""
+        """Start the next waiting turn, fix its prompt, and return the call's name."""
         put = self.waiting.pop(0)
         people = put.inputs.get("people")
         held = {str(p["npc"]): int(str(p["tier"])) for p in people or () if isinstance(p, dict)}  # type: ignore[union-attr]
@@ -272,7 +266,7 @@ class Led:
 
     @property
     def inputs(self) -> dict[str, JsonValue]:
-        """What the open turn brought along."""
+        """The inputs of the open turn."""
         event = self.session.events[self.world.asked[0] - 1].event
         return dict(getattr(event, "inputs", {}))
 
@@ -304,7 +298,7 @@ class Led:
         self.knows(turns={**self.world.turns, turn: told})
 
     def redact(self, turn: int, replacement: str) -> None:
-        """Withhold a reply, unless that was done before."""
+        """Redact a reply, unless it is redacted already."""
         told = self.world.turns[turn]
         if told.redacted:
             return
@@ -317,7 +311,7 @@ class Led:
             self.knows(note=self.last)
 
     def move(self, blueprint: Blueprint, persona: str, name: str) -> None:
-        """Let it go on by another blueprint, from a phase that it enters for that."""
+        """Move the session to another blueprint, in a phase entered for that purpose."""
         self.wander("red")
         self.blueprint, self.persona, self.name = blueprint, persona, name
         wanted = MoveBlueprint(

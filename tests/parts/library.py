@@ -1,4 +1,4 @@
-"""A library in memory: decided, recorded and folded as the real one is."""
+"""A segment library in memory, with the real rules, events and folds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TENANT = "t"
 
 @dataclass
 class Library:
-    """One process's view of a library."""
+    """One process's view of a segment library."""
 
     log: LibraryLog = field(default_factory=MemoryLibraryLog)
     blobs: BlobStore = field(default_factory=MemoryBlobStore)
@@ -41,12 +41,12 @@ class Library:
         self.segments = SegmentFetcher(self.shelves, texts, timeout=0.2)
 
     def new_id(self) -> str:
-        """Count ids up."""
+        """Return the next id of a counter."""
         self.ids += 1
         return f"{self.name}-{self.ids}"
 
     def beside(self, name: str) -> Library:
-        """Make another process on the same log."""
+        """Build another process on the same log."""
         return Library(self.log, self.blobs, self.clock, self.tenant, name)
 
     async def act(

@@ -1,7 +1,7 @@
-"""A server of tools over streamable HTTP, as a process that a test may kill.
+"""A tool server over streamable HTTP, as a process that a test may kill.
 
-`python -m tests.parts.mcp_server --port N` serves until it is ended. Its tools give as many rows as
-they are asked for, take their time, and raise.
+`python -m tests.support.servers.mcp_http_server --port N` serves until it is stopped. Its tools
+return as many rows as requested, take time, and raise errors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from mcp.server.mcpserver import MCPServer
 
 
 def served() -> MCPServer:
-    """Make the server."""
     server = MCPServer("shop")
 
     @server.tool()

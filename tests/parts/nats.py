@@ -1,4 +1,7 @@
-"""One nats-server for all tests of a pytest process; a test that stops it starts its own."""
+"""One nats-server for all tests of a pytest process.
+
+A test that stops its server starts its own.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A nats-server put back on an older copy of its store, as after a restore from a backup.
+"""A nats-server that is restored from an older copy of its store, as from a backup.
 
-The stream is then the same by name and by age, only shorter; what it is given next lies where
-other events lay before.
+The stream keeps its name and its creation time but is shorter. Later events take the positions of
+other events.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STORE = "jetstream"
 
 
 async def copied(server: NatsServer, folder: Path, to: Path) -> None:
-    """Copy the store of a server in `folder` as it is now; the server is killed for it."""
+    """Copy the store of a server in `folder`; the server is killed and restarted for it."""
     await _killed(server)
     shutil.copytree(folder / STORE, to / STORE)
     await server.restart()
@@ -37,7 +37,7 @@ async def grown(copy: Path, grow: Callable[[EventLog], Awaitable[object]]) -> No
 
 
 async def put_back(server: NatsServer, folder: Path, copy: Path) -> None:
-    """Kill a server, and start it again on the copy."""
+    """Kill a server and start it on the copy."""
     await _killed(server)
     shutil.rmtree(folder / STORE)
     shutil.copytree(copy / STORE, folder / STORE)

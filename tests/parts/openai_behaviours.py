@@ -1,8 +1,8 @@
-"""What a provider does with one request, as data.
+"""How the fake provider answers one request, as data.
 
-An `Answer` streams tokens and can break off in every way real providers have been seen to; a
-`Refusal` is an error status; `Silence` never answers. `steps` and `whole` put an answer into the
-OpenAI protocol. Nothing here touches a socket: `openai_server` does.
+A `ModelAnswer` streams tokens and can fail in every way that real providers have shown; a
+`ModelRefusal` is an error status; `Silence` never answers. `iterate_steps` and `build_completion`
+encode an answer in the OpenAI protocol. Nothing here opens a socket: `openai_server` does.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ USAGE: Mapping[str, object] = {"prompt_tokens": 7, "completion_tokens": 2, "tota
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """How an answer goes wrong once `after` of its tokens are sent.
+    """How an answer fails once `after` of its tokens are sent.
 
     stall: silence on an open connection. disconnect: the body ends unfinished. error: an error
     frame inside the 200. garbage: a frame that is not JSON.
@@ -36,7 +36,7 @@ class Answer:
     finish: str | None = "stop"
     usage: Mapping[str, object] | None = field(default_factory=lambda: USAGE)
     tool_calls: tuple[tuple[str, str], ...] = ()
-    """Name and arguments of each, the arguments sent in two halves."""
+    """Name and arguments of each call; the arguments are sent in two halves."""
     pace: float = 0.0
     gates: Mapping[int, asyncio.Event] = field(default_factory=dict[int, asyncio.Event])
     breaks: Break | None = None
@@ -57,25 +57,25 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """The request is taken and nothing comes back."""
+    """The request is accepted and never answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """A streamed body, byte for byte, for protocols other than OpenAI's."""
+    """A streamed body given byte for byte, for protocols other than OpenAI's."""
 
     frames: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Echo:
-    """An answer made of what was asked last, so that nobody's reply can pass for another's."""
+    """An answer that quotes the last message, so that replies cannot be confused with each other."""
 
     pace: float = 0.0
     gates: Mapping[int, asyncio.Event] = field(default_factory=dict[int, asyncio.Event])
 
     def answer(self, body: Mapping[str, object]) -> Answer:
-        """Give the answer to a request."""
+        """Build the answer to a request."""
         messages = cast("Sequence[Mapping[str, str]]", body["messages"])
         words = echoed(messages[-1]["content"]).split(" ")
         tokens = (*(word + " " for word in words[:-1]), words[-1])
@@ -84,15 +84,15 @@ class Echo:
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """What an agent's model says: two steps, a tool in each, and at last the echo of all others.
+    """The model of an agent: a plan of two steps, one tool in each, then an echo.
 
-    It goes by what it is asked, so that a call that is made again is answered alike.
+    It decides by the request alone, so a repeated call gets the same answer.
     """
 
     otherwise: Echo = field(default_factory=Echo)
 
     def answer(self, body: Mapping[str, object]) -> Answer:
-        """Give the answer to a request."""
+        """Build the answer to a request."""
         messages = cast("Sequence[Mapping[str, str]]", body["messages"])
         if body.get("tools"):
             now = ("time_get_current_time", '{"timezone": "UTC"}')
@@ -105,7 +105,7 @@ class Errand:
 
 
 def echoed(text: str) -> str:
-    """Say what the echo of a text is."""
+    """Return the echo of a text."""
     return f"You said, and I quote: {text} That is all there is to it."
 
 
@@ -114,7 +114,7 @@ Behaviour = Answer | Echo | Errand | Refusal | Silence | Frames
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Go on when `gate` is set; with no gate, only when the client leaves."""
+    """Continue when `gate` is set; without a gate, only when the client disconnects."""
 
     gate: asyncio.Event | None
 
@@ -133,7 +133,7 @@ Step = bytes | Wait | Pause | Drop
 
 
 def steps(answer: Answer, model: str, *, with_usage: bool) -> Iterator[Step]:
-    """The streamed form: one server-sent event a frame."""
+    """Iterate the streamed form: one server-sent event for each frame."""
     yield _chunk(model, {"role": "assistant", "content": ""})
     for number, token in enumerate(answer.tokens):
         yield from _before(answer, number)
@@ -153,7 +153,7 @@ def steps(answer: Answer, model: str, *, with_usage: bool) -> Iterator[Step]:
 
 
 def whole(answer: Answer, model: str) -> Mapping[str, object]:
-    """The form without streaming."""
+    """Build the form without streaming."""
     calls = [
         {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
         for n, (name, arguments) in enumerate(answer.tool_calls)

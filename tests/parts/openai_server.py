@@ -1,9 +1,9 @@
-"""A local HTTP server that speaks the OpenAI chat protocol and all of its failures.
+"""A local HTTP server that speaks the OpenAI chat protocol, failures included.
 
-A test queues what the next requests shall meet (`will`), points `OPENAI_API_BASE` at `url`, and
-reads afterwards what was asked, byte for byte. It serves one request a connection, so that a
-connection that ends belongs to one exchange. `python -m tests.parts.openai_server` serves one fixed
-answer to processes that no test holds by the hand.
+A test queues the behaviours for the next requests (`queue_behaviours`), sets `OPENAI_API_BASE` to
+`url`, and reads the requests afterwards, byte for byte. Each connection serves one request, so that
+a closed connection belongs to one exchange. `python -m tests.support.servers.openai_server` serves
+one fixed answer to processes that no test controls.
 """
 
 import argparse
@@ -34,12 +34,12 @@ from tests.parts.openai_behaviours import (
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request as it came."""
+    """One request as it arrived."""
 
     raw: bytes
     headers: Mapping[str, str]
     left: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the client closed the connection before the answer was over."""
+    """Set when the client closed the connection before the answer was complete."""
 
     @property
     def body(self) -> dict[str, object]:
@@ -79,20 +79,20 @@ class OpenAIServer:
 
     @property
     def url(self) -> str:
-        """What `OPENAI_API_BASE` is to be."""
+        """The value for `OPENAI_API_BASE`."""
         return f"{self.root}/v1"
 
     def will(self, *behaviours: Behaviour) -> None:
-        """Each of the next requests meets the next of these; after them comes `otherwise`."""
+        """Queue behaviours for the next requests; after them the default behaviour applies."""
         self._queue.extend(behaviours)
 
     def forget(self) -> None:
-        """Begin anew: nothing was asked, and nothing is to be met."""
+        """Clear the recorded requests and the queued behaviours."""
         self.exchanges.clear()
         self._queue.clear()
 
     async def exchange(self, number: int) -> Exchange:
-        """The request of that number, counted from 1, once it is there."""
+        """Wait for the request of that number, counted from 1, and return it."""
         async with self._arrived:
             await self._arrived.wait_for(lambda: len(self.exchanges) >= number)
         return self.exchanges[number - 1]

@@ -1,4 +1,4 @@
-"""A window by a plain reading of the history: slow, obvious, and written without the assembler."""
+"""A prompt assembled by a slow and obvious reading of the history, without the assembler."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def said(variant: Variant, turns: list[HistoryTurn]) -> int:
 def rendered(
     variant: Variant, session: SessionScenario, slot: dict[str, list[str]], turns: list[HistoryTurn]
 ) -> list[ChatMessage]:
-    """Give the messages of a slot."""
+    """Return the messages of a slot."""
     if "history" in slot:
         return [message for turn in turns for message in messages_of(turn)]
     content = joined(variant, session, slot)

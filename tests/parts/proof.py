@@ -1,4 +1,4 @@
-"""Proof that nothing but the log is the truth: rows and states are had again from it alone."""
+"""Checks that rows and states can be rebuilt from the log alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SILENT = create_tracing("test", None)
 
 
 async def rows_before_and_after(service: Service, database: str) -> tuple[Rows, Rows]:
-    """Give the live rows as they are, and as a rebuild beside the running service makes them."""
+    """Return the live rows before and after a rebuild beside the running service."""
     end = max(recorded.stream_sequence for recorded in await everything(service))
     async with _store(database) as store:
         before = await rows_of(store, await _live(store, end))
@@ -40,7 +40,7 @@ async def rows_before_and_after(service: Service, database: str) -> tuple[Rows, 
 async def states_loaded_and_folded(
     service: Service,
 ) -> list[tuple[SessionState, SessionState | None]]:
-    """Give each session's state as a new process loads it, and as its events alone make it."""
+    """Return each session's state as a new process loads it, and as its events fold to it."""
     sessions = _sessions(service.nats)
     states: list[tuple[SessionState, SessionState | None]] = []
     for session in await _known(service):

@@ -1,4 +1,4 @@
-"""A model whose strings a test pulls: it says what it is told, when it is told."""
+"""A fake model that plays the scripts of a test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def finished(*, finish: str = "stop", usage: ModelUsage | None = None) -> Finish
 
 @dataclass
 class PuppetModel:
-    """Plays one script a request, in order; without one it says `ok`."""
+    """Plays one script for each request, in order; without a script it answers `ok`."""
 
     scripts: list[Sequence[Line]] = field(default_factory=list[Sequence[Line]])
     end: FinishedAnswer = field(default_factory=finished)
@@ -58,5 +58,5 @@ class PuppetModel:
             self.closed += 1
 
     async def prices(self) -> PriceTable:
-        """Give an empty price table, so that the flat guess applies."""
+        """Return an empty price table, so that the flat estimate applies."""
         return PriceTable("puppet-1", {})

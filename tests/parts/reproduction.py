@@ -1,7 +1,8 @@
-"""Every call that a test's model was asked can be had again, in three ways that agree.
+"""Every call that a test's model received can be reproduced in three ways that agree.
 
-By the references of its manifest, by assembling it again, and by the verifier that strangers are
-given. Whoever makes a log in memory hands it over here; what is on it is proven when the test ends.
+By the references of its manifest, by assembling it again, and by the stand-alone verifier of
+bundles. A test helper that makes a log in memory registers it here; the log is verified when the
+test ends.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from turnlog.services.bundle.verifier import (
 
 @dataclass
 class Kept:
-    """Logs in memory, with the blobs that go with them."""
+    """The logs in memory of the running test, with their blobs."""
 
     held: list[tuple[MemoryLog, MemoryBlobStore]] = field(
         default_factory=list[tuple[MemoryLog, MemoryBlobStore]]
@@ -43,7 +44,7 @@ class Kept:
         self.held.append((log, blobs))
 
     def unproven(self) -> list[str]:
-        """Say what is wrong with the logs kept so far."""
+        """Return what is wrong with the registered logs, and remove them."""
         held = self.let_go()
         return [wrong for log, blobs in held for wrong in unproven(log.stored, blobs.blobs)]
 
@@ -54,10 +55,10 @@ class Kept:
 
 
 KEPT = Kept()
-"""Those of the test that runs."""
+"""The logs of the running test."""
 
 
-# Material is the same for all sessions that are pinned to it
+# Cached: the material is the same for all sessions that are pinned to it.
 @cache
 def means() -> VerificationContext:
     return VerificationContext(collect_installed())

@@ -1,4 +1,4 @@
-"""The production shape on one machine: NATS, Postgres, and a process a role."""
+"""The production layout on one machine: NATS, Postgres, and one process for each role."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ BLUEPRINTS = Path(__file__).parent / "blueprints"
 MODEL = "openai/gpt-4o-mini"
 DOOR = Path(__file__).parent / "door"
 WITHOUT_LITELLM = {"PYTHONPATH": str(DOOR)}
-"""A process that is told this ends when it imports litellm."""
+"""Variables of a process that must exit if it imports litellm."""
 ACK_WAIT = 2.0
 GRACE = 3.0
 
 
 @dataclass
 class Roles:
-    """A service of separate processes, any of which a test may end or start."""
+    """A service of separate processes, each of which a test may stop or start."""
 
     machine: Machine
     server: NatsServer
@@ -39,7 +39,7 @@ class Roles:
     projector: Process
 
     async def start_gateway(self) -> None:
-        """Start a gateway where the last one was, and wait until it is ready."""
+        """Start a gateway at the address of the last one, and wait until it is ready."""
         self.gateway = await self.machine.start("run", "gateway", told=WITHOUT_LITELLM)
         await self.service.ready(self.gateway)
 
@@ -59,7 +59,7 @@ class Roles:
 
 
 def telling(provider: OpenAIServer) -> dict[str, str]:
-    """What processes are told in these tests."""
+    """Return the settings of the processes in these tests."""
     return {
         "OPENAI_API_BASE": provider.url,
         "OPENAI_API_KEY": "sk-of-nobody",
@@ -74,7 +74,7 @@ def telling(provider: OpenAIServer) -> dict[str, str]:
 async def roles(
     folder: Path, provider: OpenAIServer, postgres: PostgresServer
 ) -> AsyncGenerator[Roles]:
-    """Run a gateway and a projector; workers are the tests' own to start."""
+    """Run a gateway and a projector; tests start the workers themselves."""
     database = f"test_{uuid.uuid4().hex}"
     await postgres.execute(f"CREATE DATABASE {database}")
     port = free_port()

@@ -1,7 +1,7 @@
-"""The server of tools that exercises all of the protocol, which others wrote: over streamable HTTP.
+"""The MCP project's reference server, which uses the whole protocol, over streamable HTTP.
 
-`make install` brings it, where there is npm. It runs on this machine alone, and forgets its
-sessions when it is started again.
+`make install` installs it where there is npm. It listens on loopback only, and loses its sessions
+when it restarts.
 """
 
 from __future__ import annotations
@@ -32,30 +32,29 @@ ABSENT: Final = (
     if not PROGRAM.exists()
     else ""
 )
-"""Why it cannot be run here; empty where it can."""
+"""Why it cannot run here; empty where it can."""
 
 
 @dataclass
 class Everything:
-    """The server, and where it is."""
+    """The running server and its address."""
 
     port: int
     process: Process
 
     @property
     def url(self) -> str:
-        """Its address."""
         return f"http://127.0.0.1:{self.port}/mcp"
 
     async def again(self) -> None:
-        """Kill it, and start it where it was."""
+        """Kill it, and start it again on the same port."""
         await _killed(self.process)
         self.process = await _started(self.port)
 
 
 @asynccontextmanager
 async def server_everything() -> AsyncGenerator[Everything]:
-    """Run it until it is left."""
+    """Run the server until the body ends."""
     port = free_port()
     server = Everything(port, await _started(port))
     try:

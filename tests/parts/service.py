@@ -1,6 +1,6 @@
-"""A running service as its users see it, and the log behind it for a test to look at.
+"""A running service as its users see it, with access to its log.
 
-What a test waits for is an event on the log or on a stream, never a moment.
+Tests wait for an event on the log or on a stream, never for a moment.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from turnlog.events.registry import KnownEvent
 
 TENANT = "default"
 WITHIN = 150.0
-"""Seconds: a bound on hanging."""
+"""Seconds until a wait counts as hanging."""
 
 Kind = TypeVar("Kind", bound=KnownEvent)
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A gateway's address, and a connection of the test's own to the log."""
+    """A gateway's address, and the test's own connection to the log."""
 
     http: httpx.AsyncClient
     nats: JetStreamClient
@@ -47,26 +47,26 @@ class Service:
         raise AssertionError(f"the gateway ended with {gateway.returncode}")
 
     async def open(self, blueprint: str = "assistant") -> str:
-        """Open a session; gives its id."""
+        """Open a session and return its id."""
         answer = await self.http.post("/v1/sessions", json={"blueprint": blueprint})
         assert answer.status_code == 201, answer.text
         return str(answer.json()["session"])
 
     async def submit(self, session: str, text: str = "Hi") -> int:
-        """Submit a turn; gives its number."""
+        """Submit a turn and return its number."""
         answer = await self.http.post(f"/v1/sessions/{session}/turns", json={"text": text})
         assert answer.status_code == 202, answer.text
         return int(answer.json()["turn"])
 
     async def say(self, session: str, text: str = "Hi") -> dict[str, Any]:
-        """Submit a turn and wait for what comes of it."""
+        """Submit a turn and wait for its outcome."""
         url = f"/v1/sessions/{session}/turns?wait={WITHIN:g}"
         answer = await self.http.post(url, json={"text": text})
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
     async def get(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
-        """Get something that is there."""
+        """Get a resource that exists."""
         answer = await self.http.get(path, params=query)
         assert answer.status_code == 200, answer.text
         return answer.json()
@@ -79,7 +79,7 @@ class Service:
         return list((await self.get(url, min_sequence=last.sequence))["calls"])
 
     def watching(self, session: str, turn: int = 1) -> AbstractAsyncContextManager[Answer]:
-        """Watch a turn, as an application in front does."""
+        """Watch a turn, as a client application does."""
         assert self.http.base_url.port is not None
         return asking(self.http.base_url.port, f"/v1/sessions/{session}/turns/{turn}/stream")
 
@@ -96,7 +96,7 @@ class Service:
         turn: int = 1,
         such: Callable[[Kind], bool] = lambda _: True,
     ) -> Kind:
-        """Wait for the first event of its kind that a turn has."""
+        """Wait for the first event of a type in a turn that matches `such`."""
         async with (
             asyncio.timeout(WITHIN),
             aclosing(self.nats.log.watch_session(TENANT, session)) as events,
@@ -110,20 +110,20 @@ class Service:
         raise AssertionError("a watch has no end")
 
     async def of_kind(self, session: str, kind: type[Kind], turn: int = 1) -> list[Kind]:
-        """Give all events of one kind that a turn has so far."""
+        """List the events of one type in a turn so far."""
         events = [recorded.event for recorded in await self.events(session)]
         found = [event for event in events if isinstance(event, kind)]
         return [event for event in found if getattr(event, "turn", turn) == turn]
 
     async def worker_of(self, session: str, turn: int = 1) -> int:
-        """Wait for the first claim of a turn; gives the process id of its worker."""
+        """Wait for the first attempt of a turn and return the process id of its worker."""
         started = await self.until(session, AttemptStarted, turn=turn)
         return int(started.worker.rpartition("-")[2])
 
 
 @asynccontextmanager
 async def serviced(http: str, nats: str) -> AsyncGenerator[Service]:
-    """Give a service at its addresses."""
+    """Connect to a service at its addresses."""
     async with (
         httpx.AsyncClient(base_url=http, timeout=2 * WITHIN) as client,
         open_client(nats, StreamOptions()) as jetstream,

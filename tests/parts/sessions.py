@@ -1,7 +1,7 @@
-"""Random sessions: what callers and workers might ask, in any order, kept to the rules.
+"""Random sessions: what clients and workers may request, in any order.
 
-A request that a rule refuses, or that makes no sense as the session stands, is passed over; so
-every list of requests is a session, and shrinking one leaves a session.
+A request that a rule refuses, or that makes no sense in the current state, is skipped. So every
+list of requests is a session, and shrinking the list leaves a session.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from turnlog.projections.testing import (
 )
 
 fewer = settings(max_examples=50)
-"""A random session is many random requests, so half as many sessions show as much."""
+"""A random session is many random requests, so half as many examples show as much."""
 
 What = Literal[
     "talk", "submit", "interrupt", "claim", "answer", "retry", "hand back", "fail", "late answer",
@@ -49,7 +49,7 @@ What = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Something asked of a session; `number` is made to fit whatever is there."""
+    """A request to a session; `number` is reduced to a turn that exists."""
 
     what: What
     text: str = ""
@@ -69,11 +69,11 @@ SELDOM: list[What] = [
 
 
 def requests(*, closing: bool = False, most: int = 30) -> st.SearchStrategy[list[Request]]:
-    """Draw what is asked of a session, conversations foremost."""
+    """Draw requests to a session, mostly conversation."""
     closes: list[What] = ["close"] if closing else []
     kinds = [*OFTEN * 4, *SELDOM * 2, *closes]
     asked = st.builds(Request, st.sampled_from(kinds), st.sampled_from(TEXTS), st.integers(0, 50))
-    # Without a least length most sessions would be over before anything has happened in them.
+    # Without a minimum length most sessions would end before anything happens in them.
     return st.lists(asked, min_size=most // 3, max_size=most)
 
 

@@ -1,4 +1,4 @@
-"""The shipped blueprints, each with what a session by it needs."""
+"""The shipped blueprints, each with what a session needs to use it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Shipped:
 
     @property
     def attributes(self) -> dict[str, JsonValue]:
-        """What a session of it is opened with."""
+        """The attributes its session is opened with."""
         return ATTRIBUTES.get(self.name, {})
 
     @property

@@ -1,7 +1,7 @@
-"""A server of tools over standard input and output, of nothing but Python, so it starts at once.
+"""A tool server over standard input and output in plain Python, so that it starts at once.
 
-It does one thing after the other: while it hangs, it shows no sign of life. Run by itself, it ends
-with its input.
+It handles one request at a time: while a tool hangs, the server does not respond. It ends with its
+input.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ NAMES: Final = ("who", "listed", "hang", "die")
 
 
 class Server:
-    """What it offers, and how often it was asked for that."""
+    """The tools, and how often they were listed."""
 
     listed = 0
 
     def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-        """Answer a request; none where the method is not known."""
+        """Return the result of a request, or None for an unknown method."""
         match method:
             case "initialize":
                 about = {"name": "small", "version": "1"}
@@ -45,7 +45,7 @@ class Server:
                 return None
 
     def run(self, name: str, arguments: dict[str, str]) -> str:
-        """Run a tool; one that hangs makes a file first, where it is given one."""
+        """Run a tool; one that hangs first creates a file, if it is given a path."""
         match name:
             case "hang":
                 for file in arguments.values():
@@ -60,7 +60,7 @@ class Server:
         return str(os.getpid())
 
     def said(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Give the message that answers another."""
+        """Build the message that answers another."""
         result = self.answer(asked["method"], asked.get("params", {}))
         unknown = {"error": {"code": -32601, "message": "there is no such method"}}
         said = unknown if result is None else {"result": result}
@@ -68,7 +68,7 @@ class Server:
 
 
 def serve(server: Server) -> None:
-    """Answer until the input ends."""
+    """Answer requests until the input ends."""
     for line in sys.stdin:
         asked = json.loads(line)
         if "id" in asked:

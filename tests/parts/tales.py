@@ -1,4 +1,4 @@
-"""Prompts of the shipped game master, assembled in memory from segments a test makes up."""
+"""Prompts of the shipped game master, assembled in memory from segments of a test."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def picked(
 
 @dataclass(frozen=True, slots=True)
 class Tale:
-    """A session with an open turn, and what the library holds."""
+    """A session with an open turn, and the segments of the library."""
 
     segments: tuple[SelectedSegment, ...]
     text: str
@@ -87,12 +87,12 @@ class Tale:
 
 
 def with_budget(**budget: JsonValue) -> Blueprint:
-    """Give the game master with another budget."""
+    """Return the game master with another budget."""
     written = GAME_MASTER.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["budget"] = {"prompt": budget}
     return Blueprint.model_validate_json(json.dumps(written))
 
 
 def with_ladder(steps: Iterable[JsonValue], tokens: int) -> Blueprint:
-    """Give the game master with these steps for the whole prompt, and no sections."""
+    """Return the game master with these steps for the whole prompt, and no sections."""
     return with_budget(tokens=tokens, ladder=list(steps))

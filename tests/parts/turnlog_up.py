@@ -1,4 +1,4 @@
-"""`turnlog up` beside a test that is not asynchronous, on a free port, ended by its id."""
+"""`turnlog up` for tests that are not asynchronous, on a free port."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.parts.forked import Process, fork
 
 TURNLOG = Path(sys.executable).parent / "turnlog"
 _READY = 60.0
-"""Seconds: a bound on hanging."""
+"""Seconds until a start counts as hanging."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Up:
 
 @contextmanager
 def turnlog_up(data_dir: Path, *options: str) -> Generator[Up]:
-    """Run `turnlog up` while the body runs, and see that it ends in good order."""
+    """Run `turnlog up` while the body runs; it must exit with 0."""
     words = ("up", "--data-dir", str(data_dir), "--http", "127.0.0.1:0", *options)
     process = fork(words, dict(os.environ), data_dir.parent / f"{data_dir.name}.log")
     try:

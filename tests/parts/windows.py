@@ -1,4 +1,4 @@
-"""Assembling in tests: what a call needs is fetched from a session's own events, and no more."""
+"""Prompt assembly in tests: fetches exactly what a call needs from a session's own events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a generator knows of a session that it leads: its turns, its library, what comes next."""
+"""Sessions whose generator tracks the facts behind each prompt as it creates them.
+
+Every turn makes a call with a blueprint that has one layer for every possible cause of a prompt
+change. The facts at each call are stored beside it; nothing is read from a manifest.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from turnlog.projections.library.segment_selection import SegmentRequest, Select
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A turn, and the sequences of what was done to it."""
+    """A turn, and the sequences of the events that concern it."""
 
     text: str
     reply: str
@@ -26,17 +30,17 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A turn that was put to a session and is not answered yet."""
+    """A submitted turn that is not answered yet."""
 
     text: str
     inputs: Mapping[str, JsonValue]
     asked: tuple[int, ...]
-    """What submitted it, or what queued and what released it."""
+    """The event that submitted it, or those that queued and released it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shelved:
-    """A segment, and the library's sequences of what was done to it."""
+    """A segment, and the library's sequences of the events that concern it."""
 
     ref: str | None
     tier: int
@@ -48,7 +52,7 @@ class Shelved:
 
     @property
     def scope(self) -> str:
-        """What it is for."""
+        """Its scope."""
         return "npc" if self.ref else "lore"
 
     def meant(self, want: SegmentRequest) -> bool:
@@ -66,20 +70,20 @@ class Shelved:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything the next call follows from, as the generator knows it."""
+    """Everything the next call depends on, as the generator knows it."""
 
     turns: Mapping[int, Told] = field(default_factory=dict[int, Told])
     shelf: Mapping[int, Shelved] = field(default_factory=dict[int, Shelved])
     phase: tuple[str, int] = ("talk", 2)
     choices: tuple[tuple[str, int], ...] = ()
     pinned: int = 3
-    """What pinned its prompt file."""
+    """The event that pinned its prompt file."""
     note: int | None = None
-    """The redaction that the next call is told of."""
+    """The redaction that the next prompt mentions."""
     told: int | None = None
-    """The call that was told of one last."""
+    """The last call whose prompt mentioned a redaction."""
     asked: tuple[int, ...] = ()
-    """The events of its own turn: what submitted it, or what queued and what released it."""
+    """The events of its own turn: the submission, or queueing and release."""
     fixed: int = 0
     """The last event before its prompt was fixed."""
     text: str = ""

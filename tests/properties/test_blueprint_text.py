@@ -20,7 +20,7 @@ PIECES = st.sampled_from([*WORDS, "{", "}", "[", "]", ":", "- ", "&a", "*a", "!x
 
 
 def survives(text: str) -> None:
-    """Read a text; whatever it says, the answer is a blueprint or faults on its own lines."""
+    """Require that any text gives a blueprint, or faults at lines of the text."""
     blueprint, faults = answer_to(text)
     lines = len(text.splitlines()) + 1
     assert all(1 <= fault.line <= lines and fault.what and fault.fix for fault in faults)

@@ -1,4 +1,4 @@
-"""The difference of two calls, against a generator that knows what it did between them."""
+"""The diff of two calls, compared with a generator that knows what happened between them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
 from turnlog.projections.audit.record.partial_log import build_complete_log
 
 few = settings(max_examples=25)
-"""A session of a dozen deeds, and every pair of its calls."""
+"""A session of a dozen actions, and every pair of its calls."""
 WORDS = st.text("abc .", min_size=1, max_size=12)
 BEHIND = st.sampled_from([(0, 0), (0, 0), (1, 0), (0, 1), (1, 1)])
-"""How many turns are queued behind one before its prompt is fixed, and how many after."""
+"""How many turns are queued behind one before its prompt is recorded, and how many after."""
 DEEDS = st.sampled_from(
     ["talk", "talk", "mark", "mark", "redact", "edit", "switch", "wander", "put"]
 )
@@ -28,7 +28,6 @@ DEEDS = st.sampled_from(
 
 @st.composite
 def sessions(draw: st.DrawFn) -> Led:
-    """Draw a session and lead it."""
     led = Led(led_by())
     led.put(1, "The sea is near.")
     led.put(2, "She hums.", "npc.a", 0)
@@ -61,7 +60,7 @@ def done(draw: st.DrawFn, led: Led, deed: str) -> None:
 
 
 def talk(draw: st.DrawFn, led: Led) -> None:
-    """Submit a turn and answer it, and all that are queued before its prompt is fixed or after."""
+    """Submit a turn and queue others before or after its prompt is recorded; answer all."""
     early, late = draw(BEHIND)
     for _ in range(1 + early):
         ask(draw, led)
@@ -74,7 +73,7 @@ def talk(draw: st.DrawFn, led: Led) -> None:
 
 
 def ask(draw: st.DrawFn, led: Led) -> None:
-    """Put a turn with or without inputs."""
+    """Submit a turn with or without inputs."""
     inputs: dict[str, JsonValue] = {}
     if mood := draw(st.none() | WORDS):
         inputs["mood"] = mood

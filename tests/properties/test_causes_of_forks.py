@@ -1,4 +1,4 @@
-"""What a fork and its origin differ in: what either went through once they had parted."""
+"""The diff of a fork and its origin: the events of either after the fork."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ few = settings(max_examples=25)
 WORDS = st.text("ab", min_size=1, max_size=3)
 DEEDS = st.lists(st.sampled_from(["talk", "mark", "redact", "redact", "wander"]), max_size=4)
 Found = tuple[str, str, int]
-"""What happened, in which of the two, and the sequence of its event."""
+"""What happened, in which session, and the sequence of its event."""
 Why = frozenset[Found]
 
 
@@ -60,7 +60,7 @@ def talk(draw: st.DrawFn, led: Led) -> str:
 
 @st.composite
 def parted(draw: st.DrawFn) -> tuple[Led, Led, int]:
-    """Draw a session and a fork of it, both gone on with, and where they parted."""
+    """Draw a session and a fork of it that both continued, and the sequence of the fork."""
     origin = Led(led_by())
     talk(draw, origin)
     done(draw, origin, draw(DEEDS))
@@ -73,7 +73,7 @@ def parted(draw: st.DrawFn) -> tuple[Led, Led, int]:
 
 
 def expected(origin: Led, fork: Led, at: int) -> dict[str, tuple[str, Why]]:
-    """Say what differs between the last calls of both."""
+    """Return the expected differences between the last calls of both."""
     was, now = (each.calls[max(each.calls, key=number)] for each in (origin, fork))
     found: dict[str, tuple[str, set[Found]]] = {}
     for turn in {*was.turns, *now.turns}:
@@ -97,7 +97,7 @@ def expected(origin: Led, fork: Led, at: int) -> dict[str, tuple[str, Why]]:
 
 
 def of_turn(session: str, mine: Told | None, other: Told | None) -> Iterator[Found]:
-    """Say what befell a turn in one of the two, as far as it may tell it from the other."""
+    """Iterate over the reasons of one session's turn that the other one does not share."""
     if mine is None:
         return
     if mine.excluded:

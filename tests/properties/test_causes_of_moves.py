@@ -1,4 +1,4 @@
-"""What differs once a session goes on by another blueprint: each thing by the move that did it."""
+"""The diff after a blueprint upgrade: each difference has the upgrade that made it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ few = settings(max_examples=25)
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What a session is made from, as far as versions differ here."""
+    """The properties of a blueprint version that differ in this test."""
 
     greeting: str = "You serve {name}."
     extra: bool = False
@@ -55,16 +55,16 @@ VERSIONS = st.builds(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A call, and how the session stood then."""
+    """A call and the session's properties at that time."""
 
     call: str
     made: Made
     moves: tuple[int, ...]
     renamed: int
-    """What gave the name its value."""
+    """The sequence of the event that set the name."""
     pinned: int
     fixed: int
-    """The last event it was made from."""
+    """The sequence of the last event in the prompt."""
     turns: Mapping[int, Told]
 
     @property
@@ -73,18 +73,18 @@ class Asked:
 
     @property
     def shown(self) -> list[int]:
-        """Say which turns stand, in order."""
+        """Return the included turns in order."""
         return self.usable[-self.made.limit :] if self.made.limit else self.usable
 
     @property
     def limit(self) -> int | None:
-        """Say how many turns it may have, where that shows."""
+        """Return the turn limit where it applies."""
         return self.made.limit if len(self.usable) > len(self.shown) else None
 
 
 @dataclass
 class Moved:
-    """A session that is moved now and then."""
+    """A session that is upgraded now and then."""
 
     led: Led
     made: Made
@@ -108,7 +108,6 @@ class Moved:
 
 @st.composite
 def sessions(draw: st.DrawFn) -> Moved:
-    """Draw a session that is moved."""
     made = draw(VERSIONS)
     moved = Moved(Led(made.blueprint, made.persona, made.name), made)
     moved.talk()
@@ -127,7 +126,7 @@ def sessions(draw: st.DrawFn) -> Moved:
 
 
 def expected(was: Asked, now: Asked) -> Iterator[tuple[tuple[str, ...], tuple[str, Reasons]]]:
-    """Say what differs between a call and a later one, but for what no move has a part in."""
+    """Iterate over the expected differences of two calls, except those that no upgrade is part of."""
     moves = frozenset(("blueprint", at) for at in now.moves if at not in was.moves)
     if was.made.name != now.made.name:
         yield ("greeting",), ("changed", frozenset({("attribute", now.renamed)}))
@@ -150,7 +149,7 @@ def expected(was: Asked, now: Asked) -> Iterator[tuple[tuple[str, ...], tuple[st
 
 
 def over(turn: int, here: Asked, there: Asked, moves: Reasons) -> Reasons:
-    """Say why a turn is over the limit here and not there: others came, or the limit did."""
+    """Return why a turn is over the limit here and not there: newer turns, or the limit."""
     behind = [each for each in here.usable if each > turn]
     new = [each for each in behind if each not in there.usable]
     came = frozenset(("limit", since(each, here, there)) for each in new)
@@ -167,7 +166,7 @@ def over(turn: int, here: Asked, there: Asked, moves: Reasons) -> Reasons:
 
 
 def since(turn: int, here: Asked, there: Asked) -> int:
-    """Give what let a turn stand here; what excluded it there, where it stood before that."""
+    """Return the event that included a turn here, or that excluded it there."""
     told, other = here.turns[turn], there.turns.get(turn)
     here_by = told.marked or told.completed or 0
     if other and other.marked and other.marked > here_by:
@@ -185,7 +184,7 @@ def test_what_a_move_changed_leads_to_the_move(moved: Moved, data: st.DataObject
 
 
 def told(moved: Moved, was: Asked, now: Asked) -> bool:
-    """Hold what is said of a difference against what was done."""
+    """Compare the reported difference with the generated one."""
     events = moved.led.session.events
     found = compare_calls(
         build_call_snapshot(build_complete_log(events), was.call),

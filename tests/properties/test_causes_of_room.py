@@ -106,7 +106,7 @@ def test_a_turn_that_found_no_room_went_because_of_all_that_took_more(
 
 
 def stood(asked: list[int], said: list[int], turn: int) -> set[int]:
-    """Read plainly which turns fit beside the text of a turn."""
+    """Compute plainly which turns fit beside the text of a turn."""
     room = 60 - asked[turn - 1]
     found: set[int] = set()
     for before in range(turn - 1, 0, -1):

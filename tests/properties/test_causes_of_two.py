@@ -1,4 +1,4 @@
-"""What two sessions differ in: each difference leads to the events of either that made it."""
+"""The diff of two sessions: each difference has the events of either that made it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ REASON = {
 
 
 def made(different: set[str]) -> Led:
-    """Make a session that differs in these."""
+    """Build a session that differs in these properties."""
     layers: dict[str, JsonValue] = {**LAYERS}
     if "greeting" in different:
         layers["greeting"] = {"text": "Wait for {name}."}
@@ -69,7 +69,7 @@ def led(different: set[str]) -> Led:
 
 
 def expected(different: set[str]) -> dict[str, tuple[str, str]]:
-    """Say which layer differs how, and why."""
+    """Return the expected change and reason of each layer."""
     things = {"persona": "persona", "greeting": "greeting", "extra": "extra", "segment": "lore"}
     found = {things[each]: REASON[things[each]] for each in different & set(things)}
     if "name" in different:

@@ -1,4 +1,4 @@
-"""What calls are given of a segment with variants: by the session's name, and by the library."""
+"""The diff of segments with variants: by session name, and by library changes."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ NOTHING: Said = (0, "", "")
 
 @dataclass
 class Drawn:
-    """Sessions by several names that say the same at the same time, and one library."""
+    """Sessions of several names that run the same turns on one segment library."""
 
     sessions: dict[str, Led]
     library: list[RecordedEvent] = field(default_factory=list[RecordedEvent])
     texts: dict[str, str] = field(default_factory=dict[str, str])
     versions: dict[int, int] = field(default_factory=dict[int, int])
     seen: list[int] = field(default_factory=list[int])
-    """How far the library had come at each turn."""
+    """The library sequence at each turn."""
 
     def put(self, text: str, variant: str) -> None:
         number = len(self.versions) + 1
@@ -76,7 +76,7 @@ class Drawn:
         self._edited(kind(segments=(number,), variant=variant))
 
     def say(self) -> None:
-        """Let each session say the next thing."""
+        """Run the next turn in each session."""
         for name, led in self.sessions.items():
             led.gives = partial(self._gives, name)
             led.submit("and?")
@@ -126,7 +126,7 @@ class Drawn:
 
 @st.composite
 def led(draw: st.DrawFn) -> Drawn:
-    """Draw what is done to a library while sessions go on."""
+    """Draw changes of a library while sessions run."""
     made = Drawn({name: Led(led_by(layers=LAYERS)) for name in NAMES})
     made.put("x", "a")
     for deed in draw(st.lists(DEEDS, min_size=3, max_size=8)):
@@ -149,7 +149,7 @@ def done(draw: st.DrawFn, made: Drawn, deed: str) -> None:
 
 
 def saying(made: Drawn, number: int, gave: Sequence[Said | None]) -> Sequence[Said | None]:
-    """Fill in what the variant that was given last says while it is switched off."""
+    """Fill in the last given variant's version while it is inactive."""
     found: list[Said | None] = []
     for upto, said in enumerate(gave):
         last = found[-1] if found else None
@@ -158,7 +158,7 @@ def saying(made: Drawn, number: int, gave: Sequence[Said | None]) -> Sequence[Sa
 
 
 def expected(made: Drawn, early: tuple[str, int], late: tuple[str, int]) -> dict[str, Reasons]:
-    """Say why each segment differs: another name at the same time, or another time for it."""
+    """Return why each segment differs: another session name, or a later event."""
     (one, before), (other, after) = early, late
     was, now = made.given(one, before), made.given(other, after)
     found: dict[str, Reasons] = {}

@@ -1,4 +1,4 @@
-"""Whatever is said, a component keeps to its limit, or what is fixed is refused by its name."""
+"""A component keeps to its limit, or its required layers are refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of every window of every shipped blueprint, whatever its session has been through."""
+"""Invariants of every window of every shipped blueprint, for any session."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INPUTS: dict[str, JsonValue] = {"npcs": [{"npc": "npc.a", "tier": 1}], "game_sta
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A session of a shipped blueprint, and one of its calls."""
+    """A session of a shipped blueprint and one of its calls."""
 
     shipped: Shipped
     session: SessionScenario = field(repr=False)
@@ -55,7 +55,7 @@ class Case:
 
     @property
     def blobs(self) -> dict[str, str]:
-        """What its prompts are made of besides what was said."""
+        """The texts of its prompts that are not turn texts."""
         return blobs_of(self.shipped.files) | {each.digest: each.text for each in SEGMENTS}
 
 

@@ -1,4 +1,4 @@
-"""A call is explained from the events that it takes as it is from all of its session."""
+"""A call has the same explanation from a partial log as from the whole session."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 
 STEP = 8
-"""Events that are given at a time to an answer that asks for more."""
+"""How many more events an answer gets each time it asks."""
 few = settings(max_examples=12)
 Answer = TypeVar("Answer")
 
 
 @st.composite
 def sessions(draw: st.DrawFn) -> Led:
-    """Draw a session whose windows hold all turns, or two, and lead it."""
+    """Draw a session whose views hold all turns or two."""
     views: list[dict[str, JsonValue]] = [{"recent": {}}, {"recent": {"max_turns": 2}}]
     led = Led(led_by(history=draw(st.sampled_from(views))))
     led.put(1, "The sea is near.")

@@ -1,4 +1,4 @@
-"""Whatever is imported into whatever library: all of it is there, or nothing changed."""
+"""An import into any library is applied completely or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a memory policy lets be told, against a recomputation that knows nothing of ours."""
+"""Memory policies, compared with an independent computation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Prompts of the game master from any segments, inputs and budgets, read as a strict reader does.
+"""Game master prompts from any segments, inputs and budgets, parsed strictly.
 
-Every segment says its own number, so what stands in a prompt is found by reading it; nothing that
-the assembler says of itself is taken for granted.
+Every segment contains its own number, so the test finds what a prompt includes by reading it and
+trusts no report of the assembler.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ SECTION: list[JsonValue] = [
     {"drop": {"layer": "npc"}},
 ]
 few = settings(max_examples=60)
-"""Where every example is assembled several times."""
+"""For properties that assemble every example several times."""
 
 
 @st.composite
@@ -92,7 +92,7 @@ def segments(draw: st.DrawFn) -> tuple[SelectedSegment, ...]:
 
 @st.composite
 def tales(draw: st.DrawFn, budgets: st.SearchStrategy[int] = BUDGETS) -> Tale:
-    """Draw a tale with a budget that may be too small."""
+    """Draw a case whose budget may be too small."""
     met = draw(st.lists(st.sampled_from(PEOPLE), max_size=3, unique=True))
     inputs: dict[str, JsonValue] = {
         "npcs": [{"npc": npc, "tier": draw(st.integers(0, 4))} for npc in met],
@@ -108,7 +108,7 @@ def tales(draw: st.DrawFn, budgets: st.SearchStrategy[int] = BUDGETS) -> Tale:
 
 
 def limited(ladder: list[JsonValue], section: list[JsonValue] = SECTION) -> Blueprint:
-    """Give the game master with cuts that short texts come to feel."""
+    """Return the game master with limits that short texts reach."""
     npc: JsonValue = {"tokens": {"default": 600, "input": "npc_token_budget"}, "ladder": section}
     tokens: JsonValue = {"default": 8000, "input": "token_budget"}
     return with_budget(tokens=tokens, sections={"npc": npc}, ladder=ladder)
@@ -146,7 +146,6 @@ def prompt_of(tale: Tale) -> str:
 
 
 def shown(block: str) -> list[int]:
-    """Number the segments that stand in a block."""
     return [int(number) for number in re.findall(r"^#(\d+) ?", block, re.MULTILINE)]
 
 
@@ -197,7 +196,7 @@ def tale_texts(tale: Tale) -> dict[str, str]:
 
 
 def unindented(stands: str, whole: str) -> str:
-    """Take out the blanks that keep lines from passing for fences."""
+    """Remove the blanks that keep lines from being read as delimiters."""
     kept, at = "", 0
     for sign in stands:
         if at < len(whole) and sign == whole[at]:

@@ -1,4 +1,4 @@
-"""Whatever a prompt does not show of a session's turns leads to the event that took it out."""
+"""Every turn that a prompt does not show has the event that excluded it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_every_turn_that_is_not_as_it_was_said_has_the_event_that_did_it(
 
 
 def plainly(led: Led, call: str, most: int) -> dict[int, tuple[str, int]]:
-    """Go through what was done, the latest turn first, as whoever did it would."""
+    """Compute the exclusions of a call from the actions, latest turn first."""
     found: dict[int, tuple[str, int]] = {}
     behind: list[int] = []
     for turn, told in sorted(led.calls[call].turns.items(), reverse=True):

@@ -19,7 +19,7 @@ from turnlog.projections.testing import given as given_session
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What the state should say of a settled turn, told by the history alone."""
+    """What the state should hold of a settled turn, computed from the history alone."""
 
     status: str
     excluded: bool

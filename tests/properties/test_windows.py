@@ -28,20 +28,20 @@ from turnlog.projections.testing import (
 )
 
 few = settings(max_examples=30)
-"""For what the first property here implies, and which stands apart to be named when it breaks."""
+"""For properties that the first one implies; they are separate so that a failure has a name."""
 
 HISTORY = {"history": "recent"}
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A session with an open turn, and what its next call came to."""
+    """A session with an open turn, and the result of its next call."""
 
     variant: Variant
     session: SessionScenario = field(repr=False)
     found: AssembledPrompt | Refused = field(repr=False)
     asked: tuple[Request, ...] = ()
-    """What led there, as a failing example is told."""
+    """The requests that led here, shown in a failing example."""
 
     @property
     def assembled(self) -> AssembledPrompt:
@@ -256,7 +256,7 @@ def test_a_cut_takes_the_oldest_turns_and_no_more_than_it_must(
 
 
 def windows(variant: Variant, talk: list[tuple[str, str]]) -> Iterator[Case]:
-    """Give the window of every call of a conversation that has one."""
+    """Iterate over the windows of all calls of a conversation."""
     session = opened(variant)
     for asked, answered in talk:
         session = session.apply_steps(submit_turn(asked))

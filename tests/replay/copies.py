@@ -1,4 +1,4 @@
-"""Bundles in a test's hands: read, changed in every way somebody might, and written again."""
+"""Bundles that a test reads, changes and writes again."""
 
 from __future__ import annotations
 
@@ -58,7 +58,6 @@ class Copy:
         return folder
 
     def copy(self) -> Copy:
-        """Give one to change."""
         return deepcopy(self)
 
     def events(self, session: str) -> tuple[RecordedEvent, ...]:
@@ -66,17 +65,16 @@ class Copy:
         return placed(self.sessions[session])
 
     def texts(self) -> Mapping[str, str]:
-        """Give the blobs as texts."""
         return {digest: raw.decode() for digest, raw in self.blobs.items()}
 
     def change(self, session: str, sequence: int, change: Change) -> None:
-        """Change one event, and nothing behind it."""
+        """Change one event and leave the chain after it as it is."""
         event = json.loads(self.sessions[session][sequence - 1])
         change(event)
         self.sessions[session][sequence - 1] = spelt(event)
 
     def rechained(self, session: str) -> None:
-        """Write a session's chain anew, as somebody would who can write everything."""
+        """Recompute the hash chain of a session, as an attacker with write access would."""
         lines, before = self.sessions[session], None
         for place, line in enumerate(lines):
             event = json.loads(line)
@@ -85,7 +83,7 @@ class Copy:
             before = compute_digest(lines[place])
 
     def listed_anew(self) -> None:
-        """Write the list as if what is here were all there had been."""
+        """Rewrite the bundle list to match the events and blobs that are there now."""
         sessions = tuple(
             BundledSession(session=name, events=len(lines), head=compute_digest(lines[-1]))
             for name, lines in self.sessions.items()
@@ -95,12 +93,12 @@ class Copy:
 
 
 def spelt(event: Mapping[str, Any]) -> bytes:
-    """Spell an event as events are spelt."""
+    """Return the canonical bytes of an event."""
     return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def calls(copy: Copy, session: str) -> list[int]:
-    """Give the sequences of the events that fixed prompts."""
+    """Return the sequences of the events that record prompts."""
     lines = enumerate(copy.sessions[session], 1)
     return [sequence for sequence, line in lines if b'"turnlog.context-assembled.v1"' in line]
 
@@ -108,8 +106,9 @@ def calls(copy: Copy, session: str) -> list[int]:
 def placed(lines: Sequence[bytes]) -> tuple[RecordedEvent, ...]:
     """Read a session's lines; each event gets the place in the stream where it lay.
 
-    The first event of a batch says where the one before it lies, and a batch lies side by side.
-    Nothing says where the last batch lay, and nothing refers to it: right behind will do.
+    The first event of a batch names the position of the event before it, and the events of a batch
+    are adjacent. Nothing names the position of the last batch and nothing refers to it, so it is
+    placed directly after the batch before.
     """
     before = [Envelope.model_validate_json(line).prevstreamseq for line in lines[1:]]
     last = next((n for n, said in enumerate(reversed(before)) if said is not None), len(before))

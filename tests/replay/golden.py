@@ -1,7 +1,7 @@
-"""Golden logs: what each release recorded of its blueprints, for all later ones to replay.
+"""Golden logs: what each release recorded, replayed by all later releases.
 
-`python -m tests.replay.golden` writes that of this version anew. That is right where nothing of it
-was released yet, or where ASSEMBLER was raised on purpose; it is no way to make a test pass.
+`python -m tests.replay.golden_logs` writes the log of this version. Run it only for a version that
+is not released yet, or after ASSEMBLER was raised on purpose, never to make a test pass.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ GOLDEN = Path(__file__).with_name("golden")
 
 
 def releases() -> list[Path]:
-    """Give the golden log of every release."""
+    """Return the folder of the golden log of every release."""
     return sorted(folder for folder in GOLDEN.iterdir() if folder.is_dir())
 
 
 def this_release() -> Path:
-    """Give where the golden log of this version is."""
+    """Return the folder of the golden log of this version."""
     return GOLDEN / metadata.version("turnlog-services")
 
 
 async def record(folder: Path) -> None:
-    """Play every session, and keep what was recorded as a bundle."""
+    """Play every session and export the log as a bundle."""
     with TemporaryDirectory() as beside:
         async with standing(InMemory(), "golden", Path(beside)) as stand:
             sessions = await played(stand)
@@ -40,7 +40,6 @@ async def record(folder: Path) -> None:
 
 
 async def main() -> None:
-    """Write the golden log of this version anew."""
     folder = this_release()
     shutil.rmtree(folder, ignore_errors=True)
     await record(folder)

@@ -1,7 +1,7 @@
-"""A log that holds what a copy of a bundle holds, verified as `turnlog verify` does it.
+"""A log with the contents of a bundle, verified as `turnlog verify` does it.
 
-The same is put into memory and into the streams of a real server, where somebody who can write
-everything has made them anew.
+The log is built in memory, and in the streams of a real server after they were deleted and
+recreated, as an attacker with write access would do it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
 from turnlog.services.sessions.text_cache import TextReader
 
 NOTHING: Final = "session.nobody.nothing.turn"
-"""Where what lay between the sessions is put, and removed again."""
+"""The subject of filler messages between sessions; they are purged afterwards."""
 
 
 class _Done(BaseModel):
@@ -58,7 +58,7 @@ def placed_in(copy: Copy, sound: Copy, sessions: Sequence[str]) -> list[RawEvent
 
 
 def log_of(copy: Copy, sound: Copy, sessions: Sequence[str]) -> MemoryLog:
-    """Give a log of some sessions in memory."""
+    """Return a log in memory with some sessions."""
     log = MemoryLog()
     for raw in placed_in(copy, sound, sessions):
         log.stored += [None] * (raw.stream_sequence - len(log.stored))

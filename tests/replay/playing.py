@@ -1,8 +1,8 @@
-"""One rich session or two of each shipped blueprint, played over HTTP, with all that befalls turns.
+"""One or two sessions of each shipped blueprint, played over HTTP.
 
-Between them they have what changes a prompt: choices, phases, a debrief, withheld and redacted
-replies, exclusions, retries, failures, cancelled turns, resolved questions, fallbacks, segments in
-locales, variants and tiers, every ladder that is shipped, plans, tools, summaries and a purge.
+Together they cover everything that changes a prompt: choices, phases, a debrief, withheld and
+redacted replies, exclusions, retries, failures, cancelled turns, resolved questions, fallbacks,
+segments in locales, variants and tiers, every shipped ladder, plans, tools, summaries and a purge.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VARIED: Sequence[dict[str, JsonValue]] = (
 
 
 async def played(stand: Stand) -> tuple[str, ...]:
-    """Play every session; gives their ids."""
+    """Play every session and return their ids."""
     sessions = [await assistant(stand), await choosing(stand), await drawing(stand)]
     return (*sessions, await asking(stand), await mastering(stand), await agent(stand))
 
@@ -48,7 +48,7 @@ async def post(stand: Stand, path: str, **form: Any) -> dict[str, Any]:  # noqa:
 
 
 async def say(stand: Stand, session: str, text: str | None, *script: Line, **inputs: Any) -> str:  # noqa: ANN401
-    """Submit a turn, and give what became of it."""
+    """Submit a turn and return the status it settles with."""
     stand.model.scripts = [list(script)] if script else stand.model.scripts
     form = {"text": text, "inputs": inputs}
     return str((await post(stand, f"/v1/sessions/{session}/turns?wait=60", **form))["status"])
@@ -74,7 +74,7 @@ async def completed(stand: Stand, session: str, turn: int) -> None:
 
 
 async def assistant(stand: Stand) -> str:
-    """Failures, a cancelled turn, exclusions, an operator's redaction, and more than fits."""
+    """Play failures, a cancelled turn, exclusions, a redaction and more text than fits."""
     attributes = {"language": "French", "instructions": "Say only what you know."}
     session = await stand.open("assistant", session="assistant", attributes=attributes)
     here = f"/v1/sessions/{session}"
@@ -100,7 +100,7 @@ async def assistant(stand: Stand) -> str:
 
 
 async def choosing(stand: Stand) -> str:
-    """A choice before the dialogue, and a transition that comes too early."""
+    """Play a choice before the dialogue and a transition that comes too early."""
     attributes = {"task": "share-before-reading", "locale": "en"}
     session = await stand.open("trickster", session="choosing", attributes=attributes)
     await post(stand, f"/v1/sessions/{session}/choices", choice="share")
@@ -114,7 +114,7 @@ async def choosing(stand: Stand) -> str:
 
 
 async def drawing(stand: Stand) -> str:
-    """A withheld reply, the note of it, and a debrief forced by the most exchanges."""
+    """Play a withheld reply, its note, and a debrief forced by the exchange limit."""
     session = await stand.open("trickster", session="drawing", attributes={"task": "lucky-draw"})
     assert await say(stand, session, "Labas!", "You won. ", "Hurry.") == "completed"
     assert await say(stand, session, "How do I get it?", "Well. ", SECRET, "Soon.") == "completed"
@@ -126,7 +126,7 @@ async def drawing(stand: Stand) -> str:
 
 
 async def asking(stand: Stand) -> str:
-    """Questions that are resolved, inherit, lead nowhere, and that no model words."""
+    """Play questions that are resolved, inherit references, are unresolved, and use the fallback."""
     form = {"conversation_id": "c", "client_id": "web:1", "nickname": "Ada"}
     for question, script in (
         ("How risky is LOGT11?", ["Quite ", "calm."]),
@@ -142,7 +142,7 @@ async def asking(stand: Stand) -> str:
 
 
 async def mastering(stand: Stand) -> str:
-    """Segments in every tier, locale and variant; budgets that need every step of the ladders."""
+    """Play segments of every tier, locale and variant, with budgets that need every ladder step."""
     await post(stand, "/v1/segments/import", segments=VARIED)
     session = await stand.open("game-master", session="game", attributes={**ENTRY, "locale": "de"})
     long = "The road goes on. " * 120
@@ -160,7 +160,7 @@ async def mastering(stand: Stand) -> str:
 
 
 async def agent(stand: Stand) -> str:
-    """Phases that are kept apart, plans and tools, results had before, a summary and a purge."""
+    """Play isolated phases, plans, tools, prior results, a summary and a purge."""
     attributes = {"charting": True, "instructions": "Name the ship."}
     session = await stand.open("uderia", session="agent", attributes=attributes)
     here = f"/v1/sessions/{session}"

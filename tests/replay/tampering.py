@@ -1,7 +1,8 @@
-"""What somebody might do to a record, and the event at which it must be found.
+"""Ways to tamper with a record, and the event at which verification must report each.
 
-Each is done to a copy of the golden log, which is then read as a bundle and as a log. Whoever can
-write everything anew is stopped only by what somebody else holds: that is said where it is so.
+Each is applied to a copy of the golden log, which is then verified as a bundle and as a log. An
+attacker who can rewrite everything consistently is detected only by a checkpoint that someone else
+keeps, or by assembling the prompts again; `is_consistent` marks those cases.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ TUTOR = "drawing"
 
 @dataclass(frozen=True, slots=True)
 class Tampering:
-    """Something done to a record."""
+    """One way to tamper with a record."""
 
     does: Callable[[Copy], None]
     session: str
-    """Whose record is bad then."""
+    """The session whose record is then bad."""
     event: int
-    """The first bad one."""
+    """The sequence of its first bad event."""
     stranger: int | None = None
-    """The same in a bundle, where that is another one."""
+    """The same in a bundle, where it differs."""
     anew: bool = False
-    """Whether everything was written anew to fit: then only a checkpoint or assembly finds it."""
+    """Whether the chain was rewritten to fit, so that only a checkpoint or assembly reports it."""
 
 
 def said(event: dict[str, Any]) -> None:
-    """Change a letter of what a user said."""
+    """Change the text of a user."""
     event["data"]["text"]["text"] = "I" + event["data"]["text"]["text"][1:].upper()
 
 
@@ -57,7 +58,7 @@ def no_text(copy: Copy) -> None:
 
 
 def half_a_character(copy: Copy) -> None:
-    """Name the session by what JSON can spell, and nobody can write again."""
+    """Put a lone surrogate, which JSON can escape and UTF-8 cannot encode, into the session name."""
     lines = copy.sessions[TUTOR]
     lines[2] = lines[2].replace(b'"subject":"', b'"subject":"\\ud800')
 
@@ -77,7 +78,7 @@ def blob_gone(copy: Copy) -> None:
 
 
 def first_blob(copy: Copy) -> str:
-    """Give the text of a layer of the tutor's first prompt."""
+    """Return the digest of a layer of the tutor's first prompt."""
     layers = json.loads(copy.sessions[TUTOR][4])["data"]["layers"]
     return str(layers["safety"]["digest"])
 
@@ -100,7 +101,7 @@ def tail_cut(copy: Copy) -> None:
 
 
 def logs_spliced(copy: Copy) -> None:
-    """Go on, from some event, with another history of the same session."""
+    """Continue from one event with another history of the same session."""
     other = copy.copy()
     other.change(TUTOR, 3, said)
     other.rechained(TUTOR)
@@ -113,7 +114,7 @@ def sessions_exchanged(copy: Copy) -> None:
 
 
 def manifest_edited(copy: Copy) -> None:
-    """Say that a layer was not there, and digest the prompt that this leaves."""
+    """Remove a layer from a manifest and set the digest of the remaining prompt."""
     fixed = calls(copy, TUTOR)[0]
     copy.change(TUTOR, fixed, without_safety)
     events, texts = copy.events(TUTOR), copy.texts()
@@ -132,7 +133,7 @@ def without_safety(event: dict[str, Any]) -> None:
 
 
 def everything_anew(copy: Copy) -> None:
-    """Do the same, and write the whole chain and the list so that they fit."""
+    """Remove the layer, then rewrite the whole chain and the bundle list."""
     manifest_edited(copy)
     copy.rechained(TUTOR)
     copy.listed_anew()

@@ -1,4 +1,4 @@
-"""Sessions played by this version: taken out in every form, and had again in every way."""
+"""Sessions played by this version: exported in every format and reproduced in every way."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Played:
         return ServiceReader(self.stand.http)
 
     def lines(self, session: str) -> list[bytes]:
-        """Give what the log holds of a session."""
+        """Return the stored lines of a session."""
         places = self.held.log.sessions["golden", session]
         held = (self.held.log.stored[place - 1] for place in places)
         return [raw.stored for raw in held if raw]
@@ -57,13 +57,13 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Playe
 
 
 def verified(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a bundle's verifier as a stranger does: nothing installed, no variables, no shell."""
+    """Run a bundle's verifier as a recipient does: nothing installed, no variables, no shell."""
     command = [sys.executable, "-I", "-S", "verify.py", *words]
     return subprocess.run(command, cwd=folder, env={}, capture_output=True, text=True, check=False)
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """Give what is in a folder, by name."""
+    """Return the files of a folder by name."""
     files = (file for file in folder.rglob("*") if file.is_file())
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 

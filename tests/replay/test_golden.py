@@ -59,12 +59,12 @@ def test_this_version_has_a_log_of_its_own_and_all_of_it_is_had_again(golden: Co
 
 
 def otherwise(event: dict[str, Any]) -> None:
-    """Record a call as an assembler that counts otherwise would have."""
+    """Record a call as an assembler with another token count would."""
     event["data"]["manifest"]["tokens"] += 1
 
 
 def earlier(event: dict[str, Any]) -> None:
-    """The same, by an earlier version of it."""
+    """Do the same as an earlier assembler version."""
     otherwise(event)
     event["data"]["manifest"]["assembler"] = ASSEMBLER_VERSION - 1
 

@@ -38,7 +38,7 @@ def copy() -> Copy:
 
 @pytest.fixture(scope="module")
 def checkpoint() -> SignedCheckpoint:
-    """Where every session ended, before anybody touched anything."""
+    """The heads of all sessions before the tampering."""
     heads = {
         session: CheckpointHead(sequence=len(lines), hash=compute_digest(lines[-1]))
         for session, lines in SOUND.sessions.items()

@@ -1,4 +1,4 @@
-"""A command is decided on the state that is held, and whatever that gets wrong is put right."""
+"""A command is decided on the cached state, and corrected on the leader's state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ONE_AT_A_TIME = Policies(second_submit="reject")
 
 @dataclass
 class ReadLog(MemoryLog):
-    """A log that notes what is read of it."""
+    """A log that records what is read from it."""
 
     reads: list[str] = field(default_factory=list[str])
 
@@ -48,7 +48,7 @@ class ReadLog(MemoryLog):
 
 @dataclass
 class LaggingLog(MemoryLog):
-    """A log whose followers have come as far as `upto` and no further."""
+    """A log whose followers hold the events up to `upto`."""
 
     upto: RecordedEvent | None = None
 
@@ -62,7 +62,7 @@ class LaggingLog(MemoryLog):
 
 @dataclass
 class CrossingLog(MemoryLog):
-    """A log whose leader's answer is crossed by whatever is done meanwhile, once."""
+    """A log where something is appended, once, while the leader answers."""
 
     meanwhile: Callable[[], Awaitable[None]] | None = None
 

@@ -1,4 +1,4 @@
-"""Work aside gives its result, raises its error, and never holds up the end of a process."""
+"""Work in a thread returns its result, raises its error, and never delays process exit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the collector is spared, for a while and for good."""
+"""What the garbage collector skips, for a while and for good."""
 
 from __future__ import annotations
 

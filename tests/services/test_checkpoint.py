@@ -1,4 +1,4 @@
-"""A checkpoint says of the log what was read of it, though sessions go on meanwhile."""
+"""A log checkpoint covers the events read, while sessions continue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from turnlog.services.auditing.verify_service import VerifyService
 
 @dataclass
 class Growing(MemoryLog):
-    """A log that goes on as soon as somebody has asked where it ends."""
+    """A log that grows as soon as its end was read."""
 
     later: tuple[RawEvent, ...] = ()
 

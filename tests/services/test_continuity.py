@@ -1,4 +1,4 @@
-"""What a process holds of a log that was rolled back or replaced is never gone by."""
+"""A process does not use cached state of a log that was rolled back or replaced."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def told(turns: int = 2) -> House:
 
 
 async def elsewhere(house: House, text: str) -> None:
-    """Submit by another process, which holds nothing."""
+    """Submit a turn from another process, which has no cached state."""
     command = SubmitTurn(text, QUEUES)
     await house.sessions_of("/test/other").handle(TENANT, "s", command, BY)
 

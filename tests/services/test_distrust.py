@@ -1,4 +1,4 @@
-"""The stranger's verifier before bundles that somebody made up: it is not talked into anything."""
+"""The stand-alone verifier on forged bundles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def line(session: str) -> bytes:
 
 
 def bundle(folder: Path, sessions: Sequence[str], checkpoint: Json | None = None) -> Path:
-    """Make a bundle of sessions of one event each, and sign a checkpoint for it."""
+    """Write a bundle of sessions of one event each, with a signed checkpoint."""
     (folder / "sessions").mkdir()
     for session in sessions:
         (folder / "sessions" / f"{session}.ndjson").write_bytes(line(session) + b"\n")

@@ -1,4 +1,4 @@
-"""Calls of a long session are explained from little of it, as from all of it."""
+"""Calls of a long session have the same explanation from few events as from all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from turnlog.services.sessions.command_handler import CommandMetadata
 
 TURNS = 60
 LONG = "A long one. " * 500
-"""A window holds few of these."""
+"""A text of which a window holds few."""
 ASKED = (1, 14, 15, 31, 45, 60)
 PAIRS = ((1, 14), (14, 15), (15, 60), (31, 45), (60, 1), (45, 31), (60, 59))
 
@@ -34,7 +34,7 @@ def house() -> House:
 
 
 async def talked() -> House:
-    """Lead a session in which turns of long ago are left out, brought back and withheld."""
+    """Run a session in which old turns are excluded, restored and redacted."""
     house = House(log=CountedLog())
     await house.open()
     worker = house.worker()

@@ -1,4 +1,4 @@
-"""The small front door of a worker or a projector, at which it tells how it is."""
+"""The health endpoint of a worker or a projector."""
 
 from __future__ import annotations
 

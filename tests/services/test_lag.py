@@ -1,4 +1,4 @@
-"""How far the rows are behind is told, and that they are ahead is an alarm."""
+"""The lag of the rows is reported, and rows ahead of the log are an alarm."""
 
 from __future__ import annotations
 

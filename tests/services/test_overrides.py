@@ -1,4 +1,4 @@
-"""Overrides as files: what no session would ever look for is found before one opens."""
+"""Override files: files that no session would read are faults of the blueprint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The past of a session, by waypoints where there are any and without them where there are none."""
+"""Reading earlier states, with interval snapshots and without."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from turnlog.services.sessions.time_travel import TimeTravel
 
 TURNS = 100
 MOST_OF_A_BATCH = 8
-"""Events that one append may come past a waypoint by."""
+"""Events by which one append may exceed an interval snapshot."""
 
 
 @dataclass
 class CountedLog(MemoryLog):
-    """Counts the events that are read of sessions; its replica may lag behind by some."""
+    """A log that counts the events read from sessions; its replica may lag behind."""
 
     read: int = 0
     lag: int = 0
@@ -56,7 +56,7 @@ class CountedLog(MemoryLog):
 
 @dataclass
 class Rows:
-    """Stands for the read models."""
+    """Takes the place of the read models."""
 
     known: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -74,7 +74,7 @@ def past(house: House, rows: Rows | None = None) -> TimeTravel:
 
 @pytest.fixture(scope="module")
 def built() -> House:
-    """A long session: now and then a turn is left out, or its reply withheld."""
+    """A long session with some excluded turns and withheld replies."""
     return asyncio.run(talked())
 
 

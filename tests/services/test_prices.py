@@ -1,4 +1,4 @@
-"""What an attempt costs, by the table that litellm ships."""
+"""The cost of an attempt, by litellm's price table."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Records: every call of a session is had again as it was assembled then, whatever came later."""
+"""Session records: every call is assembled again as it was recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas of answers beside a blueprint: checked with it, written out in it, read again with it."""
+"""Schema files beside a blueprint: checked, inlined and read again with it."""
 
 from __future__ import annotations
 

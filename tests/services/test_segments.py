@@ -1,4 +1,4 @@
-"""Segments for calls: fresh after every edit, exact, and what is done when they cannot be had."""
+"""Segments for calls: current after every edit, exact, and errors when unreachable."""
 
 from __future__ import annotations
 

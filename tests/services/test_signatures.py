@@ -1,4 +1,4 @@
-"""The verifier's own Ed25519, against the vectors of RFC 8032 and against a library's."""
+"""The verifier's own Ed25519, against the RFC 8032 vectors and against a library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks end for certain, also those that miss that they were cancelled."""
+"""Tasks end for certain, even if they miss their cancellation."""
 
 from __future__ import annotations
 

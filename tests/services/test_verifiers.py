@@ -1,4 +1,4 @@
-"""Verifiers: a log that is shared out among processes is told as one process tells it."""
+"""Verification in several processes reports the same as in one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def store(tmp_path: Path) -> AsyncIterator[ReadModelStore]:
 
 @pytest.fixture
 async def house(tmp_path: Path) -> House:
-    """Lead some sessions."""
+    """A harness with some sessions."""
     house, library = House(), folder_of(tmp_path, FIRST, persona_md="You are a clerk.")
     for number in range(SESSIONS):
         await led(house, library, f"s-{number}", CONVERSATION[: number + 2])

@@ -1,4 +1,4 @@
-"""Counting by a vocabulary: the files litellm ships, exact for the models that have it."""
+"""Token counts by vocabulary: litellm's files, exact for the models that use them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def show(seed: int) -> int:
-    """Show what happened in a seed, and what is wrong with it."""
+    """Print what happened in a seed, and its faults."""
     simulation = Simulation(seed)
     simulation.run()
     found = faults(simulation)

@@ -1,7 +1,7 @@
-"""What workers said of deliveries, when, and what they knew by then.
+"""The acknowledgements that workers sent, with the time and what each worker knew by then.
 
-A worker knows that its claim was superseded once the event of a later claim has reached it and it
-has had a moment to look. Judged afterwards, from the log and from these notes.
+A worker knows that its claim was superseded once the event of a later claim has arrived and the
+worker has had a moment to read it. This is checked afterwards, from the log and these records.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from tests.simulation.wire import Holding, Wire
 
 A_MOMENT: Final = 0.05
-"""Seconds in which a process that is awake sees what has reached it."""
+"""Seconds in which a running process sees what has arrived."""
 Word = Literal["ack", "nak", "progress"]
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One acknowledgement of whatever kind."""
+    """One acknowledgement of any kind."""
 
     word: Word
     by: Holding
@@ -33,12 +33,12 @@ class Said:
 
 @dataclass
 class Acks:
-    """All of them."""
+    """All acknowledgements of a simulation."""
 
     said: list[Said] = field(default_factory=list[Said])
 
     def note(self, wire: Wire, subject: str, payload: bytes, by: Holding | None) -> None:
-        """Note one as it is sent."""
+        """Record an acknowledgement as it is sent."""
         place = int(subject.split(".")[5])
         session = key_of(wire.server.sessions.messages[place - 1].subject)
         before = wire.process.awake_for - A_MOMENT

@@ -1,7 +1,7 @@
-"""A client of one session: it submits, takes back, leaves out, withholds, chooses, and asks again.
+"""A client of one session that sends random commands and repeats them.
 
-A request that got no answer is sent again under its key, to whichever gateway, until one comes;
-now and then it is sent twice at once, or once more after it was answered.
+A request without an answer is sent again with its key, to any gateway, until one comes. Some
+requests are sent twice at once, or once more after they were answered.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ class Client:
     material: SessionMaterial
     loop: SimulatedLoop
     gateway: Gateways
-    """Picks one that is there."""
+    """Picks a running gateway."""
     history: History
     watch: Callable[[str, int], None]
-    """Begins to watch a turn."""
+    """Starts to watch a turn."""
     wanted: dict[str, Command] = field(default_factory=dict[str, Command])
-    """What each key stands for."""
+    """The command of each key."""
     keys: count[int] = field(default_factory=lambda: count(1))
     turn: int = 0
-    """The latest it knows of."""
+    """The latest turn it knows."""
 
     @property
     def chance(self) -> random.Random:
         return self.loop.chance
 
     async def run(self, steps: int) -> None:
-        """Do so many things, one after another."""
+        """Take so many random steps, one after another."""
         for _ in range(steps):
             await asyncio.sleep(self.chance.random() * self.chance.choice((1, 5, 20)))
             await self._step()

@@ -1,7 +1,7 @@
-"""The durable that all workers share, as the server keeps it: who has which turn, and until when.
+"""The consumer that all workers share: which delivery has which turn, and until when.
 
-An acknowledgement belongs to the message, whoever sends it: a stalled worker's nak hands back what
-its successor holds. What is handed out and what is asked for meet in an order that chance decides.
+An acknowledgement belongs to the message and not to its sender: a stalled worker's nak returns the
+message that its successor holds. Messages and pull requests are matched in a random order.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ class Durable:
     pending: dict[int, tuple[Stored, float]] = field(
         default_factory=dict[int, tuple[Stored, float]]
     )
-    """By stream sequence: the message, and when it is handed to somebody else."""
+    """By stream sequence: the message, and when it is delivered again."""
     delivered: dict[int, int] = field(default_factory=dict[int, int])
     asking: list[tuple[float, Packet]] = field(default_factory=list[tuple[float, Packet]])
 
     def offer(self, stored: Stored) -> None:
-        """Have one more turn to hand out."""
+        """Add a turn to be delivered."""
         self.ready.append(stored)
         self._hand_out()
 
     def pull(self, packet: Packet) -> None:
-        """Somebody has time for a turn."""
+        """Add a worker's request for a turn."""
         self.asking.append((self.server.loop.time() + PULL_SECONDS, packet))
         self._hand_out()
 
     def told(self, packet: Packet) -> None:
-        """Somebody says something of a message: that it is done, to be handed back, in progress."""
+        """Handle an ack, a nak or a progress message."""
         sequence = int(packet.subject.split(".")[5])
         if sequence not in self.pending:
             return

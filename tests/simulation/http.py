@@ -1,4 +1,4 @@
-"""Requests from clients to gateways: answered, refused, or lost with the gateway or on the way."""
+"""Requests from clients to gateways: answered, refused, or lost on the way or with the gateway."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from turnlog.services.gateway.problem_details import convert_error
 from turnlog.services.gateway.streaming.sse import SseResponse
 
 PATIENCE: Final = 12.0
-"""Seconds a client waits for an answer, and for the next frame of a stream."""
+"""Seconds a client waits for an answer; twice as long for the next frame of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a client was told."""
+    """What a client received."""
 
     status: int
     body: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -33,7 +33,7 @@ Handler = Callable[[Gateway], Awaitable[Response | BaseModel]]
 
 
 async def asked(gateway: Gateway, handler: Handler) -> Answer | None:
-    """Ask a gateway; none when no answer comes."""
+    """Send a request to a gateway; return None when no answer comes."""
     loop = gateway.role.process.loop
     came: asyncio.Future[Answer] = loop.create_future()
 
@@ -76,7 +76,7 @@ Streamer = Callable[[Gateway], Awaitable[Response]]
 
 
 async def streamed(gateway: Gateway, streamer: Streamer) -> AsyncGenerator[Frame | Answer]:
-    """Read a stream of a gateway; a refusal is an answer, and silence is the end."""
+    """Read a stream of a gateway; a refusal is yielded as an answer, and silence ends the stream."""
     loop, process = gateway.role.process.loop, gateway.role.process
     heard: asyncio.Queue[Frame | Answer | None] = asyncio.Queue()
     at = loop.time()

@@ -1,8 +1,8 @@
-"""Which tries of commands a log can be held to, where some commands may have nothing left to do.
+"""Selects the tries of commands that a log can be compared with.
 
-Leaving out a turn that is left out already is accepted and recorded nowhere, and so is its key: a
-later try of it is decided anew (docs/decisions/command-keys-in-the-envelope.md). And a try that
-nobody answered may arrive after a later one was told that it came to nothing.
+Excluding a turn that is excluded already is accepted without an event, so its key is recorded
+nowhere and a later try is decided again (docs/decisions/command-keys-in-the-envelope.md). A try
+without an answer may also arrive after a later one was accepted without an effect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NEVER_EMPTY: Final = frozenset({"open", "submit", "redact", "cancel", "choice", 
 
 
 def judgeable(tries: Sequence[Try], recorded: Collection[str | None]) -> list[Try]:
-    """Give the tries whose answers say what must be on the log; `recorded` are its keys."""
+    """Return the tries whose answers say what must be on the log; `recorded` are the log's keys."""
     known = [each for each in tries if each.key in recorded or has_effect(each)]
     unsure = {each.key for each in known if not answered(each)}
     return [
@@ -26,10 +26,10 @@ def judgeable(tries: Sequence[Try], recorded: Collection[str | None]) -> list[Tr
 
 
 def has_effect(each: Try) -> bool:
-    """Tell whether a try was accepted, or may have been, and then has left an event."""
+    """Tell whether a try was accepted, or may have been, and must then have left an event."""
     return not each.refused and str(each.body.get("what", each.what)) in NEVER_EMPTY
 
 
 def answered(each: Try) -> bool:
-    """Tell whether the client knows what came of it."""
+    """Tell whether the client knows the outcome."""
     return each.accepted or each.refused

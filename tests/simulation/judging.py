@@ -1,6 +1,6 @@
-"""Many simulations, by as many processes as there are processors; each gives what was found.
+"""Runs many seeds, in as many processes as there are processors, and returns what each found.
 
-A seed that fails is told as the command that runs exactly this one again.
+A failing seed is printed as the command that runs exactly this seed again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.simulation.verdict import faults
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What came of a seed."""
+    """The outcome of a seed."""
 
     seed: int
     events: int
@@ -31,7 +31,7 @@ class Judged:
 
 
 def judged(seed: int) -> Judged:
-    """Run a seed; what the simulation itself breaks at is a fault too."""
+    """Run a seed; an exception in the simulation itself is a fault too."""
     simulation = Simulation(seed)
     try:
         simulation.run()
@@ -42,7 +42,7 @@ def judged(seed: int) -> Judged:
 
 
 def all_judged(seeds: Sequence[int], jobs: int | None = None) -> Iterator[Judged]:
-    """Run seeds side by side; gives them in order."""
+    """Run seeds in parallel and yield their results in order."""
     spawning = get_context("spawn")
     with ProcessPoolExecutor(jobs or cpu_count(), spawning) as pool:
         yield from pool.map(judged, seeds, chunksize=10)

@@ -1,8 +1,8 @@
-"""The kinds of session a simulation opens, and the words its model is made of.
+"""The kinds of session that a simulation opens, and the words its model uses.
 
-One is a plain dialogue whose rules of conduct chance draws; one is a lesson, with a phase of
-choices, a dialogue that ends by signal or by length, and a debrief that speaks by itself; and one
-is an agent that plans and takes tools, one of which must not be run twice.
+A dialogue has random policies. A lesson has a phase of choices, a dialogue that ends by signal or
+by length, and a debrief that starts by itself. An agent plans and uses tools, one of which must not
+run twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
 
 FORBIDDEN: Final = "forbidden"
-"""What no reply of a guarded session may hold."""
+"""A word that no reply of a guarded session may contain."""
 CHOICES: Final = ("share", "check")
 SIGNALS: Final = ("understood", "partial")
 LONGEST_DEADLINE: Final = 60.0
@@ -48,12 +48,12 @@ LESSON: Final[Cartridge] = {
 
 
 def dialogue(chance: random.Random) -> Blueprint:
-    """Draw a plain session's blueprint."""
+    """Draw the blueprint of a plain dialogue."""
     return Blueprint.model_validate(_body("dialogue", _policies(chance), {"call": "reply"}))
 
 
 def worker_of_steps(chance: random.Random) -> Blueprint:
-    """Draw an agent's blueprint; what is older than its last turns is summed up."""
+    """Draw the blueprint of an agent; older turns are summarised."""
     plain = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
     summary = {"above_tokens": 5, "keep_messages": 2, "call": "sum_up"}
     return agent(
@@ -64,7 +64,7 @@ def worker_of_steps(chance: random.Random) -> Blueprint:
 
 
 def lesson(chance: random.Random) -> Blueprint:
-    """Draw a lesson's blueprint."""
+    """Draw the blueprint of a lesson."""
     body = _body("lesson", _policies(chance), {"call": "by_phase"})
     asked = {"system": ["rules"]}, {"history": "whole"}
     body["calls"]["debrief"] = {"messages": asked, "input": "none", "budget": "window"}

@@ -1,9 +1,9 @@
-"""Whether every answer was true at some moment between its asking and its telling.
+"""Checks that every answer was true at some moment between its request and its arrival.
 
-What was accepted and recorded is proved by the log. What was refused, or accepted with nothing
-left to do, is proved by no event: it has to follow from the state as it stood at some moment while
-the client was waiting. A gateway that decides on what a lagging replica says is found by this, and
-one that decides between two events that were appended as one.
+What was accepted and recorded is proved by the log. A refusal, or an acceptance without an effect,
+is proved by no event: it has to follow from the state at some moment while the client waited. This
+finds a gateway that decides by a lagging replica, and one that decides between two events that were
+appended together.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def untrue(
     events: Sequence[RecordedEvent],
     stored: Stream,
 ) -> Iterator[str]:
-    """Give the answers to a session's commands that were true at no moment."""
+    """Return the answers to a session's commands that were true at no moment."""
     states: list[SessionState | None] = [None]
     for event in events:
         states.append(evolve(states[-1], event))
@@ -53,7 +53,7 @@ def _begins(event: RecordedEvent) -> bool:
 
 
 def _answer(state: SessionState | None, command: Command) -> str | None:
-    """Say what a command leads to: the code of a refusal, nothing, or events."""
+    """Return what a command leads to: a refusal's code, None for no effect, or "events"."""
     try:
         return "events" if decide(state, command, BEGAN) else None
     except Refused as refused:

@@ -1,10 +1,3 @@
-"""An event loop whose time is simulated: it jumps to the next timer, and a seed orders the rest.
-
-Among all callbacks that could run now, chance picks one, so that every order a busy machine might
-give is one that some seed gives. What belongs to a process that is stopped waits until it goes on,
-and what belongs to one that was killed never runs again, not even its `finally`.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -24,11 +17,11 @@ BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Stuck(Exception):
-    """Nothing is left that could ever happen, or time has run away."""
+    """No callback is left that could run, or the time limit has passed."""
 
 
 class SimulatedLoop:
-    """Runs everything in one thread, in an order that the chance given alone decides."""
+    """Runs everything in one thread, in an order that only the given generator decides."""
 
     def __init__(self, chance: random.Random, until: float) -> None:
         self.itself = cast("asyncio.AbstractEventLoop", self)
@@ -48,7 +41,7 @@ class SimulatedLoop:
         return self._now
 
     def clock(self, wrong_by: float = 0.0) -> datetime:
-        """Read a clock that is wrong by so many seconds."""
+        """Read a clock that is off by so many seconds."""
         return BEGAN + timedelta(seconds=self._now + wrong_by)
 
     def call_soon(
@@ -74,7 +67,7 @@ class SimulatedLoop:
         return handle
 
     def again(self, handles: list[asyncio.Handle]) -> None:
-        """Let handles run that were held back."""
+        """Schedule handles that were held back."""
         self._ready += handles
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -109,10 +102,10 @@ class SimulatedLoop:
         self.complaints.append(f"{context.get('message')}: {context.get('exception')!r}")
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is passed over when its time comes."""
+        """A cancelled timer is skipped when its time comes."""
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run until `work` is done; raises `Stuck` where it cannot be."""
+        """Run until `work` is done; raises `SimulationStuck` where it cannot be."""
         asyncio.events._set_running_loop(self.itself)
         try:
             task = self.create_task(work)
@@ -123,7 +116,7 @@ class SimulatedLoop:
             asyncio.events._set_running_loop(None)
 
     def wind_up(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
-        """End tasks for good, so that none is collected while it waits."""
+        """Cancel tasks and run until they have ended, so that none is collected while it waits."""
 
         async def ended() -> None:
             await cancel_tasks(*tasks)
@@ -162,10 +155,11 @@ class Process:
     name: str
     loop: SimulatedLoop
     tasks: dict[asyncio.Task[Any], None] = field(default_factory=dict[asyncio.Task[Any], None])
-    """Held until they are done: what was killed must not be collected, and so ended, in between."""
+    """Kept until they are done: a killed task must not be collected, which would run its `finally`.
+    """
     alive: bool = True
     asleep_for: float = 0.0
-    """Seconds it has been stopped in all, up to its last awakening."""
+    """Total seconds it has been stopped, up to the last time it continued."""
     _asleep_since: float | None = None
     _held: list[asyncio.Handle] = field(default_factory=list[asyncio.Handle])
     _dropped: list[asyncio.Handle] = field(default_factory=list[asyncio.Handle])
@@ -175,11 +169,11 @@ class Process:
         self.context.run(PROCESS.set, self)
 
     def spawn(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        """Begin a task of this process."""
+        """Start a task of this process."""
         return self.loop.create_task(work, context=self.context.copy())
 
     def takes(self, handle: asyncio.Handle) -> bool:
-        """Say whether a callback of this process may run now; keep it for later where it may."""
+        """Tell whether a callback of this process may run now; keep it otherwise."""
         if not self.alive:
             self._dropped.append(handle)
         elif self._asleep_since is not None:
@@ -187,17 +181,17 @@ class Process:
         return self.alive and self._asleep_since is None
 
     def kill(self) -> None:
-        """Let nothing of it run any more."""
+        """Run none of its callbacks any more."""
         self.alive = False
 
     def stop_for(self, seconds: float) -> None:
-        """Stop it as SIGSTOP does, and let it go on after a while."""
+        """Stop it as SIGSTOP does, and continue it after so many seconds."""
         if self._asleep_since is None and self.alive:
             self._asleep_since = self.loop.time()
             self.loop.call_later(seconds, self.wake, context=self.loop.outside)
 
     def wake(self) -> None:
-        """Let it go on."""
+        """Continue a stopped process."""
         if self._asleep_since is not None:
             self.asleep_for += self.loop.time() - self._asleep_since
             self._asleep_since = None
@@ -205,7 +199,7 @@ class Process:
             self.loop.again(held)
 
     def revive(self) -> None:
-        """Let its tasks run once more, so that they can be ended."""
+        """Run its tasks again, so that they can be ended."""
         self.alive = True
         self.wake()
         self._dropped, dropped = [], self._dropped
@@ -213,7 +207,7 @@ class Process:
 
     @property
     def awake_for(self) -> float:
-        """Seconds of its life so far in which it could do anything."""
+        """Seconds of its life so far in which it was running."""
         since = self._asleep_since
         return (self.loop.time() if since is None else since) - self.asleep_for
 

@@ -1,4 +1,4 @@
-"""A model whose words, pace and failures chance decides."""
+"""A fake model whose words, pace and failures the seed decides."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class SimulatedModel:
     loop: SimulatedLoop
     weather: Weather
     asked: list[tuple[datetime, str]] = field(default_factory=list[tuple[datetime, str]])
-    """When it was asked, and the digest of what it was asked."""
+    """The time of each request, and its digest."""
     said: list[str] = field(default_factory=list[str])
-    """Texts it said to their end."""
+    """The texts that were streamed to their end."""
 
     async def stream(
         self, request: ModelRequest
@@ -69,7 +69,7 @@ class SimulatedModel:
         yield _end(chance, request)
 
     async def prices(self) -> PriceTable:
-        """Give an empty price table, so that the flat guess applies."""
+        """Return an empty price table, so that the flat estimate applies."""
         return PriceTable("simulated", {})
 
 

@@ -1,8 +1,12 @@
-"""Tasks and futures that a set keeps in the same order in every run of a seed.
+"""An event loop with simulated time: it jumps to the next timer, and a seed orders the rest.
 
-asyncio and the house hold tasks in sets. What is told from each other by its place in memory comes
-out of a set in an order that follows from whatever the process did before: then no seed alone
-decides what happens.
+Among all callbacks that could run, the seed picks one, so that every order that a busy machine may
+produce is produced by some seed. Callbacks of a stopped process wait until it continues. Callbacks
+of a killed process never run again, not even its `finally`.
+
+asyncio and the product keep tasks in sets. A set ordered by memory addresses would depend on what
+the process did before, and no seed alone would decide what happens. So tasks and futures hash by
+the order in which they were created.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ Result = TypeVar("Result")
 
 
 class NumberedFuture(asyncio.Future[Any]):
-    """A future that is told from others by the order they were made in."""
+    """A future that hashes by its creation order."""
 
     def __init__(self, number: int, *, loop: asyncio.AbstractEventLoop) -> None:
         self._number = number
@@ -27,7 +31,7 @@ class NumberedFuture(asyncio.Future[Any]):
 
 
 class NumberedTask(asyncio.Task[Result]):
-    """A task that is told from others by the order they were made in."""
+    """A task that hashes by its creation order."""
 
     def __init__(
         self,

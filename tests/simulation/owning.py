@@ -1,8 +1,8 @@
-"""Whose word counts for a message: judged from what was said of deliveries, and what was known.
+"""Checks which worker may acknowledge a message, by the acknowledgements sent and what was known.
 
-A delivery owns the attempts that were claimed on its behalf. Once its worker has seen a claim made
-on behalf of another delivery, it says nothing more of the message; and nobody says that a turn is
-done which is not settled on the log.
+A delivery owns the attempts that were claimed on its behalf. Once its worker has seen a claim of
+another delivery, it must not acknowledge the message in any way. No worker may ack a turn that is
+not settled on the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 
 @dataclass
 class Turn:
-    """What became of the message of a turn."""
+    """What happened to the message of a turn."""
 
     name: str
     claims: list[tuple[int, Holding]] = field(default_factory=list[tuple[int, Holding]])
@@ -35,7 +35,7 @@ class Turn:
 def wrong_words(
     said: Sequence[Said], stored: Stream, log: Mapping[str, Sequence[RecordedEvent]]
 ) -> Iterator[str]:
-    """Give what was said by somebody who knew that it was not theirs to say."""
+    """Return the acknowledgements whose sender knew that it must not send them."""
     turns = {place: turn for events in log.values() for place, turn in _turns(events, stored)}
     for each in said:
         turn = turns.get(each.by[0], Turn("a turn that is no longer there"))

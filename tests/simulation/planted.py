@@ -1,7 +1,7 @@
-"""Faults of the protocol, planted by composition: each is a small mistake somebody could make.
+"""Faults of the protocol, planted by composition: each is a small, plausible mistake.
 
-The product is untouched. What a process is made of is wrapped, so that one of its parts does the
-wrong thing; whether a simulation notices is what the tests ask.
+The product is unchanged. One part of a process is wrapped so that it does the wrong thing; the
+tests check that the simulation finds it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from turnlog.services.worker.turn_runner import TurnRunner
 
 @dataclass
 class Instead:
-    """Stands for something, and does what it does not define itself as that would."""
+    """Wraps an object and forwards everything that the subclass does not define."""
 
     real: Any
 
@@ -41,7 +41,7 @@ class Instead:
 
 
 def on_log(kind: type[Instead]) -> Making:
-    """Plant a log in every process."""
+    """Plant a faulty log in every process."""
     return Making(over=lambda on: replace(on, log=cast("JetStreamLog", kind(on.log))))
 
 
@@ -50,7 +50,7 @@ def _on_tokens(on: JetStreamClient) -> JetStreamClient:
 
 
 class Overheard(Instead):
-    """A message of the durable of which is known whether anything was said."""
+    """A message that remembers whether it was acknowledged in any way."""
 
     said = False
 
@@ -72,7 +72,7 @@ async def fenced_naks(message: NatsMessage, answering: TurnRunner) -> None:
 
 
 class Blind(Instead):
-    """A log on which claims are put wherever the session has come to."""
+    """A log that appends claims at whatever position the session has reached."""
 
     async def append_batch(self, batch: EventBatch) -> AppendOutcome:
         outcome: AppendOutcome = await self.real.append(batch)
@@ -83,7 +83,7 @@ class Blind(Instead):
 
 
 class Impatient(Instead):
-    """A log that says the same thing once more, as a new event, when it got no certain answer."""
+    """A log that appends the same again as new events after an ambiguous answer."""
 
     async def append_batch(self, batch: EventBatch) -> AppendOutcome:
         outcome: AppendOutcome = await replace(self.real, patience=0.0).append(batch)
@@ -93,7 +93,7 @@ class Impatient(Instead):
 
 
 class Trusting(Instead):
-    """A log that takes any replica's word for the leader's."""
+    """A log that reads from any replica where the leader was requested."""
 
     async def read_last_event(
         self, tenant: str, session: str, *, leader: bool = False
@@ -104,7 +104,7 @@ class Trusting(Instead):
 
 
 class Credulous(Instead):
-    """Tokens that fit together whatever is missing: no gap, and whatever digest there should be."""
+    """Tokens whose gaps and digests are repaired instead of checked."""
 
     async def read_token_events(
         self, tenant: str, session: str, turn: int
@@ -127,7 +127,7 @@ def _fitted(event: Any, texts: dict[int, str]) -> Any:  # noqa: ANN401 - any tok
 
 
 class Forgetful(Instead):
-    """Sessions that do not record under which key a command came."""
+    """A command handler that does not record the key of a command."""
 
     async def act(self, *wanted: Any, **named: Any) -> Any:  # noqa: ANN401
         return await self.real.act(*wanted[:4], **named)
@@ -152,7 +152,7 @@ PLANTED: Final = {
     "an acknowledgement before the end is recorded": (Making(take=ack_first), DEADLY),
     "a command whose key is not recorded": (Making(asking=_forgetful), CALM),
 }
-"""What is planted, and a weather in which it shows."""
+"""Each planted fault, with a fault profile under which it shows."""
 
 
 def _read(batch: EventBatch) -> list[RecordedEvent]:

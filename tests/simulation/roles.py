@@ -1,7 +1,7 @@
-"""A gateway and a worker of the simulation: the real parts, on a simulated connection.
+"""The gateway and the worker of a simulation: the real parts, on a simulated connection.
 
-What a gateway does with a request and a worker with a delivery is the product's own code; only
-HTTP, FastStream and litellm are left out.
+A gateway's request handlers and a worker's message handler are the product's own code; only HTTP,
+FastStream and litellm are left out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from turnlog.services.worker.turn_runner import TurnRunner
 
 TENANT: Final = "t"
 PLACES: Final = 3
-"""Turns a worker answers at once."""
+"""Turns that a worker runs at once."""
 
 Take = Callable[[NatsMessage, TurnRunner], Any]
 """What a worker does with a delivery."""
@@ -53,7 +53,7 @@ Over = Callable[[JetStreamClient], JetStreamClient]
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """How processes are made: as they are, or with a fault planted."""
+    """How processes are composed: unchanged, or with a planted fault."""
 
     take: Take = app.handle_message
     over: Over = lambda jetstream: jetstream
@@ -62,7 +62,7 @@ class Making:
 
 @dataclass(eq=False)
 class Role:
-    """What gateways and workers have in common: a process, a connection, and sessions."""
+    """What gateways and workers share: a process, a connection, and a command handler."""
 
     process: Process
     wire: Wire
@@ -72,7 +72,7 @@ class Role:
 
 
 def role(name: str, server: Server, making: Making, wrong_by: float) -> Role:
-    """Make a process on a connection of its own; its clock is wrong by so many seconds."""
+    """Build a process on its own connection; its clock is off by `wrong_by` seconds."""
     loop = server.loop
     process = Process(name, loop)
     wire = Wire(process, server, server.weather)
@@ -110,12 +110,12 @@ def gathering(made: Role) -> PromptInputLoader:
 
 
 ON_ITS_WAY: Final = 1.0
-"""Seconds that a worker listens on: what is handed out last comes after its asking has expired."""
+"""Seconds a worker listens after its pull request has expired, for a late delivery."""
 
 
 @dataclass(eq=False)
 class Worker:
-    """A worker that takes turns."""
+    """A worker that runs turns."""
 
     role: Role
     model: SimulatedModel
@@ -125,7 +125,7 @@ class Worker:
     places: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
     def begin(self) -> None:
-        """Take turns from now on."""
+        """Start to take turns."""
         self.places = [self.role.process.spawn(self._work()) for _ in range(PLACES)]
 
     async def _work(self) -> None:
@@ -141,7 +141,6 @@ class Worker:
 
 
 def worker(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> Worker:
-    """Make a worker."""
     made = role(name, server, making, wrong_by)
     model = SimulatedModel(server.loop, server.weather)
     shop = SimulatedShop(server.loop, server.weather)
@@ -173,14 +172,13 @@ def worker(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> 
 
 @dataclass(eq=False)
 class Gateway:
-    """A gateway that is asked by clients."""
+    """A gateway that clients send requests to."""
 
     role: Role
     desk: GatewayDependencies
 
 
 def gateway(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> Gateway:
-    """Make a gateway."""
     made = role(name, server, making, wrong_by)
     return Gateway(made, desk(made, making.asking(made.sessions)))
 

@@ -1,8 +1,9 @@
-"""The simulated server: it stores by compare-and-set, answers gets, and hands out turns.
+"""The simulated server: it stores by compare-and-set, answers gets, and delivers turns.
 
-It does what `nats-server` was seen to do, as far as the house can tell the difference: an
-expectation guards a batch, a direct get may come from a replica that lags, what is republished may
-be lost, and TOKENS is empty after a restart. Everything happens in the moment a packet arrives.
+It does what `nats-server` was seen to do, as far as the product can tell the difference: an
+expectation guards a batch, a direct get may come from a lagging replica, republished messages may
+be lost, and the token stream is empty after a restart. Packets take effect at the moment they
+arrive.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ BATCH: Final = "Nats-Batch-Id"
 NUMBER: Final = "Nats-Batch-Sequence"
 COMMIT: Final = "Nats-Batch-Commit"
 LAST: Final = "Nats-Last-Sequence"
-"""What lies before a message: under its subject where it is republished, else in its batch."""
+"""Position of the previous message: of the subject where republished, otherwise of the batch get.
+"""
 WRONG_LAST, INCOMPLETE, NO_MESSAGE = 10071, 10176, 10037
 STREAMS: Final = {
     "session": SESSIONS_STREAM,
@@ -51,7 +53,7 @@ DANGER: Final = {SESSIONS_STREAM: 1.0, TOKENS_STREAM: 5.0, BLOBS_STREAM: 0.0, SN
 
 @dataclass(eq=False)
 class Server:
-    """Streams, the durable, and everybody's connections."""
+    """The streams, the consumer, and all connections."""
 
     loop: SimulatedLoop
     weather: Weather
@@ -72,7 +74,7 @@ class Server:
         return self.streams[SESSIONS_STREAM]
 
     def restart(self, seconds: float) -> None:
-        """Be away for a while, and come back without tokens."""
+        """Be down for so many seconds, and come back without tokens."""
         self._down_until = self.loop.time() + seconds
         self._batches.clear()
         self.streams[TOKENS_STREAM] = Stream(TOKENS_STREAM, self.loop.clock())
@@ -80,17 +82,17 @@ class Server:
             wire.cut(seconds + self.loop.chance.random())
 
     def watch_acks(self, wire: Wire, subject: str, payload: bytes, by: Holding | None) -> None:
-        """Note what a worker says of a delivery, and what it could know as it said it."""
+        """Record an acknowledgement and what its worker could know when it was sent."""
         self.acks.note(wire, subject, payload, by)
 
     def sessions_in(self, message: Msg) -> Iterator[tuple[str, int]]:
-        """Name the session that a message tells of, and how far."""
+        """Iterate the session of a message, if it has one, with its stream sequence."""
         headers = message.headers or {}
         if (subject := headers.get("Nats-Subject", "")).startswith("session."):
             yield key_of(subject), int(headers["Nats-Sequence"])
 
     def receive(self, packet: Packet) -> None:
-        """Do what is asked."""
+        """Handle a packet."""
         if self.loop.time() < self._down_until:
             return
         first, _, name = packet.subject.rpartition(".")
@@ -112,7 +114,7 @@ class Server:
         self, packet: Packet, body: Mapping[str, Any] | None = None, *,
         data: bytes = b"", headers: Mapping[str, str] | None = None, reply: str = "",
     ) -> None:  # fmt: skip
-        """Send an answer, if one was asked for."""
+        """Send an answer, if one was requested."""
         if packet.reply:
             data = json.dumps(body).encode() if body is not None else data
             client = packet.wire.client
@@ -181,7 +183,7 @@ class Server:
         if expected is not None and int(expected) != (found.sequence if found else 0):
             return self._denied(packet, WRONG_LAST)
         stored = [self._stored(stream, each) for each in batch]
-        # A token's end has a reply; the others are too many to die of
+        # Only the end of a token stream has a reply; tokens are too many to draw a kill for each.
         if packet.reply and packet.wire.happens(self.weather.spite * DANGER[stream.name]):
             self.spite(packet.wire.process)
         return self.answer(
@@ -204,7 +206,7 @@ class Server:
                 wire.deliver(Msg(wire.client, subject, "", stored.data, headers))
 
     def everything(self) -> Sequence[Stored]:
-        """Give all events of all sessions, as they are stored."""
+        """Return all events of all sessions, as they are stored."""
         return self.sessions.messages
 
 

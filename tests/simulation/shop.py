@@ -1,4 +1,4 @@
-"""A server of tools whose answers, pace and failures chance decides, and that knows what it did."""
+"""A fake tool server whose answers, pace and failures the seed decides, and that records its runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SimulatedShop:
     loop: SimulatedLoop
     weather: Weather
     done: list[tuple[str, JsonValue]] = field(default_factory=list[tuple[str, JsonValue]])
-    """Each tool that was run, with the order that it was given."""
+    """Each tool that ran, with its order number."""
 
     async def list_offers(self, server: str, spec: ServerSpec) -> tuple[ToolOffer, ...]:
         """See `ToolServers.offers`."""

@@ -1,8 +1,8 @@
 """One simulation: a seed decides all of it, and the same seed gives the same bytes on the log.
 
-Gateways, workers, clients and watchers run on one simulated loop against one simulated server.
-While the weather is bad processes are killed and stopped, connections cut, and the server is
-restarted; when it clears, everything must come to its end.
+Gateways, workers, clients and watchers run on one simulated loop against one simulated server. Up
+to `FAULTS_END` processes are killed and stopped, connections are cut, and the server is restarted.
+Afterwards everything must finish.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ AS_IT_IS: Final = Making()
 
 @dataclass(eq=False)
 class Simulation:
-    """What a simulation is made of, and afterwards what came of it."""
+    """The parts of a simulation, and afterwards its outcome."""
 
     seed: int
     making: Making = AS_IT_IS
     under: Weather | None = None
-    """A weather of its own; without one the seed makes it."""
+    """A fault profile to use; without one it is drawn from the seed."""
     history: History = field(default_factory=History)
     watchers: list[Watcher] = field(default_factory=list[Watcher])
     gateways: list[Gateway] = field(default_factory=list[Gateway])
@@ -56,7 +56,7 @@ class Simulation:
     materials: dict[str, SessionMaterial] = field(default_factory=dict[str, SessionMaterial])
     """What each session is made from."""
     complaints: list[str] = field(default_factory=list[str])
-    """What broke without anybody being told."""
+    """Errors that no client was told of."""
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)  # noqa: S311 - it guards nothing
@@ -69,8 +69,8 @@ class Simulation:
         self._states: dict[str, SessionState | None] = {}
 
     def run(self) -> None:
-        """Run it to its end."""
-        random.seed(self.seed)  # the house spreads its own waits by it
+        """Run the simulation to its end."""
+        random.seed(self.seed)  # The product draws its own delays from this generator.
         with capture_logs(processors=(_told,)) as logs:
             try:
                 self.loop.run(self._run())
@@ -82,7 +82,7 @@ class Simulation:
 
     @property
     def roles(self) -> list[Role]:
-        """Every process there ever was."""
+        """Every process that ever ran."""
         gateways = [each.role for each in self.gateways]
         return [*gateways, *(each.role for each in self.workers)]
 
@@ -117,7 +117,8 @@ class Simulation:
         await self._settled()
         for task in self._watching:
             await task
-        await asyncio.sleep(6 * ACK_WAIT)  # in which whoever was superseded has its last word
+        # Superseded workers send their last acknowledgements in this time.
+        await asyncio.sleep(6 * ACK_WAIT)
 
     def _named(self, kind: str) -> str:
         self._made += 1
@@ -175,7 +176,7 @@ class Simulation:
         self.history.heard.append(await watcher.run())
 
     def _spoil(self) -> None:
-        """Let everything that the weather holds happen at some time."""
+        """Schedule every fault of the profile at a random time."""
         for times, fault in (
             (self.weather.kills, self._kill),
             (self.weather.stops, self._stop),
@@ -212,13 +213,13 @@ class Simulation:
         self.server.restart(self.chance.random() * 5)
 
     async def _settled(self) -> None:
-        """Wait until the weather is clear and no turn is open."""
+        """Wait until faults have ended and no turn is open."""
         while self.loop.time() < CLEARS or self.open:  # noqa: ASYNC110 - the log is looked at
             await asyncio.sleep(ACK_WAIT / 2)
 
     @property
     def open(self) -> list[str]:
-        """Sessions whose turn is open."""
+        """Sessions with an open turn."""
         self._newly_read()
         return [name for name, state in self._states.items() if state and state.open]
 

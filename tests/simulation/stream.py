@@ -1,4 +1,4 @@
-"""A stream of the simulated server: messages in order, and what a replica that lags has of them."""
+"""A stream of the simulated server: messages in order, and what a lagging replica has of them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from tests.simulation.wire import Holding
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A message as it is kept."""
+    """A message as it is stored."""
 
     subject: str
     sequence: int
     at: datetime
     data: bytes
     before: int
-    """Place of the subject's previous message; 0 for its first."""
+    """Position of the subject's previous message; 0 for its first."""
     holding: Holding | None
     """The delivery on whose behalf it was sent."""
 
 
 def key_of(subject: str) -> str:
-    """Give what a message is looked up by: its session, or its very subject."""
+    """Return what a message is looked up by: its session, or its subject."""
     kind, *names = subject.split(".")
     return f"session.{names[0]}.{names[1]}.>" if kind == "session" else subject
 
 
 @dataclass
 class Stream:
-    """Messages, by place and by what they are looked up by."""
+    """Messages by position and by lookup key."""
 
     name: str
     created: datetime
@@ -42,7 +42,7 @@ class Stream:
     latest: dict[str, int] = field(default_factory=dict[str, int])
 
     def store(self, subject: str, at: datetime, data: bytes, holding: Holding | None) -> Stored:
-        """Add a message at the end."""
+        """Append a message."""
         sequence = len(self.messages) + 1
         before = self.latest.get(subject, 0)
         stored = Stored(subject, sequence, at, data, before, holding)
@@ -53,21 +53,21 @@ class Stream:
         return stored
 
     def end(self, at: datetime | None = None) -> int:
-        """Give the last place; as it was at a moment, where one is given."""
+        """Return the last position, now or at a given time."""
         return len(self.messages) if at is None else bisect_right(self.times, at)
 
     def get(self, place: int, end: int) -> Stored | None:
-        """Give the message at a place, of those up to `end`."""
+        """Return the message at a position, among those up to `end`."""
         return self.messages[place - 1] if 0 < place <= end else None
 
     def last(self, key: str, end: int) -> Stored | None:
-        """Give the last message under a key, of those up to `end`."""
+        """Return the last message with a key, among those up to `end`."""
         places = self.places.get(key, [])
         found = bisect_right(places, end)
         return self.messages[places[found - 1] - 1] if found else None
 
     def run(self, key: str, start: int, count: int, end: int) -> Sequence[Stored]:
-        """Give so many messages under a key from a place on, of those up to `end`."""
+        """List at most `count` messages with a key from a position on, among those up to `end`."""
         places = self.places.get(key, [])
         first = bisect_left(places, start)
         return [self.messages[p - 1] for p in places[first : first + count] if p <= end]

@@ -1,4 +1,4 @@
-"""The simulation is worth its time: each planted fault of the protocol is found by few seeds."""
+"""The simulation finds each planted fault of the protocol within a few seeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.simulation.verdict import faults
 from tests.simulation.weather import CALM, DEADLY, DOUBTFUL, SLEEPY, Weather
 
 ENOUGH = 150
-"""Seeds within which each of them is found."""
+"""Seeds within which each fault is found."""
 
 
 @pytest.mark.timeout(900)

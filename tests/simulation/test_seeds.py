@@ -1,4 +1,4 @@
-"""P3 to P9 and P14 under simulated time: every seed of bad weather ends with nothing lost."""
+"""P3 to P9 and P14 under simulated time: every seed with faults ends with nothing lost."""
 
 from __future__ import annotations
 

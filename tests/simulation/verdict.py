@@ -1,8 +1,8 @@
-"""The verdict on a simulation: what the log, the clients and the acknowledgements say went wrong.
+"""Checks of a finished simulation against the log, the clients and the acknowledgements.
 
-What can be judged from a history and a log is judged by the checker of the fault rig. Here is what
-only a simulation can see: when a process knew what, what each process holds, what a model was
-asked and when, and that everything came to its end in time.
+What a client history and a log can show is checked by the checker of `tests/faults`. Here is what
+only a simulation can see: when a process knew what, which states it holds, what a model was asked
+and when, and that everything finished in time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CLOCKS: Final = 4.0
 
 
 def faults(done: Simulation) -> list[str]:
-    """Give everything that must not be; nothing where all is well."""
+    """Return every fault; an empty list where all is well."""
     log = done.log
     found = [f"{each.fault} {each.session}: {each.detail}" for each in _checked(done, log)]
     found += [f"broke: {each}" for each in done.complaints]
@@ -170,7 +170,7 @@ def _invented(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> I
 
 
 def _done_twice(done: Simulation) -> Iterator[str]:
-    """Tools that were run twice, by whichever workers, and may not be."""
+    """Tools that ran twice, by any workers, and must not."""
     runs = Counter(run for worker in done.workers for run in worker.shop.done if run[0] == "pay")
     yield from (
         f"order {order} was paid {times} times" for (_, order), times in runs.items() if times > 1

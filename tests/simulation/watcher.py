@@ -1,4 +1,4 @@
-"""A watcher of one turn: it shows what it is told, breaks off and comes back by its cursor."""
+"""A watcher of one turn that disconnects and resumes by its cursor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDS = frozenset({"done", "failed", "cancelled", "redact"})
 
 @dataclass(eq=False)
 class Watcher:
-    """Watches until the turn has its end."""
+    """Watches until the turn ends."""
 
     session: str
     turn: int
@@ -28,10 +28,10 @@ class Watcher:
     cursor: str | None = None
     end: str | None = None
     refused: list[str] = field(default_factory=list[str])
-    """Answers that a watcher with a cursor of its own must never get."""
+    """Answers that a watcher with its own cursor must never get."""
 
     async def run(self) -> Heard:
-        """Give what the watcher is left with in the end."""
+        """Watch the turn and return what the watcher has at the end."""
         while self.end is None:
             await asyncio.sleep(self.loop.chance.random())
             flow = streamed(

@@ -1,7 +1,7 @@
-"""The weather of one simulation: how often each thing goes wrong, drawn from its seed.
+"""How often each fault happens in one simulation, drawn from its seed.
 
-Some seeds are calm and some are storms, since a fault that always comes with ten others is never
-seen alone. From `CLEARS` on nothing goes wrong any more, so that everything must come to its end.
+Some seeds have few faults and some have many, because a fault that always comes with ten others is
+never seen alone. After `FAULTS_END` no more faults happen, so that everything must finish.
 """
 
 from __future__ import annotations
@@ -11,27 +11,29 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 CLEARS: Final = 90.0
-"""Seconds after which nothing goes wrong any more."""
+"""Seconds after which no more faults happen."""
 ENDS: Final = 1_500.0
-"""Seconds by which everything must have come to its end."""
+"""Seconds by which everything must have finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """Chances between 0 and 1, and numbers of things that happen once each."""
+    """Probabilities between 0 and 1, and numbers of faults that happen once each."""
 
     latency: float
-    """Seconds a message travels on average."""
+    """Mean seconds that a message travels."""
     lost: float
-    """That a request or its answer is lost on the way."""
+    """Probability that a request or its answer is lost."""
     unheard: float
-    """That a message of plain NATS is lost: a token, a republished event, an acknowledgement."""
+    """Probability that a plain NATS message is lost: a token, a republished event, an
+    acknowledgement.
+    """
     lag: float
-    """That a replica answers which is behind its leader."""
+    """Probability that a replica behind its leader answers."""
     failing: float
-    """That a model fails at a request."""
+    """Probability that a model fails at a request."""
     pace: float
-    """How slow models speak."""
+    """Factor by which models are slow."""
     kills: int
     """Processes killed."""
     stops: int
@@ -39,9 +41,9 @@ class Weather:
     cuts: int
     """Connections that are down for a while."""
     spite: float
-    """That a process is killed in the very moment in which something it sent is stored."""
+    """Probability that a process is killed at the moment in which its message is stored."""
     restarts: int
-    """Restarts of the server, by which it forgets TOKENS."""
+    """Restarts of the server, which lose the token stream."""
 
 
 CALM: Final = Weather(
@@ -58,15 +60,15 @@ CALM: Final = Weather(
     restarts=0,
 )
 DEADLY: Final = replace(CALM, lost=0.02, unheard=0.2, lag=0.3, stops=3, cuts=2, spite=0.1)
-"""Replies are lost between their last word and their record."""
+"""Replies are lost between their last token and their record."""
 DOUBTFUL: Final = replace(CALM, lost=0.2)
-"""Nobody knows what came of what was sent."""
+"""Answers are lost, so that the outcome of a request is unknown."""
 SLEEPY: Final = replace(CALM, pace=4.0, stops=20)
-"""Workers are stopped, and go on when somebody else has their turn."""
+"""Workers are stopped, and continue when another worker has their turn."""
 
 
 def weather(chance: random.Random) -> Weather:
-    """Draw the weather of a simulation."""
+    """Draw the fault profile of a simulation."""
 
     def sometimes(most: float) -> float:
         return chance.choice((0.0, 0.0, 1.0)) * chance.random() * most

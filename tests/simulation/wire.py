@@ -1,8 +1,8 @@
-"""The network: what a process knows of NATS, in place of nats-py's client.
+"""A process's connection to the simulated server, in place of nats-py's client.
 
-It has the few methods of the client that the house calls, so that the real log, tokens, blobs and
-snapshots speak over it. A connection keeps the order of what it sends and of what it gets, may
-lose either, and may be down for a while; what was sent meanwhile arrives late or never.
+It has the few methods of the client that the product calls, so that the real log, tokens, blobs and
+snapshots work on it. A connection keeps the order of what it sends and receives, may lose either,
+and may be down for a while; messages sent meanwhile arrive late or never.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 ACKS: Final = "$JS.ACK."
 Holding = tuple[int, int]
-"""A delivery: the message's stream sequence, and the how many-th delivery of it this is."""
+"""A delivery: the message's stream sequence, and its delivery count."""
 HOLDING: ContextVar[Holding | None] = ContextVar("holding", default=None)
 """The delivery on whose behalf something is sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """Something on its way."""
+    """A message on its way to the server."""
 
     subject: str
     data: bytes
@@ -53,7 +53,7 @@ class Listener:
     heard: Callable[[Msg], Awaitable[None]] | None
     wire: Wire
     _id: int
-    """What the house knows it by where it takes its messages from the wire."""
+    """The id under which the product registers a raw frame handler."""
 
     async def hear(self, message: Msg) -> None:
         if take := self.wire.frames.handlers.get(str(self._id).encode()):
@@ -77,9 +77,10 @@ class Wire:
     seen: dict[str, list[tuple[float, int]]] = field(
         default_factory=dict[str, list[tuple[float, int]]]
     )
-    """By session: what the process has got of it, by stream sequence, and how old it was then."""
+    """By session: the stream sequences that the process has received, and how long it had run then.
+    """
     closed: bool = False
-    """Nothing goes out any more, and nothing comes in."""
+    """No messages are sent or received any more."""
     _answers: dict[str, asyncio.Future[Msg]] = field(
         default_factory=dict[str, "asyncio.Future[Msg]"]
     )
@@ -97,11 +98,11 @@ class Wire:
         self.loop = self.process.loop
         self.chance = self.loop.chance
         self.server.wires.append(self)
-        self._ps = self.frames  # where nats-py has it
+        self._ps = self.frames  # The attribute under which nats-py keeps its parser.
 
     @property
     def client(self) -> Client:
-        """The same, as the house knows it."""
+        """The same object, typed as nats-py's client."""
         return cast("Client", self)
 
     @property
@@ -109,7 +110,7 @@ class Wire:
         return self.loop.time() >= self._down_until
 
     def cut(self, seconds: float) -> None:
-        """Take the connection down for a while."""
+        """Take the connection down for so many seconds."""
         self._down_until = self.loop.time() + seconds
 
     def new_inbox(self) -> str:
@@ -149,7 +150,7 @@ class Wire:
         return message
 
     def happens(self, chance: float) -> bool:
-        """Let chance decide, while things still go wrong."""
+        """Draw whether a fault happens; never after `FAULTS_END`."""
         return self.loop.time() < CLEARS and self.chance.random() < chance
 
     def _delay(self) -> float:
@@ -170,11 +171,11 @@ class Wire:
 
     def _sent(self) -> None:
         packet = self._out.popleft()
-        if self.process.alive:  # what a killed process had not sent yet is lost with it
+        if self.process.alive:  # A killed process loses what it had not sent yet.
             self.server.receive(packet)
 
     def deliver(self, message: Msg) -> None:
-        """Let the server send something."""
+        """Send a message from the server to the process."""
         answering = message.subject in self._answers
         if not self.is_connected or self.happens(
             self.weather.lost if answering else self.weather.unheard
@@ -196,7 +197,7 @@ class Wire:
             run(listener.hear(message))
 
     def listens(self, subject: str) -> bool:
-        """Say whether anybody here listens to a subject."""
+        """Tell whether the process subscribes to a subject."""
         return subject in self.listeners or self._wild(subject) is not None
 
     def _wild(self, subject: str) -> Listener | None:
@@ -221,6 +222,6 @@ def framed(message: Msg) -> RawFrame:
 
 
 def run(step: Awaitable[None]) -> None:
-    """Run a callback that waits for nothing, as nats-py does one after another."""
+    """Run a callback that must not wait, as nats-py runs callbacks one after another."""
     for _ in step.__await__():
         raise AssertionError("it waits for something")

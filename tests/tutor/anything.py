@@ -1,6 +1,6 @@
-"""Anything that may happen in a lesson: what people and models do, and workers that die.
+"""Strategies for sequences of actions in a tutor session: clients, models and crashing workers.
 
-A request that a rule refuses is passed over, so every list of requests is a session.
+A request that the session refuses is skipped, so every list of actions is a valid session.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ PHASES: Final[dict[str, JsonValue]] = {
     },
     "debrief": {"kind": "debrief", "next": "choose"},
 }  # fmt: skip
-"""A state machine that goes round, so that no session is over before much has happened in it."""
+"""A phase graph with cycles, so that a session does not end early."""
 CARTRIDGE: Final[dict[str, JsonValue]] = {
     "phases": PHASES,
     "safety": {"content_boundaries": ["weapons"], "intensity_ceiling": "low"},
@@ -67,7 +67,7 @@ CARTRIDGE: Final[dict[str, JsonValue]] = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Something that is asked of a session by people; `number` is made to fit what is there."""
+    """A request of a client; `number` is reduced to a valid turn or choice."""
 
     what: What
     number: int = 0
@@ -75,9 +75,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """A worker takes the open turn; after some steps something else is asked, or it dies.
+    """A worker answers the open turn; after some steps another request comes or the worker dies.
 
-    Where no turn is open, something is said first, and where nothing can be said, chosen.
+    Where no turn is open, a choice is sent and then a text.
     """
 
     reply: str
@@ -118,7 +118,7 @@ ACTIONS: st.SearchStrategy[list[Action]] = st.lists(
 
 
 def tight(blueprint: Blueprint) -> Blueprint:
-    """Give the same blueprint with room for few turns, so that much is cut."""
+    """Return the same blueprint with a budget of 700 tokens, so that much is trimmed."""
     written = impatient(blueprint).model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["budget"]["window"]["tokens"] = 700
     return Blueprint.model_validate(written)
@@ -128,7 +128,7 @@ TIGHT: Final = SessionMaterial(tight(shipped("lucky-draw").blueprint), CARTRIDGE
 
 
 async def played(actions: list[Action]) -> Playhouse:
-    """Open a session and do all of it."""
+    """Open a session and run all actions."""
     play = Playhouse(TIGHT)
     await play.open()
     for action in actions:

@@ -1,7 +1,7 @@
-"""A classroom: the shipped trickster as a real service runs it, on a folder that a test may edit.
+"""The shipped `trickster` blueprint on a real service, in a folder that a test may edit.
 
-The model is a provider on this machine that says what a test tells it to; everything between the
-student's request and the provider's socket is real.
+The model is a provider on loopback that gives the answers a test sets. Everything between the
+client's request and the provider's socket is real.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ NOTE = (
 )
 REPLACEMENT = "(The Trickster thinks better of it.)"
 FORBIDDEN = "Write to me at trick@example.org. "
-"""What the shipped rule against contact details withholds."""
+"""A text that the shipped safety rule against contact details withholds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Classroom:
-    """A running service with its provider, and the folder of its trickster."""
+    """A running service with its provider and its blueprint folder."""
 
     up: Up
     provider: OpenAIServer
@@ -48,58 +48,53 @@ class Classroom:
 
     @property
     def service(self) -> Service:
-        """What students and their teachers ask."""
         return self.up.service
 
     async def ask_open(self, task: str, **given: JsonValue) -> httpx.Response:
-        """Ask for a session of a task; `session` names it, the rest are attributes."""
+        """Request a session of a task; `session` is its id, all other keywords are attributes."""
         named = {"session": given.pop("session")} if "session" in given else {}
         form = {"blueprint": "trickster", "attributes": {"task": task, **given}, **named}
         return await self.service.http.post("/v1/sessions", json=form)
 
     async def open(self, task: str = SHARE, **given: JsonValue) -> str:
-        """Open a session of a task; gives its id."""
+        """Open a session of a task and return its id."""
         answer = await self.ask_open(task, **given)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["session"])
 
     async def talking(self, task: str = SHARE, choice: str = "share", **given: JsonValue) -> str:
-        """Open a session and make the choice that leads to its dialogue; gives its id."""
+        """Open a session, record the choice that leads to its dialogue, and return its id."""
         session = await self.open(task, **given)
         assert (await self.post(session, "choices", choice=choice)).status_code == 200
         return session
 
     async def post(self, session: str, what: str, **form: JsonValue) -> httpx.Response:
-        """Ask something of a session."""
         return await self.service.http.post(f"/v1/sessions/{session}/{what}", json=form)
 
     async def say(self, session: str, text: str, *answers: Answer) -> list[Heard]:
-        """Say something, let the provider answer, and give what a watcher of the turn sees."""
+        """Submit a text, set the provider's answers, and return the events of the turn stream."""
         self.provider.will(*answers)
         return await self.heard(session, await self.service.submit(session, text))
 
     async def heard(self, session: str, turn: int) -> list[Heard]:
-        """Watch a turn to its end."""
+        """Return all events of a turn stream."""
         async with self.service.watching(session, turn) as answer:
             assert answer.status == 200
             return await answer.whole()
 
     async def stands(self, session: str) -> dict[str, Any]:
-        """Show a session."""
         return dict(await self.service.get(f"/v1/sessions/{session}"))
 
     async def history(self, session: str) -> list[dict[str, Any]]:
-        """Give the turns of a session as people read them."""
         return list((await self.service.get(f"/v1/sessions/{session}/history"))["turns"])
 
     async def prompt(self, session: str, call: str) -> dict[str, Any]:
-        """Give the exact prompt of a call, which the record proves."""
+        """Return the prompt of a call and require that it is verified."""
         prompt = await self.service.get(f"/v1/sessions/{session}/calls/{call}/prompt")
         assert prompt["verified"], prompt["fault"]
         return dict(prompt)
 
     async def system(self, session: str, call: str) -> str:
-        """Give the system prompt of a call."""
         first = (await self.prompt(session, call))["messages"][0]
         assert first["role"] == "system"
         return str(first["content"])
@@ -110,16 +105,16 @@ class Classroom:
 
     @property
     def sent(self) -> dict[str, Any]:
-        """What the provider was sent last."""
+        """The body of the provider's last request."""
         body: dict[str, Any] = self.provider.exchanges[-1].body
         return body
 
     def text_of(self, file: str) -> str:
-        """Give a prompt file as it stands in prompts."""
+        """Return a prompt file without trailing newlines, as prompts include it."""
         return (self.trickster / file).read_text().rstrip("\n")
 
     def task(self, name: str, cartridge: str) -> str:
-        """Write the cartridge of one more task; gives its name."""
+        """Write the cartridge of another task and return the task's name."""
         folder = self.trickster / "tasks" / name
         folder.mkdir()
         (folder / "cartridge.yaml").write_text(cartridge)
@@ -134,7 +129,7 @@ async def school(
     shutil.copytree(SHIPPED_BLUEPRINTS / "trickster", folder / "blueprints/trickster")
     variables = telling(provider) | {
         "TURNLOG_BLUEPRINTS": str(folder / "blueprints"),
-        # Nobody dies here, and a busy machine is no reason to think so
+        # No process dies in these tests; a busy machine must not look like one that does.
         "TURNLOG_ACK_WAIT": "60",
     }
     async with machine(folder, {**variables, **told}) as host:
@@ -145,14 +140,14 @@ async def school(
 async def lesson(
     host: Machine, provider: OpenAIServer, told_to: Path | None = None
 ) -> AsyncGenerator[Classroom]:
-    """Start everything; when left, everything is ended in good order and its data stays."""
+    """Start the service; it is stopped on exit and its data stays."""
     async with everything(host, said=told_to) as up:
         yield Classroom(up, provider, host.folder / "blueprints/trickster")
 
 
 @contextmanager
 def edited(file: Path, text: str | None) -> Generator[None]:
-    """Let a prompt file say something else while the body runs, or be gone."""
+    """Replace the text of a prompt file while the block runs; None removes the file."""
     before = file.read_text() if file.exists() else None
     _write(file, text)
     try:
@@ -169,26 +164,23 @@ def _write(file: Path, text: str | None) -> None:
 
 
 def signal(name: str, *words: str) -> Answer:
-    """Answer with these words and the wish to end the phase by a signal."""
+    """Return an answer that requests the end of the phase by a signal."""
     wish = ("transition_phase", f'{{"signal": "{name}"}}')
     return Answer(words or ("Enough.",), tool_calls=(wish,), finish="tool_calls")
 
 
 def said(*words: str) -> Answer:
-    """Answer with these words."""
     return Answer(words)
 
 
 def names(heard: Sequence[Heard]) -> list[str]:
-    """Name what a watcher saw."""
     return [each.name for each in heard]
 
 
 def shown(heard: Sequence[Heard]) -> str:
-    """Join the tokens that a watcher saw."""
+    """Return the joined text of all token events."""
     return "".join(each.json["text"] for each in heard if each.name == "token")
 
 
 def tools_in(body: Mapping[str, Any]) -> list[str]:
-    """Name the tools that a provider was told of."""
     return [tool["function"]["name"] for tool in body.get("tools") or ()]

@@ -1,4 +1,4 @@
-"""What the tests of a file share: a provider, and a classroom."""
+"""Fixtures of this folder: a model provider and a tutor service, one of each per module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lessons as commands alone: the shipped trickster, a student, a model, and any prompt of them."""
+"""Tutor sessions built from commands alone, and the prompt at any point of them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def graph(material: SessionMaterial) -> PhaseGraph:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A session that has come so far, and what it is made from."""
+    """A session so far, with the material and the files its prompts are assembled from."""
 
     material: SessionMaterial
     files: Mapping[str, str]
@@ -78,14 +78,13 @@ class Lesson:
         return self.later(self.session.apply_steps(RecordChoice(choice, graph(self.material))))
 
     def asked(self, text: str) -> Lesson:
-        """Say something."""
         policies = self.material.blueprint.policies
         return self.later(
             self.session.apply_steps(SubmitTurn(text, policies, graph(self.material)))
         )
 
     def called(self) -> Lesson:
-        """Let a worker claim the open turn and fix its prompt."""
+        """Let a worker claim the open turn and record its prompt."""
         policies = self.material.blueprint.policies
         state = self.session.opened_state
         claimed = self.session.apply_steps(ClaimTurn(get_attempt(state).turn, "w1", policies))

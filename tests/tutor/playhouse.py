@@ -1,7 +1,7 @@
-"""The shipped trickster played in memory, by workers that may die at any step.
+"""A tutor session in memory whose workers may be cancelled at any step of the event loop.
 
-Every reading and writing of the house yields to the event loop, so that killing a worker after so
-many steps of the loop reaches every moment between two of them.
+Every read and write of the harness yields to the event loop. Cancelling a worker after n steps
+therefore reaches every point between two of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SESSION = "s"
 
 @dataclass(frozen=True, slots=True)
 class Yielding:
-    """Does what its inner part does, with a step of the loop before and after."""
+    """A proxy whose coroutines yield to the event loop before and after each call."""
 
     inner: object
 
@@ -52,7 +52,7 @@ class Yielding:
 
 
 def yielding_house() -> House:
-    """Give a house whose every part yields."""
+    """Return a session harness whose log, blobs and tokens yield."""
     return House(
         log=cast("MemoryLog", Yielding(MemoryLog())),
         blobs=cast("MemoryBlobStore", Yielding(MemoryBlobStore())),
@@ -61,7 +61,7 @@ def yielding_house() -> House:
 
 
 def impatient(blueprint: Blueprint) -> Blueprint:
-    """Give the same blueprint with retries that wait for nothing."""
+    """Return the same blueprint with retries that do not wait."""
     written = blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["retries"] = {"max": 2, "base_seconds": 0}
     return Blueprint.model_validate(written)
@@ -76,7 +76,6 @@ class Playhouse:
     workers: int = 0
 
     async def open(self) -> None:
-        """Open the session."""
         blueprint = self.material.blueprint
         command = OpenSession(
             await self.house.blueprints.store_blueprint(TENANT, blueprint),
@@ -93,7 +92,6 @@ class Playhouse:
         return await self.house.sessions.handle(TENANT, SESSION, command, BY)
 
     async def submit(self, text: str) -> None:
-        """Say something."""
         policies = self.material.blueprint.policies
         await self.act(SubmitTurn(text, policies, graph(self.material)))
 
@@ -130,12 +128,12 @@ class Playhouse:
         return await self.answering()
 
     async def killed(self, after: int) -> bool:
-        """Let a new worker begin, and kill it after so many steps; tells whether it had ended."""
+        """Start a worker and cancel it after `after` steps; return whether it had finished."""
         steps = iter(range(after))
         return await self.killed_when(lambda: next(steps, None) is None)
 
     async def killed_when(self, reached: Callable[[], bool]) -> bool:
-        """Let a new worker begin, and kill it once this is so; tells whether it had ended."""
+        """Start a worker and cancel it once `reached` is true; return whether it had finished."""
         task = self.answering()
         while not (reached() or task.done()):  # noqa: ASYNC110 - a step of the loop is the measure
             await asyncio.sleep(0)
@@ -145,7 +143,7 @@ class Playhouse:
         return ended
 
     def wishing(self, *signals: str) -> Line:
-        """Let the answer that follows ask for these transitions; a line of a script."""
+        """Return a script step that makes the answer request these transitions."""
         calls = tuple(
             ModelToolCall(f"call-{number}", TRANSITION_TOOL, f'{{"signal": "{name}"}}')
             for number, name in enumerate(signals)
@@ -155,7 +153,7 @@ class Playhouse:
 
     @property
     def calls(self) -> Sequence[ContextAssembled]:
-        """The calls whose prompt is fixed."""
+        """The calls whose prompt is recorded."""
         events = (event.event for event in self.house.events())
         return [event for event in events if isinstance(event, ContextAssembled)]
 

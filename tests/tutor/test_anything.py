@@ -1,4 +1,4 @@
-"""Whatever happens in a lesson, in any order, phases and prompts keep their rules."""
+"""Phases and prompts keep their rules under any sequence of actions."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from turnlog.projections.read_models.session_history import HistoryTurn, build_h
 from turnlog.projections.session.evolve import fold, fold_unbounded
 from turnlog.services.blueprints.plugins import collect_installed
 
-# Shrinking a whole lesson takes minutes, and a short list of actions is read as it is
+# Shrinking a whole session takes minutes, and a short list of actions is readable as it is.
 lessons = settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 GRAPH = graph(TIGHT)
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A call as it was recorded, what was known then, and its prompt as it reads back."""
+    """A recorded call with the events before it and the prompt read back from the record."""
 
     call: ContextAssembled
     before: tuple[RecordedEvent, ...]
@@ -56,12 +56,12 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A session that is over, with all there is to know of it."""
+    """A finished session with its blobs and the digests of what was sent."""
 
     events: tuple[RecordedEvent, ...]
     blobs: dict[str, str]
     sent: tuple[str, ...]
-    """Digests of what reached the model."""
+    """Digests of the requests that reached the model."""
 
     @property
     def calls(self) -> Iterator[Made]:
@@ -115,7 +115,7 @@ def test_a_session_moves_only_along_the_edges_of_its_cartridge(actions: list[Act
 
 
 def leads(entered: PhaseEntered, exchanges: int) -> bool:
-    """Tell whether the cartridge draws this edge, and whether it was open by then."""
+    """Return whether the cartridge has this edge and it was open after so many exchanges."""
     if entered.before is None:
         return entered.phase == GRAPH.start
     left = GRAPH.phases[entered.before]
@@ -128,7 +128,7 @@ def leads(entered: PhaseEntered, exchanges: int) -> bool:
             due = left.max_exchanges is not None and exchanges >= left.max_exchanges
             return due and entered.phase == left.ai_transitions.on_max_exchanges
         case _:
-            # The exchange that brings a signal is not one that came before it
+            # The exchange of a signal does not count as one before it.
             came = exchanges - (entered.turn is not None)
             target = GRAPH.find_next_phase(entered.before, entered.signal or "")
             return came >= left.min_exchanges and entered.phase == target
@@ -220,7 +220,7 @@ def offers_what_the_phase_does(made: Made) -> None:
 
 
 def begins_as_the_last_one_of_its_kind(earlier: Made, later: Made) -> None:
-    """See that what is the same by the manifests is the same in the prompts, up to a change."""
+    """Require that parts equal by their manifests are equal in the prompts, up to a change."""
     if earlier.call.manifest.kind != later.call.manifest.kind:
         return
     pairs = zip(earlier.parts, later.parts, strict=False)

@@ -1,6 +1,6 @@
-"""Whole prompts of the tutor, to be read by people: one file a variant.
+"""Whole tutor prompts for people to read, one file a variant.
 
-A missing file is written by the test, which then fails: read it, and commit it.
+The test writes a missing file and then fails: read the file and commit it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LEAST: Final[dict[str, JsonValue]] = {
         "debrief": {"kind": "debrief"},
     },
 }  # fmt: skip
-"""The least that a cartridge must say."""
+"""The smallest valid cartridge."""
 SPARSE: Final[dict[str, JsonValue]] = {
     **LEAST,
     "ai_config": {"persona_mode": ""},
@@ -45,7 +45,7 @@ SPARSE: Final[dict[str, JsonValue]] = {
 
 
 def full() -> Lesson:
-    """Every layer there is: a choice, a provider's own words, and a reply that was withheld."""
+    """A session with every layer: a choice, provider-specific text and a withheld reply."""
     files = {**shipped_files(SHARE), "provider": shipped_files(DRAW)["provider"]}
     lesson = opened(shipped(SHARE), files).chosen("share")
     lesson = lesson.asked("Have you read it?").answered("No need! Everybody shares it already.")
@@ -64,7 +64,7 @@ def empty() -> Lesson:
 
 
 def withheld_at_last() -> Lesson:
-    """Most exchanges end a dialogue whose last reply was withheld."""
+    """A session whose dialogue ends by the exchange limit after a withheld reply."""
     lesson = opened(shipped(DRAW), shipped_files(DRAW))
     for number in range(3):
         lesson = lesson.asked(f"Why {number}?").answered(f"Because {number}.")

@@ -1,4 +1,4 @@
-"""What is shown while a reply is said, however the model cuts it into pieces."""
+"""What the output guard releases of a reply, however the model splits it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MATERIALS: Final = {hold: holding(hold) for hold in HOLDS}
 BROKEN: Final = re.compile(
     r"\b\d{8,}\b|\S+@\S+\.\w+|\bgambling\s+addiction\b|\bfamily\s+money\b", re.IGNORECASE
 )
-"""The rules of the task once more, in one pattern."""
+"""The rules of the task again, in one pattern."""
 
 WORDS = st.sampled_from(
     ["Hello", "well", "e.g.", "No!", "Now?\n", "2 000", SECRET, f"{SECRET}.", "86012345",
@@ -49,7 +49,7 @@ REPLIES = st.lists(WORDS, min_size=1, max_size=12).map(" ".join)
 
 @st.composite
 def chunked(draw: st.DrawFn) -> tuple[str, ...]:
-    """Draw a reply, cut anywhere."""
+    """Draw a reply split at random positions."""
     reply = draw(REPLIES)
     cuts = sorted(draw(st.sets(st.integers(1, max(1, len(reply) - 1)))))
     return tuple(reply[a:b] for a, b in pairwise([0, *cuts, len(reply)]) if a < b)
@@ -99,7 +99,7 @@ def test_a_reply_held_back_whole_is_shown_at_once_or_not_at_all(pieces: tuple[st
 
 
 async def spoken(hold_back: HoldBack, *pieces: str) -> tuple[Playhouse, list[str]]:
-    """Let a worker say a reply; gives what it published of it."""
+    """Let a worker answer with these pieces and return the published text."""
     play = Playhouse(MATERIALS[hold_back])
     await play.open()
     await play.submit("Who are you?")

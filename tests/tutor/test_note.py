@@ -29,7 +29,7 @@ FORCED: Final[dict[str, JsonValue]] = {
         "end": {"kind": "static"},
     },
 }
-"""A dialogue that one exchange ends."""
+"""A dialogue that ends after one exchange."""
 
 
 DRAW: Final = shipped("lucky-draw")
@@ -48,14 +48,14 @@ def carries(request: ModelRequest) -> bool:
 
 
 def turns_told(play: Playhouse) -> set[int]:
-    """Give the turns that carry the note, in all of their calls or in none."""
+    """Return the turns whose calls all include the note; a turn with some is an error."""
     told = {call.turn for call in play.calls if noted(call)}
     assert all(noted(call) for call in play.calls if call.turn in told)
     return told
 
 
 def requests_told(play: Playhouse, text: str) -> None:
-    """See that what reached the model carries the note exactly where this was said last."""
+    """Require the note in exactly the requests whose last message is `text`."""
     for request in play.house.model.requests:
         assert carries(request) == (request.messages[-1]["content"] == text)
 
@@ -75,7 +75,7 @@ async def test_the_next_turn_carries_the_note_all_its_tries_do_and_no_other_turn
 
 
 async def deaths(*, tries: int) -> AsyncGenerator[tuple[int, Playhouse]]:
-    """Kill the worker of turn 2 after every number of steps there is, and let another go on."""
+    """Cancel the worker of turn 2 after each possible number of steps, and let another continue."""
     ended, step = False, 0
     while not ended:
         play = await playing()

@@ -1,4 +1,4 @@
-"""The rows of the tutor, T1 to T12, over HTTP: each test is named after the row it shows."""
+"""The tutor requirements T1 to T12 over HTTP; each test is named after its requirement."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ async def test_t10_over_budget_the_oldest_pairs_go_first_and_the_system_prompt_s
 
 
 async def outcomes(room: Classroom, session: str) -> list[tuple[str, str]]:
-    """Give what was asked for by tools, and what came of it."""
+    """Return each requested tool with its outcome."""
     events = [each.event for each in await room.events(session)]
     called = [event for event in events if isinstance(event, ToolCalled)]
     returned = [event for event in events if isinstance(event, ToolReturned)]
@@ -330,7 +330,7 @@ async def outcomes(room: Classroom, session: str) -> list[tuple[str, str]]:
 
 
 async def phases(room: Classroom, session: str) -> list[tuple[str, str | None, bool]]:
-    """Give the phases a session has come through, by which signal, and whether by force."""
+    """Return the phases of a session with their signals and whether they were forced."""
     events = [each.event for each in await room.events(session)]
     entered = [event for event in events if isinstance(event, PhaseEntered)]
     return [(event.phase, event.signal, event.forced) for event in entered]

@@ -1,4 +1,4 @@
-"""T13: a level of context that a package from outside brings, and one that nobody knows."""
+"""T13: a context level from an installed package, and an unknown one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ phases:
 
 
 def installed(folder: Path) -> Path:
-    """Write a package as an installer leaves it; gives what is to be on the path."""
+    """Write a package as an installer leaves it and return the folder for the path."""
     facts = folder / "school_profiles-1.0.dist-info"
     facts.mkdir(parents=True)
     (folder / "school_profiles.py").write_text(MODULE)
@@ -58,7 +58,7 @@ def installed(folder: Path) -> Path:
 async def room(
     provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Classroom]:
-    """A classroom with that package, whose trickster lists a layer made of its source."""
+    """A tutor service with that package and a layer from its source."""
     folder = tmp_path_factory.mktemp("school")
     told = {"PYTHONPATH": str(installed(folder / "packages"))}
     async with school(folder, provider, told) as host:

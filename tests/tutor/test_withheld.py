@@ -1,4 +1,4 @@
-"""A reply withheld while it streams, as clients and readers of a running service meet it."""
+"""A reply that is withheld while it streams, as clients and readers of the service see it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECRET = "trick@example.org"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def session(room: Classroom) -> AsyncIterator[str]:
-    """A session whose second reply was withheld, and whose third was told so."""
+    """A session whose second reply was withheld, and whose third call had the note."""
     session = await room.open(DRAW)
     await room.say(session, "One", said("Hello. "))
     await room.say(session, "Two", said("Well. ", FORBIDDEN, "Soon."))

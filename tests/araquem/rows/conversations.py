@@ -1,4 +1,4 @@
-"""A1 over HTTP: conversations found or opened, by whatever they are called."""
+"""A1 over HTTP: conversations are found or opened by any id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.model.turn_events import TurnSubmitted
 
 ODD = ["a:b", "c.*.>", "../..", "Ω 💱\r\n\t\u2028", "$JS.API.>", '"],["', "x" * 1000]
-"""What an application may call its conversations."""
+"""Conversation ids that an application may use."""
 
 
 async def test_a1_a_turn_is_a_question_and_its_answer_with_role_content_time_and_meta(

@@ -1,4 +1,4 @@
-"""A6 and A8 over HTTP: a closed door, and an answer whatever becomes of the model."""
+"""A6 and A8 over HTTP: a fixed request schema, and an answer when the model fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A2, A3 and A5 over HTTP: what is remembered, how long, and who is told."""
+"""A2, A3 and A5 over HTTP: what the memory keeps, for how long, and who may read it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.parts.processes import LOOK_EVERY
 
 
 def spoken(prompt: dict[str, Any]) -> list[str]:
-    """Give the messages of a prompt behind its system message."""
+    """Return the messages of a prompt after its system message."""
     return [f"{said['role']}: {said['content']}" for said in prompt["messages"][1:]]
 
 

@@ -1,4 +1,4 @@
-"""A4 over HTTP: what a question means without saying it."""
+"""A4 over HTTP: references that a question leaves out."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Crash points, for processes that have this folder on their path; the product knows nothing of it.
+"""Crash points, for processes with this folder on their path; the product does not know them.
 
-`CRASH_AT` names a file with a signal and a point. A process that comes to the point takes the file
-away and sends itself the signal, SIGKILL or SIGSTOP; of several processes that share a file, one
-does. So a point is set while processes run, and is met once. `CLOCK_AHEAD` names a file with the
-seconds by which the clock of the process is ahead.
+`CRASH_AT` names a file with a signal and a point. A process that reaches the point removes the file
+and sends itself the signal, SIGKILL or SIGSTOP; of several processes that share a file, one does.
+So a point is set while processes run, and is met once. `CLOCK_AHEAD` names a file with the seconds
+by which the clock of the process is ahead.
 
-Points are `before-` or `after-` and what is passed: `append:<event>`, `token:<n>` of an attempt,
+A point is `before-` or `after-` and what is passed: `append:<event>`, `token:<n>` of an attempt,
 `close` of an attempt's tokens, `blob`, `ack`, `nak`, and `commit` to the database.
 
-A process that is forked has the modules of others already; only a class of theirs is changed, and
-that reaches everybody who holds it.
+A forked process already has the modules of other packages; of these only classes are patched, which
+reaches every user of the class.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Named = Callable[..., Iterable[str]]
 
 
 def come_to(point: str) -> None:
-    """Die here, or stop, if this is the point."""
+    """Send the signal here if this is the point."""
     file = Path(os.environ[CRASH_AT])
     try:
         number, _, wanted = file.read_text().partition(" ")
@@ -47,7 +47,7 @@ def come_to(point: str) -> None:
 
 
 def guarded(holder: Any, name: str, named: Named) -> None:  # noqa: ANN401 - a class or a module
-    """Make a coroutine function come to a point before and after it runs."""
+    """Make a coroutine function reach a point before and after it runs."""
     real: Callable[..., Awaitable[Any]] = getattr(holder, name)
 
     @wraps(real)
@@ -131,7 +131,7 @@ IN_TIME: dict[str, Callable[[Any], None]] = {"turnlog.services.platform.clock": 
 
 
 class Changed:
-    """Stands before all other finders, and changes modules as they load."""
+    """An import finder before all others that patches modules as they load."""
 
     def __init__(self, changes: dict[str, Callable[[Any], None]]) -> None:
         self._changes = changes

@@ -1,8 +1,8 @@
-"""A door before litellm, for processes that have this folder on their path.
+"""An import guard for litellm, for processes with this folder on their path.
 
-With `DOOR` naming a FIFO, loading litellm waits until somebody writes to it; without, the process
-ends there and then. So what needs litellm is found out for certain, and what must not wait for it
-is seen not to.
+With `DOOR` naming a FIFO, importing litellm blocks until something is written to it. Without
+`DOOR`, the process exits at the import. So tests see what needs litellm, and that nothing else
+waits for it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from types import ModuleType
 
 SLAMMED = 97
-"""Exit code of a process that may not import litellm and did."""
+"""Exit code of a process that imported litellm and may not."""
 
 
 class Door:
-    """Stands before all other finders."""
+    """An import finder that comes before all others."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -37,12 +37,12 @@ class Door:
             Path(os.environ["DOOR"]).read_bytes()
             execute(module)
 
-        # Not in here: while a module is sought, nobody else may import anything
+        # Block in `exec_module` and not here: a finder that blocks holds up all other imports.
         found.loader.exec_module = opened  # type: ignore[method-assign]
         return found
 
 
-# A test that only wants to know the code has no door
+# A test that imports this module for its exit code installs no guard.
 if __name__ == "sitecustomize":
     for name in [name for name in sys.modules if name.partition(".")[0] == "litellm"]:
         del sys.modules[name]

@@ -1,4 +1,4 @@
-"""What a turn led to is told of that turn and of no other."""
+"""The effects of a turn belong to that turn and to no other."""
 
 from __future__ import annotations
 

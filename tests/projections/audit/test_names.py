@@ -1,4 +1,4 @@
-"""A session may have any name, that of a family of the library as well."""
+"""A session may have any name, that of a library family included."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_session_with_the_name_of_the_library_differs_for_its_own_reasons() ->
 
 
 def told(name: str) -> Told:
-    """Say what differs between two calls of a session of that name."""
+    """Return the difference of two calls of a session with that name."""
     led = Led(led_by())
     led.submit("Hi.")
     led.answer("Hello.")

@@ -1,4 +1,4 @@
-"""What stands otherwise in two prompts is told of each part, though two say the same."""
+"""Differences of two prompts are reported for each part, even if two parts are equal."""
 
 from __future__ import annotations
 

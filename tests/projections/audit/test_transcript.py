@@ -1,4 +1,4 @@
-"""A page of talk says who said what, and nobody who is quoted on it can say more than that."""
+"""A transcript attributes every text, and no quoted text can forge a turn."""
 
 from __future__ import annotations
 

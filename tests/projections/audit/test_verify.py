@@ -1,4 +1,4 @@
-"""Verifying a session: whatever is done to its record is found, and named by its event."""
+"""Verifying a session: any change to its record is reported with its event."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ profiles:
 )
 PINNED = compute_digest("assistant")
 BLOBS = {PINNED: "assistant", **blobs_of(FILES)}
-"""What the events name; the builders of sessions pin a blueprint of that name."""
+"""The blobs that the events name; the session builders pin a blueprint of that name."""
 
 
 def means() -> VerificationContext:
@@ -104,7 +104,7 @@ def checks(events: Sequence[RecordedEvent], noted: WitnessedHead | None = None) 
 
 
 def unaltered(found: Found) -> Found:
-    """Leave out what only follows: prompts that cannot be had again of an altered record."""
+    """Drop the findings that an altered record implies: prompts that cannot be reproduced."""
     return [each for each in found if each[0] != "reproduction"]
 
 
@@ -367,9 +367,9 @@ def test_a_session_without_events_has_no_head() -> None:
 
 
 TYPE = b'"type":"turnlog.'
-"""What an event says before it tells its place."""
+"""The bytes of an event before its position."""
 DATA = b'"data":{'
-"""And behind it."""
+"""The bytes of an event after its position."""
 
 
 @pytest.mark.parametrize("where", [TYPE, DATA], ids=["before its place", "behind its place"])

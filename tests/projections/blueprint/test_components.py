@@ -1,4 +1,4 @@
-"""What an author is told of components and overrides before a session opens by them."""
+"""Faults of components and overrides, reported before a session opens."""
 
 from __future__ import annotations
 

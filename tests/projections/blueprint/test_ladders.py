@@ -1,4 +1,4 @@
-"""What an author is told of ladders, segments and typed inputs before a session opens by them."""
+"""Faults of ladders, segments and typed inputs, reported before a session opens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a blueprint says of phases that cannot be meant."""
+"""Faults of phases in a blueprint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers of tools in files of their own, read where a blueprint names their folder."""
+"""Tool servers in files of their own, in a folder that a blueprint names."""
 
 from __future__ import annotations
 

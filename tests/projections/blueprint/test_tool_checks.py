@@ -1,4 +1,4 @@
-"""What a blueprint says of tools that cannot be meant."""
+"""Faults of tools in a blueprint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an author is told of views that are summed up before a session opens by them."""
+"""Faults of summarised history views, reported before a session opens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which segments, locale and variant a session is given."""
+"""Which segments, locale and variant a session gets."""
 
 from __future__ import annotations
 

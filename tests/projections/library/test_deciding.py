@@ -1,4 +1,4 @@
-"""What may become of a library's segments, and what an import leads to."""
+"""Decisions on library commands, and what an import leads to."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ Command = (
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    """Copy what the checkers read, so that a union in it can be widened."""
+    """A copy of the files that mypy reads, in which a union can be extended."""
     for part in (EVENTS, "projections/src/turnlog/projections"):
         shutil.copytree(HOUSE / part, tmp_path / part)
     shutil.copy(HOUSE / "pyproject.toml", tmp_path)
@@ -48,7 +48,7 @@ def widen(file: Path, union: str, wider: str, *imports: str) -> None:
 
 
 def complaints(house: Path, *modules: str) -> list[str]:
-    """Give what mypy, with the settings of the house, says of these modules."""
+    """Return what mypy, with the project's settings, reports for these modules."""
     command = [sys.executable, "-m", "mypy", "--no-error-summary", *modules]
     checked = subprocess.run(command, cwd=house, capture_output=True, text=True, check=False)
     assert checked.stderr == ""

@@ -1,4 +1,4 @@
-"""What a session leaves behind as it enters a phase that may not see the one before."""
+"""What a session settles when it enters a phase that may not see the one before."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TALKING = given(open_session(), PhaseEntered(phase="talk"))
 
 
 def graph(**more: JsonValue) -> PhaseGraph:
-    """Give a state machine whose dialogue ends by a signal."""
+    """Return a phase graph whose dialogue ends by a signal."""
     drawn: dict[str, JsonValue] = {
         "from": "cartridge.phases",
         "signals": {"understood": "on_success"},

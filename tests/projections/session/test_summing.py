@@ -1,4 +1,4 @@
-"""Which phases a summary is of."""
+"""Which phases a summary covers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One suite over both databases: whoever asks for `store` is run on SQLite and on Postgres."""
+"""Fixtures that run each test on SQLite and on Postgres."""
 
 from __future__ import annotations
 

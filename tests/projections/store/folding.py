@@ -1,4 +1,4 @@
-"""Folding in tests: a build for whoever asks, and its rows as values that can be compared."""
+"""Folding events into rows, and reading the rows as values that can be compared."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Histories for the read models: one told event by event, and any that chance comes up with.
+"""Event histories for the read models: built event by event, or drawn at random.
 
-Chance keeps to no rule of the session. Rows must follow from events whatever they are, and the
-wilder a history, the more a wrong order of statements shows.
+Drawn histories ignore the session's rules. The rows must follow from any events, and an unlikely
+history shows a wrong order of statements better than a usual one.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def started(turn: int, attempt: int, call: str = "") -> AttemptStarted:
 
 @dataclass
 class Story:
-    """A session that is told batch by batch."""
+    """A session whose events are appended batch by batch."""
 
     log: EventLog
     session: str = "s"
@@ -181,7 +181,7 @@ class Story:
 
 
 def inject(log: MemoryLog, stored: bytes, session: str = "s", tenant: str = "t") -> int:
-    """Put bytes on the log that no release wrote; gives their stream sequence."""
+    """Append raw bytes that no release wrote and return their stream sequence."""
     place = len(log.stored) + 1
     log.stored.append(RawEvent(f"session.{tenant}.{session}.turn", place, stored))
     return place
@@ -196,7 +196,7 @@ def _assembled(turn: int, call: str, parts: Sequence[PromptPart]) -> ContextAsse
     return assembled(turn, call, *parts)
 
 
-# Few of each, so that one row is met again and again.
+# Few values of each, so that different events meet the same row.
 _turns = st.integers(1, 2)
 _attempts = st.integers(1, 2)
 _words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.just("nul \0 nul")
@@ -290,7 +290,7 @@ _events: st.SearchStrategy[KnownEvent] = st.one_of(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What happens next, and in which of the sessions; bytes are no event at all."""
+    """The next batch and its session; bytes are an undecodable event."""
 
     session: str
     events: tuple[KnownEvent, ...] | bytes
@@ -308,18 +308,18 @@ _steps = st.builds(
     command=_commands,
 )
 histories = st.lists(_steps, max_size=30)
-"""Steps of two sessions, mixed."""
+"""Steps of two sessions, interleaved."""
 
 
 @dataclass
 class Telling:
-    """Sessions that are told together."""
+    """Sessions whose events are appended together."""
 
     log: MemoryLog = field(default_factory=MemoryLog)
     stories: dict[str, Story] = field(default_factory=dict[str, Story])
 
     async def tell(self, steps: Sequence[Step]) -> MemoryLog:
-        """Tell all steps, opening each session when it is first met."""
+        """Append all steps; each session is opened when it first occurs."""
         for step in steps:
             if isinstance(step.events, bytes):
                 inject(self.log, step.events, step.session)

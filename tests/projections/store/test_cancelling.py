@@ -1,4 +1,4 @@
-"""Cancelling whoever is at the database, in whatever moment and more than once."""
+"""Database work that is cancelled at any moment, more than once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows and checkpoint move together, once, whoever else is at work."""
+"""Rows and position move together and once, with concurrent writers."""
 
 from __future__ import annotations
 

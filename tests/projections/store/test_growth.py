@@ -1,4 +1,4 @@
-"""The growth ledger: what each component took of each call, and what made it take less."""
+"""The token ledger: the tokens of each component in each call, and what reduced them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What open sessions are pinned to, counted by both databases alike."""
+"""The versions that open sessions are pinned to, the same on both databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One bad event stops its own session, is kept with its reason, and is replayed after a fix."""
+"""An undecodable event stops its own session, is kept with its reason, and is replayed later."""
 
 from __future__ import annotations
 

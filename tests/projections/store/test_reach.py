@@ -1,4 +1,4 @@
-"""Reading one's own writes, and commands older than a session's state remembers."""
+"""Reading one's own writes, and commands older than the session's state."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_rows_that_do_not_come_in_time_are_not_passed_off_as_fresh(
 
 
 async def told(story: Story) -> SessionState:
-    """Tell commands of every shape, and give the state that remembers them."""
+    """Append commands of every shape and return the state that records them."""
     events = [
         *await story.tell(opened(), command=CommandRef("open", DIGEST)),
         *await story.tell(submitted(1, "one"), command=CommandRef("first", DIGEST)),

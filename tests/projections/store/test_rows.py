@@ -1,4 +1,4 @@
-"""What the rows say of a session, whichever database holds them."""
+"""The rows of a session on either database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same events make the same rows, in whatever portions and database they are folded."""
+"""The same events give the same rows, for any batches and either database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write.projection_positions import clear_hidden_builds
 
-# A database is shared by all examples of a test: each has builds of its own in it.
+# All examples of a test share a database; each has its own builds.
 _shared = settings(
     max_examples=20,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

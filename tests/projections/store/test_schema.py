@@ -1,4 +1,4 @@
-"""The schema comes up to date by itself, on both databases, and by whoever comes first."""
+"""The schema migrates by itself on both databases, whichever process starts first."""
 
 from __future__ import annotations
 

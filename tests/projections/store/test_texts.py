@@ -1,4 +1,4 @@
-"""What was said stays on the log: rows lead to it, and show a title at the most."""
+"""Texts stay on the log: rows refer to them and hold at most a title."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that must be JSON: what is mended, what is not, and what is right is never touched."""
+"""Answers that must be JSON: repaired, refused, or left alone when they are valid."""
 
 from __future__ import annotations
 

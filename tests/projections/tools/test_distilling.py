@@ -1,4 +1,4 @@
-"""What is told of a result: its shape, wherever its rows stand, and never more than has a bound."""
+"""Condensed tool results: their shape, at any depth, within a bound."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from turnlog.services.blueprints.tokenizers import TiktokenVocabulary
 
 SPEC = CondensationSpec()
 BOUND = 1_300
-"""Characters that nothing told of a result goes beyond, with the sample that is usual."""
+"""The most characters of a condensed result with the usual sample."""
 ROWS: list[JsonValue] = [{"id": n, "name": f"thing {n}"} for n in range(1_000)]
 TABLE = '1000 rows with columns id, name; the first 3:\n{"id":0,"name":"thing 0"}\n'
 WIDE = [f"column_{n}" for n in range(5_000)]

@@ -1,4 +1,4 @@
-"""What strangers say of their tools stands on lines of that tool alone, and has an end."""
+"""Descriptions of third-party tools stay on the lines of their own tool and are bounded."""
 
 from __future__ import annotations
 

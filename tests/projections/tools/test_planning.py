@@ -1,4 +1,4 @@
-"""Reading a plan on strings: what is left out of it is said."""
+"""Parsing a plan: what is left out is reported."""
 
 from __future__ import annotations
 

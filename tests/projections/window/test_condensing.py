@@ -1,4 +1,4 @@
-"""Condensing on strings: what is told in short and what is not; a bundle's verifier agrees."""
+"""Condensing the history of one view; a bundle's verifier agrees."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Whole prompts, to be read by people: one file a variant, with the manifest's account below.
+"""Whole prompts with their manifest parts for people to read, one file a variant.
 
-A missing file is written by the test, which then fails: read it, and commit it.
+The test writes a missing file and then fails: read the file and commit it.
 """
 
 from __future__ import annotations

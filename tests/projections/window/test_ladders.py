@@ -1,6 +1,6 @@
-"""Every step of a ladder alone, and all of them together, as whole prompts to be read by people.
+"""Every ladder step alone and all together, as whole prompts for people to read.
 
-A missing file is written by the test, which then fails: read it, and commit it.
+The test writes a missing file and then fails: read the file and commit it.
 """
 
 from __future__ import annotations

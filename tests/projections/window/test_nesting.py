@@ -1,4 +1,4 @@
-"""Layers that stand in the midst of a prompt file, where its text names them."""
+"""Layers included in the middle of a prompt file, where its text names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a prompt is the one before it over again, beside the messages themselves."""
+"""How much of a prompt repeats the one before it, recorded beside the messages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FILES = {"persona": "Be brief."}
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """A session, and every prompt that was fixed in it."""
+    """A session and every prompt recorded in it."""
 
     session: SessionScenario
     blueprint: Blueprint
@@ -75,7 +75,6 @@ class Talk:
 
 
 def talk() -> Talk:
-    """Begin."""
     blueprint = blueprint_of(BLUEPRINT)
     return Talk(opened_by(blueprint, FILES), blueprint)
 

@@ -48,7 +48,7 @@ def refused(
 
 
 def with_part(layer: str, **change: object) -> Manifest:
-    """Give the manifest with another account of one part."""
+    """Return the manifest with one part changed."""
     parts = tuple(
         part.model_copy(update=change) if part.layer == layer else part
         for part in FOUND.manifest.parts

@@ -1,4 +1,4 @@
-"""The digest of a request is that of its canonical form, however it is come by."""
+"""The digest of a request is that of its canonical form, however it was built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns are remembered as far as there is memory for them, in whatever script they are."""
+"""Turn messages are cached within a bound, in any script."""
 
 from __future__ import annotations
 

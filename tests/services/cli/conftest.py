@@ -15,7 +15,7 @@ from turnlog.services.cli.main import main
 
 @dataclass(frozen=True)
 class Ran:
-    """How a command ended, and what it said."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -31,7 +31,7 @@ Turnlog = Callable[..., Ran]
 
 @pytest.fixture
 def turnlog(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Turnlog:
-    """Runs a command in this process."""
+    """Run a command in this process."""
     monkeypatch.setenv("COLUMNS", "100")
 
     def run(*arguments: str | Path) -> Ran:
@@ -45,7 +45,7 @@ def turnlog(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 @dataclass(frozen=True)
 class Played:
-    """A service with one session of three turns: one plain, one redacted, one excluded."""
+    """A service with a session of three turns: one plain, one redacted, one excluded."""
 
     up: Up
     session: str
@@ -68,7 +68,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
 
 
 def play(client: httpx.Client) -> str:
-    """Hold the conversation that the tests read."""
+    """Run the conversation that the tests read and return the session id."""
     asked = {"blueprint": "assistant", "attributes": {"language": "Dutch"}}
     session = str(client.post("/v1/sessions", json=asked).raise_for_status().json()["session"])
     here = f"/v1/sessions/{session}"

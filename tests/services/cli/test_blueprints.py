@@ -1,4 +1,4 @@
-"""Blueprints on disk from the command line: begun, checked whole, and described for editors."""
+"""Blueprint commands: create, check, and describe for editors."""
 
 from __future__ import annotations
 

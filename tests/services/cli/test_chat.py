@@ -39,7 +39,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 @dataclass
 class Person:
-    """Somebody at a terminal: types, and reads until they see something."""
+    """A user at a terminal who types, and reads until an expected text appears."""
 
     terminal: int
     process: subprocess.Popen[bytes]
@@ -49,11 +49,7 @@ class Person:
         os.write(self.terminal, text.encode())
 
     def sees_at_last(self, awaited: str, again: Callable[[], None]) -> None:
-        """Do something again and again until it is answered.
-
-        readline misses an interrupt that comes between its prompt and its waiting; people press
-        the key once more.
-        """
+        """Repeat an action until its effect appears, because readline may miss an interrupt."""
         until = time.monotonic() + HANGS
         while awaited not in self.seen:
             assert time.monotonic() < until, f"{awaited!r} does not come: {self.seen}"

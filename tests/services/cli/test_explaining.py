@@ -1,4 +1,4 @@
-"""Why something was said, asked of a tutor's session with a choice, a redaction and a debrief."""
+"""The `why` command on a tutor session with a choice, a redaction and a debrief."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WITHHELD = "prof.foxglove@truth-now.example"
 
 @pytest.fixture(scope="module")
 def tutored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
-    """A lesson: its second reply is withheld, its fourth turn ends the dialogue."""
+    """A session whose second reply is withheld and whose fourth turn ends the dialogue."""
     place = tmp_path_factory.mktemp("tutored") / "data"
     with (
         turnlog_up(place, "--model", "scripted/trickster") as up,
@@ -35,7 +35,7 @@ def tutored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
 
 
 def lesson(client: httpx.Client) -> str:
-    """Hold the lesson to its end."""
+    """Run the tutor session to its end."""
     given = {"task": "share-before-reading", "locale": "en"}
     asked = {"blueprint": "trickster", "attributes": given}
     session = str(client.post("/v1/sessions", json=asked).raise_for_status().json()["session"])

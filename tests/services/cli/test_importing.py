@@ -1,4 +1,4 @@
-"""Files of segments: YAML, CSV and SQL dumps, read alike; faults are told by file and line."""
+"""Segment files in YAML, CSV and SQL dumps; faults name the file and the line."""
 
 from __future__ import annotations
 

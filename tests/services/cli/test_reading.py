@@ -290,7 +290,7 @@ def test_a_directory_that_nobody_serves_answers_as_its_service_did(
 
 
 def timeless(ran: Ran) -> list[Any]:
-    """What was answered, but for the clock reading of a window, and how long verifying took."""
+    """Return the answers without window times and verification durations."""
     answers = [json.loads(line) for line in ran.out.splitlines()]
     for answer in answers:
         if "messages" in answer and "digest" not in answer:

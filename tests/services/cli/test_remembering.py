@@ -1,4 +1,4 @@
-"""What a session remembers, from the command line."""
+"""Memory commands of the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RISK = "How risky is LOGT11?"
 
 @pytest.fixture(scope="module")
 def session(played: Played) -> str:
-    """Give the session of a conversation in which one question was asked."""
+    """The session of a conversation with one question."""
     with httpx.Client(base_url=played.up.http, timeout=100) as client:
         client.post("/v1/ask", json={**ASKED, "question": RISK}).raise_for_status()
         key = {name: ASKED[name] for name in ("client_id", "conversation_id")}

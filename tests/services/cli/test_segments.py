@@ -1,4 +1,4 @@
-"""Segments at the terminal, against a real service and against the data it left."""
+"""Segment commands, against a running service and against stored data."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ async def test_on_a_terminal_nothing_is_left_of_a_reply_that_is_withheld() -> No
 
 
 def screen(written: str) -> list[str]:
-    """Give what is left on a terminal that understands erasing a line and going up."""
+    """Return what remains on a terminal that supports erasing a line and moving up."""
     lines, row = [""], 0
     for code, text in re.findall(r"\x1b\[([0-9;?]*[A-Za-z])|([\n\r]|[^\n\r\x1b]+)", written):
         if text == "\n":

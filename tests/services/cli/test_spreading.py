@@ -1,4 +1,4 @@
-"""Options that belong together are taken as one, and typed one by one."""
+"""Option groups: one value for a command, several options on the command line."""
 
 from __future__ import annotations
 

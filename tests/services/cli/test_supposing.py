@@ -1,4 +1,4 @@
-"""What if, pins and moves from the command line, against a service with a session on it."""
+"""What-if, pin and upgrade commands, against a service with a session."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_a_checkpoint_is_signed_and_shows_what_was_cut_off_since(
 
 
 def signed_for(turnlog: Turnlog, tampered: Tampered, file: Path) -> str:
-    """Sign where the sound session ends, as `turnlog checkpoint` does where all are sound."""
+    """Sign the head of the sound session, as `turnlog checkpoint` signs all of them."""
     found = turnlog("verify", "sound", "-o", "json", "--data-dir", tampered.data_dir).json
     head = {"sequence": found["sequence"], "hash": found["head"]}
     made: dict[str, JsonValue] = {

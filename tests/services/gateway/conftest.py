@@ -1,4 +1,4 @@
-"""One gateway a test, on a log in memory and on a real nats-server."""
+"""One gateway per test, on a log in memory and on a real nats-server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.services.gateway.stand import Holding, InMemory, Stand, holding, stan
 
 @pytest.fixture(params=["memory", "nats"])
 def log_url(request: pytest.FixtureRequest) -> str | None:
-    """Where the log is; none for one in memory."""
+    """The URL of the log; None for one in memory."""
     return request.getfixturevalue("nats_url") if request.param == "nats" else None
 
 
@@ -26,7 +26,7 @@ async def held(log_url: str | None) -> AsyncIterator[Holding]:
 
 @pytest_asyncio.fixture
 async def stand(held: Holding, fresh_tenant: str, tmp_path: Path) -> AsyncIterator[Stand]:
-    """A gateway with a projector and a worker behind it."""
+    """A gateway with a projector and a worker."""
     if isinstance(held, InMemory):
         KEPT.keep(held.log, held.blobs)
     async with standing(held, fresh_tenant, tmp_path) as running:
@@ -35,14 +35,14 @@ async def stand(held: Holding, fresh_tenant: str, tmp_path: Path) -> AsyncIterat
 
 @pytest_asyncio.fixture
 async def idle(held: Holding, fresh_tenant: str, tmp_path: Path) -> AsyncIterator[Stand]:
-    """The same without a worker: what is submitted stays open."""
+    """The same without a worker: submitted turns stay open."""
     async with standing(held, fresh_tenant, tmp_path, working=False) as running:
         yield running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bare(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stand]:
-    """One gateway for a whole module, on a log in memory: for what never gets as far as a log."""
+    """One gateway per module on a log in memory, for requests that are refused before the log."""
     folder = tmp_path_factory.mktemp("bare")
     async with standing(InMemory(), "bare", folder, working=False) as running:
         yield running

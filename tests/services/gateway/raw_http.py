@@ -1,4 +1,4 @@
-"""HTTP spelt by hand, for requests that no client library would send."""
+"""HTTP requests built by hand, for requests that no client library sends."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
-    """What came back."""
+    """One response."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self) -> Any:  # noqa: ANN401 - JSON of any shape
-        """Read the body."""
         return json.loads(self.body)
 
 
@@ -32,7 +31,7 @@ class Wire:
     writer: asyncio.StreamWriter
 
     async def send(self, *pieces: bytes) -> None:
-        """Send bytes, piece by piece."""
+        """Send bytes, flushing after each piece."""
         for piece in pieces:
             self.writer.write(piece)
             await self.writer.drain()
@@ -44,7 +43,7 @@ class Wire:
         await self.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
     async def answer(self) -> RawAnswer:
-        """Read one answer with a length."""
+        """Read one response that has a Content-Length."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         status = int(head[0].split()[1])
         pairs = (line.split(":", 1) for line in head[1:] if line)
@@ -53,13 +52,12 @@ class Wire:
         return RawAnswer(status, headers, body)
 
     async def closed(self) -> bool:
-        """Wait for the other side to close; whatever it still says is an answer too many."""
+        """Wait for the peer to close; return false if it sent anything more."""
         return await self.reader.read() == b""
 
 
 @asynccontextmanager
 async def wire(address: str) -> AsyncGenerator[Wire]:
-    """Connect."""
     place = urlsplit(address)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     try:
@@ -69,7 +67,6 @@ async def wire(address: str) -> AsyncGenerator[Wire]:
 
 
 async def sent(address: str, path: str, body: bytes, headers: Mapping[str, str]) -> RawAnswer:
-    """Post a body with these headers."""
     async with wire(address) as line:
         await line.begin("POST", path, headers)
         await line.send(body)

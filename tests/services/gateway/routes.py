@@ -1,4 +1,4 @@
-"""Every route of the gateway with a request that it understands, to be spoilt in one place."""
+"""Every route of the gateway with a valid request, which tests then spoil in one place."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PLACES: Final = {
     "segment": "1",
     "sequence": "1",
 }
-"""What stands in a path where nothing else is said; no such session is open."""
+"""Default path values; no such session is open."""
 TAKEN: Final = {"blueprint": "assistant"}
-"""Values of fields that are looked at before it is known whether there is such a session."""
+"""Values of fields that are checked before the session is looked up."""
 
 
 def _filled(schema: Mapping[str, Any]) -> Mapping[str, object]:
-    """Give each field that is required a value of its kind."""
+    """Return a value of its type for each required field."""
     named = next((each for each in (schema, *schema.get("anyOf", ())) if "$ref" in each), schema)
     form = DOCUMENT["components"]["schemas"][named["$ref"].rpartition("/")[2]]
     values: dict[str, object] = {
@@ -44,7 +44,7 @@ def _filled(schema: Mapping[str, Any]) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route as the OpenAPI document has it."""
+    """One route of the OpenAPI document."""
 
     method: str
     template: str
@@ -54,17 +54,17 @@ class Route:
         return f"{self.method} {self.template}"
 
     def path(self, **places: str) -> str:
-        """Fill in the path."""
+        """Return the path with its parameters filled in."""
         return self.template.format_map(PLACES | places)
 
     @property
     def form(self) -> Mapping[str, object] | None:
-        """A body that it takes, with all it must have; none where it takes no body."""
+        """A body with all required fields; None if the route takes no body."""
         content = self.operation.get("requestBody", {"content": {}})["content"]
         return _filled(content["application/json"]["schema"]) if content else None
 
     def parameters(self, place: str) -> dict[str, Mapping[str, Any]]:
-        """Give its parameters in the path, the query or the headers, with their schemas."""
+        """Return the parameters in the path, the query or the headers, with their schemas."""
         listed = self.operation.get("parameters", [])
         return {each["name"]: each["schema"] for each in listed if each["in"] == place}
 
@@ -81,6 +81,6 @@ WITH_BODY: Final = tuple(route for route in ROUTES if route.form is not None)
 
 
 def numbers_in(schema: Mapping[str, Any]) -> bool:
-    """Tell whether a parameter is a whole number, or nothing."""
+    """Return whether a parameter is an integer or null."""
     kinds = schema.get("anyOf", [schema])
     return {kind["type"] for kind in kinds} <= {"integer", "null"}

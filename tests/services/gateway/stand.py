@@ -1,4 +1,4 @@
-"""A gateway over real HTTP with everything behind it: a log, read models, a worker on strings."""
+"""A gateway over real HTTP with a log, read models, a projector and a worker with a scripted model."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ SILENT = create_tracing("test", None)
 FOLDERS = (Path(__file__).parent / "blueprints", Path(__file__).parents[2] / "parts/blueprints")
 MODEL = "puppet/one"
 WAITED = (TurnSubmitted.leaf, TurnReleased.leaf)
-"""How the subjects end that workers wait for."""
+"""The subject endings that workers subscribe to."""
 
 
 class Holding(Protocol):
-    """What holds everything: a log and what belongs to it."""
+    """A log with its blobs, snapshots and tokens."""
 
     @property
     def log(self) -> EventLog: ...
@@ -75,7 +75,7 @@ class Holding(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InMemory:
-    """Everything in memory; it outlives any gateway before it."""
+    """A backend in memory; it outlives the gateways that use it."""
 
     log: MemoryLog = field(default_factory=MemoryLog)
     library: MemoryLibraryLog = field(default_factory=MemoryLibraryLog)
@@ -86,7 +86,7 @@ class InMemory:
 
 @asynccontextmanager
 async def holding(nats_url: str | None) -> AsyncGenerator[Holding]:
-    """Give a log on a real nats-server, or one in memory."""
+    """Open a backend on a nats-server, or one in memory when `nats_url` is None."""
     if nats_url is None:
         yield InMemory()
         return
@@ -141,7 +141,7 @@ def gathering_on(held: Holding, sessions: CommandHandler, role: str) -> PromptIn
 
 @dataclass
 class Stand:
-    """A running gateway, and strings to pull behind it."""
+    """A running gateway with the backend, the store and the model behind it."""
 
     held: Holding
     tenant: str
@@ -154,7 +154,7 @@ class Stand:
     model: PuppetModel
 
     async def open(self, blueprint: str = "clerk", **form: object) -> str:
-        """Open a session; gives its id."""
+        """Open a session and return its id."""
         attributes = {"desk": "d-1"} if blueprint == "clerk" else {}
         body = {"blueprint": blueprint, "attributes": attributes} | form
         answer = await self.http.post("/v1/sessions", json=body)
@@ -162,13 +162,13 @@ class Stand:
         return str(answer.json()["session"])
 
     async def submit(self, session: str, text: str = "Hi", **form: object) -> dict[str, Any]:
-        """Submit a turn; gives the answer."""
+        """Submit a turn and return the response body."""
         answer = await self.http.post(f"/v1/sessions/{session}/turns", json={"text": text} | form)
         assert answer.status_code == 202, answer.text
         return dict(answer.json())
 
     async def say(self, session: str, text: str, reply: str) -> dict[str, Any]:
-        """Put something to a session and have it answered."""
+        """Submit a turn, let the model give `reply`, and return the settled turn."""
         self.model.scripts.append([reply])
         url = f"/v1/sessions/{session}/turns?wait=30"
         answer = await self.http.post(url, json={"text": text})
@@ -176,19 +176,18 @@ class Stand:
         return dict(answer.json())
 
     async def get(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
-        """Get something that is there."""
         answer = await self.http.get(path, params=query)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     async def stored(self) -> int:
-        """Count what the tenant has on the log."""
+        """Count the tenant's events on the log."""
         answer = await self.http.get("/v1/events", headers={"Accept": "application/x-ndjson"})
         return len(answer.content.splitlines())
 
     @asynccontextmanager
     async def another_gateway(self, **settings: object) -> AsyncGenerator[Stand]:
-        """Serve a second gateway on the same log, as after a restart."""
+        """Start a second gateway on the same log, as after a restart."""
         changed = self.settings.model_copy(update=settings)
         async with fronted(self.held, self.store, self.bell, changed, self.model) as stand:
             yield stand
@@ -234,7 +233,7 @@ async def fronted(
     model: PuppetModel,
     traces: Tracing = SILENT,
 ) -> AsyncGenerator[Stand]:
-    """Serve one gateway."""
+    """Start one gateway."""
     desk = desk_on(held, store, bell, settings, traces)
     # The client ends last, so that it hears what a gateway says as it ends
     async with httpx.AsyncClient(timeout=60) as http, serve_app(desk) as address:
@@ -243,7 +242,7 @@ async def fronted(
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:
-    """End tasks, with time to close what they have open."""
+    """Cancel tasks until all have ended; a task gets 5 s to close its resources."""
     left = set(tasks)
     while left:
         for task in left:

@@ -1,4 +1,4 @@
-"""Sessions with streams of their own over real HTTP, and a worker that says what it is told."""
+"""A session whose events and tokens a test publishes itself, and a gateway that streams them."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
 from turnlog.services.sessions.text_cache import TextReader
 
 NARROW = 16 * 1024
-"""Bytes that the kernel is asked to hold at the most, on either side of a narrow connection."""
+"""The buffer size in bytes of a narrow connection, on either side."""
 QUEUE = Policies(second_submit="queue")
 UNKNOWN = AttemptUsage(TokenUsage(known="unknown"), AttemptCost(price="unknown", table="none"))
 
 
 @dataclass
 class Stage:
-    """One session on a log, whatever the log is made of."""
+    """One session on any log."""
 
     log: EventLog
     blobs: BlobStore
@@ -108,7 +108,6 @@ class Stage:
         )
 
     async def open(self) -> None:
-        """Open the session."""
         small = blueprint()
         ref = await BlueprintStore(self.blobs).store_blueprint(self.tenant, small)
         await self.act(OpenSession(ref, "one", compute_history_reach(small)))
@@ -118,7 +117,7 @@ class Stage:
         await self.sessions().handle(self.tenant, self.session, command, BY)  # type: ignore[arg-type]
 
     async def submit(self, text: str = "Hi") -> None:
-        """Submit a turn; behind an open one it waits."""
+        """Submit a turn; it is queued while another turn is open."""
         await self.act(SubmitTurn(text, QUEUE))
 
     async def claim(self, turn: int = 1) -> AttemptRef:
@@ -151,11 +150,9 @@ class Stage:
         await self.act(EndAttempt(attempt, "failed", UNKNOWN, "fail", fault, partial))
 
     async def cancel(self, turn: int = 1) -> None:
-        """Cancel a turn."""
         await self.act(CancelTurn(turn))
 
     async def redact(self, turn: int = 1) -> None:
-        """Withhold a reply."""
         await self.act(RedactReply(turn, "it names a person", "operator", "(withheld)"))
 
     async def _publish(
@@ -166,7 +163,7 @@ class Stage:
 
 @asynccontextmanager
 async def staged(tenant: str, nats_url: str | None) -> AsyncGenerator[Stage]:
-    """Give a stage on the log of a real server, or on one in memory where there is no address."""
+    """Open a session on a real server's log, or on one in memory when `nats_url` is None."""
     if nats_url is None:
         parts = MemoryLog(), MemoryBlobStore(), MemorySnapshotStore(), MemoryTokenStream()
         stage = Stage(*parts, tenant)
@@ -191,7 +188,7 @@ def gateway(desk: GatewayDependencies) -> FastAPI:
 
 @asynccontextmanager
 async def served(app: ASGIApp, *, narrow: bool = False) -> AsyncGenerator[int]:
-    """Serve an application on a free port, which is given; `narrow` sockets hold little."""
+    """Serve an application on a free port and yield the port; `narrow` sockets buffer little."""
     listening = socket.create_server(("127.0.0.1", 0))
     if narrow:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NARROW)

@@ -1,4 +1,4 @@
-"""Any string as an id and any JSON as a value: kept as it came everywhere, or refused by name."""
+"""Any string as an id and any JSON as a value: kept unchanged, or refused with its field."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def client(stand: Stand) -> Generator[httpx.Client]:
 
 
 def spelt(value: object) -> bytes:
-    """JSON as Python writes it, with whatever no JSON should have in it."""
+    """Return JSON as Python writes it, NaN and lone surrogates included."""
     return json.dumps(value).encode()
 
 
 def alike(one: object, other: object) -> bool:
-    """Tell whether two values are the same to the byte: 1 is not 1.0, nor -0.0 the same as 0.0."""
+    """Return whether two values have the same JSON: 1 is not 1.0, and -0.0 is not 0.0."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""Everything that should never have been sent: answered with its field and a way out, never 500."""
+"""Invalid requests: answered with the field and a fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broken session is taken out as it is stored, and what of it nobody can read is named."""
+"""A broken session is exported as stored, and its undecodable events are named."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ JUNK = b'{"not": "an\nevent \xff"'
 
 
 EVIL = ("\x1b[2JHi \x9b31m", "Grüße\x07\x1b]0;owned\x07")
-"""What would clear a terminal, colour it, ring its bell and name its window."""
+"""Escapes that clear a terminal, colour it, ring its bell and set its title."""
 
 
 @dataclass(frozen=True)
 class House:
-    """Sessions of one turn each: `evil`, and two of which the event they are named by is spoilt."""
+    """A service with sessions of one turn each: `evil`, and two with a spoiled event."""
 
     stand: Stand
     held: InMemory
@@ -41,13 +41,13 @@ class House:
         return ServiceReader(self.stand.http)
 
     def stored(self, session: str) -> list[bytes]:
-        """Give what the log holds of a session."""
+        """Return the stored events of a session."""
         places = self.held.log.sessions["broken", session]
         held = (self.held.log.stored[place - 1] for place in places)
         return [raw.stored for raw in held if raw]
 
     def spoil(self, session: str, number: int) -> None:
-        """Let an event of a session be none; negative numbers count from its end."""
+        """Replace an event of a session by junk; negative numbers count from its end."""
         place = self.held.log.sessions["broken", session][number - (number > 0)]
         raw = self.held.log.stored[place - 1]
         assert raw
@@ -117,7 +117,7 @@ async def test_a_terminal_is_steered_by_nothing_that_was_said(house: House) -> N
 
 
 async def on_a_terminal(house: House, session: str, form: str) -> str:
-    """Show a session on a terminal; gives what came there."""
+    """Export a session to a terminal and return what was written there."""
     ours, theirs = os.openpty()
     shown = bytearray()
     with os.fdopen(ours, "rb", buffering=0) as screen:

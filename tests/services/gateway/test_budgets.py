@@ -1,4 +1,4 @@
-"""Budgets that make no sense, from the blueprint to the client of the session."""
+"""Impossible budgets, from the blueprint to the client of the session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ profiles:
 
 @asynccontextmanager
 async def with_budget(stand: Stand, folder: Path, tokens: str) -> AsyncGenerator[Stand]:
-    """Serve the blueprint `budgeted` with such a budget."""
+    """Serve the blueprint `budgeted` with this token budget."""
     file = folder / "budgeted" / "blueprint.yaml"
     file.parent.mkdir(parents=True)
     file.write_text(BLUEPRINT.format(name="budgeted", tokens=tokens))

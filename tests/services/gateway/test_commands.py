@@ -1,4 +1,4 @@
-"""Cancel, close, redact, exclude: what each does, and what refuses it."""
+"""Cancel, close, redact and exclude: what each does and when it is refused."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The gateway held to its own OpenAPI document, by requests that the document's words lead to.
+"""The gateway checked against its own OpenAPI document by generated requests.
 
-Half of them keep to the document and half break it somewhere; half speak of a session that is
-open and of its first turn. Whatever comes back has a status, a media type and a form that the
-document names, and is never a fault of the gateway.
+Half of the requests are valid and half are not; half name an open session and its first turn. Every
+response has a status, a media type and a schema that the document names, and none is a server
+error.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CALM: Final = settings(
 Asked = Case[Any]
 SCHEMA: Final = schemathesis.openapi.from_dict(dict(DOCUMENT))
 DOCUMENTS: Final = tuple(route for route in ROUTES if not route.template.endswith("/stream"))
-"""Streams end when a turn does, and are no document."""
+"""Routes with one response body; a stream lasts as long as its turn."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -61,7 +61,7 @@ async def stand(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stand
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def places(stand: Stand) -> Mapping[str, str]:
-    """Where the paths of real things lead."""
+    """Ids of a session, a turn and other objects that exist."""
     session = await stand.open()
     await stand.say(session, "Hi", "Hello.")
     return {"session": session, "turn": "1", "call": "1.1", "blueprint": "clerk"}
@@ -96,7 +96,7 @@ def each_case(
 
 
 def speaking_of(case: Asked, places: Mapping[str, str]) -> Asked:
-    """Let a case speak of what there is."""
+    """Replace the ids of a case by ids that exist."""
     known = {name: places[name] for name in case.path_parameters if name in places}
     case.path_parameters = {**case.path_parameters, **known}
     if isinstance(case.body, dict) and "blueprint" in case.body:

@@ -1,4 +1,4 @@
-"""What differs between two calls, over HTTP."""
+"""The diff of two calls, over HTTP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.services.gateway.stand import Stand
 
 
 def reasons(change: dict[str, Any]) -> list[tuple[str, list[str]]]:
-    """Give each reason with the events that it lies in."""
+    """Return each reason with the names of its events."""
     return [(each["what"], [by["event"] for by in each["by"]]) for each in change["because"]]
 
 

@@ -1,4 +1,4 @@
-"""Events of a session and of all sessions, as pages and as lines."""
+"""Events of one session and of all sessions, as pages and as lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What should never have been sent, over every route: named, refused, and nothing half done."""
+"""Invalid requests to every route: refused with the field and without effect."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DEEP = 10_000
 
 
 def field(value: str) -> bytes:
-    """A body with a field that no route has, of a value that no route may take."""
+    """Return a body with a field `meta` that no route has."""
     return b'{"meta":' + value.encode() + b"}"
 
 
@@ -67,7 +67,7 @@ LARGER = {
     "/v1/verify": 70_000_000,
     "/v1/what-if": 9_000_000,
 }
-"""Routes that take a body of some megabytes, and how many bytes are too many for them."""
+"""Routes with bodies of some megabytes, and the size that is too large for each."""
 NO_KEYS = (b"", b"a\tb", b"x" * 201, b"\xff", "\u0430".encode())
 
 

@@ -1,4 +1,4 @@
-"""Forks: a session that goes on from a place in another one, which stays as it is."""
+"""Forks: a new session that continues from an event of another session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LATER = "And what did I say?"
 
 
 async def talked(stand: Stand) -> str:
-    """Talk, with a turn left out, a reply withheld, and one more turn behind them."""
+    """Run turns, exclude one and redact one, and run one more."""
     session = await stand.open()
     for number in ("one", "two", "three"):
         await stand.say(session, f"File {number}", f"Filed {number}.")
@@ -39,7 +39,7 @@ async def head(stand: Stand, session: str) -> int:
 
 
 async def said(stand: Stand, session: str, turn: int) -> tuple[list[dict[str, str]], str]:
-    """Give the prompt of a turn's first call."""
+    """Return the messages and the digest of a turn's first prompt."""
     prompt = await stand.get(f"/v1/sessions/{session}/calls/{turn}.1/prompt")
     assert prompt["verified"]
     return prompt["messages"], prompt["digest"]

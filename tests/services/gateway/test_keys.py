@@ -126,7 +126,7 @@ async def test_a_key_is_remembered_beyond_what_the_state_holds(stand: Stand) -> 
 
 
 async def until_known(stand: Stand, url: str) -> httpx.Response:
-    """Send it again for as long as the read models are too far behind to tell."""
+    """Repeat the request until the read models have caught up."""
     while (answer := await post(stand, url, {"text": "first"}, "first")).status_code == 503:
         rung = stand.bell.get_next_signal()
         await asyncio.wait_for(rung.wait(), 30)

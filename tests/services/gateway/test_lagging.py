@@ -1,4 +1,4 @@
-"""A follower that lags: nobody is told that what was just said is not there yet."""
+"""Reads stay consistent while a follower of the log lags."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turnlog.events.store.memory_log import MemoryLog
 
 @dataclass
 class Lagging(MemoryLog):
-    """Has the latest events of a session at its leader alone."""
+    """A log whose followers lack the latest events of a session."""
 
     lag: int = 0
 

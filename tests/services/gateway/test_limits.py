@@ -1,4 +1,4 @@
-"""What a body may be: how large, how slow, how encoded, whatever its headers say of it."""
+"""Request bodies: size, speed and encoding, whatever the headers claim."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHUNKED = JSON | {"Transfer-Encoding": "chunked"}
 
 
 def form_of(size: int) -> bytes:
-    """A form that opens a session, of so many bytes."""
+    """Return a request body of `size` bytes that opens a session."""
     form = b'{"blueprint":"assistant"}'
     return form + b" " * (size - len(form))
 

@@ -1,4 +1,4 @@
-"""The page's files: what they may load, and that nothing they need is missing."""
+"""The files of the web page: what they may load, and that none is missing."""
 
 from __future__ import annotations
 

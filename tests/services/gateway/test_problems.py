@@ -1,4 +1,4 @@
-"""From errors to answers: every kind of error, its status, and what a client is told to do."""
+"""The HTTP answer of every error class: status, code and advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""History, windows, calls, prompts and the check of a session's record."""
+"""History, windows, calls, prompts and the verification of a session."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ async def test_a_call_that_was_never_made_has_no_prompt(stand: Stand) -> None:
 
 
 def forgotten(stand: Stand, prompt: dict[str, Any]) -> str:
-    """Take a prompt file's blob away, as no real store lets us; gives its digest."""
+    """Remove the blob of a prompt file, which no real store allows, and return its digest."""
     (persona,) = (part for part in prompt["manifest"]["parts"] if part["layer"] == "persona")
     digest = str(persona["source"]["digest"])
     assert isinstance(stand.held.blobs, MemoryBlobStore)

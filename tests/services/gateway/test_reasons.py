@@ -1,4 +1,4 @@
-"""Why a call was answered as it was, over HTTP."""
+"""Why a call got its answer, over HTTP."""
 
 from __future__ import annotations
 

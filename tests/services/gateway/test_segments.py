@@ -1,4 +1,4 @@
-"""Segments over HTTP: edited through the log, listed from the rows, whole or not at all."""
+"""Segments over HTTP: edited through the log, listed from the rows, all or nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CUE = {"scope": "npc", "ref": "npc.innkeeper", "content": "He nods.", "type": "n
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def nats_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    """A server of their own, since every projector reads all that was ever put on a library."""
+    """A separate server, because every projector reads all libraries of its server."""
     async with await NatsServer.start(NatsConfig(tmp_path_factory.mktemp("segments"))) as server:
         yield server.url
 

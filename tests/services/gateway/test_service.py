@@ -1,4 +1,4 @@
-"""Blueprints, health, and what the gateway says of itself."""
+"""Blueprints, health, and what the gateway reports of itself."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_a_gateway_is_ready_and_names_its_durability(idle: Stand) -> None:
 
 
 class SilentLog(MemoryLog):
-    """A log whose server is gone."""
+    """A log whose server does not answer."""
 
     async def read_last_event(
         self, tenant: str, session: str, *, leader: bool = False

@@ -1,4 +1,4 @@
-"""Opening, showing and listing sessions."""
+"""Opening, reading and listing sessions."""
 
 from __future__ import annotations
 

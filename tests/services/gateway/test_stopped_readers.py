@@ -1,4 +1,4 @@
-"""Readers of the gateway's own streams who stop reading: cut, cheap, and none the worse for it."""
+"""Readers of the gateway's streams that stop reading: disconnected, cheap and able to resume."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from turnlog.services.gateway.streaming.sse import MAX_PENDING_BYTES
 LONG = "x" * 50_000
 TURNS = 20
 WAITING = 1_000_000
-"""Bytes that may be on their way: what the gateway holds, and what sockets and transports do."""
+"""Bytes in transit: those buffered by the gateway, the sockets and the transports."""
 
 pytestmark = pytest.mark.promise("P8", "P14")
 
@@ -32,7 +32,7 @@ async def stage(
 
 @dataclass
 class Counted:
-    """An application that counts what it sends, and tells when it has done with a request."""
+    """An application that counts what it sends and signals the end of a request."""
 
     app: ASGIApp
     sent: int = 0

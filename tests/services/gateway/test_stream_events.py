@@ -1,4 +1,4 @@
-"""Streams of stored events over real HTTP: of a session, and of all of them."""
+"""Streams of stored events over real HTTP, of one session and of all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def conversation(stage: Stage, turns: int) -> None:
 
 
 async def some(answer: Answer, count: int) -> list[Heard]:
-    """Take so many events, then hang up."""
+    """Take `count` events, then close the connection."""
     heard: list[Heard] = []
     async for event in answer.events():
         heard.append(event)

@@ -1,4 +1,4 @@
-"""Joining tokens and record, over anything that can come in between."""
+"""The join of the token stream and the log, over any interleaving."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def redacted() -> ReplyRedacted:
 
 
 def said(attempt: int, pieces: Sequence[str]) -> list[TokenEvent]:
-    """Everything a worker publishes of an attempt that runs to its end."""
+    """Return all token events of an attempt that completes."""
     sign = AttemptAlive if attempt == 1 else AttemptReset
     events: list[TokenEvent] = [
         sign(call="3.1", attempt=attempt),
@@ -97,7 +97,7 @@ def said(attempt: int, pieces: Sequence[str]) -> list[TokenEvent]:
 
 @dataclass
 class Client:
-    """What a client makes of the events it gets: no more than the documentation says."""
+    """A client that applies events as the documentation says."""
 
     text: str = ""
     last_id: str | None = None
@@ -124,7 +124,7 @@ pieces = st.lists(st.text(min_size=1, max_size=5), max_size=5)
 
 @dataclass(frozen=True)
 class Story:
-    """A turn as it went: what the log got, and all that was ever published of it."""
+    """A turn with its events on the log and all its token events."""
 
     log: list[RecordedEvent]
     texts: list[str]
@@ -135,7 +135,7 @@ class Story:
         return self.log[-1]
 
     def begun(self, attempt: int) -> int:
-        """How long the log is once an attempt has begun."""
+        """Return the length of the log once an attempt has started."""
         for index, event in enumerate(self.log):
             if isinstance(event.event, AttemptStarted) and event.event.attempt == attempt:
                 return index + 1

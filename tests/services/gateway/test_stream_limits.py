@@ -1,4 +1,4 @@
-"""What one connection may cost, and how it ends when its reader is slow or gone."""
+"""What one connection may use, and how it ends when its reader is slow or gone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LARGE = b"x" * 10_000
 
 @dataclass
 class Source:
-    """Gives large frames, as many as are asked for, and tells when it is let go."""
+    """A source of large frames that signals when it is closed."""
 
     count: int | None = None
     error: Exception | None = None

@@ -1,4 +1,4 @@
-"""Streams of turns over real HTTP, on a log in memory and on a real nats-server."""
+"""Turn streams over real HTTP, on a log in memory and on a real nats-server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def stage(
 
 
 async def speaking(stage: Stage, script: random.Random) -> str:
-    """Answer turn 1, perhaps in the third attempt; the pace is left to chance."""
+    """Answer turn 1 in one to three attempts at random intervals."""
     attempt = await stage.claim()
     for again in range(script.randrange(1, 4)):
         attempt = await stage.claim() if again else attempt
@@ -57,7 +57,7 @@ async def test_tokens_received_equal_the_recorded_reply_over_random_disconnects(
 
 
 async def first(port: int, count: int) -> Watcher:
-    """Watch turn 1 until so many events have come."""
+    """Watch turn 1 until `count` events have arrived."""
     watcher = Watcher(port, STREAM)
     async with asking(port, STREAM) as answer:
         async for event in answer.events():

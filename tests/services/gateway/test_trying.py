@@ -1,4 +1,4 @@
-"""Trying a call before it is paid for: the window of a turn that nobody submitted."""
+"""Previews: the prompt of a turn that was not submitted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.services.gateway.stand import MODEL, Stand
 
 
 async def tried(stand: Stand, session: str, **form: object) -> dict[str, Any]:
-    """Try something that is taken."""
+    """Preview a window and require that the request is accepted."""
     answer = await stand.http.post(f"/v1/sessions/{session}/window", json=form)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())

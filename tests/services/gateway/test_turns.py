@@ -1,4 +1,4 @@
-"""Submitting turns: what is answered, when, and what a second submit means."""
+"""Submitting turns: the answer, its time, and the effect of a second submit."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_who_waits_is_answered_when_the_gateway_ends(idle: Stand) -> None:
 
 @dataclass
 class WatchedLog(MemoryLog):
-    """A log that tells when somebody begins to watch it, and when they stop."""
+    """A log that signals when a watch begins and ends."""
 
     began: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,4 +1,4 @@
-"""Verifying over HTTP: a whole log is gone through while its lines are read."""
+"""Verification over HTTP: the log is read while the lines are sent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def lines(stand: Stand, checkpoint: Line | None = None) -> list[Line]:
 
 
 async def led(stand: Stand) -> list[str]:
-    """Lead three sessions side by side."""
+    """Run three sessions in turn."""
     sessions = [await stand.open() for _ in range(3)]
     for text in ("Hi", "And now?"):
         for session in sessions:

@@ -1,4 +1,4 @@
-"""The window and the session at any sequence: what would have been seen then, and nothing later."""
+"""The window and the session at an earlier sequence."""
 
 from __future__ import annotations
 

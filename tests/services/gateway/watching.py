@@ -1,4 +1,4 @@
-"""A client of event streams down to the socket: it reads bytes, and may cut where it likes."""
+"""An SSE client on a raw socket, which may cut its connection at any byte."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Heard:
-    """One event as it came."""
+    """One received SSE event."""
 
     id: str
     name: str
@@ -27,7 +27,7 @@ class Heard:
 
 @dataclass
 class Answer:
-    """An answer that is being read."""
+    """A response whose body is being read."""
 
     status: int
     headers: dict[str, str]
@@ -36,10 +36,10 @@ class Answer:
     waiting: bytes = b""
     comments: int = 0
     unfinished: bool = True
-    """Whether the server has yet to say that this is all."""
+    """Whether the final chunk has not arrived yet."""
 
     async def read(self) -> bytes:
-        """Give some bytes of the body; none at its end, however it ended."""
+        """Return the next chunk of the body; empty bytes when the body or the connection ends."""
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             size = int(await self.reader.readuntil(b"\r\n"), 16)
             body = await self.reader.readexactly(size)
@@ -49,13 +49,13 @@ class Answer:
         return b""
 
     async def events(self) -> AsyncGenerator[Heard]:
-        """Give the events of the body as they become whole."""
+        """Iterate over the events of the body as they become complete."""
         while chunk := await self.read():
             for event in self.take(chunk):
                 yield event
 
     def take(self, chunk: bytes) -> list[Heard]:
-        """Give the events that these bytes make whole, as the standard reads them."""
+        """Return the events that `chunk` completes, parsed as the SSE standard says."""
         *blocks, self.waiting = (self.waiting + chunk).split(b"\n\n")
         parsed = [self._parsed(block.decode()) for block in blocks]
         return [event for event in parsed if event]
@@ -71,11 +71,10 @@ class Answer:
         return Heard(fields["id"][0], fields["event"][0], "\n".join(fields["data"]))
 
     async def whole(self) -> list[Heard]:
-        """Read to the end."""
         return [event async for event in self.events()]
 
     def cut(self) -> None:
-        """Drop the connection as a network does: at once, without a word."""
+        """Abort the connection as a failing network does."""
         self.writer.transport.abort()
 
 
@@ -88,9 +87,9 @@ async def asking(
     method: str = "GET",
     room: int | None = None,
 ) -> AsyncGenerator[Answer]:
-    """Send a request and give its answer, whose body is yet to be read.
+    """Send a request and yield its response, whose body is still unread.
 
-    `room` is how many bytes the kernel is asked to hold for this reader.
+    `room` is the size in bytes of the kernel's receive buffer for this connection.
     """
     with socket.socket() as connection:
         if room is not None:
@@ -113,7 +112,7 @@ async def asking(
 
 @dataclass
 class Watcher:
-    """A client that comes back with the last id until the stream has its end."""
+    """A client that reconnects with the last event id until the stream ends."""
 
     port: int
     path: str
@@ -123,7 +122,7 @@ class Watcher:
     end: Heard | None = None
 
     async def watch(self, most_bytes: int | None = None) -> None:
-        """Read one connection's worth; cut it after so many bytes of the body."""
+        """Read one connection; cut it after `most_bytes` bytes of the body."""
         async with asking(self.port, self.path, last_id=self.last_id) as answer:
             assert answer.status == 200, answer.status
             left = most_bytes
@@ -136,7 +135,7 @@ class Watcher:
                         return
 
     def get(self, event: Heard) -> None:
-        """Take an event in as the documentation says."""
+        """Apply an event as the documentation says."""
         assert self.end is None
         self.last_id = event.id
         self.names.append(event.name)

@@ -1,4 +1,4 @@
-"""Asks a model the way a worker does, for the tests beside it."""
+"""Model calls as a worker makes them, for the tests in this folder."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing

@@ -11,7 +11,7 @@ KEY = "sk-test-3f9AAb27c1"
 
 @pytest.fixture
 async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenAIServer]:
-    """A provider that both ways of litellm to an OpenAI server lead to."""
+    """A provider that both OpenAI routes of litellm lead to."""
     async with OpenAIServer() as server:
         for provider in ("OPENAI", "HOSTED_VLLM"):
             monkeypatch.setenv(f"{provider}_API_BASE", server.url)
@@ -21,7 +21,7 @@ async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenAIServer]
 
 @pytest.fixture(params=["openai/heron", "hosted_vllm/heron"])
 def name(request: pytest.FixtureRequest) -> str:
-    """One model that litellm reaches by the OpenAI client, and one by its own."""
+    """One model that litellm reaches by the OpenAI client, and one by its own client."""
     return str(request.param)
 
 

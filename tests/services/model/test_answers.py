@@ -1,4 +1,4 @@
-"""Answers through litellm, over HTTP, from a server that speaks the OpenAI protocol."""
+"""Answers through litellm, over HTTP, from a server with the OpenAI protocol."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -1,8 +1,8 @@
-"""U3: what litellm makes of one window for each provider, and reads out of each answer.
+"""U3: the request that litellm builds for each provider, and how it parses each answer.
 
-The window has a system message before its turns and one behind them, as a note, a summary or what
-is carried from phase to phase stand in one. Where each provider is told them is written down here,
-since that is litellm's doing and may change with a release of it.
+The window has a system message before its turns and one after them, as a note, a summary or a
+carried text would add. Where each provider gets them is fixed here, because litellm decides it and
+a release may change it.
 """
 
 import json
@@ -41,17 +41,17 @@ NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One provider, as it is reached, told and read."""
+    """One provider: how it is reached, what it is sent and how its answer is read."""
 
     model: str
     base: Callable[[OpenAIServer], Mapping[str, str]]
-    """What the environment says of it."""
+    """Its environment variables."""
     body: Mapping[str, object]
-    """The part of the body that holds the window, word for word."""
+    """The part of the request body that holds the window."""
     answer: Behaviour
-    """It asks for the tool, and counts nine tokens sent and four received."""
+    """An answer that requests the tool and reports nine input and four output tokens."""
     cached: int = 0
-    """Of those sent."""
+    """The cached tokens of the input."""
 
 
 def blocks(*texts: str) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""What a provider may say and no event can hold: mended where that is honest, else a failure."""
+"""Provider output that no event can store: replaced where that is honest, else a failure."""
 
 from __future__ import annotations
 

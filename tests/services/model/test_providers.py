@@ -1,4 +1,4 @@
-"""The protocols of other providers, as litellm speaks them: their words, usage and reasons."""
+"""The protocols of other providers, as litellm implements them: text, usage and finish reasons."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is made of the chunks and lines of providers that no test can call."""
+"""How chunks and lines of providers that no test can call are parsed."""
 
 from collections.abc import AsyncIterator
 from types import SimpleNamespace as Chunk

@@ -1,4 +1,4 @@
-"""When the next attempt is made, and whether."""
+"""Whether and when the next attempt starts."""
 
 from email.utils import formatdate
 from typing import get_args

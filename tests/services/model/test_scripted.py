@@ -1,4 +1,4 @@
-"""The scripted model, carried by litellm like any other."""
+"""The scripted model, called through litellm like any other."""
 
 from contextlib import aclosing
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The four timeouts, each with a reason of its own."""
+"""The four timeouts, each with its own error code."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ SHORT = 0.2
 
 
 async def all_left(server: OpenAIServer) -> None:
-    """Of the requests that got through in time, none keeps its connection."""
+    """Require that no request keeps its connection."""
     async with asyncio.timeout(1):
         for exchange in server.exchanges:
             await exchange.left.wait()

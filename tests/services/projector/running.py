@@ -1,4 +1,4 @@
-"""A projector in tests: run beside the test, and waited for by what its rows have reached."""
+"""A projector that runs beside a test, and waits for what its rows have reached."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
 from turnlog.services.projector.session_projector import SessionProjector
 
 LONG = 60.0
-"""Seconds no test should ever need."""
+"""Seconds; longer than any test should need."""
 
 
 def no_progress(position: int, goal: int) -> None:
@@ -29,7 +29,7 @@ def no_progress(position: int, goal: int) -> None:
 
 @dataclass
 class Running:
-    """A log, a database, and what folds the one into the other."""
+    """A log, a database, and the projector between them."""
 
     log: EventLog
     store: ReadModelStore
@@ -46,7 +46,7 @@ class Running:
 
     @asynccontextmanager
     async def beside(self) -> AsyncGenerator[asyncio.Task[None]]:
-        """Run a projector beside the body, and stop it with the body's end."""
+        """Run a projector while the block runs."""
         task = asyncio.create_task(self.run())
         try:
             yield task
@@ -56,7 +56,7 @@ class Running:
                 await task
 
     async def cancelled_at(self, statement: int, work: Coroutine[None, None, object]) -> None:
-        """Do some work and cancel it at its n-th statement, beginnings and commits included."""
+        """Run `work` and cancel it at its n-th statement; transaction begins and commits count."""
         task = asyncio.create_task(work)
         left = statement
 
@@ -75,7 +75,7 @@ class Running:
             event.remove(engine, name, count)
 
     async def folded_all(self, position: int) -> None:
-        """Wait until the checkpoint is at this place of the log."""
+        """Wait until the projection position has reached `position`."""
         while True:
             rung = self.bell.get_next_signal()
             async with self.store.open_reader() as connection:
@@ -85,7 +85,7 @@ class Running:
             await asyncio.wait_for(rung.wait(), LONG)
 
     async def caught_up(self, *stories: Story) -> None:
-        """Wait until the rows hold all that was told."""
+        """Wait until the rows hold all appended events of these sessions."""
         for story in stories:
             last = story.last.sequence if story.last else 0
             assert await wait_until_folded(

@@ -1,4 +1,4 @@
-"""A rebuild that is killed at any of ten points leaves what readers see, and can be repeated."""
+"""A rebuild killed at ten points leaves the live rows alone and can be repeated."""
 
 from __future__ import annotations
 
@@ -65,15 +65,12 @@ for line in sys.stdin:
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """A process that rebuilds in children of its own, so that what it needs is imported once."""
+    """A process that runs rebuilds in forked children, so that its imports are loaded once."""
 
     process: asyncio.subprocess.Process
 
     async def rebuilding(self, number: int) -> tuple[int, str]:
-        """Rebuild, but be killed at that question to the database; an exit code, and all questions.
-
-        The alarms of sessions that other tests left on this log come before the answer.
-        """
+        """Rebuild until killed at a database statement; return the exit code and the output."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{number}\n".encode())

@@ -1,4 +1,4 @@
-"""The rows of segments: they follow the library's log, whatever happens to it or to them."""
+"""Segment rows follow the library's log through faults of either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Postgres that is stopped, killed, or cut off in the middle of a commit: every event once."""
+"""Postgres that stops, is killed or is cut off in a commit: each event is folded once."""
 
 from __future__ import annotations
 

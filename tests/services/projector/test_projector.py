@@ -1,4 +1,4 @@
-"""The projector keeps the rows up to date, whatever happens around it."""
+"""The projector keeps the rows up to date through faults around it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_projector_makes_its_own_tables(database_url: str, log: MemoryLog)
 
 
 class Dripping(MemoryLog):
-    """A log that gives its events one by one, so that there is much to interrupt."""
+    """A log that yields its events one by one, so that there are many points to interrupt."""
 
     async def stream_raw_events(
         self, tenant: str | None, after: int, *, live: bool
@@ -144,7 +144,7 @@ async def test_poison_raises_an_alarm_and_everyone_else_goes_on(
 
 
 async def stopped(running: Running) -> Corrupt:
-    """Run a projector that must stop by itself, with an alarm."""
+    """Run a projector that must stop with an alarm, and return the error."""
     before = await running.rows()
     with capture_logs() as said, pytest.raises(Corrupt) as corrupt:
         await asyncio.wait_for(running.run(), LONG)
@@ -223,7 +223,7 @@ async def test_log_that_only_seems_too_short_is_looked_at_again(
 
 
 def roll_back(log: MemoryLog, to: int) -> None:
-    """Bring back an older copy of the log."""
+    """Restore an older copy of the log."""
     del log.stored[to:]
     for places in log.sessions.values():
         places[:] = [place for place in places if place <= to]

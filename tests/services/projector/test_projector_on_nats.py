@@ -1,4 +1,4 @@
-"""The projector on a real nats-server: restarts of either, and being killed around a commit."""
+"""The projector on a real nats-server: restarts of either, and kills around a commit."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_projector_killed_around_a_commit_goes_on_with_nothing_lost_or_twi
 
 
 async def tell_until_killed(story: Story, *arguments: str) -> None:
-    """Run a projector that kills itself, and give it events to commit until it has."""
+    """Run a projector that kills itself, and append events until it has."""
     command = (sys.executable, "-c", _KILLED, *arguments)
     process = await asyncio.create_subprocess_exec(*command)
     exit_code = asyncio.create_task(process.wait())

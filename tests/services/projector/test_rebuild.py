@@ -1,4 +1,4 @@
-"""Rebuilding makes the rows anew while readers and the projector go on."""
+"""Rebuilding the rows while readers and the projector continue."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def seen(store: ReadModelStore) -> ProjectionPosition:
 
 
 async def told(log: MemoryLog, sessions: int = 3, turns: int = 5) -> list[Story]:
-    """Tell several sessions, mixed."""
+    """Append events of several sessions, interleaved."""
     stories = [Story(log, f"s{number}") for number in range(sessions)]
     for story in stories:
         await story.tell(opened())

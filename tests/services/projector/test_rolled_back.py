@@ -1,4 +1,4 @@
-"""A nats-server put back on an older copy of its store: the projector stops, and folds nothing."""
+"""A nats-server restored from an older store: the projector stops and folds nothing."""
 
 from __future__ import annotations
 

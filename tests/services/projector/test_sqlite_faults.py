@@ -1,4 +1,4 @@
-"""SQLite that is locked or full: the projector waits and says so, and loses nothing."""
+"""SQLite that is locked or full: the projector waits, says so and loses nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def locker(tmp_path: Path) -> AsyncIterator[ReadModelStore]:
 
 
 async def waits(said: list[EventDict], why: str) -> None:
-    """Wait until the projector says that it waits, and why."""
+    """Wait until the projector logs that it waits, and why."""
     async with asyncio.timeout(LONG):
         while not any(line["event"] == "projector-waits" for line in said):  # noqa: ASYNC110
             await asyncio.sleep(0.01)

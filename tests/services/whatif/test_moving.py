@@ -1,4 +1,4 @@
-"""Versions: which sessions run by which, and moving one to the next at a boundary."""
+"""Blueprint versions: which sessions use which, and upgrades at a turn boundary."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ PERSONA, OTHER = "You are a clerk, and brief.", "You are a clerk with all the ti
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """A service, the house behind it, and the folder of its one blueprint."""
+    """A service, the harness behind it, and the folder of its blueprint."""
 
     stand: Stand
     house: House
     folder: Path
 
     def edited(self, text: str, **files: str) -> None:
-        """Let the files say something else."""
+        """Write other blueprint files."""
         folder_of(self.folder, text, **files)
 
     async def moved(self, session: str, **form: object) -> httpx.Response:
-        """Ask for a session to be moved."""
+        """Request the upgrade of a session."""
         return await self.stand.http.post(f"/v1/sessions/{session}/blueprint", json=form)
 
     async def pins(self, what: str, sequence: str) -> list[dict[str, Any]]:
-        """Give the pins of a kind, once the rows hold an event."""
+        """Return the pins of a kind, once the rows hold an event."""
         await self.stand.get("/v1/sessions", min_sequence=sequence)
         found = (await self.stand.get("/v1/pins", blueprint="clerk"))["pins"]
         return [pin for pin in found if pin["what"] == what]

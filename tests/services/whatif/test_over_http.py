@@ -1,4 +1,4 @@
-"""What if over HTTP and from the command line: many sessions, nothing written, no model asked."""
+"""What-if over HTTP and from the command line: many sessions, no writes, no model calls."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.what_if.what_if_comparison import print_what_if, read_blueprint_folder
 
 MANY = int(os.environ.get("SESSIONS", "20"))
-"""Sessions that are recorded; a thousand by `make suppose`."""
+"""The number of recorded sessions; `make suppose` runs a thousand."""
 PERSONA = "You are a clerk, and brief."
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A service with many recorded sessions, and where its blueprint is."""
+    """A service with many recorded sessions and its blueprint folder."""
 
     stand: Stand
     house: House
@@ -39,13 +39,13 @@ class Recorded:
     second: Path
 
     async def asked(self, **form: object) -> list[dict[str, Any]]:
-        """Suppose something; gives the lines."""
+        """Request a what-if and return its lines."""
         answer = await self.stand.http.post("/v1/what-if", json=form)
         assert answer.status_code == 200, answer.text
         return [json.loads(line) for line in answer.text.splitlines()]
 
     async def everything(self) -> tuple[int, int, str]:
-        """Sum up what is on the log, in the blobs and in the rows."""
+        """Measure the log, the blobs and the rows."""
         digest = hashlib.sha256()
         async with self.stand.store.open_reader() as connection:
             for table in METADATA.sorted_tables:

@@ -1,6 +1,6 @@
-"""What if: what a recorded session would have been told under another blueprint, budget, model.
+"""What-if: the prompts of a recorded session under another blueprint, budget or model.
 
-Each is held against a session that was really led so, with replies that do not depend on it.
+Each result is compared with a session that was really run that way, with the same replies.
 """
 
 from __future__ import annotations

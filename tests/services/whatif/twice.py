@@ -1,4 +1,4 @@
-"""The same conversation under two versions of a blueprint: really led, and only supposed."""
+"""A conversation run under one version of a blueprint, and assembled again under another."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ profiles:
 
 
 def folder_of(root: Path, text: str, **files: str) -> Path:
-    """Write a library with one blueprint; gives the folder of the library."""
+    """Write one blueprint into `root` and return `root`."""
     for place, said in {"blueprint.yaml": text, **files}.items():
         file = root / NAME / place.replace("__", "/").replace("_md", ".md")
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def folder_of(root: Path, text: str, **files: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One turn, and what was done once it was answered."""
+    """One turn, with the commands that follow its answer."""
 
     text: str
     reply: str
@@ -153,7 +153,7 @@ async def opened(
 
 
 async def turn(house: House, blueprint: Blueprint, session: str, said: Said) -> None:
-    """Put a turn to a session, have it answered, and do what is to be done then."""
+    """Submit a turn, have it answered, and send the commands that follow."""
     house.model.scripts.append([said.reply])
     inputs = check_values(blueprint.inputs, said.inputs, "inputs")
     command = SubmitTurn(said.text, blueprint.policies, inputs=inputs)

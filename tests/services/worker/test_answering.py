@@ -1,4 +1,4 @@
-"""A turn from its delivery to its reply, over a log in memory and a model on strings."""
+"""A turn from its delivery to its reply, over a log in memory and a scripted model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts that are off from the provider's: said once after twenty calls, and in every overflow."""
+"""Token counts that differ from the provider's: warned of once after twenty calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker says of a delivery that it held too long: nothing, whatever it does meanwhile."""
+"""A worker acknowledges nothing on a delivery that it held for too long."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Minding = Callable[[TurnDelivery], Awaitable[None]]
 
 
 class Clocked(asyncio.SelectorEventLoop):
-    """A loop whose clock can be put forward, as that of a process that stood still."""
+    """An event loop whose clock can be advanced, as in a process that was suspended."""
 
     ahead = 0.0
 
@@ -36,7 +36,7 @@ class Clocked(asyncio.SelectorEventLoop):
 
 @dataclass
 class Message:
-    """A message of the durable that notes what is said of it."""
+    """A queue message that records its acknowledgements."""
 
     said: list[str] = field(default_factory=list[str])
 
@@ -62,7 +62,7 @@ class Message:
 
 
 def taken(minding: Callable[[Clocked], Minding]) -> list[str]:
-    """Give what is said of a delivery by a worker that minds it so, and then hands it back."""
+    """Return the acknowledgements of a worker that extends its lease with `minding`."""
     loop, message = Clocked(), Message()
 
     async def answer(delivery: TurnDelivery) -> DeliveryVerdict:
@@ -80,7 +80,7 @@ def taken(minding: Callable[[Clocked], Minding]) -> list[str]:
 
 
 def standing_still(*seconds: float) -> Callable[[Clocked], Minding]:
-    """Stand still so long, ask for more time, and so on."""
+    """Suspend for each number of seconds and request an extension after each."""
 
     def on(loop: Clocked) -> Minding:
         async def minding(delivery: TurnDelivery) -> None:
