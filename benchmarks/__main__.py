@@ -14,53 +14,53 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.families import names, taken
-from benchmarks.figure import Figure, Terms
-from benchmarks.machine import Machine, machine
-from benchmarks.table import show
+from benchmarks.families import list_families, run_family
+from benchmarks.figure import Figure, BenchmarkTerms
+from benchmarks.machine import MachineFacts, read_machine
+from benchmarks.table import show_table
 
-KEPT = Path("build/bench.json")
+REPORT_FILE = Path("build/bench.json")
 
 
 def main() -> int:
     """Measure what is requested; return 1 when a program that measures failed."""
-    asked = _asked()
-    before = machine()
+    asked = _parse_arguments()
+    before = read_machine()
     found: list[Figure] = []
     broken = 0
     with tempfile.TemporaryDirectory(prefix="turnlog-bench-") as folder:
-        terms = Terms(Path(folder), asked.long, asked.runs)
-        for name in asked.families or names():
+        terms = BenchmarkTerms(Path(folder), asked.long, asked.runs)
+        for name in asked.families or list_families():
             print(f"{name} ...", flush=True)
             began = time.monotonic()
-            came = taken(name, terms)
+            came = run_family(name, terms)
             if isinstance(came, str):
                 print(came)
                 broken += 1
             else:
                 found += came
             print(f"{name} took {time.monotonic() - began:.0f} s", flush=True)
-    _keep(asked.json, before, found)
-    show(before, found)
+    _write_report(asked.json, before, found)
+    show_table(before, found)
     return 1 if broken else 0
 
 
-def _asked() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(names()))
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(list_families()))
     parser.add_argument("--long", action="store_true", help="sessions of 10,000 real turns")
     parser.add_argument("--runs", type=int, default=3, help="how often each figure is taken")
-    parser.add_argument("--json", type=Path, default=KEPT, help="where the figures are kept")
+    parser.add_argument("--json", type=Path, default=REPORT_FILE, help="where the figures are kept")
     asked = parser.parse_args()
-    if unknown := set(asked.families) - set(names()):
-        parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(names())}")
+    if unknown := set(asked.families) - set(list_families()):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(list_families())}")
     return asked
 
 
-def _keep(file: Path, before: Machine, found: Sequence[Figure]) -> None:
+def _write_report(file: Path, before: MachineFacts, found: Sequence[Figure]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    figures = [figure.spelt() for figure in found]
-    file.write_text(json.dumps({"machine": before.spelt(), "figures": figures}, indent=2))
+    figures = [figure.to_values() for figure in found]
+    file.write_text(json.dumps({"machine": before.to_values(), "figures": figures}, indent=2))
 
 
 if __name__ == "__main__":

@@ -18,39 +18,39 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Protocol, cast
 
-from benchmarks.figure import Figure, Terms
+from benchmarks.figure import Figure, BenchmarkTerms
 
 
-class Family(Protocol):
+class FigureFamily(Protocol):
     """A module that measures."""
 
-    def measure(self, terms: Terms) -> Awaitable[Sequence[Figure]]:
+    def measure_figures(self, terms: BenchmarkTerms) -> Awaitable[Sequence[Figure]]:
         """Measure its figures."""
         ...
 
 
-def names() -> tuple[str, ...]:
+def list_families() -> tuple[str, ...]:
     """List every family."""
     return tuple(
         sorted(found.name for found in iter_modules([str(Path(__file__).parent / "figures")]))
     )
 
 
-def taken(name: str, terms: Terms) -> Sequence[Figure] | str:
+def run_family(name: str, terms: BenchmarkTerms) -> Sequence[Figure] | str:
     """Measure a family in its own process; return the traceback where it failed."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as process:
-        return process.submit(_measured, name, terms).result()
+        return process.submit(_measure_in_process, name, terms).result()
 
 
-def _measured(name: str, terms: Terms) -> Sequence[Figure] | str:
+def _measure_in_process(name: str, terms: BenchmarkTerms) -> Sequence[Figure] | str:
     family = cast("Family", import_module(f"benchmarks.figures.{name}"))
     with tempfile.TemporaryDirectory(dir=terms.folder, prefix=name) as folder:
         try:
-            return asyncio.run(_awaited(family, replace(terms, folder=Path(folder))))
+            return asyncio.run(_await_figures(family, replace(terms, folder=Path(folder))))
         except Exception:  # noqa: BLE001 - whatever it is, the other families go on
             return traceback.format_exc()
 
 
-async def _awaited(family: Family, terms: Terms) -> Sequence[Figure]:
-    return await family.measure(terms)
+async def _await_figures(family: FigureFamily, terms: BenchmarkTerms) -> Sequence[Figure]:
+    return await family.measure_figures(terms)

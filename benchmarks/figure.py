@@ -15,13 +15,13 @@ from pydantic import JsonValue
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FigureTarget:
     """The bound a figure should reach."""
 
     sense: Literal["<=", ">="]
     bound: float
 
-    def met_by(self, value: float) -> bool:
+    def is_met_by(self, value: float) -> bool:
         """Tell whether a value reaches it."""
         return value <= self.bound if self.sense == "<=" else value >= self.bound
 
@@ -37,7 +37,7 @@ class Figure:
     unit: str
     """`ms`, `bytes`, `events/s`, or `x` for a ratio."""
     runs: tuple[float, ...]
-    target: Target | None = None
+    target: FigureTarget | None = None
     """None where the figure is only reported."""
 
     @property
@@ -48,9 +48,9 @@ class Figure:
     @property
     def reached(self) -> bool | None:
         """Whether it reaches its target, or None without one."""
-        return self.target.met_by(self.value) if self.target else None
+        return self.target.is_met_by(self.value) if self.target else None
 
-    def spelt(self) -> dict[str, JsonValue]:
+    def to_values(self) -> dict[str, JsonValue]:
         """Return it as plain values."""
         target = f"{self.target.sense} {self.target.bound:g}" if self.target else None
         return {
@@ -65,7 +65,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class BenchmarkTerms:
     """The parameters of a measurement."""
 
     folder: Path
@@ -76,11 +76,11 @@ class Terms:
     """How often each figure is measured."""
 
 
-def at_most(bound: float) -> Target:
+def require_at_most(bound: float) -> FigureTarget:
     """Return the target of a figure that should be small."""
-    return Target("<=", bound)
+    return FigureTarget("<=", bound)
 
 
-def at_least(bound: float) -> Target:
+def require_at_least(bound: float) -> FigureTarget:
     """Return the target of a figure that should be large."""
-    return Target(">=", bound)
+    return FigureTarget(">=", bound)

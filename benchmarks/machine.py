@@ -10,12 +10,12 @@ from typing import Final
 
 from pydantic import JsonValue
 
-QUIET: Final = 0.75
+QUIET_LOAD: Final = 0.75
 """Load per core above which times depend more on other processes than on ours."""
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineFacts:
     """The machine before anything was measured."""
 
     cores: int
@@ -26,17 +26,17 @@ class Machine:
     litellm: str
 
     @property
-    def quiet(self) -> bool:
+    def is_quiet(self) -> bool:
         """Whether no other processes used the machine to a relevant degree."""
-        return self.load <= QUIET * self.cores
+        return self.load <= QUIET_LOAD * self.cores
 
-    def spelt(self) -> dict[str, JsonValue]:
+    def to_values(self) -> dict[str, JsonValue]:
         """Return it as plain values."""
-        return {**asdict(self), "quiet": self.quiet}
+        return {**asdict(self), "quiet": self.is_quiet}
 
 
-def machine() -> Machine:
-    return Machine(
+def read_machine() -> MachineFacts:
+    return MachineFacts(
         cores=os.cpu_count() or 1,
         load=round(os.getloadavg()[0], 2),
         system=f"{platform.system()} {platform.machine()}",

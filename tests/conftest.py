@@ -16,7 +16,7 @@ import hypothesis
 import pytest
 import structlog
 
-from tests.parts.reproduction import KEPT
+from tests.parts.reproduction import MEMORY_LOGS
 
 pytest_plugins = ["tests.parts.nats", "tests.parts.postgres"]
 
@@ -54,8 +54,8 @@ def every_call_can_be_had_again(request: pytest.FixtureRequest) -> Iterator[None
     """A test of sessions in memory is a test of their record too."""
     yield
     if request.node.get_closest_marker("tampers"):
-        KEPT.let_go()
-    assert KEPT.unproven() == []
+        MEMORY_LOGS.remove_logs()
+    assert MEMORY_LOGS.find_failures() == []
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from benchmarks.figure import Figure, Terms, at_most
+from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
 from turnlog.events.codec import EventBatch, encode_batch
 from turnlog.events.envelope import ChainHead
 from turnlog.events.ids import build_session_filter, build_session_subject
@@ -21,27 +21,27 @@ from turnlog.events.testing import make_draft
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 TENANT: Final = "bench"
-APPENDS: Final = 500
+APPEND_COUNT: Final = 500
 
 
-async def measure(terms: Terms) -> Sequence[Figure]:
+async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Measure the two alternately, so that both see the same disk."""
     ours: list[float] = []
     bare: list[float] = []
-    async with _jetstream(terms.folder) as on:
+    async with _run_jetstream(terms.folder) as on:
         for run in range(terms.runs):
-            taken = await _run(on, run)
+            taken = await _measure_medians(on, run)
             ours.append(taken[0])
             bare.append(taken[1])
     ratios = tuple(mine / theirs for mine, theirs in zip(ours, bare, strict=True))
     return (
         Figure(
             "append over bare publish",
-            f"p50 of {APPENDS} awaited appends by compare-and-set, over that of bare nats-py "
+            f"p50 of {APPEND_COUNT} awaited appends by compare-and-set, over that of bare nats-py "
             "publishes of the same bytes with the same expectation, taken in turn",
             "x",
             ratios,
-            at_most(1.5),
+            require_at_most(1.5),
         ),
         Figure("append", "p50 of one awaited append of one event", "ms", tuple(ours)),
         Figure("bare publish", "p50 of one awaited publish of nats-py", "ms", tuple(bare)),
@@ -49,7 +49,7 @@ async def measure(terms: Terms) -> Sequence[Figure]:
 
 
 @asynccontextmanager
-async def _jetstream(folder: Path) -> AsyncGenerator[JetStreamClient]:
+async def _run_jetstream(folder: Path) -> AsyncGenerator[JetStreamClient]:
     async with (
         await NatsServer.start(NatsConfig(folder)) as server,
         open_client(server.url, Layout(replicas=1)) as on,
@@ -57,13 +57,13 @@ async def _jetstream(folder: Path) -> AsyncGenerator[JetStreamClient]:
         yield on
 
 
-async def _run(on: JetStreamClient, run: int) -> tuple[float, float]:
+async def _measure_medians(on: JetStreamClient, run: int) -> tuple[float, float]:
     """Give the medians of one run, in milliseconds: ours and theirs."""
     ours: list[float] = []
     bare: list[float] = []
     head: ChainHead | None = None
     last = 0
-    for n in range(APPENDS):
+    for n in range(APPEND_COUNT):
         batch = encode_batch(TENANT, f"ours{run}", head, [make_draft(TurnExcluded(turn=1), n + 1)])
         began = time.perf_counter()
         outcome = await on.log.append_batch(batch)
@@ -71,12 +71,12 @@ async def _run(on: JetStreamClient, run: int) -> tuple[float, float]:
         assert isinstance(outcome, BatchAppended)
         head = outcome.events[-1].head
         began = time.perf_counter()
-        last = await _published(on, f"bare{run}", batch, last)
+        last = await _publish_bare(on, f"bare{run}", batch, last)
         bare.append(time.perf_counter() - began)
     return statistics.median(ours) * 1000, statistics.median(bare) * 1000
 
 
-async def _published(on: JetStreamClient, session: str, batch: EventBatch, last: int) -> int:
+async def _publish_bare(on: JetStreamClient, session: str, batch: EventBatch, last: int) -> int:
     expected = {
         "Nats-Expected-Last-Subject-Sequence": str(last),
         "Nats-Expected-Last-Subject-Sequence-Subject": build_session_filter(TENANT, session),

@@ -14,8 +14,8 @@ from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF
 from typing import Final, NamedTuple
 
-from benchmarks.figure import Figure, Terms, at_least, at_most
-from benchmarks.parts.leading import TENANT, TOKENS, TURNS, fill, held, led, sessions_of
+from benchmarks.figure import Figure, BenchmarkTerms, require_at_least, require_at_most
+from benchmarks.parts.leading import TENANT, TOKENS, TURNS, copy_sessions, run_server_with_blobs, build_full_session, build_command_handler
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.store.ports import EventLog
@@ -26,15 +26,15 @@ from turnlog.services.auditing.verify_pool import MAX_PROCESSES
 from turnlog.services.auditing.verify_service import VerifyOutcome, VerifyService
 from turnlog.services.platform.gc_control import reduce_collection
 
-SHORT: Final = 140
+SHORT_SESSIONS: Final = 140
 """More sessions than are ever in memory at once, and enough for several processes."""
-LONG: Final = 925
+LONG_SESSIONS: Final = 925
 """Sessions that make a million events once the log has grown."""
-TIMES: Final = 3
+GROWTH: Final = 3
 """Factor by which the log grows."""
 
 
-class Taken(NamedTuple):
+class VerifyCost(NamedTuple):
     """What verifying a log cost."""
 
     by_clock: float
@@ -45,35 +45,35 @@ class Taken(NamedTuple):
     """Peak memory of all processes together, in kilobytes."""
 
 
-async def measure(terms: Terms) -> Sequence[Figure]:
+async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Fill a log with copies of one session and verify it; grow the log and verify again."""
-    some, house = LONG if terms.long else SHORT, await led()
-    async with held(terms.folder, house) as (url, on):
-        await fill(on.log, house, range(some))
-        chains = [await _chained(on.log) for _ in range(terms.runs)]
-        verified = [await _alone(url, terms.folder) for _ in range(terms.runs)]
-        await fill(on.log, house, range(some, some * TIMES))
-        more = await _alone(url, terms.folder)
+    some, house = LONG_SESSIONS if terms.long else SHORT_SESSIONS, await build_full_session()
+    async with run_server_with_blobs(terms.folder, house) as (url, on):
+        await copy_sessions(on.log, house, range(some))
+        chains = [await _measure_chain(on.log) for _ in range(terms.runs)]
+        verified = [await _verify_in_process(url, terms.folder) for _ in range(terms.runs)]
+        await copy_sessions(on.log, house, range(some, some * GROWTH))
+        more = await _verify_in_process(url, terms.folder)
     events = round(chains[0][2])
     what = f"{some} sessions of {TURNS} turns, {events:,} events, from a nats-server"
     return (
-        *_chain_figures(what, chains),
-        *_verify_figures(what, verified),
+        *_build_chain_figures(what, chains),
+        *_build_verify_figures(what, verified),
         Figure(
             "memory over a longer log",
-            f"the most memory that verifying took over {TIMES * events:,} events, by that over "
+            f"the most memory that verifying took over {GROWTH * events:,} events, by that over "
             f"{events:,}, all of its processes taken together",
             "x",
             tuple(more.memory / each.memory for each in verified),
-            at_most(1.15),
+            require_at_most(1.15),
         ),
     )
 
 
-def _chain_figures(what: str, taken: Sequence[tuple[float, float, float]]) -> Sequence[Figure]:
+def _build_chain_figures(what: str, taken: Sequence[tuple[float, float, float]]) -> Sequence[Figure]:
     said = f"{what}: delivered by callback, digested, and held against what continues them"
     return (
-        Figure("chain", said, "events/s", tuple(each[0] for each in taken), at_least(40_000)),
+        Figure("chain", said, "events/s", tuple(each[0] for each in taken), require_at_least(40_000)),
         Figure(
             "chain, own time",
             "the same, by the processor time of the checking process alone",
@@ -83,14 +83,14 @@ def _chain_figures(what: str, taken: Sequence[tuple[float, float, float]]) -> Se
     )
 
 
-def _verify_figures(what: str, taken: Sequence[Taken]) -> Sequence[Figure]:
+def _build_verify_figures(what: str, taken: Sequence[VerifyCost]) -> Sequence[Figure]:
     said = (
         f"{what}, windows of up to {TOKENS:,} tokens: chain, decoding, folding, and every prompt "
         "had again by its references and by assembling it"
     )
     clock, processor = zip(*((each.by_clock, each.by_processor) for each in taken), strict=True)
     return (
-        Figure("verify", said, "calls/s", clock, at_least(2_000)),
+        Figure("verify", said, "calls/s", clock, require_at_least(2_000)),
         Figure(
             "verify, own time",
             "the same, by the processor time of the verifying processes together",
@@ -107,7 +107,7 @@ def _verify_figures(what: str, taken: Sequence[Taken]) -> Sequence[Figure]:
     )
 
 
-async def _chained(log: EventLog) -> tuple[float, float, float]:
+async def _measure_chain(log: EventLog) -> tuple[float, float, float]:
     """Give events a second by the clock and by the time of this process, and how many there are."""
     began, own, count, chains = time.perf_counter(), time.process_time(), 0, ChainVerifier()
     with reduce_collection():
@@ -118,22 +118,22 @@ async def _chained(log: EventLog) -> tuple[float, float, float]:
     return count / (time.perf_counter() - began), count / (time.process_time() - own), count
 
 
-async def _alone(url: str, folder: Path) -> Taken:
+async def _verify_in_process(url: str, folder: Path) -> VerifyCost:
     """Verify a log in a process of its own, and in those that it starts."""
     loop = asyncio.get_running_loop()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return await loop.run_in_executor(process, _verified, url, folder)
+        return await loop.run_in_executor(process, _run_verify, url, folder)
 
 
-def _verified(url: str, folder: Path) -> Taken:
-    return asyncio.run(_verifying(url, folder))
+def _run_verify(url: str, folder: Path) -> VerifyCost:
+    return asyncio.run(_measure_verify(url, folder))
 
 
-async def _verifying(url: str, folder: Path) -> Taken:
+async def _measure_verify(url: str, folder: Path) -> VerifyCost:
     store = open_store(f"sqlite:///{folder}/rows.db")
     async with open_client(url, Layout(replicas=1)) as on:
         await prepare_schema(store)
-        auditing = VerifyService(TENANT, sessions_of(on), on.library, store)
+        auditing = VerifyService(TENANT, build_command_handler(on), on.library, store)
         began, own = time.perf_counter(), time.process_time()
         async with aclosing(auditing.verify_log(None)) as steps:
             over = [step async for step in steps if isinstance(step, VerifyOutcome)][-1]
@@ -145,4 +145,4 @@ async def _verifying(url: str, folder: Path) -> Taken:
     alone, beside = (resource.getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
     ours += beside.ru_utime + beside.ru_stime
     most = alone.ru_maxrss + beside.ru_maxrss * min(os.cpu_count() or 1, MAX_PROCESSES)
-    return Taken(prompts.calls / wall, prompts.calls / ours, most)
+    return VerifyCost(prompts.calls / wall, prompts.calls / ours, most)

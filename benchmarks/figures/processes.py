@@ -9,42 +9,42 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.figure import Figure, Terms
-from tests.parts.processes import free_port, machine
+from benchmarks.figure import Figure, BenchmarkTerms
+from tests.parts.processes import find_free_port, run_process_host
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
-WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+COMMAND_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "projector": ("run", "projector"),
     "gateway": ("run", "gateway"),
     "worker": ("run", "worker"),
     "up": ("up",),
 }
-SETTLED: Final = 6.0
+SETTLE_SECONDS: Final = 6.0
 """Seconds until everything is loaded that loads in the background, such as litellm."""
-LOOK_EVERY: Final = 0.01
+READY_POLL_INTERVAL: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class ProcessStart:
     """One start."""
 
     seconds: float
     megabytes: float
 
 
-async def measure(terms: Terms) -> Sequence[Figure]:
+async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Start each process alone beside a server, once in each run."""
-    runs: dict[str, list[Started]] = {name: [] for name in WORDS}
+    runs: dict[str, list[ProcessStart]] = {name: [] for name in COMMAND_WORDS}
     for run in range(terms.runs):
         folder = terms.folder / str(run)
         async with await NatsServer.start(NatsConfig(folder / "nats", monitor=True)) as server:
-            for name in WORDS:
-                runs[name].append(await _started(folder, server, name))
-    return [figure for name, taken in runs.items() for figure in _figures(name, taken)]
+            for name in COMMAND_WORDS:
+                runs[name].append(await _measure_start(folder, server, name))
+    return [figure for name, taken in runs.items() for figure in _build_figures(name, taken)]
 
 
-def _figures(name: str, taken: Sequence[Started]) -> tuple[Figure, Figure]:
-    words = f"turnlog {' '.join(WORDS[name])}"
+def _build_figures(name: str, taken: Sequence[ProcessStart]) -> tuple[Figure, Figure]:
+    words = f"turnlog {' '.join(COMMAND_WORDS[name])}"
     return (
         Figure(
             f"start of {name}",
@@ -54,15 +54,15 @@ def _figures(name: str, taken: Sequence[Started]) -> tuple[Figure, Figure]:
         ),
         Figure(
             f"memory of {name}",
-            f"resident memory of `{words}` {SETTLED:g} s later, idle, without nats-server",
+            f"resident memory of `{words}` {SETTLE_SECONDS:g} s later, idle, without nats-server",
             "MB",
             tuple(each.megabytes for each in taken),
         ),
     )
 
 
-async def _started(folder: Path, server: NatsServer, name: str) -> Started:
-    address = f"127.0.0.1:{free_port()}"
+async def _measure_start(folder: Path, server: NatsServer, name: str) -> ProcessStart:
+    address = f"127.0.0.1:{find_free_port()}"
     variables = {
         "TURNLOG_NATS_URL": server.url,
         "TURNLOG_NATS_MONITOR": server.monitor_url or "",
@@ -71,18 +71,18 @@ async def _started(folder: Path, server: NatsServer, name: str) -> Started:
         "TURNLOG_HTTP": address,
         "TURNLOG_HEALTH": address,
     }
-    async with machine(folder, variables) as on:
+    async with run_process_host(folder, variables) as on:
         began = time.perf_counter()
-        process = await on.start(*WORDS[name], said=folder / f"{name}.log")
-        while not await _ready(address):
+        process = await on.start_process(*COMMAND_WORDS[name], said=folder / f"{name}.log")
+        while not await _is_ready(address):
             assert process.returncode is None, f"{name} ended"
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(READY_POLL_INTERVAL)
         seconds = time.perf_counter() - began
-        await asyncio.sleep(SETTLED)
-        return Started(seconds, _resident(process.pid))
+        await asyncio.sleep(SETTLE_SECONDS)
+        return ProcessStart(seconds, _read_resident_megabytes(process.pid))
 
 
-async def _ready(address: str) -> bool:
+async def _is_ready(address: str) -> bool:
     host, _, port = address.partition(":")
     try:
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -94,7 +94,7 @@ async def _ready(address: str) -> bool:
     return answer.startswith(b"HTTP/1.1 200")
 
 
-def _resident(pid: int) -> float:
+def _read_resident_megabytes(pid: int) -> float:
     """Read the resident memory in megabytes, as Linux reports it."""
     (line,) = (
         line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "VmRSS" in line

@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from benchmarks.figure import Figure, Terms, at_least
-from benchmarks.parts.filling import SESSIONS, filled
+from benchmarks.figure import Figure, BenchmarkTerms, require_at_least
+from benchmarks.parts.filling import SESSIONS, run_filled_log
 from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt
 from turnlog.events.store.ports import EventLog
@@ -16,12 +16,12 @@ from turnlog.projections.session.state import SessionState
 from turnlog.services.platform.gc_control import reduce_collection
 
 
-async def measure(terms: Terms) -> Sequence[Figure]:
+async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Read the same log once in each run."""
     turns = 500 if terms.long else 100
-    async with filled(terms.folder, turns) as on:
-        bare = [await _read(on.log, fold=False) for _ in range(terms.runs)]
-        taken = [await _read(on.log, fold=True) for _ in range(terms.runs)]
+    async with run_filled_log(terms.folder, turns) as on:
+        bare = [await _measure_read(on.log, fold=False) for _ in range(terms.runs)]
+        taken = [await _measure_read(on.log, fold=True) for _ in range(terms.runs)]
     what = f"{SESSIONS} sessions of {turns} turns from a nats-server"
     return (
         Figure(
@@ -30,7 +30,7 @@ async def measure(terms: Terms) -> Sequence[Figure]:
             "before it, and folded into states",
             "events/s",
             tuple(wall for wall, _ in taken),
-            at_least(50_000),
+            require_at_least(50_000),
         ),
         Figure(
             "read and fold, own time",
@@ -47,7 +47,7 @@ async def measure(terms: Terms) -> Sequence[Figure]:
     )
 
 
-async def _read(log: EventLog, *, fold: bool) -> tuple[float, float]:
+async def _measure_read(log: EventLog, *, fold: bool) -> tuple[float, float]:
     """Give events a second: by the clock, and by the time of this process."""
     states: dict[str, SessionState | None] = {}
     began, own, count = time.perf_counter(), time.process_time(), 0

@@ -7,30 +7,30 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.figure import Figure, Terms, at_least
-from benchmarks.parts.filling import SESSIONS, filled
-from tests.parts.postgres import unstarted
+from benchmarks.figure import Figure, BenchmarkTerms, require_at_least
+from benchmarks.parts.filling import SESSIONS, run_filled_log
+from tests.parts.postgres import prepare_server
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.platform.telemetry import create_tracing
 from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
 
-Taken = list[tuple[float, float]]
+RebuildRates = list[tuple[float, float]]
 
 
-async def measure(terms: Terms) -> Sequence[Figure]:
+async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Rebuild the same log into either database, each run into an empty one."""
     turns = 500 if terms.long else 100
-    async with filled(terms.folder / "nats", turns) as on:
+    async with run_filled_log(terms.folder / "nats", turns) as on:
         files = [terms.folder / f"rows{run}.db" for run in range(terms.runs)]
-        sqlite = [await _rebuilt(on.log, f"sqlite:///{file}") for file in files]
-        postgres = await _on_postgres(on.log, terms.runs)
+        sqlite = [await _measure_rebuild(on.log, f"sqlite:///{file}") for file in files]
+        postgres = await _measure_on_postgres(on.log, terms.runs)
     what = f"{SESSIONS} sessions of {turns} turns"
-    return (*_figures("SQLite", what, sqlite), *_figures("Postgres", what, postgres))
+    return (*_build_figures("SQLite", what, sqlite), *_build_figures("Postgres", what, postgres))
 
 
-def _figures(database: str, what: str, taken: Taken) -> tuple[Figure, Figure]:
+def _build_figures(database: str, what: str, taken: RebuildRates) -> tuple[Figure, Figure]:
     return (
         Figure(
             f"rebuild on {database}",
@@ -38,7 +38,7 @@ def _figures(database: str, what: str, taken: Taken) -> tuple[Figure, Figure]:
             "switch of readers included",
             "events/s",
             tuple(wall for wall, _ in taken),
-            at_least(20_000),
+            require_at_least(20_000),
         ),
         Figure(
             f"rebuild on {database}, own time",
@@ -49,22 +49,22 @@ def _figures(database: str, what: str, taken: Taken) -> tuple[Figure, Figure]:
     )
 
 
-async def _on_postgres(log: EventLog, runs: int) -> Taken:
+async def _measure_on_postgres(log: EventLog, runs: int) -> RebuildRates:
     with tempfile.TemporaryDirectory(prefix="turnlog-") as folder:
-        server = unstarted(Path(folder))
-        server.initialise()
-        server.start()
+        server = prepare_server(Path(folder))
+        server.create_cluster()
+        server.start_server()
         try:
-            taken: Taken = []
+            taken: RebuildRates = []
             for run in range(runs):
-                await server.execute(f"CREATE DATABASE run{run}")
-                taken.append(await _rebuilt(log, server.url(f"run{run}")))
+                await server.execute_statement(f"CREATE DATABASE run{run}")
+                taken.append(await _measure_rebuild(log, server.build_url(f"run{run}")))
         finally:
-            server.stop()
+            server.stop_server()
     return taken
 
 
-async def _rebuilt(log: EventLog, url: str) -> tuple[float, float]:
+async def _measure_rebuild(log: EventLog, url: str) -> tuple[float, float]:
     """Give events a second: by the clock, and by the time of this process."""
     store, position = open_store(url), 0
 

@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
-from benchmarks.figure import Figure, Terms
-from benchmarks.parts.speaker import Speech, speaking_apart
+from benchmarks.figure import Figure, BenchmarkTerms
+from benchmarks.parts.speaker import ModelSpeech, run_server_process
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
@@ -28,29 +28,29 @@ from turnlog.services.worker.model.model_types import ModelRequest
 
 MODEL: Final = "openai/bench"
 MESSAGES: Final = ({"role": "user", "content": "What time is it?"},)
-SPEECH: Final = Speech(tokens=100, pace=0.02)
-STEP: Final = 5
-MOST: Final = 200
-LATE: Final = 100.0
+SPEECH: Final = ModelSpeech(tokens=100, pace=0.02)
+STREAM_STEP: Final = 5
+MAX_STREAMS: Final = 200
+LATE_MILLISECONDS: Final = 100.0
 """Milliseconds from the model that the median token may take."""
 
-Say = Callable[[], Awaitable[list[float]]]
+ReplyRunner = Callable[[], Awaitable[list[float]]]
 """Runs one reply and returns the delay of each token in milliseconds."""
 
 
-async def measure(terms: Terms) -> Sequence[Figure]:
+async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Run more and more replies at once in one process, with and without our own code."""
     async with AsyncExitStack() as stack:
-        os.environ["OPENAI_API_BASE"] = await stack.enter_async_context(speaking_apart(SPEECH))
+        os.environ["OPENAI_API_BASE"] = await stack.enter_async_context(run_server_process(SPEECH))
         os.environ["OPENAI_API_KEY"] = "none"
         server = await stack.enter_async_context(await NatsServer.start(NatsConfig(terms.folder)))
         on = await stack.enter_async_context(open_client(server.url, Layout(replicas=1)))
-        await _bare()
-        ours = await _carried(lambda: _ours(on))
-        bare = await _carried(_bare)
+        await _run_bare_reply()
+        ours = await _find_capacity(lambda: _run_worker_reply(on))
+        bare = await _find_capacity(_run_bare_reply)
     what = (
-        f"most replies of {1 / SPEECH.pace:.0f} tokens/s in one process, in steps of {STEP}, of "
-        f"which half the tokens are published within {LATE:.0f} ms of leaving the model"
+        f"most replies of {1 / SPEECH.pace:.0f} tokens/s in one process, in steps of {STREAM_STEP}, of "
+        f"which half the tokens are published within {LATE_MILLISECONDS:.0f} ms of leaving the model"
     )
     return (
         Figure("streams of one worker", f"{what}; a worker's attempts", "streams", (ours,)),
@@ -58,33 +58,33 @@ async def measure(terms: Terms) -> Sequence[Figure]:
     )
 
 
-async def _carried(say: Say) -> float:
+async def _find_capacity(say: ReplyRunner) -> float:
     carried = 0
-    for number in range(STEP, MOST + 1, STEP):
+    for number in range(STREAM_STEP, MAX_STREAMS + 1, STREAM_STEP):
         said = await asyncio.gather(*(say() for _ in range(number)))
-        if statistics.median(late for each in said for late in each) > LATE:
+        if statistics.median(late for each in said for late in each) > LATE_MILLISECONDS:
             break
         carried = number
     return carried
 
 
-async def _bare() -> list[float]:
+async def _run_bare_reply() -> list[float]:
     late: list[float] = []
     asked = {"model": MODEL, "messages": list(MESSAGES), "num_retries": 0}
     stream = await load_litellm().acompletion(**asked, stream=True)
     while (chunk := await anext(stream, None)) is not None:
         choices = getattr(chunk, "choices", None)
-        late += _late(choices[0].delta.content or "") if choices else []
+        late += _measure_delays(choices[0].delta.content or "") if choices else []
     return late
 
 
-def _late(text: str) -> list[float]:
+def _measure_delays(text: str) -> list[float]:
     now = time.monotonic_ns()
     return [(now - int(clock)) / 1e6 for clock in text.split()]
 
 
 @dataclass(frozen=True)
-class Heard(JetStreamTokenStream):
+class DelayRecordingTokens(JetStreamTokenStream):
     """Publishes tokens, and notes how late each was."""
 
     late: list[float] = field(default_factory=list[float])
@@ -93,11 +93,11 @@ class Heard(JetStreamTokenStream):
         """See `TokenStream.publish`."""
         await super().publish_token(tenant, session, turn, event)
         if isinstance(event, Token):
-            self.late.extend(_late(event.text))
+            self.late.extend(_measure_delays(event.text))
 
 
-async def _ours(on: JetStreamClient) -> list[float]:
-    heard = Heard(on.connection)
+async def _run_worker_reply(on: JetStreamClient) -> list[float]:
+    heard = DelayRecordingTokens(on.connection)
     attempt, material = (
         AttemptRef(1, "1.1", 1),
         SessionMaterial(BlueprintFolders().load_blueprint("assistant")),

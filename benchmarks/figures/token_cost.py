@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
-from benchmarks.figure import Figure, Terms, at_most
-from benchmarks.parts.speaker import Speech, speaking_apart
+from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
+from benchmarks.parts.speaker import ModelSpeech, run_server_process
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.projections.prompt.session_material import SessionMaterial
@@ -23,51 +23,51 @@ from turnlog.services.worker.model.model_types import FinishedAnswer, ModelReque
 
 MODEL: Final = "openai/bench"
 MESSAGES: Final = ({"role": "user", "content": "What time is it?"},)
-TOKENS: Final = 10_000
+TOKEN_COUNT: Final = 10_000
 
 
-async def measure(terms: Terms) -> Sequence[Figure]:
+async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Measure the same stream bare and through a worker's attempt, alternately."""
     async with AsyncExitStack() as stack:
-        speech = Speech(TOKENS, pace=0)
-        os.environ["OPENAI_API_BASE"] = await stack.enter_async_context(speaking_apart(speech))
+        speech = ModelSpeech(TOKEN_COUNT, pace=0)
+        os.environ["OPENAI_API_BASE"] = await stack.enter_async_context(run_server_process(speech))
         os.environ["OPENAI_API_KEY"] = "none"
         server = await stack.enter_async_context(await NatsServer.start(NatsConfig(terms.folder)))
         on = await stack.enter_async_context(open_client(server.url, Layout(replicas=1)))
-        await _bare()
-        taken = [(await _cost(_bare), await _cost(lambda: _ours(on))) for _ in range(terms.runs)]
+        await _run_bare_stream()
+        taken = [(await _measure_cost(_run_bare_stream), await _measure_cost(lambda: _run_worker_stream(on))) for _ in range(terms.runs)]
     bare = tuple(each[0] for each in taken)
     return (
         Figure(
             "processor time a token, ours",
-            f"processor time of a worker's attempt over a stream of {TOKENS:,} tokens, guarded and "
+            f"processor time of a worker's attempt over a stream of {TOKEN_COUNT:,} tokens, guarded and "
             "published to NATS, less that of bare litellm over the same, in parts of the latter",
             "%",
             tuple(100 * (ours - theirs) / theirs for theirs, ours in taken),
-            at_most(10),
+            require_at_most(10),
         ),
         Figure("processor time a token, litellm", "the same, of bare litellm", "us", bare),
     )
 
 
-async def _cost(work: Callable[[], Awaitable[None]]) -> float:
+async def _measure_cost(work: Callable[[], Awaitable[None]]) -> float:
     """Return microseconds of processor time for each token."""
     began = time.process_time()
     await work()
-    return (time.process_time() - began) / TOKENS * 1e6
+    return (time.process_time() - began) / TOKEN_COUNT * 1e6
 
 
-async def _bare() -> None:
+async def _run_bare_stream() -> None:
     asked = {"model": MODEL, "messages": list(MESSAGES), "num_retries": 0}
     options = {"stream": True, "stream_options": {"include_usage": True}}
     stream = await load_litellm().acompletion(**asked, **options)
     heard = 0
     while await anext(stream, None) is not None:
         heard += 1
-    assert heard > TOKENS
+    assert heard > TOKEN_COUNT
 
 
-async def _ours(on: JetStreamClient) -> None:
+async def _run_worker_stream(on: JetStreamClient) -> None:
     attempt = AttemptRef(1, "1.1", 1)
     material = SessionMaterial(BlueprintFolders().load_blueprint("assistant"))
     speaking = ActiveAttempt("bench", "session", attempt, on.tokens, material)

@@ -8,38 +8,38 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.figure import Figure, Terms, at_most
-from benchmarks.parts.caller import Caller, calling
-from benchmarks.parts.running import up
-from benchmarks.parts.speaker import Speech, speaking_apart
+from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
+from benchmarks.parts.caller import HttpCaller, connect_caller
+from benchmarks.parts.running import run_service
+from benchmarks.parts.speaker import ModelSpeech, run_server_process
 
-SPEECH: Final = Speech(tokens=200, pace=0.02)
+SPEECH: Final = ModelSpeech(tokens=200, pace=0.02)
 
 
-async def measure(terms: Terms) -> Sequence[Figure]:
+async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Watch a model that sends its clock fifty times a second, once in each run."""
-    async with speaking_apart(SPEECH) as model:
+    async with run_server_process(SPEECH) as model:
         told = {"TURNLOG_MODEL": "openai/bench", "OPENAI_API_BASE": model}
-        async with up(terms.folder, 10, told) as running, calling(running.http) as caller:
-            opened = await caller.ask("POST", "/v1/sessions", {"blueprint": "assistant"})
-            heard = [await _heard(caller, str(opened["session"])) for _ in range(terms.runs + 1)]
+        async with run_service(terms.folder, 10, told) as running, connect_caller(running.http) as caller:
+            opened = await caller.request_json("POST", "/v1/sessions", {"blueprint": "assistant"})
+            heard = [await _measure_turn_delays(caller, str(opened["session"])) for _ in range(terms.runs + 1)]
     runs = heard[1:]  # litellm is still loading during the first turn.
     middle = tuple(statistics.median(run) for run in runs)
     late = tuple(statistics.quantiles(run, n=100)[98] for run in runs)
     way = "from a model's server, that sends it as a clock reading, to an SSE client of the gateway"
     return (
-        Figure("token to SSE client", f"p50 {way}; `turnlog up`", "ms", middle, at_most(2)),
+        Figure("token to SSE client", f"p50 {way}; `turnlog up`", "ms", middle, require_at_most(2)),
         Figure("token to SSE client, p99", f"p99 {way}", "ms", late),
     )
 
 
-async def _heard(caller: Caller, session: str) -> list[float]:
+async def _measure_turn_delays(caller: HttpCaller, session: str) -> list[float]:
     """Run one turn and return the delay of each of its tokens in milliseconds."""
     late: list[float] = []
-    async for line in caller.watched(session, "What time is it?"):
+    async for line in caller.stream_turn(session, "What time is it?"):
         now = time.monotonic_ns()
         if line.startswith(b'data: {"text":'):
             said = str(json.loads(line.removeprefix(b"data: "))["text"])
             late += [(now - int(clock)) / 1e6 for clock in said.split()]
-    await caller.rest()
+    await caller.read_stream_end()
     return late

@@ -17,10 +17,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.figure import Figure, Terms, at_most
-from benchmarks.parts.caller import Caller, awaited, calling, caught_up
-from benchmarks.parts.living import TENANT, lived
-from tests.parts.processes import Machine, ended, free_port, machine
+from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
+from benchmarks.parts.caller import HttpCaller, wait_for_gateway, connect_caller, wait_for_read_models
+from benchmarks.parts.living import TENANT, run_session
+from tests.parts.processes import ProcessHost, stop_process, find_free_port, run_process_host
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.store.ports import EventLog
@@ -28,16 +28,16 @@ from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 SESSION: Final = "old"
 TURNS: Final = 10_000
-DRAWN: Final = 40
+DRAWN_COUNT: Final = 40
 """Calls, and as many sequences, each from a section of its own."""
-FEW: Final = 12
+EXPLAINED_COUNT: Final = 12
 """Calls whose reasons and differences are requested."""
 CHARACTERS: Final = 350
 """Of a text and of a reply: a prompt of 8,000 tokens contains some 45 turns."""
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TravelTimes:
     """Milliseconds of each answer in one run."""
 
     prompts: Sequence[float]
@@ -47,11 +47,11 @@ class Taken:
     differences: Sequence[float]
 
 
-async def measure(terms: Terms) -> Sequence[Figure]:
+async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Build the session, and query a new gateway in each run."""
-    async with old(terms) as (on, end, began):
-        runs = [await _asked(on, end, seed) for seed in range(terms.runs)]
-    what = f"over HTTP, {DRAWN} of {TURNS:,} drawn at random, cold"
+    async with run_old_session(terms) as (on, end, began):
+        runs = [await _measure_answers(on, end, seed) for seed in range(terms.runs)]
+    what = f"over HTTP, {DRAWN_COUNT} of {TURNS:,} drawn at random, cold"
     return (
         Figure(
             "any prompt of 10,000 turns",
@@ -59,14 +59,14 @@ async def measure(terms: Terms) -> Sequence[Figure]:
             "both compared with the record; windows of 8,000 tokens",
             "ms",
             tuple(statistics.median(run.prompts) for run in runs),
-            at_most(50),
+            require_at_most(50),
         ),
         Figure(
             "any prompt of 10,000 turns, slowest",
             "the slowest of the same",
             "ms",
             tuple(max(run.prompts) for run in runs),
-            at_most(50),
+            require_at_most(50),
         ),
         Figure(
             "any prompt of 10,000 turns, warm",
@@ -82,17 +82,17 @@ async def measure(terms: Terms) -> Sequence[Figure]:
         ),
         Figure(
             "why of any call",
-            f"p50 of why each of {FEW} of those calls was answered so",
+            f"p50 of why each of {EXPLAINED_COUNT} of those calls was answered so",
             "ms",
             tuple(statistics.median(run.reasons) for run in runs),
-            at_most(300),
+            require_at_most(300),
         ),
         Figure(
             "diff of any call",
-            f"p50 of what differs between each of {FEW} of those calls and the next one",
+            f"p50 of what differs between each of {EXPLAINED_COUNT} of those calls and the next one",
             "ms",
             tuple(statistics.median(run.differences) for run in runs),
-            at_most(300),
+            require_at_most(300),
         ),
         Figure(
             "a session of 10,000 turns made",
@@ -104,7 +104,7 @@ async def measure(terms: Terms) -> Sequence[Figure]:
 
 
 @asynccontextmanager
-async def old(terms: Terms) -> AsyncGenerator[tuple[Machine, int, float]]:
+async def run_old_session(terms: BenchmarkTerms) -> AsyncGenerator[tuple[ProcessHost, int, float]]:
     """Run a host for gateways; yields it, the last sequence, and the seconds the session took."""
     folder = terms.folder
     async with await NatsServer.start(NatsConfig(folder / "nats", monitor=True)) as server:
@@ -115,66 +115,66 @@ async def old(terms: Terms) -> AsyncGenerator[tuple[Machine, int, float]]:
             "TURNLOG_DATA_DIR": str(folder / "data"),
         }
         async with (
-            machine(folder, variables) as on,
+            run_process_host(folder, variables) as on,
             open_client(server.url, Layout(replicas=1)) as log,
         ):
             began = time.perf_counter()
-            last = await lived(log, SESSION, TURNS, CHARACTERS)
+            last = await run_session(log, SESSION, TURNS, CHARACTERS)
             took = time.perf_counter() - began
-            await _projected(on, log.log)
+            await _run_projector(on, log.log)
             yield on, last.head.sequence, took
 
 
-async def _projected(on: Machine, log: EventLog) -> None:
+async def _run_projector(on: ProcessHost, log: EventLog) -> None:
     """Have the read models come as far as the session has."""
-    async with fronted(on) as caller:
-        projector = await on.start("run", "projector", said=on.folder / "projector.log")
-        await caught_up(caller, log, TENANT, SESSION)
-        await ended(projector)
+    async with run_gateway(on) as caller:
+        projector = await on.start_process("run", "projector", said=on.folder / "projector.log")
+        await wait_for_read_models(caller, log, TENANT, SESSION)
+        await stop_process(projector)
 
 
 @asynccontextmanager
-async def fronted(on: Machine) -> AsyncGenerator[Caller]:
+async def run_gateway(on: ProcessHost) -> AsyncGenerator[HttpCaller]:
     """Run a gateway while the body runs."""
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{find_free_port()}"
     told = {"TURNLOG_HTTP": address}
-    process = await on.start("run", "gateway", said=on.folder / "gateway.log", told=told)
-    await awaited(f"http://{address}")
-    async with calling(f"http://{address}") as caller:
+    process = await on.start_process("run", "gateway", said=on.folder / "gateway.log", told=told)
+    await wait_for_gateway(f"http://{address}")
+    async with connect_caller(f"http://{address}") as caller:
         yield caller
-    await ended(process)
+    await stop_process(process)
 
 
-async def _asked(on: Machine, end: int, seed: int) -> Taken:
+async def _measure_answers(on: ProcessHost, end: int, seed: int) -> TravelTimes:
     """Draw numbers, and query a gateway that was just started."""
-    turns, sequences = _drawn(TURNS - 1, seed), _drawn(end, seed)
+    turns, sequences = _draw_numbers(TURNS - 1, seed), _draw_numbers(end, seed)
     here = f"/v1/sessions/{SESSION}"
-    async with fronted(on) as caller:
-        await _times(caller, [f"{here}/calls/{TURNS}.1/prompt"])
+    async with run_gateway(on) as caller:
+        await _measure_requests(caller, [f"{here}/calls/{TURNS}.1/prompt"])
         prompts = [f"{here}/calls/{turn}.1/prompt" for turn in turns]
-        return Taken(
-            await _times(caller, prompts),
-            await _times(caller, prompts),
-            await _times(caller, [f"{here}?at={at}" for at in sequences]),
-            await _times(caller, [f"{here}/calls/{turn}.1/why" for turn in turns[:FEW]]),
-            await _times(caller, [f"{here}/calls/{n}.1/diff/{n + 1}.1" for n in turns[:FEW]]),
+        return TravelTimes(
+            await _measure_requests(caller, prompts),
+            await _measure_requests(caller, prompts),
+            await _measure_requests(caller, [f"{here}?at={at}" for at in sequences]),
+            await _measure_requests(caller, [f"{here}/calls/{turn}.1/why" for turn in turns[:EXPLAINED_COUNT]]),
+            await _measure_requests(caller, [f"{here}/calls/{n}.1/diff/{n + 1}.1" for n in turns[:EXPLAINED_COUNT]]),
         )
 
 
-def _drawn(most: int, seed: int) -> Sequence[int]:
+def _draw_numbers(most: int, seed: int) -> Sequence[int]:
     """Draw one number from each section up to `most`, in random order."""
     drawing = random.Random(seed)  # noqa: S311 - any will do, the same each time
-    width = most // DRAWN
-    drawn = [stretch * width + drawing.randint(1, width) for stretch in range(DRAWN)]
-    return drawing.sample(drawn, DRAWN)
+    width = most // DRAWN_COUNT
+    drawn = [stretch * width + drawing.randint(1, width) for stretch in range(DRAWN_COUNT)]
+    return drawing.sample(drawn, DRAWN_COUNT)
 
 
-async def _times(caller: Caller, paths: Iterable[str]) -> list[float]:
+async def _measure_requests(caller: HttpCaller, paths: Iterable[str]) -> list[float]:
     """Return how long each request takes in milliseconds."""
     took: list[float] = []
     for path in paths:
         began = time.perf_counter()
-        answer = await caller.ask("GET", path)
+        answer = await caller.request_json("GET", path)
         took.append((time.perf_counter() - began) * 1000)
         assert answer.get("verified", True), answer
     return took

@@ -11,72 +11,72 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.figure import Figure, Terms, at_most
-from benchmarks.parts.aging import aged
-from benchmarks.parts.caller import Caller, calling, caught_up
-from benchmarks.parts.prose import Prose
-from benchmarks.parts.running import up
+from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
+from benchmarks.parts.aging import add_turns
+from benchmarks.parts.caller import HttpCaller, connect_caller, wait_for_read_models
+from benchmarks.parts.prose import RandomProse
+from benchmarks.parts.running import run_service
 from turnlog.events.jetstream.jetstream_client import build_client
 from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.store.ports import EventLog
 
 TENANT: Final = "default"
-PLACES: Final = (10, 100, 1_000, 10_000)
-AROUND: Final = 20
+TURN_COUNTS: Final = (10, 100, 1_000, 10_000)
+TURNS_PER_RUN: Final = 20
 """Turns whose median is one run at a length."""
-WARM: Final = 5
+WARM_UP_TURNS: Final = 5
 """Turns before those, so that what was written meanwhile is read and folded."""
 CHARACTERS: Final = 350
 """Of a text and of a reply."""
 
 
-async def measure(terms: Terms) -> Sequence[Figure]:
+async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Ask one session at each of its ages, as many times over as there are runs."""
-    async with up(terms.folder, CHARACTERS) as running, open_connection(running.nats) as connection:
-        found = await _places(running.http, build_client(connection).log, terms.runs)
-    young, old = found[PLACES[1]], found[PLACES[-1]]
+    async with run_service(terms.folder, CHARACTERS) as running, open_connection(running.nats) as connection:
+        found = await _measure_turn_counts(running.http, build_client(connection).log, terms.runs)
+    young, old = found[TURN_COUNTS[1]], found[TURN_COUNTS[-1]]
     older = Figure(
         "turn at 10,000 over at 100",
         "p50 of a turn without its model after 10,000 turns, over that after 100, of one session",
         "x",
         tuple(late / early for early, late in zip(young, old, strict=True)),
-        at_most(1.1),
+        require_at_most(1.1),
     )
-    return (*(_figure(place, runs) for place, runs in found.items()), older)
+    return (*(_build_figure(place, runs) for place, runs in found.items()), older)
 
 
-def _figure(place: int, runs: tuple[float, ...]) -> Figure:
+def _build_figure(place: int, runs: tuple[float, ...]) -> Figure:
     return Figure(
         f"turn at {place:,} turns",
-        f"p50 of {AROUND} turns from before the submit is sent over HTTP until `done` is read from "
+        f"p50 of {TURNS_PER_RUN} turns from before the submit is sent over HTTP until `done` is read from "
         "its event stream, less what the attempt recorded as its time in litellm; `turnlog up`",
         "ms",
         runs,
-        at_most(15),
+        require_at_most(15),
     )
 
 
-async def _places(http: str, log: EventLog, runs: int) -> dict[int, tuple[float, ...]]:
-    async with calling(http) as caller:
-        opened = await caller.ask("POST", "/v1/sessions", {"blueprint": "assistant"})
-    session, prose = str(opened["session"]), Prose()
+async def _measure_turn_counts(http: str, log: EventLog, runs: int) -> dict[int, tuple[float, ...]]:
+    async with connect_caller(http) as caller:
+        opened = await caller.request_json("POST", "/v1/sessions", {"blueprint": "assistant"})
+    session, prose = str(opened["session"]), RandomProse()
     found: dict[int, tuple[float, ...]] = {}
-    for place in PLACES:
+    for place in TURN_COUNTS:
         if found:
-            await aged(log, TENANT, session, place - WARM)
-        async with calling(http) as caller:
-            await caught_up(caller, log, TENANT, session)
-            for _ in range(WARM):
-                await _turn(caller, session, prose)
-            medians = [await _around(caller, log, session, prose) for _ in range(runs)]
+            await add_turns(log, TENANT, session, place - WARM_UP_TURNS)
+        async with connect_caller(http) as caller:
+            await wait_for_read_models(caller, log, TENANT, session)
+            for _ in range(WARM_UP_TURNS):
+                await _measure_turn(caller, session, prose)
+            medians = [await _measure_median(caller, log, session, prose) for _ in range(runs)]
             found[place] = tuple(medians)
     return found
 
 
-async def _around(caller: Caller, log: EventLog, session: str, prose: Prose) -> float:
+async def _measure_median(caller: HttpCaller, log: EventLog, session: str, prose: RandomProse) -> float:
     before = await log.read_last_event(TENANT, session)
-    took = [await _turn(caller, session, prose) for _ in range(AROUND)]
+    took = [await _measure_turn(caller, session, prose) for _ in range(TURNS_PER_RUN)]
     last = await log.read_last_event(TENANT, session)
     assert before
     assert last
@@ -88,11 +88,11 @@ async def _around(caller: Caller, log: EventLog, session: str, prose: Prose) -> 
     return statistics.median(whole - model for whole, model in zip(took, inside, strict=True))
 
 
-async def _turn(caller: Caller, session: str, prose: Prose) -> float:
+async def _measure_turn(caller: HttpCaller, session: str, prose: RandomProse) -> float:
     """Run one turn and return its milliseconds."""
-    text = prose.say(CHARACTERS)
+    text = prose.generate_text(CHARACTERS)
     began = time.perf_counter()
-    await caller.turn(session, text)
+    await caller.run_turn(session, text)
     took = time.perf_counter() - began
-    await caller.rest()
+    await caller.read_stream_end()
     return took * 1000

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.figure import Figure, Terms, at_least
-from benchmarks.parts.prose import Prose
-from tests.parts.house import TENANT, House
-from tests.services.whatif.twice import FIRST, NAME, SECOND, Said, folder_of, led
+from benchmarks.figure import Figure, BenchmarkTerms, require_at_least
+from benchmarks.parts.prose import RandomProse
+from tests.parts.house import TENANT, SessionHarness
+from tests.services.whatif.twice import FIRST_VERSION, NAME, SECOND_VERSION, ScriptedTurn, write_blueprint_folder, run_conversation
 from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange
 from turnlog.projections.audit.what_if.reassembled_calls import rebuild_calls
 from turnlog.projections.audit.what_if.what_if_report import build_what_if_report
@@ -25,11 +25,11 @@ CHARACTERS: Final = 400
 PERSONA: Final = "You are a clerk, and brief."
 
 
-async def measure(terms: Terms) -> Sequence[Figure]:
+async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Apply two changes to the same sessions."""
-    first = folder_of(terms.folder / "first", _wide(FIRST, 200), persona_md=PERSONA)
-    second = folder_of(terms.folder / "second", _wide(SECOND, 90), persona_md=PERSONA * 2)
-    records = await _recorded(first, 50 if terms.long else 10)
+    first = write_blueprint_folder(terms.folder / "first", _extend_budget(FIRST_VERSION, 200), persona_md=PERSONA)
+    second = write_blueprint_folder(terms.folder / "second", _extend_budget(SECOND_VERSION, 90), persona_md=PERSONA * 2)
+    records = await _record_sessions(first, 50 if terms.long else 10)
     changes = {
         "blueprint": WhatIfChange(
             BlueprintFolders((second,)), BlueprintFolders((second,)).load_blueprint(NAME)
@@ -42,27 +42,27 @@ async def measure(terms: Terms) -> Sequence[Figure]:
             f"recorded calls of {TOKENS:,} tokens assembled again a second of processor time, "
             "compared with what was recorded and added up",
             "calls/s",
-            tuple(_rate(records, change) for _ in range(terms.runs)),
-            at_least(1_000),
+            tuple(_measure_rate(records, change) for _ in range(terms.runs)),
+            require_at_least(1_000),
         )
         for name, change in changes.items()
     ]
 
 
-def _wide(text: str, tokens: int) -> str:
+def _extend_budget(text: str, tokens: int) -> str:
     return text.replace(f"tokens: {tokens}", f"tokens: {TOKENS}").replace("max_turns: 4", "")
 
 
-async def _recorded(folder: Path, sessions: int) -> list[SessionRecord]:
-    house, prose = House(), Prose()
-    said = [Said(prose.say(CHARACTERS), prose.say(CHARACTERS)) for _ in range(TURNS)]
+async def _record_sessions(folder: Path, sessions: int) -> list[SessionRecord]:
+    house, prose = SessionHarness(), RandomProse()
+    said = [ScriptedTurn(prose.generate_text(CHARACTERS), prose.generate_text(CHARACTERS)) for _ in range(TURNS)]
     for number in range(sessions):
-        await led(house, folder, f"s-{number}", said)
+        await run_conversation(house, folder, f"s-{number}", said)
     records = SessionRecordLoader(house.sessions)
     return [await records.load_record(TENANT, f"s-{number}") for number in range(sessions)]
 
 
-def _rate(records: Sequence[SessionRecord], change: WhatIfChange) -> float:
+def _measure_rate(records: Sequence[SessionRecord], change: WhatIfChange) -> float:
     began, calls = time.process_time(), 0
     for record in records:
         calls += build_what_if_report(

@@ -10,10 +10,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from benchmarks.figure import Figure, Terms, at_most
-from benchmarks.parts.lessons import Moment, moment
-from benchmarks.parts.prose import Prose
-from tests.parts.house import BY, TENANT, House
+from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
+from benchmarks.parts.lessons import TutorCall, build_tutor_call
+from benchmarks.parts.prose import RandomProse
+from tests.parts.house import TESTER, TENANT, SessionHarness
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
@@ -24,8 +24,8 @@ from turnlog.projections.session.state import SessionState
 TURNS: Final = 400
 CHARACTERS: Final = 1_000
 """Of a turn's text and its reply together, 250 tokens at four characters each."""
-TIMES: Final = 50
-LESSONS: Final = 300
+ASSEMBLY_COUNT: Final = 50
+LESSON_COUNT: Final = 300
 BLUEPRINT: Final[Mapping[str, object]] = {
     "blueprint": "long",
     "version": 1,
@@ -44,27 +44,27 @@ BLUEPRINT: Final[Mapping[str, object]] = {
 }
 
 
-async def measure(terms: Terms) -> Sequence[Figure]:
+async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Talk for 400 turns, then assemble the window of the next one again and again."""
-    house, material = House(), SessionMaterial(Blueprint.model_validate(BLUEPRINT))
-    state = await _talked(house, material.blueprint)
+    house, material = SessionHarness(), SessionMaterial(Blueprint.model_validate(BLUEPRINT))
+    state = await _build_session(house, material.blueprint)
     call = PromptCall("reply", "puppet/one", "puppet", "2026-01-01T00:00:00Z")
-    await _assembled(house, material, state, call)
-    runs = [await _median(house, material, state, call) for _ in range(terms.runs)]
-    lesson = moment()
-    proved = [_proved(lesson) for _ in range(terms.runs)]
+    await _assemble_prompt(house, material, state, call)
+    runs = [await _measure_median(house, material, state, call) for _ in range(terms.runs)]
+    lesson = build_tutor_call()
+    proved = [_measure_proof(lesson) for _ in range(terms.runs)]
     return (
         Figure(
             "window of 100,000 tokens",
-            f"processor time, p50 of {TIMES} times finding what a call needs, fetching its texts, "
+            f"processor time, p50 of {ASSEMBLY_COUNT} times finding what a call needs, fetching its texts, "
             f"which are held, and assembling {TURNS} turns of {CHARACTERS} characters",
             "ms",
             tuple(runs),
-            at_most(5),
+            require_at_most(5),
         ),
         Figure(
             "window of 4,000 tokens",
-            f"processor time, p50 of {LESSONS} times finding what a call of the tutor needs and "
+            f"processor time, p50 of {LESSON_COUNT} times finding what a call of the tutor needs and "
             "assembling it, compared with the call before",
             "ms",
             tuple(assembled for assembled, _ in proved),
@@ -74,52 +74,52 @@ async def measure(terms: Terms) -> Sequence[Figure]:
             "the same and reading the call back by its manifest, its turns being known",
             "ms",
             tuple(both for _, both in proved),
-            at_most(0.5),
+            require_at_most(0.5),
         ),
     )
 
 
-def _proved(lesson: Moment) -> tuple[float, float]:
+def _measure_proof(lesson: TutorCall) -> tuple[float, float]:
     """Return the milliseconds of assembling a call, and of assembling and reading it back."""
     took: list[tuple[float, float]] = []
-    for _ in range(LESSONS):
+    for _ in range(LESSON_COUNT):
         began = time.process_time()
-        assembled = lesson.assembled()
+        assembled = lesson.assemble_call()
         between = time.process_time()
-        assert lesson.told(assembled).digest == assembled.manifest.digest
+        assert lesson.read_back_call(assembled).digest == assembled.manifest.digest
         took.append((between - began, time.process_time() - began))
     first, both = zip(*took, strict=True)
     return statistics.median(first) * 1000, statistics.median(both) * 1000
 
 
-async def _talked(house: House, blueprint: Blueprint) -> SessionState:
+async def _build_session(house: SessionHarness, blueprint: Blueprint) -> SessionState:
     """Give a session of so many answered turns, and one open."""
-    ref, prose = await house.blueprints.store_blueprint(TENANT, blueprint), Prose()
+    ref, prose = await house.blueprints.store_blueprint(TENANT, blueprint), RandomProse()
     await house.sessions.handle(
-        TENANT, "s", OpenSession(ref, "one", compute_history_reach(blueprint)), BY
+        TENANT, "s", OpenSession(ref, "one", compute_history_reach(blueprint)), TESTER
     )
-    house.model.scripts += [[prose.say(CHARACTERS // 2)] for _ in range(TURNS)]
-    worker = house.worker()
+    house.model.scripts += [[prose.generate_text(CHARACTERS // 2)] for _ in range(TURNS)]
+    worker = house.build_worker()
     for _ in range(TURNS):
-        await house.answer(await house.submit(prose.say(CHARACTERS // 2)), worker)
-    await house.submit("What was said?")
-    return await house.state()
+        await house.run_turn(await house.submit_turn(prose.generate_text(CHARACTERS // 2)), worker)
+    await house.submit_turn("What was said?")
+    return await house.load_state()
 
 
-async def _median(
-    house: House, material: SessionMaterial, state: SessionState, call: PromptCall
+async def _measure_median(
+    house: SessionHarness, material: SessionMaterial, state: SessionState, call: PromptCall
 ) -> float:
     took: list[float] = []
-    for _ in range(TIMES):
+    for _ in range(ASSEMBLY_COUNT):
         began = time.process_time()
-        assembled = await _assembled(house, material, state, call)
+        assembled = await _assemble_prompt(house, material, state, call)
         took.append((time.process_time() - began) * 1000)
         assert len(assembled.request.messages) == TURNS * 2 + 2
     return statistics.median(took)
 
 
-async def _assembled(
-    house: House, material: SessionMaterial, state: SessionState, call: PromptCall
+async def _assemble_prompt(
+    house: SessionHarness, material: SessionMaterial, state: SessionState, call: PromptCall
 ) -> AssembledPrompt:
     asked = find_prompt_needs(material, state, call)
     return assemble(material, state, call, await house.sessions.texts.fetch_texts(TENANT, asked))

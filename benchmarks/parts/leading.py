@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from benchmarks.parts.prose import Prose
-from tests.parts.house import BY, House, NoOlderCommands
+from benchmarks.parts.prose import RandomProse
+from tests.parts.house import TESTER, SessionHarness, EmptyCommandIndex
 from tests.parts.house import TENANT as LED_FOR
 from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
@@ -63,22 +63,22 @@ BLUEPRINT: Final = Blueprint.model_validate(
 )
 
 
-async def led(turns: int = TURNS) -> House:
+async def build_full_session(turns: int = TURNS) -> SessionHarness:
     """Run a session `s` for so many turns."""
-    house, prose = House(), Prose()
+    house, prose = SessionHarness(), RandomProse()
     ref = await house.blueprints.store_blueprint(TENANT, BLUEPRINT)
     await house.sessions.handle(
-        TENANT, "s", OpenSession(ref, "one", compute_history_reach(BLUEPRINT)), BY
+        TENANT, "s", OpenSession(ref, "one", compute_history_reach(BLUEPRINT)), TESTER
     )
-    house.model.scripts += [[prose.say(CHARACTERS // 2)] for _ in range(turns)]
-    worker = house.worker()
+    house.model.scripts += [[prose.generate_text(CHARACTERS // 2)] for _ in range(turns)]
+    worker = house.build_worker()
     for _ in range(turns):
-        await house.answer(await house.submit(prose.say(CHARACTERS // 2)), worker)
+        await house.run_turn(await house.submit_turn(prose.generate_text(CHARACTERS // 2)), worker)
     return house
 
 
 @asynccontextmanager
-async def held(folder: Path, house: House) -> AsyncGenerator[tuple[str, JetStreamClient]]:
+async def run_server_with_blobs(folder: Path, house: SessionHarness) -> AsyncGenerator[tuple[str, JetStreamClient]]:
     """Give the address of a server that holds what the session that was led is made from."""
     async with (
         await NatsServer.start(NatsConfig(folder)) as server,
@@ -89,31 +89,31 @@ async def held(folder: Path, house: House) -> AsyncGenerator[tuple[str, JetStrea
         yield server.url, on
 
 
-async def fill(log: EventLog, house: House, sessions: range) -> None:
+async def copy_sessions(log: EventLog, house: SessionHarness, sessions: range) -> None:
     """Write sessions like the one that was led, each under its number."""
-    drafts = _drafts(house)
+    drafts = _list_drafts(house)
     for number in sessions:
-        await _write(log, f"s{number}", drafts)
+        await _append_session(log, f"s{number}", drafts)
 
 
-def _drafts(house: House) -> Sequence[EventDraft]:
+def _list_drafts(house: SessionHarness) -> Sequence[EventDraft]:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     return [
         EventDraft(each.event, f"{each.sequence}", at, "/turnlog/bench", "bench")
-        for each in house.events()
+        for each in house.list_events()
         if not isinstance(each.event, UnknownEvent)
     ]
 
 
-async def _write(log: EventLog, session: str, drafts: Sequence[EventDraft]) -> None:
+async def _append_session(log: EventLog, session: str, drafts: Sequence[EventDraft]) -> None:
     outcome = await log.append_batch(encode_batch(TENANT, session, None, drafts))
     assert isinstance(outcome, BatchAppended), outcome
 
 
-def sessions_of(on: JetStreamClient) -> CommandHandler:
+def build_command_handler(on: JetStreamClient) -> CommandHandler:
     """Make the sessions of a process that only reads."""
     snapshots = CheckedSnapshotStore(on.log, on.snapshots)
     texts = TextReader(on.log, on.blobs)
     return CommandHandler(
-        on.log, snapshots, texts, NoOlderCommands(), read_clock, create_id, "/turnlog/bench"
+        on.log, snapshots, texts, EmptyCommandIndex(), read_clock, create_id, "/turnlog/bench"
     )

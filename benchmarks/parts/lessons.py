@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from benchmarks.parts.prose import Prose
-from tests.parts.windows import blobs_of, fetched
-from tests.tutor.lessons import MODEL, Lesson, opened, shipped, shipped_files
+from benchmarks.parts.prose import RandomProse
+from tests.parts.windows import build_blobs, fetch_prompt_texts
+from tests.tutor.lessons import MODEL, TutorSession, open_tutor_session, load_shipped_material, read_shipped_files
 from turnlog.events.content import Digest
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall, PromptTexts
@@ -22,17 +22,17 @@ from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.state import SessionState
 
-TASK: Final = "share-before-reading"
+TUTOR_TASK: Final = "share-before-reading"
 TURNS: Final = 12
 CHARACTERS: Final = 850
 """Of a turn's text and its reply together, at three characters a token."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TutorCall:
     """A lesson whose next call is to be assembled."""
 
-    lesson: Lesson
+    lesson: TutorSession
     call: PromptCall
     texts: PromptTexts
     blobs: Mapping[Digest, str]
@@ -43,12 +43,12 @@ class Moment:
         """The session as it stands."""
         return self.lesson.session.opened_state
 
-    def assembled(self) -> AssembledPrompt:
+    def assemble_call(self) -> AssembledPrompt:
         """Say what the call needs, and assemble it."""
         find_prompt_needs(self.lesson.material, self.state, self.call)
         return assemble(self.lesson.material, self.state, self.call, self.texts)
 
-    def told(self, assembled: AssembledPrompt) -> ChatRequest:
+    def read_back_call(self, assembled: AssembledPrompt) -> ChatRequest:
         """Read the call back by its manifest."""
         asked, manifest = assembled.request, assembled.manifest
         messages = read_parts(manifest, self.lesson.session.events, self.turns, self.blobs)
@@ -57,21 +57,21 @@ class Moment:
         )
 
 
-def moment() -> Moment:
+def build_tutor_call() -> TutorCall:
     """Run some turns of a lesson, and submit one more."""
-    material, files, prose = _patient(shipped(TASK)), shipped_files(TASK), Prose()
-    lesson = opened(material, files).chosen("share")
+    material, files, prose = _extend_dialogue(load_shipped_material(TUTOR_TASK)), read_shipped_files(TUTOR_TASK), RandomProse()
+    lesson = open_tutor_session(material, files).record_choice("share")
     for _ in range(TURNS):
-        lesson = lesson.asked(prose.say(CHARACTERS // 2)).answered(prose.say(CHARACTERS // 2))
-    lesson = lesson.asked(prose.say(CHARACTERS // 2))
-    state, blobs = lesson.session.opened_state, blobs_of(files)
+        lesson = lesson.submit_text(prose.generate_text(CHARACTERS // 2)).answer_turn(prose.generate_text(CHARACTERS // 2))
+    lesson = lesson.submit_text(prose.generate_text(CHARACTERS // 2))
+    state, blobs = lesson.session.opened_state, build_blobs(files)
     call = PromptCall(material.find_call_kind(state), MODEL, "openai", "2026-01-01T00:00:00Z")
-    texts = fetched(find_prompt_needs(material, state, call), lesson.session.events, files)
+    texts = fetch_prompt_texts(find_prompt_needs(material, state, call), lesson.session.events, files)
     turns = {turn.turn: turn for turn in build_history(lesson.session.events)}
-    return Moment(lesson, call, texts, blobs, turns)
+    return TutorCall(lesson, call, texts, blobs, turns)
 
 
-def _patient(material: SessionMaterial) -> SessionMaterial:
+def _extend_dialogue(material: SessionMaterial) -> SessionMaterial:
     """Let a dialogue go on for longer than the shipped task does."""
     phases = material.cartridge["phases"]
     assert isinstance(phases, dict)

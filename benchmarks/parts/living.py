@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from benchmarks.parts.prose import Prose
+from benchmarks.parts.prose import RandomProse
 from turnlog.events.codec import (
     BatchMessage,
     EventBatch,
@@ -55,26 +55,26 @@ from turnlog.services.sessions.text_cache import TextReader
 TENANT: Final = "default"
 BLUEPRINT: Final = "assistant"
 MODEL: Final = "scripted/bench"
-AT_ONCE: Final = 100
+TURNS_PER_APPEND: Final = 100
 """Turns in one append."""
 
 
 @dataclass(slots=True)
-class Life:
+class DecidedSession:
     """A session in progress, and its events that are not on the log yet."""
 
     session: str
     material: SessionMaterial
     files: dict[str, PromptFile]
     texts: TextReader
-    prose: Prose
+    prose: RandomProse
     characters: int
     """Of a text and of a reply."""
     state: SessionState | None = None
     messages: list[BatchMessage] = field(default_factory=list[BatchMessage])
     waypoints: list[SessionState] = field(default_factory=list[SessionState])
 
-    def does(self, command: Command) -> SessionState:
+    def apply_command(self, command: Command) -> SessionState:
         """Decide a command and fold its events."""
         before = self.state
         head = before.head if before else None
@@ -94,34 +94,34 @@ class Life:
             self.waypoints.append(after)
         return after
 
-    async def turn(self) -> None:
+    async def run_turn(self) -> None:
         """Submit a turn and answer it."""
         policies = self.material.blueprint.policies
-        asked = self.does(SubmitTurn(self.prose.say(self.characters), policies))
-        state = self.does(ClaimTurn(get_open_turn(asked).turn, "bench", policies))
+        asked = self.apply_command(SubmitTurn(self.prose.generate_text(self.characters), policies))
+        state = self.apply_command(ClaimTurn(get_open_turn(asked).turn, "bench", policies))
         attempt, provider = get_attempt(state), parse_provider(MODEL)
         if provider not in state.prompts:
-            state = self.does(SnapshotPrompts(attempt, provider, self.files))
+            state = self.apply_command(SnapshotPrompts(attempt, provider, self.files))
         call = PromptCall("reply", MODEL, provider, format_rfc3339(read_clock()))
         texts = await self.texts.fetch_texts(TENANT, find_prompt_needs(self.material, state, call))
         made = assemble(self.material, state, call, texts)
-        self.does(FixContext(attempt, MODEL, dict(made.request.parameters), made.manifest))
-        self.does(CompleteTurn(attempt, self.prose.say(self.characters), "stop", SAMPLE_SPENT))
+        self.apply_command(FixContext(attempt, MODEL, dict(made.request.parameters), made.manifest))
+        self.apply_command(CompleteTurn(attempt, self.prose.generate_text(self.characters), "stop", SAMPLE_SPENT))
 
 
-async def lived(on: JetStreamClient, session: str, turns: int, characters: int) -> SessionState:
+async def run_session(on: JetStreamClient, session: str, turns: int, characters: int) -> SessionState:
     """Lead a session by the shipped assistant on a log that holds nothing else; gives its end."""
-    life = await _begun(on, session, characters)
+    life = await _open_decided_session(on, session, characters)
     with reduce_collection():
         for turn in range(1, turns + 1):
-            await life.turn()
-            if turn % AT_ONCE == 0 or turn == turns:
-                await _put(on, life)
+            await life.run_turn()
+            if turn % TURNS_PER_APPEND == 0 or turn == turns:
+                await _append_pending(on, life)
     assert life.state
     return life.state
 
 
-async def _begun(on: JetStreamClient, session: str, characters: int) -> Life:
+async def _open_decided_session(on: JetStreamClient, session: str, characters: int) -> DecidedSession:
     library, store = BlueprintFolders(), BlueprintStore(on.blobs)
     blueprint = library.load_blueprint(BLUEPRINT)
     layers = {n: each for n, each in blueprint.layers.items() if isinstance(each, FileLayer)}
@@ -131,10 +131,10 @@ async def _begun(on: JetStreamClient, session: str, characters: int) -> Life:
         for name, (path, text) in found.items()
     }
     texts = TextReader(on.log, on.blobs)
-    life = Life(session, SessionMaterial(blueprint), files, texts, Prose(), characters)
+    life = DecidedSession(session, SessionMaterial(blueprint), files, texts, RandomProse(), characters)
     ref = await store.store_blueprint(TENANT, blueprint)
     attributes = {"language": "English", "name": "Turnlog"}
-    life.does(
+    life.apply_command(
         OpenSession(
             ref, blueprint.default_profile, compute_history_reach(blueprint), {**attributes}
         )
@@ -142,7 +142,7 @@ async def _begun(on: JetStreamClient, session: str, characters: int) -> Life:
     return life
 
 
-async def _put(on: JetStreamClient, life: Life) -> None:
+async def _append_pending(on: JetStreamClient, life: DecidedSession) -> None:
     """Put onto the log what is not there yet."""
     end = await on.log.read_last_event(TENANT, life.session)
     head, subjects = end.head if end else None, build_session_filter(TENANT, life.session)

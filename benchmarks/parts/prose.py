@@ -17,7 +17,7 @@ _WORD = re.compile(r"[A-Za-z]+(?:'[a-z]+)?")
 
 
 @dataclass
-class Prose:
+class RandomProse:
     """Generates another text each time; the same seed gives the same texts."""
 
     seed: int = 1
@@ -31,7 +31,7 @@ class Prose:
         counted = Counter(word for text in texts for word in _WORD.findall(text))
         self._words, self._weights = list(counted), list(counted.values())
 
-    def say(self, characters: int) -> str:
+    def generate_text(self, characters: int) -> str:
         """Return a text of so many characters."""
         words = self._random.choices(self._words, self._weights, k=characters // 3)
         return " ".join(words)[:characters].ljust(characters, ".")

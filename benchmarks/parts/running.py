@@ -14,17 +14,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from benchmarks.parts.prose import Prose
-from tests.parts.processes import machine, written
+from benchmarks.parts.prose import RandomProse
+from tests.parts.processes import run_process_host, wait_for_file
 
-SCRIPT: Final = "bench"
-REPLIES: Final = 40
+SCRIPT_NAME: Final = "bench"
+REPLY_COUNT: Final = 40
 """Different replies, in turn."""
-NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class BenchmarkService:
     """The addresses of a running Turnlog."""
 
     http: str
@@ -34,33 +34,33 @@ class Running:
 
 
 @asynccontextmanager
-async def up(
-    folder: Path, characters: int, told: Mapping[str, str] = NOTHING
-) -> AsyncGenerator[Running]:
+async def run_service(
+    folder: Path, characters: int, told: Mapping[str, str] = NO_SETTINGS
+) -> AsyncGenerator[BenchmarkService]:
     """Run `turnlog up` in a folder; each reply has so many characters in ten pieces."""
     scripts = folder / "scripts"
     _write_script(scripts, characters)
     variables = {
         "TURNLOG_SCRIPTS": str(scripts),
-        "TURNLOG_MODEL": f"scripted/{SCRIPT}",
+        "TURNLOG_MODEL": f"scripted/{SCRIPT_NAME}",
         "TURNLOG_HTTP": "127.0.0.1:0",
         **told,
     }
     data_dir = folder / "data"
-    async with machine(folder, variables) as on:
-        process = await on.start("up", "--data-dir", str(data_dir), said=folder / "up.log")
-        ready = json.loads(await written(data_dir / "ready.json", process))
-        yield Running(ready["http"], ready["nats"], data_dir, process.pid)
+    async with run_process_host(folder, variables) as on:
+        process = await on.start_process("up", "--data-dir", str(data_dir), said=folder / "up.log")
+        ready = json.loads(await wait_for_file(data_dir / "ready.json", process))
+        yield BenchmarkService(ready["http"], ready["nats"], data_dir, process.pid)
 
 
 def _write_script(scripts: Path, characters: int) -> None:
     scripts.mkdir(parents=True)
-    prose = Prose(2)
-    replies = [{"text": _in_pieces(prose.say(characters)), "pace": 0} for _ in range(REPLIES)]
-    (scripts / f"{SCRIPT}.yaml").write_text(json.dumps({"replies": replies}))
+    prose = RandomProse(2)
+    replies = [{"text": _join_pieces(prose.generate_text(characters)), "pace": 0} for _ in range(REPLY_COUNT)]
+    (scripts / f"{SCRIPT_NAME}.yaml").write_text(json.dumps({"replies": replies}))
 
 
-def _in_pieces(text: str, pieces: int = 10) -> str:
+def _join_pieces(text: str, pieces: int = 10) -> str:
     """Leave nine blanks in the text, since a script is streamed word by word."""
     size = -(-len(text) // pieces)
     parts: Sequence[str] = [text[at : at + size - 1] for at in range(0, len(text), size)]

@@ -17,15 +17,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-END: Final = b"data: [DONE]\n\n"
-HEAD: Final = (
+END_FRAME: Final = b"data: [DONE]\n\n"
+RESPONSE_HEAD: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
     b"connection: close\r\n\r\n"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Speech:
+class ModelSpeech:
     """What is streamed to each request."""
 
     tokens: int
@@ -34,12 +34,12 @@ class Speech:
 
 
 @asynccontextmanager
-async def speaking(speech: Speech) -> AsyncGenerator[str]:
+async def run_server(speech: ModelSpeech) -> AsyncGenerator[str]:
     """Serve, and yield the value for `OPENAI_API_BASE`."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await _answer(speech, reader, writer)
+            await _send_answer(speech, reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # The client has disconnected.
         finally:
@@ -51,7 +51,7 @@ async def speaking(speech: Speech) -> AsyncGenerator[str]:
 
 
 @asynccontextmanager
-async def speaking_apart(speech: Speech) -> AsyncGenerator[str]:
+async def run_server_process(speech: ModelSpeech) -> AsyncGenerator[str]:
     """Serve from a process of its own, whose processor time is not counted."""
     told = ("--tokens", str(speech.tokens), "--pace", str(speech.pace))
     process = await asyncio.create_subprocess_exec(
@@ -65,35 +65,35 @@ async def speaking_apart(speech: Speech) -> AsyncGenerator[str]:
         await process.wait()
 
 
-async def _answer(
-    speech: Speech, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+async def _send_answer(
+    speech: ModelSpeech, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
     await reader.readexactly(int(length))
-    writer.write(HEAD)
+    writer.write(RESPONSE_HEAD)
     due = time.monotonic()
     for _ in range(speech.tokens):
-        writer.write(_chunk({"content": f"{time.monotonic_ns()} "}, None))
+        writer.write(_encode_chunk({"content": f"{time.monotonic_ns()} "}, None))
         await writer.drain()
         due += speech.pace
         await asyncio.sleep(max(0.0, due - time.monotonic()))
-    writer.write(_chunk({}, "stop") + _framed(END) + b"0\r\n\r\n")
+    writer.write(_encode_chunk({}, "stop") + _encode_framed(END_FRAME) + b"0\r\n\r\n")
     await writer.drain()
 
 
-def _chunk(delta: dict[str, str], finish: str | None) -> bytes:
+def _encode_chunk(delta: dict[str, str], finish: str | None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     chunk = {"id": "b", "object": "chat.completion.chunk", "created": 0, "model": "bench"}
-    return _framed(b"data: %b\n\n" % json.dumps({**chunk, "choices": [choice]}).encode())
+    return _encode_framed(b"data: %b\n\n" % json.dumps({**chunk, "choices": [choice]}).encode())
 
 
-def _framed(body: bytes) -> bytes:
+def _encode_framed(body: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(body), body)
 
 
-async def _serve(speech: Speech) -> None:
-    async with speaking(speech) as url:
+async def _serve_forever(speech: ModelSpeech) -> None:
+    async with run_server(speech) as url:
         print(url, flush=True)
         await asyncio.Event().wait()
 
@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, required=True)
     parser.add_argument("--pace", type=float, required=True)
     asked = parser.parse_args()
-    asyncio.run(_serve(Speech(asked.tokens, asked.pace)))
+    asyncio.run(_serve_forever(ModelSpeech(asked.tokens, asked.pace)))
 
 
 if __name__ == "__main__":

@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.agents.platform import Platform, platform_at
+from tests.agents.platform import AgentService, start_agent_service
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Platform]:
-    async with platform_at(tmp_path_factory.mktemp("platform")) as platform:
+async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AgentService]:
+    async with start_agent_service(tmp_path_factory.mktemp("platform")) as platform:
         yield platform
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def platform(running: Platform) -> AsyncIterator[Platform]:
-    fresh = running.fresh()
+async def platform(running: AgentService) -> AsyncIterator[AgentService]:
+    fresh = running.reset_for_test()
     yield fresh
-    assert await fresh.unproven() == []
+    assert await fresh.find_unreproducible_calls() == []

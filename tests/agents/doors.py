@@ -15,8 +15,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.agents.workshop import Workshop, agent
-from tests.parts.house import BY, TENANT
+from tests.agents.workshop import AgentHarness, build_agent_blueprint
+from tests.parts.house import TESTER, TENANT
 from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.phase_events import PhaseEntered
@@ -53,7 +53,7 @@ CARRIED = re.compile(r"carried-to-(\w+)")
 USAGE = ModelUsage(10, 5)
 
 
-def apart(tokens: int = 100_000) -> Blueprint:
+def build_isolated_phases_blueprint(tokens: int = 100_000) -> Blueprint:
     """Return a blueprint of isolated phases that has every feature that carries text."""
     speaking = {name: {"text": f"You {name}."} for name in ("plan", "act", "answer", "sum-up")}
     layers: dict[str, Any] = {
@@ -70,7 +70,7 @@ def apart(tokens: int = 100_000) -> Blueprint:
         return {"messages": [{"system": [*system]}, *history, {"user": ["input"]}], **more}
 
     budget = {"budget": "window"}
-    return agent(
+    return build_agent_blueprint(
         layers=layers,
         calls={
             "plan": call("plan", "tools", "before", "carried", view="worked", **budget),
@@ -108,7 +108,7 @@ def apart(tokens: int = 100_000) -> Blueprint:
 
 
 @dataclass
-class Marking:
+class MarkingModel:
     """A model that plans, calls tools, answers and summarises, and marks every text."""
 
     mark: str = ""
@@ -121,7 +121,7 @@ class Marking:
         self.requests.append(request)
         told = str(request.messages[0]["content"])
         if told.startswith("You plan."):
-            yield TextDelta(self._plan(told))
+            yield TextDelta(self._write_plan(told))
         elif told.startswith("You act."):
             wanted = ModelToolCall("t", "shop_look", json.dumps({"what": self.mark}))
             yield FinishedAnswer("tool_calls", (wanted,), USAGE, "puppet/one", None)
@@ -130,66 +130,66 @@ class Marking:
             yield TextDelta(f"{told[4:10]} {self.mark}")
         yield FinishedAnswer("stop", (), USAGE, "puppet/one", None)
 
-    def _plan(self, told: str) -> str:
+    def _write_plan(self, told: str) -> str:
         given = [{"goal": f"have {self.mark}", "from": "r1"}] if "r1:" in told else []
         return json.dumps({"steps": [*given, {"goal": f"find {self.mark}", "tools": []}]})
 
-    async def prices(self) -> PriceTable:
+    async def get_prices(self) -> PriceTable:
         """Return an empty price table."""
         return PriceTable("puppet-1", {})
 
 
 @dataclass
-class Walker:
+class PhaseWalker:
     """A client that moves through the phases of a session and sends commands."""
 
-    shop: Workshop
-    model: Marking
+    shop: AgentHarness
+    model: MarkingModel
     turns: int = 0
 
-    async def go(self, phase: str, *, carries: bool = True) -> None:
+    async def enter_phase(self, phase: str, *, carries: bool = True) -> None:
         """Enter a phase; forward moves carry a text unless `carries` is false."""
-        before = (await self.shop.house.state()).phase or ""
+        before = (await self.shop.house.load_state()).phase or ""
         forward = ORDER.index(before) < ORDER.index(phase)
         carried = f"carried-to-{phase} {self.turns}" if carries and forward else None
-        await self.act(self.entering(phase, carried))
+        await self.send_command(self.build_enter_command(phase, carried))
 
-    def entering(self, phase: str, carry: str | None = None) -> EnterPhase:
+    def build_enter_command(self, phase: str, carry: str | None = None) -> EnterPhase:
         """Ask for a phase."""
         graph = SessionMaterial(self.shop.kind).phases
         assert graph is not None
         return EnterPhase(phase, graph, carry)
 
-    async def say(self, words: str = "") -> None:
+    async def run_marked_turn(self, words: str = "") -> None:
         """Run a turn in which every text is marked with the phase."""
         self.turns += 1
-        phase = (await self.shop.house.state()).phase
+        phase = (await self.shop.house.load_state()).phase
         mark = f"said-in-{phase} {self.turns} {words}"
         self.model.mark = mark
-        self.shop.shop.gives = f"result {mark}"
-        await self.shop.house.answer(await self.shop.house.submit(f"question {mark}"))
+        self.shop.shop.result_text = f"result {mark}"
+        await self.shop.house.run_turn(await self.shop.house.submit_turn(f"question {mark}"))
 
-    async def act(self, command: Command) -> None:
+    async def send_command(self, command: Command) -> None:
         """Do something to the session."""
-        await self.shop.house.sessions.handle(TENANT, "s", command, BY)
+        await self.shop.house.sessions.handle(TENANT, "s", command, TESTER)
 
-    async def do(self, deed: tuple[Any, ...]) -> None:
+    async def run_action(self, deed: tuple[Any, ...]) -> None:
         """Run one drawn action; an action that the session refuses is skipped."""
         what, *how = deed
         try:
             match what:
                 case "go":
-                    await self.go(how[0], carries=how[1])
+                    await self.enter_phase(how[0], carries=how[1])
                 case "say":
-                    await self.say("word " * how[0])
+                    await self.run_marked_turn("word " * how[0])
                 case _:
-                    await self.act(await self._command(what, *how))
+                    await self.send_command(await self._build_command(what, *how))
         except Refused:
             return
 
-    async def _command(self, what: str, number: int) -> Command:
+    async def _build_command(self, what: str, number: int) -> Command:
         if what == "undo":
-            held = (await self.shop.house.state()).summaries
+            held = (await self.shop.house.load_state()).summaries
             return UndoSummary(held[number % len(held)].sequence if held else 1)
         profiles = sorted(self.shop.kind.profiles)
         commands: dict[str, Command] = {
@@ -201,11 +201,11 @@ class Walker:
         }
         return commands[what]
 
-    def prompts(self) -> list[tuple[str, str]]:
+    def list_prompts(self) -> list[tuple[str, str]]:
         """Return each prompt that was sent, with the phase it was assembled in."""
         made: list[tuple[str, str]] = []
         phase, requests = "", iter(self.model.requests)
-        for recorded in self.shop.house.events():
+        for recorded in self.shop.house.list_events():
             match recorded.event:
                 case PhaseEntered(phase=phase):
                     pass
@@ -217,19 +217,19 @@ class Walker:
         return made
 
 
-GOING = st.tuples(st.just("go"), st.sampled_from(ORDER), st.booleans())
-SAYING = st.tuples(st.just("say"), st.sampled_from([1, 35]))
-DOING = st.tuples(
+PHASE_CHANGES = st.tuples(st.just("go"), st.sampled_from(ORDER), st.booleans())
+MARKED_TURNS = st.tuples(st.just("say"), st.sampled_from([1, 35]))
+OTHER_ACTIONS = st.tuples(
     st.sampled_from(["purge", "undo", "exclude", "restore", "redact", "switch"]), st.integers(1, 6)
 )
-STAYS = st.tuples(GOING, st.lists(SAYING, min_size=1, max_size=3), DOING | st.none(), SAYING).map(
+PHASE_VISITS = st.tuples(PHASE_CHANGES, st.lists(MARKED_TURNS, min_size=1, max_size=3), OTHER_ACTIONS | st.none(), MARKED_TURNS).map(
     lambda stay: [stay[0], *stay[1], *([stay[2]] if stay[2] else []), stay[3]]
 )
-WALKS = st.lists(STAYS, min_size=2, max_size=4).map(lambda stays: [d for s in stays for d in s])
+ACTION_LISTS = st.lists(PHASE_VISITS, min_size=2, max_size=4).map(lambda stays: [d for s in stays for d in s])
 """Phase visits; each has marked turns and perhaps another command."""
 
 
-async def walker(tokens: int = 100_000) -> Walker:
-    shop, model = Workshop(kind=apart(tokens)), Marking()
+async def open_phase_walker(tokens: int = 100_000) -> PhaseWalker:
+    shop, model = AgentHarness(kind=build_isolated_phases_blueprint(tokens)), MarkingModel()
     shop.house.model = model  # type: ignore[assignment] # it is asked in the same way
-    return Walker(await shop.opened(), model)
+    return PhaseWalker(await shop.open_session(), model)

@@ -20,13 +20,13 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from tests.agents.workshop import Shop, agent
-from tests.parts.openai_behaviours import Answer, Behaviour
+from tests.agents.workshop import FakeToolServer, build_agent_blueprint
+from tests.parts.openai_behaviours import ModelAnswer, ModelBehaviour
 from tests.parts.openai_server import OpenAIServer
-from tests.parts.reproduction import of_session
-from tests.services.gateway.stand import InMemory, Stand, answering, ended, standing, worker_on
-from tests.services.gateway.watching import Answer as Watched
-from tests.services.gateway.watching import asking
+from tests.parts.reproduction import verify_session_log
+from tests.services.gateway.stand import MemoryBackend, RunningGateway, run_worker, cancel_tasks, start_service, build_worker
+from tests.services.gateway.watching import StreamingResponse as Watched
+from tests.services.gateway.watching import open_stream
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.registry import KnownEvent, format_event_name
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
@@ -39,87 +39,87 @@ MODEL = "openai/heron"
 Kind = TypeVar("Kind", bound=KnownEvent)
 
 
-def plans(*steps: tuple[str, Sequence[str]], **more: object) -> Answer:
+def answer_with_plan(*steps: tuple[str, Sequence[str]], **more: object) -> ModelAnswer:
     """Return an answer that is a plan: the goal of each step and the tools it names."""
     named = [{"goal": goal, "tools": [*tools]} for goal, tools in steps]
-    return says(json.dumps({"steps": named, **more}))
+    return answer_with_text(json.dumps({"steps": named, **more}))
 
 
-def takes(*wanted: tuple[str, dict[str, Any]]) -> Answer:
+def answer_with_tool_calls(*wanted: tuple[str, dict[str, Any]]) -> ModelAnswer:
     """Return an answer that requests tool calls, each by tool name and arguments."""
     calls = tuple((tool, json.dumps(given)) for tool, given in wanted)
-    return Answer((), finish="tool_calls", tool_calls=calls)
+    return ModelAnswer((), finish="tool_calls", tool_calls=calls)
 
 
-def says(*tokens: str) -> Answer:
+def answer_with_text(*tokens: str) -> ModelAnswer:
     """Return an answer that is a text."""
-    return Answer(tokens)
+    return ModelAnswer(tokens)
 
 
-STEPS: tuple[Answer, ...] = (
-    plans(("Find a hammer.", ["shop_look"]), ("Pay for it.", ["shop_pay"])),
-    takes(("shop_look", {"what": "hammer"})),
-    takes(("shop_pay", {"what": "hammer"})),
-    says("It is ", "yours."),
+TWO_STEP_ANSWERS: tuple[ModelAnswer, ...] = (
+    answer_with_plan(("Find a hammer.", ["shop_look"]), ("Pay for it.", ["shop_pay"])),
+    answer_with_tool_calls(("shop_look", {"what": "hammer"})),
+    answer_with_tool_calls(("shop_pay", {"what": "hammer"})),
+    answer_with_text("It is ", "yours."),
 )
 """The answers of a turn of two steps: calls n.1 to n.4."""
 
 
 @dataclass
-class Platform:
+class AgentService:
     """A running service with agents, with access to its log and to its model server."""
 
-    stand: Stand
-    held: InMemory
+    gateway: RunningGateway
+    backend: MemoryBackend
     provider: OpenAIServer
     worker: TurnRunner
     """Its `servers` may be exchanged for real ones."""
-    shop: Shop
+    shop: FakeToolServer
     folder: Path
     """The folder of the blueprints, each in a subfolder of its name."""
-    opened: list[str] = field(default_factory=list[str])
+    opened_sessions: list[str] = field(default_factory=list[str])
     """The sessions of the current test."""
 
-    def fresh(self) -> Platform:
+    def reset_for_test(self) -> AgentService:
         """Return the same service for the next test, without sessions and recorded requests."""
-        self.provider.forget()
-        self.worker.servers = shop = Shop()
+        self.provider.clear_exchanges()
+        self.worker.servers = shop = FakeToolServer()
         return replace(self, shop=shop, opened=[])
 
-    async def unproven(self) -> list[str]:
+    async def find_unreproducible_calls(self) -> list[str]:
         """Say what of this test's calls cannot be had again."""
-        blobs = {digest: blob for (_, digest), blob in self.held.blobs.blobs.items()}
-        found = [list(await self.recorded(session)) for session in self.opened]
-        return [wrong for events in found for wrong in of_session(events, blobs)]
+        blobs = {digest: blob for (_, digest), blob in self.backend.blobs.blobs.items()}
+        found = [list(await self.load_recorded_events(session)) for session in self.opened_sessions]
+        return [wrong for events in found for wrong in verify_session_log(events, blobs)]
 
     @property
     def http(self) -> httpx.AsyncClient:
         """The HTTP client of the gateway."""
-        return self.stand.http
+        return self.gateway.http
 
-    async def open(self, kind: Blueprint | None = None, **form: object) -> str:
+    async def open_session(self, kind: Blueprint | None = None, **form: object) -> str:
         """Write a blueprint, open a session of it and return the session id."""
-        kind = kind or agent()
+        kind = kind or build_agent_blueprint()
         file = self.folder / kind.blueprint / BLUEPRINT_FILE
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(encode_blueprint(kind))
-        session = await self.stand.open(kind.blueprint, **form)
-        self.opened.append(session)
+        session = await self.gateway.open_session(kind.blueprint, **form)
+        self.opened_sessions.append(session)
         return session
 
-    async def ask(
-        self, session: str, *answers: Behaviour, text: str = "Get me a hammer.", **form: object
+    async def submit_turn(
+        self, session: str, *answers: ModelBehaviour, text: str = "Get me a hammer.", **form: object
     ) -> dict[str, Any]:
         """Submit a turn, let the model give these answers, and return the settled turn."""
-        self.provider.will(*answers)
+        self.provider.queue_behaviours(*answers)
         path = f"/v1/sessions/{session}/turns?wait=60"
         answer = await self.http.post(path, json={"text": text} | form)
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
-    async def turn(self, session: str, *answers: Behaviour, **form: Any) -> None:  # noqa: ANN401
+    async def complete_turn(self, session: str, *answers: ModelBehaviour, **form: Any) -> None:  # noqa: ANN401
         """Submit a turn and require that it completes."""
-        said = await self.ask(session, *answers, **form)
+        said = await self.submit_turn(session, *answers, **form)
         assert said["status"] == "completed", said
 
     @property
@@ -127,69 +127,69 @@ class Platform:
         """The request bodies that the model server received, in order."""
         return [exchange.body for exchange in self.provider.exchanges]
 
-    def said(self, number: int) -> list[str]:
+    def get_request_texts(self, number: int) -> list[str]:
         """Return the message contents of one request; requests count from 0."""
         return [str(each["content"]) for each in self.bodies[number]["messages"]]
 
-    def offered(self) -> list[list[str]]:
+    def list_offered_tools(self) -> list[list[str]]:
         """Return the names of the tools in each request."""
         asked = [body.get("tools", ()) for body in self.bodies]
         return [[tool["function"]["name"] for tool in tools] for tools in asked]
 
-    async def recorded(self, session: str) -> Sequence[RecordedEvent]:
+    async def load_recorded_events(self, session: str) -> Sequence[RecordedEvent]:
         """Give all events of a session so far."""
-        log, tenant = self.held.log, self.stand.tenant
+        log, tenant = self.backend.log, self.gateway.tenant
         last = await log.read_last_event(tenant, session, leader=True)
         return await log.read_range(tenant, session, None, last) if last else ()
 
-    async def events(self, session: str, kind: type[Kind]) -> list[Kind]:
-        return [each.event for each in await self.recorded(session) if isinstance(each.event, kind)]
+    async def load_events(self, session: str, kind: type[Kind]) -> list[Kind]:
+        return [each.event for each in await self.load_recorded_events(session) if isinstance(each.event, kind)]
 
-    async def names(self, session: str) -> list[str]:
+    async def list_event_names(self, session: str) -> list[str]:
         """Name the events of a session in order."""
-        return [format_event_name(each.envelope.type) for each in await self.recorded(session)]
+        return [format_event_name(each.envelope.type) for each in await self.load_recorded_events(session)]
 
-    async def get(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
-        return await self.stand.get(path, **query)
+    async def fetch_json(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
+        return await self.gateway.fetch_json(path, **query)
 
-    async def calls(self, session: str) -> list[dict[str, Any]]:
+    async def list_calls(self, session: str) -> list[dict[str, Any]]:
         """Return the calls of a session, once the read models hold its last event."""
-        last = (await self.recorded(session))[-1].sequence
+        last = (await self.load_recorded_events(session))[-1].sequence
         path = f"/v1/sessions/{session}/calls"
-        return list((await self.get(path, min_sequence=last))["calls"])
+        return list((await self.fetch_json(path, min_sequence=last))["calls"])
 
-    async def prompt(self, session: str, call: str) -> dict[str, Any]:
+    async def fetch_prompt(self, session: str, call: str) -> dict[str, Any]:
         """Return the prompt of a call and require that it is verified."""
-        prompt = await self.get(f"/v1/sessions/{session}/calls/{call}/prompt")
+        prompt = await self.fetch_json(f"/v1/sessions/{session}/calls/{call}/prompt")
         assert prompt["verified"], prompt
         return dict(prompt)
 
-    def watching(self, session: str, turn: int = 1) -> AbstractAsyncContextManager[Watched]:
+    def watch_turn(self, session: str, turn: int = 1) -> AbstractAsyncContextManager[Watched]:
         """Open the event stream of a turn."""
         port = self.http.base_url.port
         assert port is not None
-        return asking(port, f"/v1/sessions/{session}/turns/{turn}/stream")
+        return open_stream(port, f"/v1/sessions/{session}/turns/{turn}/stream")
 
 
 @asynccontextmanager
-async def platform_at(folder: Path) -> AsyncGenerator[Platform]:
+async def start_agent_service(folder: Path) -> AsyncGenerator[AgentService]:
     """Run an agent service whose files are in `folder`."""
-    held, kinds = InMemory(), folder / "blueprints"
+    held, kinds = MemoryBackend(), folder / "blueprints"
     kinds.mkdir()
     async with (
         OpenAIServer() as provider,
-        standing(held, "agents", folder, working=False, blueprints=(kinds,)) as stand,
+        start_service(held, "agents", folder, working=False, blueprints=(kinds,)) as stand,
     ):
-        worker = worker_on(
+        worker = build_worker(
             *(held, stand.store, LitellmModel(), ShippedPrices().load_table),
             named=MODEL,
             blueprints=(kinds,),
         )
-        working = asyncio.create_task(answering(held, stand.tenant, worker))
+        working = asyncio.create_task(run_worker(held, stand.tenant, worker))
         try:
             with pytest.MonkeyPatch.context() as patched:
                 patched.setenv("OPENAI_API_BASE", provider.url)
                 patched.setenv("OPENAI_API_KEY", "sk-of-nobody")
-                yield Platform(stand, held, provider, worker, Shop(), kinds)
+                yield AgentService(stand, held, provider, worker, FakeToolServer(), kinds)
         finally:
-            await ended(working)
+            await cancel_tasks(working)

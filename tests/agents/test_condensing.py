@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.agents.platform import Platform, says
-from tests.agents.workshop import Workshop
-from tests.parts.house import BY, TENANT
+from tests.agents.platform import AgentService, answer_with_text
+from tests.agents.workshop import AgentHarness
+from tests.parts.house import TESTER, TENANT
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import HistorySource, Manifest
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
@@ -51,7 +51,7 @@ TALK = [
 ]
 
 
-def chat(**words: Any) -> Blueprint:  # noqa: ANN401 - words of a view
+def build_chat_blueprint(**words: Any) -> Blueprint:  # noqa: ANN401 - words of a view
     """Return a blueprint whose history view has these options."""
     budget = words.pop("budget", None)
     call: dict[str, Any] = {"messages": [{"history": "told"}, {"user": ["input"]}]}
@@ -68,27 +68,27 @@ def chat(**words: Any) -> Blueprint:  # noqa: ANN401 - words of a view
     )
 
 
-async def talked(talk: list[tuple[str, str]], kind: Blueprint) -> Workshop:
-    shop = await Workshop(kind=kind).opened()
+async def run_conversation(talk: list[tuple[str, str]], kind: Blueprint) -> AgentHarness:
+    shop = await AgentHarness(kind=kind).open_session()
     for asked, answered in talk:
-        await shop.turn([answered], text=asked)
+        await shop.run_turn([answered], text=asked)
     return shop
 
 
-def last(shop: Workshop) -> Manifest:
-    manifest = shop.events(ContextAssembled)[-1].manifest
+def get_latest_manifest(shop: AgentHarness) -> Manifest:
+    manifest = shop.list_events(ContextAssembled)[-1].manifest
     assert isinstance(manifest, Manifest)
     return manifest
 
 
-async def test_u7_what_is_said_again_later_is_said_once(platform: Platform) -> None:
+async def test_u7_what_is_said_again_later_is_said_once(platform: AgentService) -> None:
     tokens: list[int] = []
     for condense in (None, "duplicates"):
-        session = await platform.open(chat(condense=condense), attributes={})
+        session = await platform.open_session(build_chat_blueprint(condense=condense), attributes={})
         for asked, answered in TALK:
-            await platform.turn(session, says(answered), text=asked)
-        await platform.turn(session, says("You are welcome."), text="Thanks!")
-        prompt = await platform.prompt(session, "8.1")
+            await platform.complete_turn(session, answer_with_text(answered), text=asked)
+        await platform.complete_turn(session, answer_with_text("You are welcome."), text="Thanks!")
+        prompt = await platform.fetch_prompt(session, "8.1")
         tokens.append(prompt["manifest"]["tokens"])
     whole, short = tokens
     assert 0.1 <= 1 - short / whole <= 0.2
@@ -100,18 +100,18 @@ async def test_u7_what_is_said_again_later_is_said_once(platform: Platform) -> N
 
 
 async def test_u11_a_question_asked_over_and_over_keeps_each_value_and_each_count(
-    platform: Platform,
+    platform: AgentService,
 ) -> None:
-    session = await platform.open(chat(condense="repeats"), attributes={})
+    session = await platform.open_session(build_chat_blueprint(condense="repeats"), attributes={})
     for asked, answered in PRODUCTS:
-        await platform.turn(session, says(answered), text=asked)
-    await platform.turn(session, says("The last."), text="Which was the shortest list?")
-    assert platform.said(3) == [
+        await platform.complete_turn(session, answer_with_text(answered), text=asked)
+    await platform.complete_turn(session, answer_with_text("The last."), text="Which was the shortest list?")
+    assert platform.get_request_texts(3) == [
         "Show products under … (3 times, in turn with: $50; $30; $20)",
         TOLD,
         "Which was the shortest list?",
     ]
-    manifest = (await platform.prompt(session, "4.1"))["manifest"]
+    manifest = (await platform.fetch_prompt(session, "4.1"))["manifest"]
     (run,) = [part for part in manifest["parts"] if part["layer"] == "history"]
     assert (run["treatment"], run["rule"]) == ("condensed", "repeats")
     assert (run["source"]["first"], run["source"]["last"]) == (1, 3)
@@ -121,48 +121,48 @@ async def test_u11_a_question_asked_over_and_over_keeps_each_value_and_each_coun
 async def test_u12_repeats_are_told_in_short_where_there_is_no_room_for_all_of_them() -> None:
     steps = [{"condense_repeats": {"history": "told"}}, {"drop_oldest_pairs": {"history": "told"}}]
     budget = {"tokens": 690, "counter": {"chars_per_token": 4}, "ladder": steps}
-    shop = await talked([*PRODUCTS, ("And now?", "Now what?")], chat(budget=budget))
-    manifest = last(shop)
+    shop = await run_conversation([*PRODUCTS, ("And now?", "Now what?")], build_chat_blueprint(budget=budget))
+    manifest = get_latest_manifest(shop)
     assert [step.step for step in manifest.steps] == ["condense_repeats"]
-    assert shop.said(3)[1] == TOLD
-    assert shop.said(2)[0] == "Show products under $50"
+    assert shop.get_request_texts(3)[1] == TOLD
+    assert shop.get_request_texts(2)[0] == "Show products under $50"
 
 
 async def test_what_became_of_a_turn_since_is_told_in_short_as_well() -> None:
-    shop = await talked(PRODUCTS, chat(condense="repeats"))
+    shop = await run_conversation(PRODUCTS, build_chat_blueprint(condense="repeats"))
     withheld = RedactReply(2, "a slip", "operator", "(Withheld.)")
-    await shop.house.sessions.handle(TENANT, "s", withheld, BY)
-    await shop.turn(["Yes."], text="Sure?")
-    assert shop.said(3)[1] == TOLD.replace("I found 28 products under $30 …", "(Withheld.)")
-    await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(2), BY)
-    await shop.turn(["Yes."], text="Quite sure?")
-    assert shop.said(4)[0] == "Show products under $50"
+    await shop.house.sessions.handle(TENANT, "s", withheld, TESTER)
+    await shop.run_turn(["Yes."], text="Sure?")
+    assert shop.get_request_texts(3)[1] == TOLD.replace("I found 28 products under $30 …", "(Withheld.)")
+    await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(2), TESTER)
+    await shop.run_turn(["Yes."], text="Quite sure?")
+    assert shop.get_request_texts(4)[0] == "Show products under $50"
 
 
 async def test_a_turn_that_is_said_again_as_a_whole_is_left_out() -> None:
     asked, told = TALK[1]
     talk = [(asked, told), ("What is new?", "Nothing much."), (asked, told), ("So?", "So.")]
-    shop = await talked(talk, chat(condense="duplicates"))
-    assert shop.said(3) == ["What is new?", "Nothing much.", asked, told, "So?"]
-    gone = [part for part in last(shop).parts if not part.is_included]
+    shop = await run_conversation(talk, build_chat_blueprint(condense="duplicates"))
+    assert shop.get_request_texts(3) == ["What is new?", "Nothing much.", asked, told, "So?"]
+    gone = [part for part in get_latest_manifest(shop).parts if not part.is_included]
     assert [(part.source, part.rule) for part in gone] == [
         (HistorySource(view="told", first=1, last=1), "duplicates")
     ]
 
 
 async def test_what_made_a_history_short_is_what_a_difference_is_laid_to(
-    platform: Platform,
+    platform: AgentService,
 ) -> None:
-    session = await platform.open(chat(condense="repeats"), attributes={})
+    session = await platform.open_session(build_chat_blueprint(condense="repeats"), attributes={})
     for asked, answered in PRODUCTS:
-        await platform.turn(session, says(answered), text=asked)
-    await platform.turn(session, says("The last."), text="Which was the shortest list?")
+        await platform.complete_turn(session, answer_with_text(answered), text=asked)
+    await platform.complete_turn(session, answer_with_text("The last."), text="Which was the shortest list?")
     await platform.http.put(f"/v1/sessions/{session}/turns/2/exclusion")
-    await platform.turn(session, says("Yes."), text="Sure?")
+    await platform.complete_turn(session, answer_with_text("Yes."), text="Sure?")
     shorter, longer = [
         [
             (each["first"], each["last"], because["what"], len(because["by"]))
-            for each in (await platform.get(f"/v1/sessions/{session}/calls/{path}"))["changes"]
+            for each in (await platform.fetch_json(f"/v1/sessions/{session}/calls/{path}"))["changes"]
             for because in each["because"]
             if each["layer"] == "history"
         ]

@@ -14,8 +14,8 @@ from typing import Literal
 
 import pytest
 
-from tests.agents.workshop import TURN, Workshop
-from tests.parts.house import delivery
+from tests.agents.workshop import TWO_STEP_SCRIPTS, AgentHarness
+from tests.parts.house import build_delivery
 from tests.parts.puppet import PuppetModel
 from turnlog.events.codec import EventBatch
 from turnlog.events.model.call_events import CallCompleted, ContextAssembled
@@ -33,7 +33,7 @@ WHEN: tuple[Literal["before", "after"], ...] = ("before", "after")
 
 
 @dataclass
-class Mortal:
+class CrashingLog:
     """A log that raises before or after one of its appends."""
 
     log: MemoryLog
@@ -50,18 +50,18 @@ class Mortal:
         """See `Log.append`."""
         self.appends += 1
         if (self.appends, self.when) == (self.fatal, "before"):
-            await self._die()
+            await self._raise_crash()
         outcome = await self.log.append_batch(batch)
         if (self.appends, self.when) == (self.fatal, "after"):
-            await self._die()
+            await self._raise_crash()
         return outcome
 
-    async def _die(self) -> None:
+    async def _raise_crash(self) -> None:
         self.dead.set()
         await asyncio.Event().wait()
 
 
-class Steady(PuppetModel):
+class PromptKeyedModel(PuppetModel):
     """A model that answers by the prompt, so that a repeated call gets the same answer."""
 
     async def stream(
@@ -70,7 +70,7 @@ class Steady(PuppetModel):
         """See `Model.stream`."""
         said = str(request.messages[0]["content"])
         offered = str(request.tools)
-        first, look, pay, reply = TURN
+        first, look, pay, reply = TWO_STEP_SCRIPTS
         if offered != "()":
             script = look if "shop_look" in offered else pay
         else:
@@ -80,20 +80,20 @@ class Steady(PuppetModel):
             yield each
 
 
-async def killed(
-    shop: Workshop,
+async def run_crashing_turn(
+    shop: AgentHarness,
     at: int,
     when: Literal["before", "after"],
-    model: Callable[[], PuppetModel] = Steady,
+    model: Callable[[], PuppetModel] = PromptKeyedModel,
 ) -> bool:
     """Let a worker die in a turn and another take over; return whether the first one died."""
     house = shop.house
     house.model = model()
-    submitted = await house.submit("Get me a hammer.")
-    worker = house.worker("w1")
-    mortal = Mortal(house.log, at, when)
+    submitted = await house.submit_turn("Get me a hammer.")
+    worker = house.build_worker("w1")
+    mortal = CrashingLog(house.log, at, when)
     worker.sessions.log = mortal  # type: ignore[assignment]
-    working = asyncio.create_task(worker.run_turn(delivery(submitted)))
+    working = asyncio.create_task(worker.run_turn(build_delivery(submitted)))
     dying = asyncio.create_task(mortal.dead.wait())
     await asyncio.wait({working, dying}, return_when=asyncio.FIRST_COMPLETED)
     died = mortal.dead.is_set()
@@ -101,7 +101,7 @@ async def killed(
         assert working.result() == DeliverySettled()
     await cancel_tasks(working, dying)
     if died:
-        await shop.taken_over(submitted)
+        await shop.take_over_turn(submitted)
     return died
 
 
@@ -110,34 +110,34 @@ async def killed(
 async def test_nothing_that_is_known_is_done_twice_and_the_turn_is_answered(
     at: int, when: Literal["before", "after"]
 ) -> None:
-    shop = await Workshop().opened()
-    assert await killed(shop, at, when)
+    shop = await AgentHarness().open_session()
+    assert await run_crashing_turn(shop, at, when)
     # A call that is answered on the log is the last of its name
-    answered = Counter(each.call for each in shop.events(CallCompleted))
+    answered = Counter(each.call for each in shop.list_events(CallCompleted))
     assert set(answered.values()) == {1}
-    assert len(shop.events(ContextAssembled)) == len(answered) == 4
-    assert len(shop.events(TurnCompleted)) == 1
+    assert len(shop.list_events(ContextAssembled)) == len(answered) == 4
+    assert len(shop.list_events(TurnCompleted)) == 1
     # Of the tool that may not run twice there is one run at the most, and one word
-    assert [tool for tool, _ in shop.shop.asked].count("pay") <= 1
-    came_back = Counter((each.call, each.id) for each in shop.events(ToolReturned))
-    assert came_back == Counter((each.call, each.id) for each in shop.events(ToolCalled))
+    assert [tool for tool, _ in shop.shop.tool_calls].count("pay") <= 1
+    came_back = Counter((each.call, each.id) for each in shop.list_events(ToolReturned))
+    assert came_back == Counter((each.call, each.id) for each in shop.list_events(ToolCalled))
     assert set(came_back.values()) == {1}
 
 
 async def test_those_are_all_the_appends_there_are() -> None:
-    shop = await Workshop().opened()
-    assert not await killed(shop, APPENDS + 1, "before")
+    shop = await AgentHarness().open_session()
+    assert not await run_crashing_turn(shop, APPENDS + 1, "before")
 
 
 async def test_a_tool_that_may_run_again_is_run_again_and_one_that_may_not_is_called_lost() -> None:
     outcomes: dict[str, set[str]] = {"shop_look": set(), "shop_pay": set()}
     runs: Counter[str] = Counter()
     for at in range(1, APPENDS + 1):
-        shop = await Workshop().opened()
-        await killed(shop, at, "after")
-        for returned in shop.events(ToolReturned):
+        shop = await AgentHarness().open_session()
+        await run_crashing_turn(shop, at, "after")
+        for returned in shop.list_events(ToolReturned):
             outcomes[returned.tool].add(returned.outcome)
-        runs |= Counter(tool for tool, _ in shop.shop.asked)
+        runs |= Counter(tool for tool, _ in shop.shop.tool_calls)
     assert outcomes == {"shop_look": {"answered"}, "shop_pay": {"answered", "lost"}}
     assert runs == {"look": 1, "pay": 1}
 
@@ -145,7 +145,7 @@ async def test_a_tool_that_may_run_again_is_run_again_and_one_that_may_not_is_ca
 async def test_a_tool_that_ran_and_whose_word_was_not_recorded_is_run_again_if_it_may() -> None:
     runs: Counter[str] = Counter()
     for at in range(1, APPENDS + 1):
-        shop = await Workshop().opened()
-        await killed(shop, at, "before")
-        runs |= Counter(tool for tool, _ in shop.shop.asked)
+        shop = await AgentHarness().open_session()
+        await run_crashing_turn(shop, at, "before")
+        runs |= Counter(tool for tool, _ in shop.shop.tool_calls)
     assert runs == {"look": 2, "pay": 1}

@@ -8,8 +8,8 @@ from typing import Literal
 
 import pytest
 
-from tests.agents.test_crashes import WHEN, killed
-from tests.agents.test_summaries import talked
+from tests.agents.test_crashes import WHEN, run_crashing_turn
+from tests.agents.test_summaries import run_turns
 from tests.parts.puppet import PuppetModel
 from turnlog.events.model.call_events import CallCompleted, ContextAssembled
 from turnlog.events.model.memory_events import HistorySummarised, SummaryBegun
@@ -20,7 +20,7 @@ APPENDS = 6
 """The number of appends of the turn in these tests."""
 
 
-class Summing(PuppetModel):
+class SummarisingModel(PuppetModel):
     """A model that summarises when the prompt asks for it, and replies otherwise."""
 
     async def stream(
@@ -38,14 +38,14 @@ class Summing(PuppetModel):
 async def test_a_summary_is_made_once_and_the_turn_is_answered(
     at: int, when: Literal["before", "after"]
 ) -> None:
-    shop = await talked(3)
-    assert await killed(shop, at, when, Summing)
-    assert len(shop.events(SummaryBegun)) == len(shop.events(HistorySummarised)) == 1
-    answered = Counter(each.call for each in shop.events(CallCompleted))
-    assert answered == Counter(each.call for each in shop.events(ContextAssembled))
+    shop = await run_turns(3)
+    assert await run_crashing_turn(shop, at, when, SummarisingModel)
+    assert len(shop.list_events(SummaryBegun)) == len(shop.list_events(HistorySummarised)) == 1
+    answered = Counter(each.call for each in shop.list_events(CallCompleted))
+    assert answered == Counter(each.call for each in shop.list_events(ContextAssembled))
     assert answered == Counter(["1.1", "2.1", "3.1", "4.1", "4.2"])
-    assert len(shop.events(TurnCompleted)) == 4
+    assert len(shop.list_events(TurnCompleted)) == 4
 
 
 async def test_those_are_all_the_appends_there_are() -> None:
-    assert not await killed(await talked(3), APPENDS + 1, "before", Summing)
+    assert not await run_crashing_turn(await run_turns(3), APPENDS + 1, "before", SummarisingModel)

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.agents.platform import STEPS, Platform, says
-from tests.agents.test_phases import entered, ifoc, walked
+from tests.agents.platform import TWO_STEP_ANSWERS, AgentService, answer_with_text
+from tests.agents.test_phases import enter_phase, build_four_phase_blueprint, visit_three_phases
 from turnlog.events.model.session_events import ProfileSwitched
 from turnlog.events.model.tool_events import ToolsSnapshotted
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
@@ -17,64 +17,64 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, enco
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def forked(platform: Platform, session: str, at: int) -> str:
+async def fork_session(platform: AgentService, session: str, at: int) -> str:
     """Fork a session and return the fork's id."""
     path = f"/v1/sessions/{session}/fork"
     answer = await platform.http.post(path, json={"at": at})
     assert answer.status_code == 201, answer.text
     fork = str(answer.json()["session"])
-    platform.opened.append(fork)
+    platform.opened_sessions.append(fork)
     return fork
 
 
 async def test_a_fork_goes_on_in_its_phase_with_the_tools_that_were_pinned(
-    platform: Platform,
+    platform: AgentService,
 ) -> None:
-    session = await walked(platform)
-    head = (await platform.recorded(session))[-1].sequence
-    fork = await forked(platform, session, head)
+    session = await visit_three_phases(platform)
+    head = (await platform.load_recorded_events(session))[-1].sequence
+    fork = await fork_session(platform, session, head)
     for each in (session, fork):
-        await entered(platform, each, "operate", "a house")
-        await platform.turn(each, *STEPS, text="Get me a saw.")
+        await enter_phase(platform, each, "operate", "a house")
+        await platform.complete_turn(each, *TWO_STEP_ANSWERS, text="Get me a saw.")
     mine, theirs = platform.bodies[7:11], platform.bodies[11:]
     assert [body["messages"] for body in mine] == [body["messages"] for body in theirs]
     assert [body.get("tools") for body in mine] == [body.get("tools") for body in theirs]
-    assert len(await platform.events(fork, ToolsSnapshotted)) == 1
-    stays = (await platform.get(f"/v1/sessions/{fork}/history"))["stays"]
+    assert len(await platform.load_events(fork, ToolsSnapshotted)) == 1
+    stays = (await platform.fetch_json(f"/v1/sessions/{fork}/history"))["stays"]
     assert [stay["phase"] for stay in stays] == [
         *("ideate", "focus", "operate", "ideate", "operate")
     ]
 
 
 async def test_a_fork_of_an_earlier_phase_knows_nothing_of_those_that_followed(
-    platform: Platform,
+    platform: AgentService,
 ) -> None:
-    session = await walked(platform)
-    stays = (await platform.get(f"/v1/sessions/{session}/history"))["stays"]
-    fork = await forked(platform, session, stays[1]["last"])
-    facts = await platform.get(f"/v1/sessions/{fork}")
+    session = await visit_three_phases(platform)
+    stays = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["stays"]
+    fork = await fork_session(platform, session, stays[1]["last"])
+    facts = await platform.fetch_json(f"/v1/sessions/{fork}")
     assert (facts["phase"], facts["profile"]) == ("focus", "talk")
-    await platform.turn(fork, says("A raft."), text="Another boat?")
-    assert platform.said(7)[0].endswith("Summary from ideate phase: we want a boat")
-    assert platform.said(7)[-3:] == ["Which boat?", "A small one.", "Another boat?"]
-    assert await platform.events(fork, ProfileSwitched) == []
+    await platform.complete_turn(fork, answer_with_text("A raft."), text="Another boat?")
+    assert platform.get_request_texts(7)[0].endswith("Summary from ideate phase: we want a boat")
+    assert platform.get_request_texts(7)[-3:] == ["Which boat?", "A small one.", "Another boat?"]
+    assert await platform.load_events(fork, ProfileSwitched) == []
 
 
-async def test_a_fork_cannot_begin_in_the_midst_of_a_plan(platform: Platform) -> None:
-    session = await walked(platform)
-    names = await platform.names(session)
+async def test_a_fork_cannot_begin_in_the_midst_of_a_plan(platform: AgentService) -> None:
+    session = await visit_three_phases(platform)
+    names = await platform.list_event_names(session)
     path = f"/v1/sessions/{session}/fork"
     answer = await platform.http.post(path, json={"at": names.index("step-planned") + 1})
     assert (answer.status_code, answer.json()["code"]) == (409, "turn-open")
 
 
-def second(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
+def build_second_version(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
     """Return the next version of the blueprint."""
-    first = ifoc().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    first = build_four_phase_blueprint().model_dump(mode="json", by_alias=True, exclude_unset=True)
     return Blueprint.model_validate(first | {"version": 2} | changes)
 
 
-async def moved(platform: Platform, session: str, kind: Blueprint) -> httpx.Response:
+async def upgrade_session(platform: AgentService, session: str, kind: Blueprint) -> httpx.Response:
     """Write another blueprint version and request the upgrade of a session."""
     file = platform.folder / kind.blueprint / BLUEPRINT_FILE
     file.write_bytes(encode_blueprint(kind))
@@ -82,21 +82,21 @@ async def moved(platform: Platform, session: str, kind: Blueprint) -> httpx.Resp
 
 
 async def test_a_session_is_moved_as_it_enters_a_phase_and_pins_its_tools_anew(
-    platform: Platform,
+    platform: AgentService,
 ) -> None:
-    session = await walked(platform)
-    answer = await moved(platform, session, second())
+    session = await visit_three_phases(platform)
+    answer = await upgrade_session(platform, session, build_second_version())
     assert (answer.status_code, answer.json()["code"]) == (409, "not-at-a-boundary")
-    await entered(platform, session, "operate", "a house")
+    await enter_phase(platform, session, "operate", "a house")
     seeing = {"ideate": ["ideate"], "operate": ["operate"]}
     apart = {"order": ["ideate", "operate"], "can_see": seeing}
-    kind = second(phases=apart)
-    assert (await moved(platform, session, kind)).status_code == 200
-    await platform.turn(session, *STEPS, text="Get me a saw.")
+    kind = build_second_version(phases=apart)
+    assert (await upgrade_session(platform, session, kind)).status_code == 200
+    await platform.complete_turn(session, *TWO_STEP_ANSWERS, text="Get me a saw.")
     carried = "Summary from ideate phase: a house"
-    assert platform.said(7)[0].endswith(carried)
-    assert platform.said(7)[1:] == ["Get me a hammer.", "It is yours.", "Get me a saw."]
-    pinned = await platform.events(session, ToolsSnapshotted)
+    assert platform.get_request_texts(7)[0].endswith(carried)
+    assert platform.get_request_texts(7)[1:] == ["Get me a hammer.", "It is yours.", "Get me a saw."]
+    pinned = await platform.load_events(session, ToolsSnapshotted)
     assert len(pinned) == 2
     assert pinned[0] == pinned[1]
 
@@ -110,16 +110,16 @@ async def test_a_session_is_moved_as_it_enters_a_phase_and_pins_its_tools_anew(
     ],
 )
 async def test_a_version_without_what_the_session_is_in_does_not_fit(
-    platform: Platform, changes: dict[str, Any], field: str
+    platform: AgentService, changes: dict[str, Any], field: str
 ) -> None:
-    session = await platform.open(ifoc())
-    await entered(platform, session, "operate")
+    session = await platform.open_session(build_four_phase_blueprint())
+    await enter_phase(platform, session, "operate")
     phases = {"phases": {"order": ["ideate", "operate"]}}
     layers = {"rules": {"text": "Be brief."}}
     call = {"messages": [{"system": ["rules"]}, {"user": ["input"]}]}
     plain = {"layers": layers, "calls": {"converse": call}, "history": {}, "tools": None}
     profiles = {"talk": {"call": "converse", "default": True}, "agent": {"call": "converse"}}
-    kind = second(**plain | phases | {"profiles": profiles} | changes)
-    answer = await moved(platform, session, kind)
+    kind = build_second_version(**plain | phases | {"profiles": profiles} | changes)
+    answer = await upgrade_session(platform, session, kind)
     assert (answer.status_code, answer.json()["code"]) == (409, "blueprint-does-not-fit")
     assert answer.json()["field"] == field

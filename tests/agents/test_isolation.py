@@ -14,27 +14,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.agents.doors import CAN_SEE, CARRIED, MARK, ORDER, WALKS, Walker, walker
+from tests.agents.doors import CAN_SEE, CARRIED, MARK, ORDER, ACTION_LISTS, PhaseWalker, open_phase_walker
 from turnlog.events.errors import Refused
 from turnlog.events.model.memory_events import HistorySummarised
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.tool_events import StepPlanned
 
 Walk = list[tuple[Any, ...]]
-WITHOUT_UNDOING = WALKS.map(lambda walk: [deed for deed in walk if deed[0] != "undo"])
+WITHOUT_UNDOING = ACTION_LISTS.map(lambda walk: [deed for deed in walk if deed[0] != "undo"])
 
 
-async def walked(walk: Walk, tokens: int = 100_000) -> Walker:
-    walking = await walker(tokens)
+async def run_actions(walk: Walk, tokens: int = 100_000) -> PhaseWalker:
+    walking = await open_phase_walker(tokens)
     for deed in walk:
-        await walking.do(deed)
+        await walking.run_action(deed)
     return walking
 
 
 @settings(max_examples=12)
-@given(WALKS, st.sampled_from([700, 100_000]))
+@given(ACTION_LISTS, st.sampled_from([700, 100_000]))
 def test_no_prompt_holds_a_mark_of_a_phase_it_may_not_see(walk: Walk, tokens: int) -> None:
-    for phase, prompt in asyncio.run(walked(walk, tokens)).prompts():
+    for phase, prompt in asyncio.run(run_actions(walk, tokens)).list_prompts():
         assert set(MARK.findall(prompt)) <= set(CAN_SEE[phase])
         assert set(CARRIED.findall(prompt)) <= {phase}
 
@@ -42,15 +42,15 @@ def test_no_prompt_holds_a_mark_of_a_phase_it_may_not_see(walk: Walk, tokens: in
 @settings(max_examples=8)
 @given(WITHOUT_UNDOING, st.sampled_from(ORDER))
 def test_what_may_not_be_seen_changes_nothing(walk: Walk, phase: str) -> None:
-    told = asyncio.run(walked(walk))
-    otherwise = asyncio.run(walked(_otherwise(walk, phase)))
+    told = asyncio.run(run_actions(walk))
+    otherwise = asyncio.run(run_actions(_extend_hidden_turns(walk, phase)))
     mine, theirs = (
-        [prompt for of, prompt in each.prompts() if of == phase] for each in (told, otherwise)
+        [prompt for of, prompt in each.list_prompts() if of == phase] for each in (told, otherwise)
     )
     assert mine == theirs
 
 
-def _otherwise(walk: Walk, phase: str) -> Walk:
+def _extend_hidden_turns(walk: Walk, phase: str) -> Walk:
     """Lengthen the turns of phases that this phase may not see."""
     now, other = ORDER[0], list[tuple[Any, ...]]()
     for deed in walk:
@@ -66,31 +66,31 @@ async def test_what_may_be_seen_is_seen_by_every_door() -> None:
         *(("go", "focus", True), ("say", 1)),
         *(("go", "operate", False), ("say", 1), ("say", 1)),
     ]
-    walking = await walked(walk)
-    held = [event.event for event in walking.shop.house.events()]
+    walking = await run_actions(walk)
+    held = [event.event for event in walking.shop.house.list_events()]
     assert any(isinstance(event, HistorySummarised) for event in held)
     assert any(isinstance(event, StepPlanned) and event.given for event in held)
-    seen = {(phase, *sorted(set(MARK.findall(prompt)))) for phase, prompt in walking.prompts()}
+    seen = {(phase, *sorted(set(MARK.findall(prompt)))) for phase, prompt in walking.list_prompts()}
     assert ("focus", "focus", "ideate") in seen
     assert ("operate", "focus", "operate") in seen
-    (first, *_) = (prompt for phase, prompt in walking.prompts() if phase == "focus")
+    (first, *_) = (prompt for phase, prompt in walking.list_prompts() if phase == "focus")
     assert "sum-up said-in-ideate" in first
-    assert {phase for phase, prompt in walking.prompts() if CARRIED.search(prompt)} == {"focus"}
+    assert {phase for phase, prompt in walking.list_prompts() if CARRIED.search(prompt)} == {"focus"}
 
 
 async def test_a_summary_is_of_the_phase_that_it_was_made_in_too() -> None:
     walk: Walk = [("say", 30), ("say", 30), ("say", 30), ("go", "focus", True), ("say", 30)]
-    walking = await walked([*walk, ("say", 30), ("go", "ideate", False), ("say", 1)])
-    held = [event.event for event in walking.shop.house.events()]
+    walking = await run_actions([*walk, ("say", 30), ("go", "ideate", False), ("say", 1)])
+    held = [event.event for event in walking.shop.house.list_events()]
     made = [event for event in held if isinstance(event, HistorySummarised)]
     assert ("focus", "ideate") in [event.phases for event in made]
-    assert "sum-up said-in-ideate" in walking.prompts()[-1][1]
+    assert "sum-up said-in-ideate" in walking.list_prompts()[-1][1]
 
 
 async def test_what_was_shared_and_what_was_not_is_on_the_record() -> None:
     walk: Walk = [("go", "focus", True), ("go", "operate", False), ("go", "ideate", False)]
-    walking = await walked(walk)
-    entered = walking.shop.events(PhaseEntered)
+    walking = await run_actions(walk)
+    entered = walking.shop.list_events(PhaseEntered)
     told = [(each.phase, each.before, each.shared, each.hidden) for each in entered]
     assert told == [
         ("ideate", None, ("ideate",), ()),
@@ -103,16 +103,16 @@ async def test_what_was_shared_and_what_was_not_is_on_the_record() -> None:
 
 
 async def test_nothing_is_carried_backward() -> None:
-    walking = await walked([("go", "operate", False)])
-    state = await walking.shop.house.state()
-    command = walking.entering("ideate", "a word")
+    walking = await run_actions([("go", "operate", False)])
+    state = await walking.shop.house.load_state()
+    command = walking.build_enter_command("ideate", "a word")
     with pytest.raises(Refused, match="nothing goes backward"):
-        await walking.act(command)
-    assert (await walking.shop.house.state()) == state
+        await walking.send_command(command)
+    assert (await walking.shop.house.load_state()) == state
 
 
 async def test_a_phase_that_is_not_there_is_refused() -> None:
-    walking = await walked([("go", "focus", False)])
+    walking = await run_actions([("go", "focus", False)])
     with pytest.raises(Refused) as refused:
-        await walking.act(walking.entering("nowhere"))
+        await walking.send_command(walking.build_enter_command("nowhere"))
     assert refused.value.code == "unknown-phase"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.agents.workshop import Shop, agent
+from tests.agents.workshop import FakeToolServer, build_agent_blueprint
 from turnlog.events.content import Digest, compute_digest
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.worker.tools.tool_runner import ToolSnapshots
 
 
 @dataclass
-class Counting:
+class CountingBlobs:
     """A blob store that counts its writes."""
 
     put_so_far: list[bytes] = field(default_factory=list[bytes])
@@ -28,7 +28,7 @@ class Counting:
 
 
 async def test_u14_a_profile_is_written_once_for_each_schema_of_its_tools() -> None:
-    shop, blobs, pinning, spec = Shop(), Counting(), ToolSnapshots(), agent().tools
+    shop, blobs, pinning, spec = FakeToolServer(), CountingBlobs(), ToolSnapshots(), build_agent_blueprint().tools
     assert spec
 
     async def pinned(tenant: str, profile: str) -> Digest:
@@ -40,8 +40,8 @@ async def test_u14_a_profile_is_written_once_for_each_schema_of_its_tools() -> N
     assert len(blobs.put_so_far) == written
     await pinned("other", "agent")
     assert len(blobs.put_so_far) == 2 * written
-    shop.more = (ToolOffer("saw", "Saws.", {"type": "object"}),)
+    shop.extra_offers = (ToolOffer("saw", "Saws.", {"type": "object"}),)
     changed = await pinned("t", "agent")
     assert changed != first
-    shop.more = (ToolOffer("saw", "Saws wood.", {"type": "object"}),)
+    shop.extra_offers = (ToolOffer("saw", "Saws wood.", {"type": "object"}),)
     assert await pinned("t", "agent") not in {first, changed}

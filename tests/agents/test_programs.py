@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 import tests.parts.small_mcp_server
-from tests.parts.processes import LOOK_EVERY
+from tests.parts.processes import POLL_INTERVAL
 from turnlog.projections.blueprint.schema.tool_specs import LocalServerSpec
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.tool_servers import ToolServerFailure
@@ -29,7 +29,7 @@ async def servers() -> AsyncIterator[McpToolServers]:
     await found.close()
 
 
-async def ask(servers: McpToolServers, tool: str, **arguments: str) -> str:
+async def call_tool(servers: McpToolServers, tool: str, **arguments: str) -> str:
     """Run a tool of the small server."""
     return (await servers.call_tool("small", SMALL, tool, arguments)).text
 
@@ -37,35 +37,35 @@ async def ask(servers: McpToolServers, tool: str, **arguments: str) -> str:
 async def test_a_server_that_hangs_is_given_up_and_the_next_call_has_another(
     servers: McpToolServers,
 ) -> None:
-    first = await ask(servers, "who")
+    first = await call_tool(servers, "who")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
-            await ask(servers, "hang")
-    second = await ask(servers, "who")
+            await call_tool(servers, "hang")
+    second = await call_tool(servers, "who")
     assert second != first
-    assert await ask(servers, "who") == second
+    assert await call_tool(servers, "who") == second
 
 
 async def test_a_server_that_dies_is_started_again_at_the_next_call(
     servers: McpToolServers,
 ) -> None:
-    first = await ask(servers, "who")
+    first = await call_tool(servers, "who")
     with pytest.raises(ToolServerFailure):
-        await ask(servers, "die")
-    second = await ask(servers, "who")
+        await call_tool(servers, "die")
+    second = await call_tool(servers, "who")
     assert second != first
     os.kill(int(second), 9)
-    assert await ask(servers, "who") not in {first, second}
+    assert await call_tool(servers, "who") not in {first, second}
 
 
 async def test_whoever_waits_on_a_server_is_not_cut_off_by_those_who_find_it_hung(
     servers: McpToolServers, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
-    waiting = asyncio.create_task(ask(servers, "hang", file=str(begun)))
+    waiting = asyncio.create_task(call_tool(servers, "hang", file=str(begun)))
     while not begun.exists():  # noqa: ASYNC110 - another process makes it
-        await asyncio.sleep(LOOK_EVERY)
-    assert await ask(servers, "who")
+        await asyncio.sleep(POLL_INTERVAL)
+    assert await call_tool(servers, "who")
     assert not waiting.done()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -74,7 +74,7 @@ async def test_whoever_waits_on_a_server_is_not_cut_off_by_those_who_find_it_hun
 
 async def test_programs_end_when_the_worker_takes_leave_of_them() -> None:
     servers = McpToolServers()
-    pid = int(await ask(servers, "who"))
+    pid = int(await call_tool(servers, "who"))
     await servers.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -84,7 +84,7 @@ async def test_new_sessions_ask_a_server_what_it_has_once_a_minute() -> None:
     servers, eager = McpToolServers(), McpToolServers(cache_seconds=0)
     for each, asked in ((servers, "1"), (eager, "2")):
         assert await each.list_offers("small", SMALL) == await each.list_offers("small", SMALL)
-        assert await ask(each, "listed") == asked
+        assert await call_tool(each, "listed") == asked
         await each.close()
 
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.agents.platform import Platform, plans, says
-from tests.agents.workshop import agent
+from tests.agents.platform import AgentService, answer_with_plan, answer_with_text
+from tests.agents.workshop import build_agent_blueprint
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import AttemptEnded, CallCompleted, ContextAssembled
 from turnlog.events.model.session_events import SessionOpened
@@ -23,7 +23,7 @@ SCHEMA = {
 }
 
 
-def teller(**output: object) -> Blueprint:
+def build_json_blueprint(**output: object) -> Blueprint:
     """Return a blueprint whose replies are JSON."""
     return Blueprint.model_validate(
         {
@@ -64,77 +64,77 @@ MENDED = {
 
 @pytest.mark.parametrize("written", MENDED)
 async def test_u27_a_reply_that_is_nearly_right_is_mended_and_both_are_on_the_record(
-    platform: Platform, written: str
+    platform: AgentService, written: str
 ) -> None:
     mended, repair = MENDED[written]
-    session = await platform.open(teller())
-    await platform.turn(session, says(written))
-    (completed,) = await platform.events(session, CallCompleted)
+    session = await platform.open_session(build_json_blueprint())
+    await platform.complete_turn(session, answer_with_text(written))
+    (completed,) = await platform.load_events(session, CallCompleted)
     assert (completed.text, completed.repairs) == (PlainText(text=written), (repair,))
-    (reply,) = await platform.events(session, TurnCompleted)
+    (reply,) = await platform.load_events(session, TurnCompleted)
     assert reply.text == PlainText(text=mended)
-    await platform.turn(session, says('{"mood": "as before"}'), text="And now?")
-    assert platform.said(1)[2] == mended
+    await platform.complete_turn(session, answer_with_text('{"mood": "as before"}'), text="And now?")
+    assert platform.get_request_texts(1)[2] == mended
 
 
-async def test_u27_a_reply_that_is_right_stays_as_it_was_said(platform: Platform) -> None:
-    session, written = await platform.open(teller()), '{ "mood":"fine" }'
-    await platform.turn(session, says(written))
-    (completed,) = await platform.events(session, CallCompleted)
+async def test_u27_a_reply_that_is_right_stays_as_it_was_said(platform: AgentService) -> None:
+    session, written = await platform.open_session(build_json_blueprint()), '{ "mood":"fine" }'
+    await platform.complete_turn(session, answer_with_text(written))
+    (completed,) = await platform.load_events(session, CallCompleted)
     assert (completed.text, completed.repairs) == (None, ())
-    (reply,) = await platform.events(session, TurnCompleted)
+    (reply,) = await platform.load_events(session, TurnCompleted)
     assert reply.text == PlainText(text=written)
 
 
 async def test_u27_whoever_watches_gets_the_mended_reply_and_nothing_else(
-    platform: Platform,
+    platform: AgentService,
 ) -> None:
-    session = await platform.open(teller())
-    await platform.turn(session, says("So: ", '{"mood": ', '"fine"}', "."))
-    async with platform.watching(session) as watched:
-        heard = await watched.whole()
+    session = await platform.open_session(build_json_blueprint())
+    await platform.complete_turn(session, answer_with_text("So: ", '{"mood": ', '"fine"}', "."))
+    async with platform.watch_turn(session) as watched:
+        heard = await watched.read_all()
     assert [each.name for each in heard] == ["token", "done"]
     assert heard[0].json["text"] == '{"mood": "fine"}'
-    published = await platform.held.tokens.read_token_events(platform.stand.tenant, session, 1)
+    published = await platform.backend.tokens.read_token_events(platform.gateway.tenant, session, 1)
     assert {each.event.kind for each in published} == {"attempt-alive"}
 
 
 async def test_u27_beyond_repair_it_is_asked_for_again_and_then_the_turn_fails(
-    platform: Platform,
+    platform: AgentService,
 ) -> None:
-    session = await platform.open(teller())
-    await platform.turn(session, says("I would rather not."), says('{"mood": "fine"}'))
-    await platform.ask(session, says('{"mood": true}'), says("{}"))
-    (failed,) = await platform.events(session, TurnFailed)
+    session = await platform.open_session(build_json_blueprint())
+    await platform.complete_turn(session, answer_with_text("I would rather not."), answer_with_text('{"mood": "fine"}'))
+    await platform.submit_turn(session, answer_with_text('{"mood": true}'), answer_with_text("{}"))
+    (failed,) = await platform.load_events(session, TurnFailed)
     assert (failed.code, failed.retryable) == ("malformed", True)
-    faults = [each.fault for each in await platform.events(session, AttemptEnded) if each.fault]
+    faults = [each.fault for each in await platform.load_events(session, AttemptEnded) if each.fault]
     assert [(each.code, each.retryable) for each in faults] == [("malformed", True)] * 3
     assert [each.detail for each in faults][1:] == [
         'mood: `type` is "string"',
         'it: `required` is ["mood"]',
     ]
-    assert len(await platform.events(session, ContextAssembled)) == 2
+    assert len(await platform.load_events(session, ContextAssembled)) == 2
 
 
-async def test_u27_without_repair_only_what_is_right_will_do(platform: Platform) -> None:
-    session = await platform.open(teller(repair=False))
-    await platform.turn(session, says('```\n{"mood": "fine"}\n```'), says('{"mood": "fine"}'))
+async def test_u27_without_repair_only_what_is_right_will_do(platform: AgentService) -> None:
+    session = await platform.open_session(build_json_blueprint(repair=False))
+    await platform.complete_turn(session, answer_with_text('```\n{"mood": "fine"}\n```'), answer_with_text('{"mood": "fine"}'))
     assert len(platform.bodies) == 2
 
 
 async def test_u27_a_rule_of_safety_that_only_the_mended_reply_breaks_withholds_it(
-    platform: Platform,
+    platform: AgentService,
 ) -> None:
-    session = await platform.open(teller())
-    await platform.ask(session, says('{"mood": "glo\x07om"}'))
-    assert "reply-redacted" in await platform.names(session)
-    assert "turn-completed" not in await platform.names(session)
+    session = await platform.open_session(build_json_blueprint())
+    await platform.submit_turn(session, answer_with_text('{"mood": "glo\x07om"}'))
+    assert "reply-redacted" in await platform.list_event_names(session)
+    assert "turn-completed" not in await platform.list_event_names(session)
 
 
 async def test_u27_a_plan_may_have_a_form_of_its_authors_in_a_file_that_is_pinned(
-    platform: Platform,
+    platform: AgentService,
 ) -> None:
-    calls = json.loads(encode_blueprint(agent()))["calls"]
+    calls = json.loads(encode_blueprint(build_agent_blueprint()))["calls"]
     calls["plan"]["output"] = {"schema": "plan.json"}
     step = {"type": "object", "required": ["goal"], "properties": {"goal": {"type": "string"}}}
     form = {
@@ -145,19 +145,19 @@ async def test_u27_a_plan_may_have_a_form_of_its_authors_in_a_file_that_is_pinne
     file = platform.folder / "agent" / "plan.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(form))
-    session = await platform.open(agent(calls=calls))
+    session = await platform.open_session(build_agent_blueprint(calls=calls))
     file.write_text('{"required": ["something else"]}')
-    await platform.turn(
+    await platform.complete_turn(
         session,
-        plans(("Look.", ())),
-        plans(("Look.", ()), why="It is asked."),
-        *(says("No."), says("Done.")),
+        answer_with_plan(("Look.", ())),
+        answer_with_plan(("Look.", ()), why="It is asked."),
+        *(answer_with_text("No."), answer_with_text("Done.")),
     )
-    (opened,) = await platform.events(session, SessionOpened)
-    assert b'"why"' in await platform.held.blobs.get_blob("agents", opened.blueprint.digest)
-    faults = [each.fault for each in await platform.events(session, AttemptEnded) if each.fault]
+    (opened,) = await platform.load_events(session, SessionOpened)
+    assert b'"why"' in await platform.backend.blobs.get_blob("agents", opened.blueprint.digest)
+    faults = [each.fault for each in await platform.load_events(session, AttemptEnded) if each.fault]
     assert [each.detail for each in faults] == ['it: `required` is ["why", "steps"]']
-    assert [step.goal for step in await platform.events(session, StepPlanned)] == [
+    assert [step.goal for step in await platform.load_events(session, StepPlanned)] == [
         PlainText(text="Look.")
     ]
     file.unlink()

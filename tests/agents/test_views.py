@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from tests.agents.platform import STEPS, Platform, plans, says
-from tests.agents.test_condensing import chat, last, talked
-from tests.agents.test_crashes import APPENDS, Mortal
-from tests.agents.workshop import TURN, Workshop, agent, planning
-from tests.parts.house import ACK_WAIT, BY, TENANT, delivery
+from tests.agents.platform import TWO_STEP_ANSWERS, AgentService, answer_with_plan, answer_with_text
+from tests.agents.test_condensing import build_chat_blueprint, get_latest_manifest, run_conversation
+from tests.agents.test_crashes import APPENDS, CrashingLog
+from tests.agents.workshop import TWO_STEP_SCRIPTS, AgentHarness, build_agent_blueprint, build_plan_script
+from tests.parts.house import ACK_WAIT, TESTER, TENANT, build_delivery
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
@@ -33,11 +33,11 @@ shop_pay {"what": "hammer"}
 It is yours."""
 
 
-def recalling(**words: object) -> Blueprint:
+def build_recalling_agent(**words: object) -> Blueprint:
     """Return an agent whose plans see how earlier turns were worked out."""
-    return agent(
+    return build_agent_blueprint(
         calls={
-            **agent().model_dump(mode="json", by_alias=True, exclude_unset=True)["calls"],
+            **build_agent_blueprint().model_dump(mode="json", by_alias=True, exclude_unset=True)["calls"],
             "plan": {
                 "messages": [{"system": ["rules"]}, {"history": "workflow"}, {"user": ["input"]}]
             },
@@ -46,72 +46,72 @@ def recalling(**words: object) -> Blueprint:
     )
 
 
-async def test_u16_a_plan_is_told_how_the_turns_before_were_worked_out(platform: Platform) -> None:
-    session = await platform.open(recalling())
-    await platform.turn(session, *STEPS)
-    await platform.turn(session, plans(), says("Yes."), text="Is it?")
-    assert platform.said(4)[1:] == ["Get me a hammer.", WORK, "Is it?"]
-    assert platform.said(5)[1:] == ["Get me a hammer.", "It is yours.", "Is it?"]
-    why = await platform.get(f"/v1/sessions/{session}/calls/2.1/why")
+async def test_u16_a_plan_is_told_how_the_turns_before_were_worked_out(platform: AgentService) -> None:
+    session = await platform.open_session(build_recalling_agent())
+    await platform.complete_turn(session, *TWO_STEP_ANSWERS)
+    await platform.complete_turn(session, answer_with_plan(), answer_with_text("Yes."), text="Is it?")
+    assert platform.get_request_texts(4)[1:] == ["Get me a hammer.", WORK, "Is it?"]
+    assert platform.get_request_texts(5)[1:] == ["Get me a hammer.", "It is yours.", "Is it?"]
+    why = await platform.fetch_json(f"/v1/sessions/{session}/calls/2.1/why")
     assert why["call"] == "2.1"
 
 
 async def test_nothing_is_kept_of_how_it_went_where_nobody_is_told() -> None:
-    shop = await Workshop().opened()
-    await shop.turn(*TURN)
-    assert [each.work for each in shop.events(TurnCompleted)] == [None]
+    shop = await AgentHarness().open_session()
+    await shop.run_turn(*TWO_STEP_SCRIPTS)
+    assert [each.work for each in shop.list_events(TurnCompleted)] == [None]
 
 
 async def test_a_reply_found_whole_after_its_worker_died_says_as_much() -> None:
-    shop = await Workshop(kind=recalling()).opened()
+    shop = await AgentHarness(kind=build_recalling_agent()).open_session()
     house = shop.house
-    house.model.scripts = [*TURN]
-    submitted = await house.submit("Get me a hammer.")
-    dying = house.worker("dying")
-    mortal = Mortal(house.log, APPENDS, "before")
+    house.model.scripts = [*TWO_STEP_SCRIPTS]
+    submitted = await house.submit_turn("Get me a hammer.")
+    dying = house.build_worker("dying")
+    mortal = CrashingLog(house.log, APPENDS, "before")
     dying.sessions.log = mortal  # type: ignore[assignment]
-    working = asyncio.create_task(dying.run_turn(delivery(submitted)))
+    working = asyncio.create_task(dying.run_turn(build_delivery(submitted)))
     await mortal.dead.wait()
     await cancel_tasks(working)
     await asyncio.sleep(ACK_WAIT)
-    assert await house.answer_again(submitted) == DeliverySettled()
-    assert len(house.model.requests) == len(TURN)
-    (reply,) = shop.events(TurnCompleted)
+    assert await house.run_redelivered_turn(submitted) == DeliverySettled()
+    assert len(house.model.requests) == len(TWO_STEP_SCRIPTS)
+    (reply,) = shop.list_events(TurnCompleted)
     assert reply.work.text == WORK.removesuffix("\n\nIt is yours.")
 
 
 async def test_how_a_withheld_reply_was_worked_out_is_withheld() -> None:
-    shop = await Workshop(kind=recalling()).opened()
-    await shop.turn(*TURN)
+    shop = await AgentHarness(kind=build_recalling_agent()).open_session()
+    await shop.run_turn(*TWO_STEP_SCRIPTS)
     withheld = RedactReply(1, "a slip", "operator", "(Withheld.)")
-    await shop.house.sessions.handle(TENANT, "s", withheld, BY)
-    await shop.turn(planning(), ["Yes."], text="Is it?")
-    assert shop.said(4)[1:] == ["Get me a hammer.", "(Withheld.)", "Is it?"]
+    await shop.house.sessions.handle(TENANT, "s", withheld, TESTER)
+    await shop.run_turn(build_plan_script(), ["Yes."], text="Is it?")
+    assert shop.get_request_texts(4)[1:] == ["Get me a hammer.", "(Withheld.)", "Is it?"]
 
 
 async def test_messages_are_counted_back_before_anything_is_left_out() -> None:
-    shop = await talked([(f"{n}?", f"{n}.") for n in range(1, 6)], chat(last_messages=5))
-    await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(5), BY)
-    await shop.turn(["So."], text="And?")
-    assert shop.said(5) == ["4?", "4.", "And?"]
-    assert [part.rule for part in last(shop).parts] == ["last_messages", None, "excluded", None]
+    shop = await run_conversation([(f"{n}?", f"{n}.") for n in range(1, 6)], build_chat_blueprint(last_messages=5))
+    await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(5), TESTER)
+    await shop.run_turn(["So."], text="And?")
+    assert shop.get_request_texts(5) == ["4?", "4.", "And?"]
+    assert [part.rule for part in get_latest_manifest(shop).parts] == ["last_messages", None, "excluded", None]
 
 
 async def test_what_is_of_no_interest_is_skipped() -> None:
-    shop = await talked(PRIMED, chat(skip=SKIP))
-    assert shop.said(2) == ["Who?", "Me.", "Why?"]
-    assert [(part.rule, part.is_included) for part in last(shop).parts[:2]] == [
+    shop = await run_conversation(PRIMED, build_chat_blueprint(skip=SKIP))
+    assert shop.get_request_texts(2) == ["Who?", "Me.", "Why?"]
+    assert [(part.rule, part.is_included) for part in get_latest_manifest(shop).parts[:2]] == [
         ("skip", False),
         (None, True),
     ]
 
 
 async def test_how_it_went_can_be_told_in_short_as_well() -> None:
-    shop = await Workshop(kind=recalling(condense="duplicates")).opened()
-    await shop.turn(*TURN)
-    await shop.turn(*TURN, text="And another one.")
-    await shop.turn(planning(), ["Yes."], text="Is it?")
-    assert shop.said(8)[1:] == [
+    shop = await AgentHarness(kind=build_recalling_agent(condense="duplicates")).open_session()
+    await shop.run_turn(*TWO_STEP_SCRIPTS)
+    await shop.run_turn(*TWO_STEP_SCRIPTS, text="And another one.")
+    await shop.run_turn(build_plan_script(), ["Yes."], text="Is it?")
+    assert shop.get_request_texts(8)[1:] == [
         "Get me a hammer.",
         "Planned:\n1. Find a hammer.\n2. Pay for it.\n(said again below)\n\nIt is yours.",
         "And another one.",

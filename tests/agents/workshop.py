@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from tests.parts.house import BY, TENANT, House, delivery
-from tests.parts.puppet import Line
+from tests.parts.house import TESTER, TENANT, SessionHarness, build_delivery
+from tests.parts.puppet import ScriptStep
 from turnlog.events.envelope import RecordedEvent
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
@@ -25,7 +25,7 @@ from turnlog.services.worker.turn_queue import DeliverySettled
 USAGE = ModelUsage(10, 5)
 
 
-def agent(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
+def build_agent_blueprint(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
     """Return a small blueprint that plans and calls tools."""
     return Blueprint.model_validate(
         {
@@ -74,24 +74,24 @@ def agent(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
     )
 
 
-async def nothing() -> None:
+async def do_nothing() -> None:
     """Yield once to the event loop."""
     await asyncio.sleep(0)
 
 
 @dataclass
-class Shop:
+class FakeToolServer:
     """A tool server with an idempotent tool, `look`, and one that is not, `pay`."""
 
-    asked: list[tuple[str, Mapping[str, JsonValue]]] = field(
+    tool_calls: list[tuple[str, Mapping[str, JsonValue]]] = field(
         default_factory=list[tuple[str, Mapping[str, JsonValue]]]
     )
-    gives: str = "3 in stock"
-    fails: list[str] = field(default_factory=list[str])
+    result_text: str = "3 in stock"
+    failing_tools: list[str] = field(default_factory=list[str])
     """Tools that fail, each as often as it is named."""
-    more: tuple[ToolOffer, ...] = ()
+    extra_offers: tuple[ToolOffer, ...] = ()
     """What it offers beside the two."""
-    meanwhile: Callable[[], Awaitable[object]] = nothing
+    during_call: Callable[[], Awaitable[object]] = do_nothing
     """Awaited while a tool runs."""
 
     async def list_offers(self, server: str, spec: ServerSpec) -> tuple[ToolOffer, ...]:
@@ -102,87 +102,87 @@ class Shop:
             "properties": {"what": {"type": "string"}},
         }
         look, pay = (("look", "Looks for a thing."), ("pay", "Pays for it."))
-        return (ToolOffer(*look, schema), ToolOffer(*pay, schema), *self.more)
+        return (ToolOffer(*look, schema), ToolOffer(*pay, schema), *self.extra_offers)
 
     async def call_tool(
         self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
     ) -> ToolAnswer:
         """See `ToolServers.ask`."""
         del server, spec
-        self.asked.append((tool, arguments))
-        await self.meanwhile()
-        if tool not in self.fails:
-            return ToolAnswer(self.gives)
-        self.fails.remove(tool)
+        self.tool_calls.append((tool, arguments))
+        await self.during_call()
+        if tool not in self.failing_tools:
+            return ToolAnswer(self.result_text)
+        self.failing_tools.remove(tool)
         return ToolAnswer("the shelf is locked", failed=True)
 
     async def close(self) -> None:
         pass
 
 
-def planning(*steps: tuple[str, Sequence[str]]) -> list[Line]:
+def build_plan_script(*steps: tuple[str, Sequence[str]]) -> list[ScriptStep]:
     """Return a script in which the model plans these steps."""
     return [json.dumps({"steps": [{"goal": goal, "tools": [*tools]} for goal, tools in steps]})]
 
 
-def taking(*wanted: tuple[str, str], named: str = "t{}") -> list[Line]:
+def build_tool_script(*wanted: tuple[str, str], named: str = "t{}") -> list[ScriptStep]:
     """Return a script in which the model requests tools, each by name and arguments."""
     numbered = enumerate(wanted, 1)
     calls = tuple(ModelToolCall(named.format(n), tool, given) for n, (tool, given) in numbered)
     return [FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)]
 
 
-TURN: tuple[list[Line], ...] = (
-    planning(("Find a hammer.", ["shop_look"]), ("Pay for it.", ["shop_pay"])),
-    taking(("shop_look", '{"what": "hammer"}')),
-    taking(("shop_pay", '{"what": "hammer"}')),
+TWO_STEP_SCRIPTS: tuple[list[ScriptStep], ...] = (
+    build_plan_script(("Find a hammer.", ["shop_look"]), ("Pay for it.", ["shop_pay"])),
+    build_tool_script(("shop_look", '{"what": "hammer"}')),
+    build_tool_script(("shop_pay", '{"what": "hammer"}')),
     ["It is ", "yours."],
 )
 """The scripts of a turn of two steps."""
 
 
 @dataclass
-class Workshop:
+class AgentHarness:
     """A session harness and its fake tool server."""
 
-    shop: Shop = field(default_factory=Shop)
-    house: House = field(default_factory=House)
-    kind: Blueprint = field(default_factory=agent)
+    shop: FakeToolServer = field(default_factory=FakeToolServer)
+    house: SessionHarness = field(default_factory=SessionHarness)
+    kind: Blueprint = field(default_factory=build_agent_blueprint)
 
     def __post_init__(self) -> None:
         self.house.servers = self.shop
 
-    async def opened(self) -> Workshop:
+    async def open_session(self) -> AgentHarness:
         """Open the session."""
         ref = await self.house.blueprints.store_blueprint(TENANT, self.kind)
         graph = SessionMaterial(self.kind).phases
         command = OpenSession(
             ref, self.kind.default_profile, compute_history_reach(self.kind), phases=graph
         )
-        await self.house.sessions.handle(TENANT, "s", command, BY)
+        await self.house.sessions.handle(TENANT, "s", command, TESTER)
         return self
 
-    async def turn(self, *scripts: list[Line], text: str = "Get me a hammer.") -> RecordedEvent:
+    async def run_turn(self, *scripts: list[ScriptStep], text: str = "Get me a hammer.") -> RecordedEvent:
         """Put something to the session and have it answered by these scripts."""
         self.house.model.scripts = [*scripts]
-        submitted = await self.house.submit(text)
-        assert await self.house.answer(submitted) == DeliverySettled()
+        submitted = await self.house.submit_turn(text)
+        assert await self.house.run_turn(submitted) == DeliverySettled()
         return submitted
 
-    async def taken_over(self, submitted: RecordedEvent) -> None:
+    async def take_over_turn(self, submitted: RecordedEvent) -> None:
         """Let another worker have a turn whose worker has died; nothing is left on TOKENS."""
         self.house.tokens.clear_all()
-        again = delivery(submitted, redelivered=True)
-        assert await self.house.worker("w2").run_turn(again) == DeliverySettled()
+        again = build_delivery(submitted, redelivered=True)
+        assert await self.house.build_worker("w2").run_turn(again) == DeliverySettled()
 
-    def said(self, number: int) -> list[str]:
+    def get_request_texts(self, number: int) -> list[str]:
         """Return the message contents of one request; requests count from 0."""
         return [str(each["content"]) for each in self.house.model.requests[number].messages]
 
-    def offered(self) -> list[list[str]]:
+    def list_offered_tools(self) -> list[list[str]]:
         """Return the names of the tools in each request."""
         asked: list[Any] = [request.tools for request in self.house.model.requests]
         return [[tool["function"]["name"] for tool in tools] for tools in asked]
 
-    def events(self, kind: type) -> list[Any]:
-        return [each.event for each in self.house.events() if isinstance(each.event, kind)]
+    def list_events(self, kind: type) -> list[Any]:
+        return [each.event for each in self.house.list_events() if isinstance(each.event, kind)]

@@ -9,44 +9,44 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tests.parts.processes import free_port
+from tests.parts.processes import find_free_port
 
 Behaviour = dict[str, Any] | bytes | int | Literal["silence", "hang up"]
 """A resolver outcome, a raw body, a status, or no answer."""
 
 
 @dataclass
-class Answerer:
+class ResolverServer:
     """A resolver; it answers `{}` unless a behaviour is set."""
 
     port: int
-    asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    _next: list[Behaviour] = field(default_factory=list[Behaviour])
+    requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _behaviours: list[Behaviour] = field(default_factory=list[Behaviour])
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/resolve"
 
-    def will(self, *behaviours: Behaviour) -> None:
+    def set_behaviours(self, *behaviours: Behaviour) -> None:
         """Set the behaviours of the next requests, one a request."""
-        self._next = [*behaviours]
+        self._behaviours = [*behaviours]
 
-    async def hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
             length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
-            self.asked.append(json.loads(await reader.readexactly(length)))
-            behaviour = self._next.pop(0) if self._next else {}
+            self.requests.append(json.loads(await reader.readexactly(length)))
+            behaviour = self._behaviours.pop(0) if self._behaviours else {}
             if behaviour == "silence":
                 await reader.read()
             elif behaviour != "hang up":
-                writer.write(_answer(behaviour))
+                writer.write(_format_response(behaviour))
                 await writer.drain()
         finally:
             writer.close()
 
 
-def _answer(behaviour: Behaviour) -> bytes:
+def _format_response(behaviour: Behaviour) -> bytes:
     status = behaviour if isinstance(behaviour, int) else 200
     body = behaviour if isinstance(behaviour, bytes) else json.dumps(behaviour).encode()
     head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
@@ -54,10 +54,10 @@ def _answer(behaviour: Behaviour) -> bytes:
 
 
 @asynccontextmanager
-async def answering() -> AsyncGenerator[Answerer]:
+async def start_resolver_server() -> AsyncGenerator[ResolverServer]:
     """Start a resolver server on a free port."""
-    answerer = Answerer(free_port())
-    server = await asyncio.start_server(answerer.hold, "127.0.0.1", answerer.port)
+    answerer = ResolverServer(find_free_port())
+    server = await asyncio.start_server(answerer.answer_request, "127.0.0.1", answerer.port)
     try:
         yield answerer
     finally:

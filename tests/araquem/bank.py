@@ -16,12 +16,12 @@ from typing import Any
 import httpx
 from pydantic import JsonValue
 
-from tests.parts.forked import Process
-from tests.parts.openai_behaviours import Answer
+from tests.parts.forked import TurnlogProcess
+from tests.parts.openai_behaviours import ModelAnswer
 from tests.parts.openai_server import OpenAIServer
-from tests.parts.processes import NOTHING, Machine, ended, free_port, machine
-from tests.parts.roles import telling
-from tests.parts.service import Service, serviced
+from tests.parts.processes import NO_VARIABLES, ProcessHost, stop_process, find_free_port, run_process_host
+from tests.parts.roles import build_settings
+from tests.parts.service import LiveService, connect_service
 from turnlog.events.envelope import RecordedEvent
 from turnlog.projections.blueprint.validation.input_values import compute_session_id
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
@@ -31,33 +31,33 @@ RISK = "How risky is LOGT11?"
 PRICE = "And what is its price?"
 RISK_ANSWER = "The volatility of LOGT11 over a year is 9.1 %."
 PRICE_ANSWER = "LOGT11 was last traded at 101.20."
-NOWHERE = "Sing me a song."
+UNRESOLVED_QUESTION = "Sing me a song."
 POLICY = "policies/context.yaml"
 
 
 @dataclass
-class Bank:
+class QuestionService:
     """A running service; requests go to its gateways in turn."""
 
-    host: Machine
+    host: ProcessHost
     provider: OpenAIServer
-    services: list[Service]
+    services: list[LiveService]
     client: str = "bank"
-    processes: list[Process] = field(default_factory=list[Process])
-    asked: int = 0
+    processes: list[TurnlogProcess] = field(default_factory=list[TurnlogProcess])
+    request_count: int = 0
 
     @property
-    def service(self) -> Service:
+    def service(self) -> LiveService:
         """The gateway that gets the next request."""
-        self.asked += 1
-        return self.services[self.asked % len(self.services)]
+        self.request_count += 1
+        return self.services[self.request_count % len(self.services)]
 
     @property
     def blueprint(self) -> Path:
         """The folder of the copied blueprint."""
         return self.host.folder / "blueprints/araquem"
 
-    async def post(
+    async def post_question(
         self,
         question: str,
         conversation: str = "c",
@@ -72,14 +72,14 @@ class Bank:
         form |= {"client_id": self.client}
         return await self.service.http.post("/v1/ask", json={**form, **other}, headers=headers)
 
-    async def ask(self, question: str, conversation: str = "c", /, **other: str) -> Any:  # noqa: ANN401 - JSON
+    async def submit_question(self, question: str, conversation: str = "c", /, **other: str) -> Any:  # noqa: ANN401 - JSON
         """Post a question and return the answer; a refusal fails the test."""
-        answer = await self.post(question, conversation, **other)
+        answer = await self.post_question(question, conversation, **other)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     @contextmanager
-    def edited(self, file: str, text: str) -> Generator[None]:
+    def edit_file(self, file: str, text: str) -> Generator[None]:
         """Replace the text of a blueprint file while the block runs."""
         place = self.blueprint / file
         before = place.read_text()
@@ -89,40 +89,40 @@ class Bank:
         finally:
             place.write_text(before)
 
-    def session(self, conversation: str) -> str:
-        return session_of(conversation, self.client)
+    def get_session_id(self, conversation: str) -> str:
+        return compute_conversation_session(conversation, self.client)
 
-    async def get(self, conversation: str, what: str = "", **query: str) -> Any:  # noqa: ANN401 - JSON
+    async def fetch_session_part(self, conversation: str, what: str = "", **query: str) -> Any:  # noqa: ANN401 - JSON
         """Fetch `/v1/sessions/{session}` or a path below it."""
-        path = f"/v1/sessions/{self.session(conversation)}{what}"
-        return await self.service.get(path, **query)
+        path = f"/v1/sessions/{self.get_session_id(conversation)}{what}"
+        return await self.service.get_json(path, **query)
 
-    async def messages(self, conversation: str, **query: str) -> list[str]:
+    async def list_memory_messages(self, conversation: str, **query: str) -> list[str]:
         """Return the messages of the memory, one line each."""
-        told = (await self.get(conversation, "/memory", **query))["messages"]
+        told = (await self.fetch_session_part(conversation, "/memory", **query))["messages"]
         return [f"{message['role']}: {message['content']}" for message in told]
 
-    async def prompt(self, conversation: str, call: str) -> dict[str, Any]:
+    async def fetch_prompt(self, conversation: str, call: str) -> dict[str, Any]:
         """Return the prompt of a call and require that it is verified."""
-        prompt = await self.get(conversation, f"/calls/{call}/prompt")
+        prompt = await self.fetch_session_part(conversation, f"/calls/{call}/prompt")
         assert prompt["verified"], prompt["fault"]
         return dict(prompt)
 
-    async def events(self, conversation: str) -> list[RecordedEvent]:
+    async def load_events(self, conversation: str) -> list[RecordedEvent]:
         """Give all events of a conversation's session."""
-        return await self.service.events(self.session(conversation))
+        return await self.service.list_events(self.get_session_id(conversation))
 
-    async def kinds(self, conversation: str) -> list[str]:
+    async def list_event_kinds(self, conversation: str) -> list[str]:
         """Return the event names of a conversation's session."""
-        events = await self.events(conversation)
+        events = await self.load_events(conversation)
         return [event.envelope.type.split(".")[1] for event in events]
 
 
-def said(*words: str) -> Answer:
-    return Answer(words)
+def answer_with_text(*words: str) -> ModelAnswer:
+    return ModelAnswer(words)
 
 
-def session_of(conversation: str, client: str) -> str:
+def compute_conversation_session(conversation: str, client: str) -> str:
     """Return the session id that a conversation id and a client id give."""
     key = {"client_id": client, "conversation_id": conversation}
     return compute_session_id(
@@ -131,17 +131,17 @@ def session_of(conversation: str, client: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Town:
+class QuestionHost:
     """A process host with a running nats-server and no Turnlog process yet."""
 
-    host: Machine
+    host: ProcessHost
     server: NatsServer
 
 
 @asynccontextmanager
-async def town(
-    folder: Path, provider: OpenAIServer, told: Mapping[str, str] = NOTHING
-) -> AsyncGenerator[Town]:
+async def prepare_question_host(
+    folder: Path, provider: OpenAIServer, told: Mapping[str, str] = NO_VARIABLES
+) -> AsyncGenerator[QuestionHost]:
     """Give a town whose araquem is read from a copy under `folder`."""
     shutil.copytree(SHIPPED_BLUEPRINTS / "araquem", folder / "blueprints/araquem")
     file = folder / "blueprints/araquem/blueprint.yaml"
@@ -154,34 +154,34 @@ async def town(
             "TURNLOG_BLUEPRINTS": str(folder / "blueprints"),
             "TURNLOG_ACK_WAIT": "60",
         }
-        async with machine(folder, {**telling(provider), **places, **told}) as host:
-            yield Town(host, server)
+        async with run_process_host(folder, {**build_settings(provider), **places, **told}) as host:
+            yield QuestionHost(host, server)
 
 
 @asynccontextmanager
-async def bank(
-    place: Town,
+async def start_question_service(
+    place: QuestionHost,
     provider: OpenAIServer,
     *,
     gateways: int = 1,
     workers: int = 1,
     client: str = "bank",
-) -> AsyncGenerator[Bank]:
+) -> AsyncGenerator[QuestionService]:
     """Start gateways and workers; they are stopped on exit and the log stays."""
     host, url = place.host, place.host.variables["TURNLOG_NATS_URL"]
     async with AsyncExitStack() as open_:
-        running = Bank(host, provider, [], client)
+        running = QuestionService(host, provider, [], client)
         for _ in range(gateways):
-            port = free_port()
+            port = find_free_port()
             told = {"TURNLOG_HTTP": f"127.0.0.1:{port}"}
-            running.processes.append(await host.start("run", "gateway", told=told))
-            service = await open_.enter_async_context(serviced(f"http://127.0.0.1:{port}", url))
+            running.processes.append(await host.start_process("run", "gateway", told=told))
+            service = await open_.enter_async_context(connect_service(f"http://127.0.0.1:{port}", url))
             running.services.append(service)
-        running.processes += [await host.start("run", "worker") for _ in range(workers)]
+        running.processes += [await host.start_process("run", "worker") for _ in range(workers)]
         try:
             for service, process in zip(running.services, running.processes, strict=False):
-                await service.ready(process)
+                await service.wait_until_ready(process)
             yield running
         finally:
-            codes = [await ended(process) for process in running.processes]
+            codes = [await stop_process(process) for process in running.processes]
             assert not any(codes), codes

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.araquem.bank import Bank, bank, town
+from tests.araquem.bank import QuestionService, start_question_service, prepare_question_host
 from tests.parts.openai_server import OpenAIServer
 
 pytest.register_assert_rewrite("tests.araquem.rows")
@@ -22,7 +22,7 @@ async def provider() -> AsyncIterator[OpenAIServer]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def a_bank(
     provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Bank]:
+) -> AsyncIterator[QuestionService]:
     folder = tmp_path_factory.mktemp("town")
-    async with town(folder, provider) as place, bank(place, provider) as running:
+    async with prepare_question_host(folder, provider) as place, start_question_service(place, provider) as running:
         yield running

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.araquem.answerer import Answerer, Behaviour, answering
-from tests.araquem.bank import RISK, Bank, bank, said, town
-from tests.parts.openai_behaviours import Answer, Break
+from tests.araquem.answerer import ResolverServer, Behaviour, start_resolver_server
+from tests.araquem.bank import RISK, QuestionService, start_question_service, answer_with_text, prepare_question_host
+from tests.parts.openai_behaviours import ModelAnswer, Break
 from tests.parts.openai_server import OpenAIServer
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnFailed, TurnResolved
@@ -28,18 +28,18 @@ FOUND: dict[str, Any] = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def answerer() -> AsyncIterator[Answerer]:
-    async with answering() as found:
+async def answerer() -> AsyncIterator[ResolverServer]:
+    async with start_resolver_server() as found:
         yield found
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def a_bank(
-    answerer: Answerer, provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Bank]:
+    answerer: ResolverServer, provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[QuestionService]:
     """A question service with an external resolver."""
     folder = tmp_path_factory.mktemp("town")
-    async with town(folder, provider) as place:
+    async with prepare_question_host(folder, provider) as place:
         file = folder / "blueprints/araquem/blueprint.yaml"
         source = "resolver: {source: finance_demo, timeout_seconds: 10}"
         text = file.read_text().replace("base_seconds: 0.5", "base_seconds: 0.01")
@@ -47,19 +47,19 @@ async def a_bank(
         file.write_text(
             text.replace(source, f"resolver: {{url: '{answerer.url}', timeout_seconds: 2}}")
         )
-        async with bank(place, provider) as running:
+        async with start_question_service(place, provider) as running:
             yield running
 
 
 async def test_a_resolver_by_its_address_is_asked_with_what_the_planner_may_be_told(
-    a_bank: Bank, answerer: Answerer
+    a_bank: QuestionService, answerer: ResolverServer
 ) -> None:
-    answerer.will(FOUND, {**FOUND, "identifiers": {}}, FOUND)
-    a_bank.provider.will(said("One fifty."), said("Still."))
-    answer = await a_bank.ask(RISK, "told")
+    answerer.set_behaviours(FOUND, {**FOUND, "identifiers": {}}, FOUND)
+    a_bank.provider.queue_behaviours(answer_with_text("One fifty."), answer_with_text("Still."))
+    answer = await a_bank.submit_question(RISK, "told")
     assert (answer["results"], answer["meta"]) == (FOUND["results"], FOUND["meta"])
-    await a_bank.ask("And now?", "told")
-    first, second, third = answerer.asked[-3:]
+    await a_bank.submit_question("And now?", "told")
+    first, second, third = answerer.requests[-3:]
     assert first == {"question": RISK, "identifiers": {}, "history": []}
     assert [(each["role"], each["content"]) for each in second["history"]] == [
         ("user", RISK),
@@ -67,7 +67,7 @@ async def test_a_resolver_by_its_address_is_asked_with_what_the_planner_may_be_t
     ]
     assert second["identifiers"] == {}
     assert third == {**second, "identifiers": {"ticker": "ZZZZ11"}}
-    resolved = [each.event for each in await a_bank.events("told")]
+    resolved = [each.event for each in await a_bank.load_events("told")]
     (_, again) = [event for event in resolved if isinstance(event, TurnResolved)]
     assert (again.used, again.resolver) == (True, f"127.0.0.1:{answerer.port}")
 
@@ -90,41 +90,41 @@ async def test_a_resolver_by_its_address_is_asked_with_what_the_planner_may_be_t
     ],
 )
 async def test_a_resolver_that_fails_fails_the_turn_with_a_code(
-    a_bank: Bank, answerer: Answerer, behaviours: list[Behaviour], code: str
+    a_bank: QuestionService, answerer: ResolverServer, behaviours: list[Behaviour], code: str
 ) -> None:
     conversation = str(behaviours)[:60]
-    asked = len(answerer.asked)
-    answerer.will(*behaviours)
-    refused = await a_bank.post(RISK, conversation)
+    asked = len(answerer.requests)
+    answerer.set_behaviours(*behaviours)
+    refused = await a_bank.post_question(RISK, conversation)
     assert (refused.status_code, refused.json()["code"]) == (502, "not-answered")
-    events = [each.event for each in await a_bank.events(conversation)]
+    events = [each.event for each in await a_bank.load_events(conversation)]
     (failed,) = [event for event in events if isinstance(event, TurnFailed)]
     assert failed.code == code
-    assert len(answerer.asked) - asked == len(behaviours), "what may pass is tried again, once"
+    assert len(answerer.requests) - asked == len(behaviours), "what may pass is tried again, once"
     ends = [event for event in events if isinstance(event, AttemptEnded)]
     assert len(ends) == len(behaviours)
 
 
 async def test_a_turn_that_was_resolved_is_not_resolved_again_by_a_later_attempt(
-    a_bank: Bank, answerer: Answerer
+    a_bank: QuestionService, answerer: ResolverServer
 ) -> None:
-    asked = len(answerer.asked)
-    answerer.will(FOUND)
-    a_bank.provider.will(Answer(("It ", "costs"), breaks=Break(1, "disconnect")), said("It costs."))
-    assert (await a_bank.ask(RISK, "again"))["answer"] == "It costs."
-    assert len(answerer.asked) - asked == 1
+    asked = len(answerer.requests)
+    answerer.set_behaviours(FOUND)
+    a_bank.provider.queue_behaviours(ModelAnswer(("It ", "costs"), breaks=Break(1, "disconnect")), answer_with_text("It costs."))
+    assert (await a_bank.submit_question(RISK, "again"))["answer"] == "It costs."
+    assert len(answerer.requests) - asked == 1
 
 
 async def test_who_watches_is_shown_the_answer_that_stands_for_a_broken_one(
-    a_bank: Bank, answerer: Answerer
+    a_bank: QuestionService, answerer: ResolverServer
 ) -> None:
-    answerer.will(FOUND)
-    broken = Answer(("Half ", "an answer"), breaks=Break(1, "disconnect"))
-    a_bank.provider.will(broken, broken)
-    await a_bank.ask(RISK, "watched")
-    path = await a_bank.get("watched")
-    async with a_bank.service.watching(path["session"], 1) as answer:
-        heard = await answer.whole()
+    answerer.set_behaviours(FOUND)
+    broken = ModelAnswer(("Half ", "an answer"), breaks=Break(1, "disconnect"))
+    a_bank.provider.queue_behaviours(broken, broken)
+    await a_bank.submit_question(RISK, "watched")
+    path = await a_bank.fetch_session_part("watched")
+    async with a_bank.service.watch_turn(path["session"], 1) as answer:
+        heard = await answer.read_all()
     last_reset = max((n for n, each in enumerate(heard) if each.name == "attempt-reset"), default=0)
     shown = [each.json["text"] for each in heard[last_reset:] if each.name == "token"]
     assert "".join(shown) == "It costs 1.50."

@@ -16,24 +16,24 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.deploy.composition import SECRETS, Service, seconds
+from tests.deploy.composition import SECRETS, ComposeService, parse_duration
 
 BIN = Path(sys.executable).parent
 """The environment's programs, which come first in the image's PATH."""
-LOOK_EVERY = 0.3
+HEALTH_INTERVAL = 0.3
 """Seconds between two health checks."""
-ENDS_WITHIN = 60.0
+COMMAND_TIMEOUT = 60.0
 """Seconds until a command that should end by itself counts as hanging."""
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class ComposeHost:
     """A machine that runs services; `places` maps places of the file to local ones."""
 
     folder: Path
     places: Mapping[str, str]
 
-    def here(self, text: str) -> str:
+    def replace_places(self, text: str) -> str:
         """Replace every place in a text."""
         for place, local in self.places.items():
             text = text.replace(place, local)
@@ -44,55 +44,55 @@ class Host:
         """Working directory and home, where nothing may be written."""
         return self.folder / "home"
 
-    def environment(self, service: Service) -> dict[str, str]:
+    def build_environment(self, service: ComposeService) -> dict[str, str]:
         """Return a service's variables and those of any container."""
-        own = {name: self.here(value) for name, value in service.environment.items()}
+        own = {name: self.replace_places(value) for name, value in service.environment.items()}
         return {"PATH": f"{BIN}:{os.defpath}", "HOME": str(self.home), **own}
 
-    async def exit_code(self, service: Service, command: list[str]) -> int:
+    async def run_command(self, service: ComposeService, command: list[str]) -> int:
         """Run a command within a service and return its exit code."""
-        process = await self._begin(service, command)
+        process = await self._start_command(service, command)
         try:
-            async with asyncio.timeout(ENDS_WITHIN):
+            async with asyncio.timeout(COMMAND_TIMEOUT):
                 return await process.wait()
         except BaseException:
             process.kill()
             await process.wait()
             raise
 
-    async def _begin(self, service: Service, command: list[str]) -> asyncio.subprocess.Process:
-        words = [self.here(word) for word in command]
-        with self.log(service).open("ab") as log:
+    async def _start_command(self, service: ComposeService, command: list[str]) -> asyncio.subprocess.Process:
+        words = [self.replace_places(word) for word in command]
+        with self.get_log_file(service).open("ab") as log:
             return await asyncio.create_subprocess_exec(
-                *words, cwd=self.home, env=self.environment(service), stdout=log, stderr=log
+                *words, cwd=self.home, env=self.build_environment(service), stdout=log, stderr=log
             )
 
-    def log(self, service: Service) -> Path:
+    def get_log_file(self, service: ComposeService) -> Path:
         return self.folder / f"{service.name}.log"
 
     @asynccontextmanager
-    async def running(self, service: Service) -> AsyncGenerator[None]:
+    async def run_service(self, service: ComposeService) -> AsyncGenerator[None]:
         """Start a service, wait until it is healthy, and stop it as compose does."""
-        process = await self._begin(service, service.command)
+        process = await self._start_command(service, service.command)
         try:
-            await self._healthy(service, process)
+            await self._wait_until_healthy(service, process)
             yield
         except BaseException:
             process.kill()
             await process.wait()
             raise
         process.terminate()
-        async with asyncio.timeout(seconds(service.stanza["stop_grace_period"])):
+        async with asyncio.timeout(parse_duration(service.stanza["stop_grace_period"])):
             code = await process.wait()
-        assert code == 0, f"{service.name}: {code}\n{self.log(service).read_text()}"
+        assert code == 0, f"{service.name}: {code}\n{self.get_log_file(service).read_text()}"
 
-    async def _healthy(self, service: Service, process: asyncio.subprocess.Process) -> None:
-        while "healthcheck" in service.stanza and await self.exit_code(service, service.health):
-            assert process.returncode is None, self.log(service).read_text()
-            await asyncio.sleep(LOOK_EVERY)
+    async def _wait_until_healthy(self, service: ComposeService, process: asyncio.subprocess.Process) -> None:
+        while "healthcheck" in service.stanza and await self.run_command(service, service.health_command):
+            assert process.returncode is None, self.get_log_file(service).read_text()
+            await asyncio.sleep(HEALTH_INTERVAL)
 
 
-def free_ports(count: int) -> list[int]:
+def find_free_ports(count: int) -> list[int]:
     """Find free ports; all stay bound until the last is found."""
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(each.getsockname()[1]) for each in held]
@@ -101,9 +101,9 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def host(folder: Path, repository: Path, database: str) -> Host:
+def prepare_host(folder: Path, repository: Path, database: str) -> ComposeHost:
     """Prepare a machine whose Postgres is at `database`."""
-    nats, monitor, http, worker, projector = free_ports(5)
+    nats, monitor, http, worker, projector = find_free_ports(5)
     store = folder / "log"
     for made in (store, folder / "home"):
         made.mkdir()
@@ -123,6 +123,6 @@ def host(folder: Path, repository: Path, database: str) -> Host:
         "/etc/turnlog/blueprints": str(repository / "deploy/blueprints"),
         "/var/lib/nats": str(store),
     }
-    made_host = Host(folder, places)
-    (folder / "nats.conf").write_text(made_host.here(config.read_text()))
+    made_host = ComposeHost(folder, places)
+    (folder / "nats.conf").write_text(made_host.replace_places(config.read_text()))
     return made_host

@@ -11,30 +11,30 @@ import jsonschema
 import pytest
 
 from tests.deploy.composition import (
-    FILE,
+    COMPOSE_FILE,
     ROOT,
     SECRETS,
-    Service,
-    UnsetError,
-    check,
-    composed,
-    seconds,
-    services,
-    written,
+    ComposeService,
+    UnsetVariableError,
+    validate_document,
+    resolve_compose_file,
+    parse_duration,
+    load_services,
+    load_compose_file,
 )
 from turnlog.services.cli.environment import PROCESSES, format_variable
 
-SERVICES = services()
+SERVICES = load_services()
 ROLES = {service.role: service for service in SERVICES.values() if service.role}
 OURS = [service for service in SERVICES.values() if "build" in service.stanza]
 
 
-def named(service: Service) -> str:
+def get_service_name(service: ComposeService) -> str:
     return service.name
 
 
 def test_the_file_holds_nothing_that_compose_would_not_take() -> None:
-    check(composed(SECRETS))
+    validate_document(resolve_compose_file(SECRETS))
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,12 @@ def test_the_file_holds_nothing_that_compose_would_not_take() -> None:
     [{"comand": ["turnlog"]}, {"healthcheck": {"test": "curl"}}, {"stop_grace_period": "20"}],
 )
 def test_a_word_or_a_form_that_compose_does_not_know_is_found(wrong: Mapping[str, Any]) -> None:
-    document = dict(composed(SECRETS))
+    document = dict(resolve_compose_file(SECRETS))
     document["services"] = document["services"] | {
         "gateway": document["services"]["gateway"] | wrong
     }
     with pytest.raises(jsonschema.ValidationError):
-        check(document)
+        validate_document(document)
 
 
 def test_every_role_runs_once_beside_nats_and_postgres() -> None:
@@ -59,13 +59,13 @@ def test_every_role_runs_once_beside_nats_and_postgres() -> None:
 def test_without_a_password_nothing_starts_and_the_message_says_where_it_belongs(
     secret: str,
 ) -> None:
-    with pytest.raises(UnsetError, match=r"deploy/example\.env"):
-        composed(SECRETS | {secret: ""})
+    with pytest.raises(UnsetVariableError, match=r"deploy/example\.env"):
+        resolve_compose_file(SECRETS | {secret: ""})
     assert re.search(rf"^{secret}=$", (ROOT / "deploy/example.env").read_text(), re.MULTILINE)
 
 
 def test_no_secret_is_written_in_the_file() -> None:
-    for stanza in written()["services"].values():
+    for stanza in load_compose_file()["services"].values():
         for name, value in stanza.get("environment", {}).items():
             if "PASSWORD" in name or re.search(r"://[^/]*:[^/]*@", value):
                 assert re.search(r"\$\{\w+_PASSWORD:\?", value), name
@@ -82,14 +82,14 @@ def test_every_setting_in_the_file_is_one_of_its_role_and_has_a_value_it_takes(
     settings()
 
 
-@pytest.mark.parametrize("service", OURS, ids=named)
-def test_our_services_run_the_image_of_this_version(service: Service) -> None:
+@pytest.mark.parametrize("service", OURS, ids=get_service_name)
+def test_our_services_run_the_image_of_this_version(service: ComposeService) -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert service.stanza["image"] == f"turnlog:{version}"
 
 
-@pytest.mark.parametrize("service", SERVICES.values(), ids=named)
-def test_no_service_may_write_outside_its_volumes_or_gain_rights(service: Service) -> None:
+@pytest.mark.parametrize("service", SERVICES.values(), ids=get_service_name)
+def test_no_service_may_write_outside_its_volumes_or_gain_rights(service: ComposeService) -> None:
     assert service.stanza["read_only"] is True
     assert service.stanza["cap_drop"] == ["ALL"]
     assert service.stanza["security_opt"] == ["no-new-privileges:true"]
@@ -98,11 +98,11 @@ def test_no_service_may_write_outside_its_volumes_or_gain_rights(service: Servic
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_has_longer_to_stop_than_it_takes_to_hand_back_its_work(role: str) -> None:
     grace = PROCESSES[role].model_fields["grace"].default
-    assert seconds(ROLES[role].stanza["stop_grace_period"]) > grace
+    assert parse_duration(ROLES[role].stanza["stop_grace_period"]) > grace
 
 
-@pytest.mark.parametrize("service", SERVICES.values(), ids=named)
-def test_a_service_waits_until_those_it_speaks_to_are_healthy(service: Service) -> None:
+@pytest.mark.parametrize("service", SERVICES.values(), ids=get_service_name)
+def test_a_service_waits_until_those_it_speaks_to_are_healthy(service: ComposeService) -> None:
     spoken_to = {
         host
         for value in service.environment.values()
@@ -117,7 +117,7 @@ def test_a_service_waits_until_those_it_speaks_to_are_healthy(service: Service) 
 @pytest.mark.parametrize("role", ROLES)
 def test_every_role_is_asked_how_it_is_where_it_tells(role: str) -> None:
     place = ROLES[role].environment["TURNLOG_HTTP" if role == "gateway" else "TURNLOG_HEALTH"]
-    assert f"127.0.0.1:{place.rpartition(':')[2]}/readyz" in ROLES[role].health[-1]
+    assert f"127.0.0.1:{place.rpartition(':')[2]}/readyz" in ROLES[role].health_command[-1]
 
 
 def test_only_the_gateway_is_reached_from_outside_and_from_this_host_alone() -> None:
@@ -128,7 +128,7 @@ def test_only_the_gateway_is_reached_from_outside_and_from_this_host_alone() -> 
 
 
 def test_the_parts_without_a_door_guard_are_reached_by_our_own_processes_alone() -> None:
-    networks = composed(SECRETS)["networks"]
+    networks = resolve_compose_file(SECRETS)["networks"]
     assert networks["inside"] == {"internal": True}
     for name in ("nats", "postgres"):
         assert SERVICES[name].stanza["networks"] == ["inside"]
@@ -144,8 +144,8 @@ def test_gateway_and_worker_see_the_same_blueprints_and_the_same_model() -> None
 
 
 def test_every_folder_and_file_that_is_mounted_is_in_the_repository() -> None:
-    named_volumes = set(composed(SECRETS)["volumes"])
+    named_volumes = set(resolve_compose_file(SECRETS)["volumes"])
     for service in SERVICES.values():
         for volume in service.stanza.get("volumes", []):
             source = volume.split(":")[0]
-            assert source in named_volumes or (FILE.parent / source).exists(), volume
+            assert source in named_volumes or (COMPOSE_FILE.parent / source).exists(), volume

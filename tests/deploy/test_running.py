@@ -12,8 +12,8 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from tests.deploy.composition import ROOT, SECRETS, Service, services
-from tests.deploy.composition_running import BIN, Host, host
+from tests.deploy.composition import ROOT, SECRETS, ComposeService, load_services
+from tests.deploy.composition_running import BIN, ComposeHost, prepare_host
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.query_helpers import match_session
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
@@ -25,8 +25,8 @@ REPLY_WITHIN = 60.0
 
 
 @pytest.fixture
-def machine(tmp_path: Path, postgres_url: str) -> Host:
-    return host(tmp_path, ROOT, postgres_url)
+def machine(tmp_path: Path, postgres_url: str) -> ComposeHost:
+    return prepare_host(tmp_path, ROOT, postgres_url)
 
 
 @pytest.fixture
@@ -36,19 +36,19 @@ async def store(postgres_url: str) -> AsyncIterator[ReadModelStore]:
     await opened.close()
 
 
-def in_order() -> list[Service]:
+def order_services() -> list[ComposeService]:
     """Return the services that run here, each after those it depends on."""
-    here = [service for service in services().values() if service.name != "postgres"]
+    here = [service for service in load_services().values() if service.name != "postgres"]
     return sorted(here, key=lambda service: len(service.stanza.get("depends_on", {})))
 
 
 async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it(
-    machine: Host, store: ReadModelStore
+    machine: ComposeHost, store: ReadModelStore
 ) -> None:
-    address = f"http://{machine.here('127.0.0.1:8700')}"
+    address = f"http://{machine.replace_places('127.0.0.1:8700')}"
     async with AsyncExitStack() as stack:
-        for service in in_order():
-            await stack.enter_async_context(machine.running(service))
+        for service in order_services():
+            await stack.enter_async_context(machine.run_service(service))
         client = await stack.enter_async_context(
             httpx.AsyncClient(base_url=address, timeout=REPLY_WITHIN)
         )
@@ -67,11 +67,11 @@ async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it
         )
         listed = (await client.get("/v1/sessions")).json()["sessions"]
         assert [(each["session"], each["turns"]) for each in listed] == [(session, 1)]
-        assert await rows(store, session) == [("completed", told["settled"], "scripted/demo")]
+        assert await select_turn_rows(store, session) == [("completed", told["settled"], "scripted/demo")]
     assert list(machine.home.iterdir()) == []
 
 
-async def rows(store: ReadModelStore, session: str) -> list[tuple[object, ...]]:
+async def select_turn_rows(store: ReadModelStore, session: str) -> list[tuple[object, ...]]:
     """Read a session's turns with the model that answered them."""
     mine = (match_session(table, TENANT, session) for table in (TURNS, CALLS))
     told = select(TURNS.c.status, TURNS.c.reply_in, CALLS.c.model)
@@ -80,7 +80,7 @@ async def rows(store: ReadModelStore, session: str) -> list[tuple[object, ...]]:
         return [tuple(row) for row in await connection.execute(query)]
 
 
-def checked(config: Path, password: str) -> subprocess.CompletedProcess[str]:
+def check_nats_config(config: Path, password: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [BIN / "nats-server", "-t", "-c", config],
         env={"NATS_PASSWORD": password},
@@ -92,10 +92,10 @@ def checked(config: Path, password: str) -> subprocess.CompletedProcess[str]:
 
 def test_nats_server_takes_its_configuration_and_no_other_word(tmp_path: Path) -> None:
     config = ROOT / "deploy/nats/nats.conf"
-    assert checked(config, services()["nats"].environment["NATS_PASSWORD"]).returncode == 0
+    assert check_nats_config(config, load_services()["nats"].environment["NATS_PASSWORD"]).returncode == 0
     misspelt = tmp_path / "nats.conf"
     misspelt.write_text(config.read_text().replace("sync_interval", "sync_intervall"))
-    assert checked(misspelt, SECRETS["NATS_PASSWORD"]).returncode != 0
+    assert check_nats_config(misspelt, SECRETS["NATS_PASSWORD"]).returncode != 0
 
 
 def test_every_acknowledgement_of_the_server_waits_for_fsync() -> None:
@@ -104,12 +104,12 @@ def test_every_acknowledgement_of_the_server_waits_for_fsync() -> None:
 
 
 async def test_a_server_that_acknowledges_before_fsync_is_refused_by_every_role(
-    machine: Host,
+    machine: ComposeHost,
 ) -> None:
     config = machine.folder / "nats.conf"
     config.write_text(config.read_text().replace("sync_interval: always", "sync_interval: 2m"))
-    async with machine.running(services()["nats"]):
-        for service in in_order():
+    async with machine.run_service(load_services()["nats"]):
+        for service in order_services():
             if service.role:
-                assert await machine.exit_code(service, service.command) != 0
-                assert "acknowledges before fsync" in machine.log(service).read_text()
+                assert await machine.run_command(service, service.command) != 0
+                assert "acknowledges before fsync" in machine.get_log_file(service).read_text()

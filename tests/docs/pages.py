@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-RUN = frozenset({"python", "sh"})
-PRINTED = frozenset({"text", "json"})
-READ = frozenset({"console", "yaml", "http"})
+RUN_LANGUAGES = frozenset({"python", "sh"})
+OUTPUT_LANGUAGES = frozenset({"text", "json"})
+READING_LANGUAGES = frozenset({"console", "yaml", "http"})
 
 _FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class DocBlock:
     """One block of code, and its output if the page states it."""
 
     language: str
@@ -31,46 +31,46 @@ class Block:
     printed: str | None = None
 
 
-def pages() -> list[Path]:
+def list_pages() -> list[Path]:
     """List every page written by people; generated references are tested elsewhere."""
     docs = sorted((ROOT / "docs").rglob("*.md"))
     return [ROOT / "README.md", *(page for page in docs if page.parent.name != "reference")]
 
 
-def name(page: Path) -> str:
+def format_page_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def blocks(page: Path) -> list[Block]:
+def list_blocks(page: Path) -> list[DocBlock]:
     """List the blocks of a page in order."""
-    return list(_blocks(page.read_text()))
+    return list(_iterate_blocks(page.read_text()))
 
 
-def _blocks(text: str) -> Iterator[Block]:
-    before: Block | None = None
+def _iterate_blocks(text: str) -> Iterator[DocBlock]:
+    before: DocBlock | None = None
     end = 0
     for fence in _FENCE.finditer(text):
         language, code = fence.groups()
         adjoining = not text[end : fence.start()].strip()
-        if language in PRINTED and before and before.language in RUN and adjoining:
-            yield Block(before.language, before.code, before.line, code)
+        if language in OUTPUT_LANGUAGES and before and before.language in RUN_LANGUAGES and adjoining:
+            yield DocBlock(before.language, before.code, before.line, code)
             before = None
         else:
             if before:
                 yield before
-            before = Block(language, code, text.count("\n", 0, fence.start()) + 1)
+            before = DocBlock(language, code, text.count("\n", 0, fence.start()) + 1)
         end = fence.end()
     if before:
         yield before
 
 
-def links(page: Path) -> list[str]:
+def list_links(page: Path) -> list[str]:
     """List the link targets of a page within the repository."""
     found: list[str] = _LINK.findall(_FENCE.sub("", page.read_text()))
     return [link for link in found if "://" not in link]
 
 
-def as_printed(expected: str) -> re.Pattern[str]:
+def compile_output_pattern(expected: str) -> re.Pattern[str]:
     """Compile the output that a page states into a pattern."""
     parts = (re.escape(part) for part in expected.strip().split("..."))
     return re.compile(".*?".join(parts), re.DOTALL)

@@ -11,70 +11,70 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from tests.docs.pages import PRINTED, READ, ROOT, RUN, as_printed, blocks, links, name, pages
-from tests.docs.reader import SEPARATOR, Shell, serving
+from tests.docs.pages import OUTPUT_LANGUAGES, READING_LANGUAGES, ROOT, RUN_LANGUAGES, compile_output_pattern, list_blocks, list_links, format_page_name, list_pages
+from tests.docs.reader import SEPARATOR, DocShell, run_service
 from turnlog.services.cli.environment import PROCESSES, format_variable
 
 RUNNING = ROOT / "docs/running.md"
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    with serving(tmp_path_factory.mktemp("reader"), ["turnlog", "up"]) as shell:
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocShell]:
+    with run_service(tmp_path_factory.mktemp("reader"), ["turnlog", "up"]) as shell:
         yield shell
 
 
-def with_blocks(language: str) -> list[Path]:
-    return [page for page in pages() if any(each.language == language for each in blocks(page))]
+def find_pages_with(language: str) -> list[Path]:
+    return [page for page in list_pages() if any(each.language == language for each in list_blocks(page))]
 
 
-def codes(page: Path, language: str) -> list[str]:
-    return [block.code for block in blocks(page) if block.language == language]
+def list_code(page: Path, language: str) -> list[str]:
+    return [block.code for block in list_blocks(page) if block.language == language]
 
 
-def compare(page: Path, language: str, printed: list[str]) -> None:
+def compare_output(page: Path, language: str, printed: list[str]) -> None:
     """Compare the output with the page's, ignoring blanks at line ends."""
-    mine = [block for block in blocks(page) if block.language == language]
+    mine = [block for block in list_blocks(page) if block.language == language]
     for block, came in zip(mine, printed, strict=True):
         if block.printed is not None:
-            says = as_printed(block.printed)
+            says = compile_output_pattern(block.printed)
             seen = re.sub(" +$", "", came, flags=re.MULTILINE).strip()
-            assert says.fullmatch(seen), f"{name(page)}:{block.line} printed\n{came}"
+            assert says.fullmatch(seen), f"{format_page_name(page)}:{block.line} printed\n{came}"
 
 
-@pytest.mark.parametrize("page", with_blocks("python"), ids=name)
+@pytest.mark.parametrize("page", find_pages_with("python"), ids=format_page_name)
 def test_python_on_a_page_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
-    program = f'\nprint({SEPARATOR!r}, end="")\n'.join(codes(page, "python"))
-    compare(page, "python", Shell(tmp_path).printed(program, sys.executable, "-"))
+    program = f'\nprint({SEPARATOR!r}, end="")\n'.join(list_code(page, "python"))
+    compare_output(page, "python", DocShell(tmp_path).run_program(program, sys.executable, "-"))
 
 
 @pytest.mark.skipif(not (shutil.which("bash") and shutil.which("curl")), reason="needs bash, curl")
-@pytest.mark.parametrize("page", with_blocks("sh"), ids=name)
-def test_commands_on_a_page_do_what_the_page_says(page: Path, shell: Shell) -> None:
-    compare(page, "sh", shell.run(codes(page, "sh")))
+@pytest.mark.parametrize("page", find_pages_with("sh"), ids=format_page_name)
+def test_commands_on_a_page_do_what_the_page_says(page: Path, shell: DocShell) -> None:
+    compare_output(page, "sh", shell.run_blocks(list_code(page, "sh")))
 
 
-@pytest.mark.parametrize("page", pages(), ids=name)
+@pytest.mark.parametrize("page", list_pages(), ids=format_page_name)
 def test_every_block_is_run_or_printed_or_said_to_be_for_reading(page: Path) -> None:
-    for block in blocks(page):
-        assert block.language in RUN | READ, f"{name(page)}:{block.line} is {block.language!r}"
-        assert block.language not in PRINTED
+    for block in list_blocks(page):
+        assert block.language in RUN_LANGUAGES | READING_LANGUAGES, f"{format_page_name(page)}:{block.line} is {block.language!r}"
+        assert block.language not in OUTPUT_LANGUAGES
 
 
-@pytest.mark.parametrize("page", pages(), ids=name)
+@pytest.mark.parametrize("page", list_pages(), ids=format_page_name)
 def test_every_link_leads_to_a_page_that_is_there(page: Path) -> None:
-    assert [link for link in links(page) if not (page.parent / link).exists()] == []
+    assert [link for link in list_links(page) if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", pages(), ids=name)
+@pytest.mark.parametrize("page", list_pages(), ids=format_page_name)
 def test_every_page_is_reached_from_the_readme(page: Path) -> None:
-    assert page in reached_from(pages()[0])
+    assert page in find_linked_pages(list_pages()[0])
 
 
-def reached_from(start: Path) -> set[Path]:
+def find_linked_pages(start: Path) -> set[Path]:
     found, new = {start}, {start}
     while new:
-        linked = {(page.parent / link).resolve() for page in new for link in links(page)}
+        linked = {(page.parent / link).resolve() for page in new for link in list_links(page)}
         new = {page for page in linked if page.suffix == ".md" and page.exists()} - found
         found |= new
     return found
@@ -83,12 +83,12 @@ def reached_from(start: Path) -> set[Path]:
 def test_the_table_of_settings_has_every_setting_with_its_default() -> None:
     rows = re.findall(r"^\| `(TURNLOG_\w+)` \| (\S+) \|", RUNNING.read_text(), re.MULTILINE)
     assert {setting: default.strip("`") for setting, default in rows} == {
-        format_variable(field): spelt(info.default)
+        format_variable(field): format_default(info.default)
         for kind in PROCESSES.values()
         for field, info in kind.model_fields.items()
     }
 
 
-def spelt(default: object) -> str:
+def format_default(default: object) -> str:
     plain = default.get_secret_value() if isinstance(default, SecretStr) else default
     return "none" if plain in (None, ()) else str(plain)

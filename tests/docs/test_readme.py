@@ -12,22 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, blocks
-from tests.docs.reader import ADDRESS, BIN, Shell, serving
-from tests.parts.openai_behaviours import Answer
+from tests.docs.pages import ROOT, list_blocks
+from tests.docs.reader import DEFAULT_ADDRESS, BIN, DocShell, run_service
+from tests.parts.openai_behaviours import ModelAnswer
 from tests.parts.openai_server import OpenAIServer
 
 README = ROOT / "README.md"
 
 
-def console(word: str) -> str:
+def find_console_block(word: str) -> str:
     """Return the reading block that contains a word."""
-    reading = [each.code for each in blocks(README) if each.language == "console"]
+    reading = [each.code for each in list_blocks(README) if each.language == "console"]
     (found,) = [code for code in reading if word in code]
     return found
 
 
-def evened(screen: str) -> list[str]:
+def normalize_screen(screen: str) -> list[str]:
     """Return a screen's lines without what differs between runs."""
     for pattern, other in (
         (r"sha256:\w+", "digest"),
@@ -42,44 +42,44 @@ def test_the_screen_in_the_readme_is_what_the_demo_shows(tmp_path: Path) -> None
     done = subprocess.run(
         [str(BIN / "turnlog"), "demo", "--exit", "--http", "127.0.0.1:0"],
         cwd=tmp_path,
-        env=Shell(tmp_path).environment,
+        env=DocShell(tmp_path).environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    shown = "\n".join(evened(done.stdout))
-    for piece in console("What the log holds").split("\n...\n"):
-        assert "\n".join(evened(piece)) in shown
+    shown = "\n".join(normalize_screen(done.stdout))
+    for piece in find_console_block("What the log holds").split("\n...\n"):
+        assert "\n".join(normalize_screen(piece)) in shown
 
 
 def test_the_two_commands_of_the_readme_are_the_makefiles_own() -> None:
     rules = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for line in console("make run").splitlines():
+    for line in find_console_block("make run").splitlines():
         assert line.split()[1] in rules
 
 
 def test_the_lines_to_begin_with_are_twelve() -> None:
-    (block,) = [each.code for each in blocks(README) if each.language == "sh"]
+    (block,) = [each.code for each in list_blocks(README) if each.language == "sh"]
     assert len(block.splitlines()) <= 12
 
 
 @pytest.mark.skipif(not (shutil.which("bash") and shutil.which("curl")), reason="needs bash, curl")
 async def test_a_model_of_ones_own_receives_what_the_log_reads_back(tmp_path: Path) -> None:
-    export, command = console("OPENAI_API_BASE").splitlines()
+    export, command = find_console_block("OPENAI_API_BASE").splitlines()
     setting = export.removeprefix("export ").partition("=")[0]
-    async with OpenAIServer(Answer(("Good ", "day."))) as model:
+    async with OpenAIServer(ModelAnswer(("Good ", "day."))) as model:
         exported = {setting: model.url}
-        printed = await asyncio.to_thread(conversed, tmp_path, command.split(), exported)
+        printed = await asyncio.to_thread(run_readme_conversation, tmp_path, command.split(), exported)
         received = [exchange.body["messages"] for exchange in model.exchanges]
     *prompts, history = map(json.loads, printed[1:])
     assert received == [prompt["messages"] for prompt in prompts]
     assert [turn["reply"] for turn in history["turns"]] == ["Good day.", "Good day."]
 
 
-def conversed(folder: Path, command: list[str], exported: Mapping[str, str]) -> list[str]:
+def run_readme_conversation(folder: Path, command: list[str], exported: Mapping[str, str]) -> list[str]:
     """Start a service as the README says, send its twelve lines, and read what is recorded."""
-    lines = [each.code for each in blocks(README) if each.language == "sh"]
-    first = f"curl {ADDRESS}/v1/sessions/first"
+    lines = [each.code for each in list_blocks(README) if each.language == "sh"]
+    first = f"curl {DEFAULT_ADDRESS}/v1/sessions/first"
     looked = [f"{first}/calls/1.1/prompt", f"{first}/calls/2.1/prompt", f"{first}/history"]
-    with serving(folder, command, exported) as shell:
-        return shell.run([*lines, *looked])
+    with run_service(folder, command, exported) as shell:
+        return shell.run_blocks([*lines, *looked])

@@ -29,8 +29,8 @@ LAUNCH = (
     "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); "
     "os.execv(sys.argv[3], sys.argv[3:])"
 )
-SEEN = ("Runtime.exceptionThrown", "Log.entryAdded", "Network.requestWillBeSent")
-MOST = 64 * 1024 * 1024
+RECORDED_EVENTS = ("Runtime.exceptionThrown", "Log.entryAdded", "Network.requestWillBeSent")
+READ_LIMIT = 64 * 1024 * 1024
 
 
 @dataclass
@@ -44,18 +44,18 @@ class Browser:
     answers: dict[int, asyncio.Future[dict[str, Any]]] = field(
         default_factory=dict[int, asyncio.Future[dict[str, Any]]]
     )
-    seen: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
-    async def read(self) -> None:
+    async def read_messages(self) -> None:
         """Read the browser's messages until it ends."""
         while True:
             message = json.loads((await self.reader.readuntil(b"\0"))[:-1])
             if answer := self.answers.pop(message.get("id", 0), None):
                 answer.set_result(message)
-            elif message.get("method") in SEEN:
-                self.seen.append(message)
+            elif message.get("method") in RECORDED_EVENTS:
+                self.events.append(message)
 
-    async def ask(self, method: str, **params: object) -> dict[str, Any]:
+    async def send_command(self, method: str, **params: object) -> dict[str, Any]:
         """Send a command and return its result."""
         self.sent += 1
         self.answers[self.sent] = asyncio.get_running_loop().create_future()
@@ -69,46 +69,46 @@ class Browser:
         result: dict[str, Any] = said["result"]
         return result
 
-    async def open(self, address: str) -> None:
+    async def open_page(self, address: str) -> None:
         """Load an address in a fresh page."""
-        await self.ask("Page.navigate", url="about:blank")
-        await self.ask("Page.navigate", url=address)
+        await self.send_command("Page.navigate", url="about:blank")
+        await self.send_command("Page.navigate", url=address)
 
-    async def run(self, script: str) -> Any:  # noqa: ANN401 - JSON of any shape
+    async def run_script(self, script: str) -> Any:  # noqa: ANN401 - JSON of any shape
         """Run an expression in the page and return its value, awaited if it is a promise."""
-        said = await self.ask(
+        said = await self.send_command(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
         assert "exceptionDetails" not in said, said
         return said["result"].get("value")
 
-    async def until(self, script: str) -> Any:  # noqa: ANN401 - JSON of any shape
+    async def wait_for(self, script: str) -> Any:  # noqa: ANN401 - JSON of any shape
         """Wait until an expression is true in the page, and return its value."""
         look = f"const look = () => {{ const it = {script}; it ? done(it) : setTimeout(look, 10) }}"
-        return await self.run(f"new Promise((done) => {{ {look}; look(); }})")
+        return await self.run_script(f"new Promise((done) => {{ {look}; look(); }})")
 
-    async def click(self, selector: str) -> None:
+    async def trigger_click(self, selector: str) -> None:
         """Click the element of a selector, once it exists."""
         found = f"document.querySelector({json.dumps(selector)})"
-        await self.until(f"{found} && ({found}.click(), true)")
+        await self.wait_for(f"{found} && ({found}.click(), true)")
 
-    def complaints(self) -> list[dict[str, Any]]:
+    def list_complaints(self) -> list[dict[str, Any]]:
         """List the errors of the page: exceptions and log entries."""
         kinds = ("Runtime.exceptionThrown", "Log.entryAdded")
-        return [said["params"] for said in self.seen if said["method"] in kinds]
+        return [said["params"] for said in self.events if said["method"] in kinds]
 
-    def asked_for(self) -> list[str]:
+    def list_requested_urls(self) -> list[str]:
         """List every address the page requested."""
-        asked = [said for said in self.seen if said["method"] == "Network.requestWillBeSent"]
+        asked = [said for said in self.events if said["method"] == "Network.requestWillBeSent"]
         return [said["params"]["request"]["url"] for said in asked]
 
 
-def texts(selector: str) -> str:
+def build_texts_script(selector: str) -> str:
     """Build an expression for the texts of all elements of a selector."""
     return f"[...document.querySelectorAll('{selector}')].map((each) => each.textContent)"
 
 
-def clicked(selector: str, name: str) -> str:
+def build_click_script(selector: str, name: str) -> str:
     """Build an expression that clicks the element with a text, once it exists."""
     found = (
         f"[...document.querySelectorAll('{selector}')].find((it) => it.textContent === '{name}')"
@@ -116,14 +116,14 @@ def clicked(selector: str, name: str) -> str:
     return f"{found} && ({found}.click(), true)"
 
 
-def typed(selector: str, value: object, event: str) -> str:
+def build_input_script(selector: str, value: object, event: str) -> str:
     """Build an expression that sets the value of a field and fires its event."""
     box = f"document.querySelector({json.dumps(selector)})"
     return f"({box}.value = {json.dumps(value)}, {box}.dispatchEvent(new Event('{event}')))"
 
 
 @asynccontextmanager
-async def browsing(folder: Path) -> AsyncGenerator[Browser]:
+async def run_browser(folder: Path) -> AsyncGenerator[Browser]:
     """Run a browser with its own profile."""
     assert CHROMIUM
     heard, told = os.pipe()
@@ -138,23 +138,23 @@ async def browsing(folder: Path) -> AsyncGenerator[Browser]:
     )
     os.close(heard)
     os.close(said)
-    browser = await _connected(listened, told)
-    reading = asyncio.create_task(browser.read())
+    browser = await _connect_pipes(listened, told)
+    reading = asyncio.create_task(browser.read_messages())
     try:
-        await _settled(browser)
+        await _attach_tab(browser)
         yield browser
     finally:
         browser.tab = None
-        await browser.ask("Browser.close")
+        await browser.send_command("Browser.close")
         await process.wait()
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
         browser.writer.close()
 
 
-async def _connected(listened: int, told: int) -> Browser:
+async def _connect_pipes(listened: int, told: int) -> Browser:
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=MOST)
+    reader = asyncio.StreamReader(limit=READ_LIMIT)
     await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(listened, "rb")
     )
@@ -162,9 +162,9 @@ async def _connected(listened: int, told: int) -> Browser:
     return Browser(reader, writer)
 
 
-async def _settled(browser: Browser) -> None:
-    target = await browser.ask("Target.createTarget", url="about:blank")
-    attached = await browser.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+async def _attach_tab(browser: Browser) -> None:
+    target = await browser.send_command("Target.createTarget", url="about:blank")
+    attached = await browser.send_command("Target.attachToTarget", targetId=target["targetId"], flatten=True)
     browser.tab = attached["sessionId"]
     for part in ("Page", "Runtime", "Log", "Network"):
-        await browser.ask(f"{part}.enable")
+        await browser.send_command(f"{part}.enable")

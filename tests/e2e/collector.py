@@ -13,7 +13,7 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CollectedSpan:
     """A span as received, ids in hexadecimal."""
 
     service: str
@@ -29,27 +29,27 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Collector:
+class TraceCollector:
     url: str
-    spans: list[Span]
+    spans: list[CollectedSpan]
 
-    def of(self, service: str, name: str) -> list[Span]:
+    def find_spans(self, service: str, name: str) -> list[CollectedSpan]:
         """Find a service's spans of one name."""
         wanted = (f"turnlog-{service}", name)
         return [span for span in self.spans if (span.service, span.name) == wanted]
 
 
 @contextmanager
-def collecting() -> Generator[Collector]:
+def run_collector() -> Generator[TraceCollector]:
     """Collect spans while the body runs."""
-    spans: list[Span] = []
+    spans: list[CollectedSpan] = []
 
     class Take(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             sent = self.rfile.read(int(self.headers["content-length"]))
-            spans.extend(_spans(sent))
+            spans.extend(_parse_spans(sent))
             self.send_response(200)
             self.send_header("content-length", "0")
             self.end_headers()
@@ -61,23 +61,23 @@ def collecting() -> Generator[Collector]:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         try:
-            yield Collector(f"http://127.0.0.1:{server.server_port}", spans)
+            yield TraceCollector(f"http://127.0.0.1:{server.server_port}", spans)
         finally:
             server.shutdown()
             serving.join()
 
 
-def _spans(sent: bytes) -> list[Span]:
+def _parse_spans(sent: bytes) -> list[CollectedSpan]:
     request = ExportTraceServiceRequest.FromString(sent)
     return [
-        Span(
-            service=_attributes(resource.resource.attributes)["service.name"],
+        CollectedSpan(
+            service=_read_attributes(resource.resource.attributes)["service.name"],
             name=span.name,
             trace=span.trace_id.hex(),
             id=span.span_id.hex(),
             parent=span.parent_span_id.hex(),
             links=tuple(link.trace_id.hex() for link in span.links),
-            attributes=_attributes(span.attributes),
+            attributes=_read_attributes(span.attributes),
             everything=str(span),
         )
         for resource in request.resource_spans
@@ -86,5 +86,5 @@ def _spans(sent: bytes) -> list[Span]:
     ]
 
 
-def _attributes(given: Iterable[KeyValue]) -> dict[str, str]:
+def _read_attributes(given: Iterable[KeyValue]) -> dict[str, str]:
     return {each.key: each.value.string_value or str(each.value.int_value) for each in given}

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.e2e.browser import Browser, browsing
-from tests.parts.everything import Up, everything
+from tests.e2e.browser import Browser, run_browser
+from tests.parts.everything import TurnlogUp, run_turnlog_up
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.postgres import PostgresServer
-from tests.parts.processes import Machine, machine
-from tests.parts.reproduction import unproven
-from tests.parts.roles import Roles, roles, telling
-from tests.services.gateway.stand import InMemory, Stand, standing
+from tests.parts.processes import ProcessHost, run_process_host
+from tests.parts.reproduction import find_unreproducible_calls
+from tests.parts.roles import SeparateRoles, run_separate_roles, build_settings
+from tests.services.gateway.stand import MemoryBackend, RunningGateway, start_service
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -24,11 +24,11 @@ async def provider() -> AsyncIterator[OpenAIServer]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def up(provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
+async def up(provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TurnlogUp]:
     """The whole service in one process, started once for all tests that do not end it."""
     async with (
-        machine(tmp_path_factory.mktemp("up"), telling(provider)) as host,
-        everything(host) as running,
+        run_process_host(tmp_path_factory.mktemp("up"), build_settings(provider)) as host,
+        run_turnlog_up(host) as running,
     ):
         yield running
 
@@ -36,9 +36,9 @@ async def up(provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def host(
     provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Machine]:
+) -> AsyncIterator[ProcessHost]:
     """A host whose processes a test starts and ends itself."""
-    async with machine(tmp_path_factory.mktemp("host"), telling(provider)) as running:
+    async with run_process_host(tmp_path_factory.mktemp("host"), build_settings(provider)) as running:
         yield running
 
 
@@ -47,33 +47,33 @@ async def separate(
     provider: OpenAIServer,
     postgres_server: PostgresServer,
     tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[Roles]:
+) -> AsyncIterator[SeparateRoles]:
     """Gateway, projector, NATS and Postgres; tests that need workers start them."""
-    async with roles(tmp_path_factory.mktemp("roles"), provider, postgres_server) as running:
+    async with run_separate_roles(tmp_path_factory.mktemp("roles"), provider, postgres_server) as running:
         yield running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def stand(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stand]:
+async def stand(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
     """A gateway and a worker with a fake model, for the browser tests of a file."""
-    held = InMemory()
-    async with standing(held, "seen", tmp_path_factory.mktemp("stand")) as running:
+    held = MemoryBackend()
+    async with start_service(held, "seen", tmp_path_factory.mktemp("stand")) as running:
         yield running
-    assert unproven(held.log.stored, held.blobs.blobs) == []
+    assert find_unreproducible_calls(held.log.stored, held.blobs.blobs) == []
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def chromium(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
-    async with browsing(tmp_path_factory.mktemp("chromium")) as running:
+    async with run_browser(tmp_path_factory.mktemp("chromium")) as running:
         yield running
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def browser(chromium: Browser, stand: Stand) -> AsyncIterator[Browser]:
+async def browser(chromium: Browser, stand: RunningGateway) -> AsyncIterator[Browser]:
     """A browser whose page must show no error and send requests to the gateway only."""
-    await chromium.ask("Page.navigate", url="about:blank")
-    chromium.seen.clear()
+    await chromium.send_command("Page.navigate", url="about:blank")
+    chromium.events.clear()
     yield chromium
-    assert chromium.complaints() == []
-    asked = [url for url in chromium.asked_for() if url != "about:blank"]
+    assert chromium.list_complaints() == []
+    asked = [url for url in chromium.list_requested_urls() if url != "about:blank"]
     assert [url for url in asked if not url.startswith(stand.address)] == []

@@ -8,26 +8,26 @@ from typing import Any
 
 import pytest
 
-from tests.parts.everything import Up
-from tests.parts.openai_behaviours import Answer
+from tests.parts.everything import TurnlogUp
+from tests.parts.openai_behaviours import ModelAnswer
 from tests.parts.openai_server import OpenAIServer
-from tests.services.gateway.watching import Watcher
+from tests.services.gateway.watching import ResumingWatcher
 from turnlog.events.model.turn_events import TurnCancelled
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_what_arrives_at_the_provider_is_the_recorded_prompt(
-    up: Up, provider: OpenAIServer
+    up: TurnlogUp, provider: OpenAIServer
 ) -> None:
-    session = await up.service.open()
-    provider.will(Answer(("Paris, ", "of course.")), Answer(("About two ", "million.")))
+    session = await up.service.open_session()
+    provider.queue_behaviours(ModelAnswer(("Paris, ", "of course.")), ModelAnswer(("About two ", "million.")))
     came = len(provider.exchanges)
-    first = await up.service.say(session, "What is the capital of France?")
-    second = await up.service.say(session, "And how many live there?")
+    first = await up.service.run_turn(session, "What is the capital of France?")
+    second = await up.service.run_turn(session, "And how many live there?")
     assert [first["reply"], second["reply"]] == ["Paris, of course.", "About two million."]
     for call, exchange in zip(("1.1", "2.1"), provider.exchanges[came:], strict=True):
-        prompt = await up.service.get(f"/v1/sessions/{session}/calls/{call}/prompt")
+        prompt = await up.service.get_json(f"/v1/sessions/{session}/calls/{call}/prompt")
         assert prompt["verified"]
         assert exchange.body["messages"] == prompt["messages"]
     sent: Any = provider.exchanges[-1].body["messages"]
@@ -39,13 +39,13 @@ async def test_what_arrives_at_the_provider_is_the_recorded_prompt(
 
 
 async def test_what_a_call_took_is_recorded_as_the_provider_counted_it(
-    up: Up, provider: OpenAIServer
+    up: TurnlogUp, provider: OpenAIServer
 ) -> None:
-    session = await up.service.open()
-    provider.will(Answer(usage={"prompt_tokens": 1000, "completion_tokens": 100}, finish="length"))
-    told = await up.service.say(session)
+    session = await up.service.open_session()
+    provider.queue_behaviours(ModelAnswer(usage={"prompt_tokens": 1000, "completion_tokens": 100}, finish="length"))
+    told = await up.service.run_turn(session)
     assert (told["status"], told["reply"], told["finish"]) == ("completed", "An answer.", "length")
-    (call,) = await up.service.calls(session)
+    (call,) = await up.service.list_calls(session)
     assert (call["model"], call["finish"], call["known"]) == (
         "openai/gpt-4o-mini",
         "length",
@@ -59,51 +59,51 @@ async def test_what_a_call_took_is_recorded_as_the_provider_counted_it(
 
 
 async def test_tokens_equal_the_recorded_reply_over_random_disconnects(
-    up: Up, provider: OpenAIServer
+    up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - chance, not a secret
-    session = await up.service.open()
+    session = await up.service.open_session()
     words = tuple(f"word {number} " for number in range(200))
-    provider.will(Answer(words, pace=0.002))
-    await up.service.submit(session)
+    provider.queue_behaviours(ModelAnswer(words, pace=0.002))
+    await up.service.submit_turn(session)
     assert up.service.http.base_url.port
-    watcher = Watcher(up.service.http.base_url.port, f"/v1/sessions/{session}/turns/1/stream")
+    watcher = ResumingWatcher(up.service.http.base_url.port, f"/v1/sessions/{session}/turns/1/stream")
     connections = 0
-    while watcher.end is None:
-        await watcher.watch(chance.randint(1, 1500))
+    while watcher.end_event is None:
+        await watcher.watch_connection(chance.randint(1, 1500))
         connections += 1
     assert connections > 1
-    assert watcher.end.name == "done"
-    history = await up.service.get(f"/v1/sessions/{session}/history")
+    assert watcher.end_event.name == "done"
+    history = await up.service.get_json(f"/v1/sessions/{session}/history")
     assert watcher.text == history["turns"][0]["reply"] == "".join(words)
 
 
 @pytest.mark.promise("P19")
 async def test_the_key_is_sent_to_the_provider_and_recorded_nowhere(
-    up: Up, provider: OpenAIServer
+    up: TurnlogUp, provider: OpenAIServer
 ) -> None:
-    session = await up.service.open()
-    await up.service.say(session)
+    session = await up.service.open_session()
+    await up.service.run_turn(session)
     assert provider.exchanges[-1].headers["authorization"] == "Bearer sk-of-nobody"
-    stored = b"".join(recorded.stored for recorded in await up.service.events(session))
+    stored = b"".join(recorded.stored for recorded in await up.service.list_events(session))
     assert b"sk-of-nobody" not in stored
 
 
 async def test_cancelling_a_turn_closes_the_connection_to_the_provider(
-    up: Up, provider: OpenAIServer
+    up: TurnlogUp, provider: OpenAIServer
 ) -> None:
-    session = await up.service.open()
-    provider.will(Answer(gates={1: asyncio.Event()}))
-    turn = await up.service.submit(session)
-    async with up.service.watching(session, turn) as watched:
-        events = watched.events()
+    session = await up.service.open_session()
+    provider.queue_behaviours(ModelAnswer(gates={1: asyncio.Event()}))
+    turn = await up.service.submit_turn(session)
+    async with up.service.watch_turn(session, turn) as watched:
+        events = watched.iterate_events()
         assert (await anext(events)).name == "token"
         exchange = provider.exchanges[-1]
-        assert not exchange.left.is_set()
+        assert not exchange.client_left.is_set()
         cancelled = await up.service.http.post(f"/v1/sessions/{session}/cancel")
         assert cancelled.status_code == 200
         async with asyncio.timeout(10):
-            await exchange.left.wait()
+            await exchange.client_left.wait()
         assert (await anext(events)).name == "cancelled"
-    assert (await up.service.until(session, TurnCancelled)).reason == "cancelled"
-    assert (await up.service.say(session, "Still there?"))["status"] == "completed"
+    assert (await up.service.wait_for_event(session, TurnCancelled)).reason == "cancelled"
+    assert (await up.service.run_turn(session, "Still there?"))["status"] == "completed"

@@ -12,11 +12,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.parts.openai_behaviours import Answer
-from tests.parts.proof import rows_before_and_after, states_loaded_and_folded
-from tests.parts.roles import Roles
-from tests.parts.service import Service
-from tests.services.gateway.watching import Heard
+from tests.parts.openai_behaviours import ModelAnswer
+from tests.parts.proof import read_rows_around_rebuild, load_and_fold_states
+from tests.parts.roles import SeparateRoles
+from tests.parts.service import LiveService
+from tests.services.gateway.watching import ReceivedEvent
 from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 
@@ -27,21 +27,21 @@ LOST = ("lost", "unknown", None)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def working(separate: Roles) -> AsyncIterator[Roles]:
-    await loaded(separate, {(await separate.start_worker()).pid for _ in range(WORKERS)})
+async def working(separate: SeparateRoles) -> AsyncIterator[SeparateRoles]:
+    await wait_for_workers(separate, {(await separate.start_worker()).pid for _ in range(WORKERS)})
     yield separate
 
 
-async def loaded(running: Roles, workers: set[int]) -> None:
+async def wait_for_workers(running: SeparateRoles, workers: set[int]) -> None:
     """Wait until each of these workers has answered, so that it has loaded litellm."""
-    session = await running.service.open()
+    session = await running.service.open_session()
     while workers:
-        turn = (await running.service.say(session))["turn"]
-        workers = workers - {await running.service.worker_of(session, turn)}
+        turn = (await running.service.run_turn(session))["turn"]
+        workers = workers - {await running.service.wait_for_worker_pid(session, turn)}
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedTurn:
     """A turn whose model has sent one token and waits; its worker is known."""
 
     session: str
@@ -49,38 +49,38 @@ class Begun:
     gate: asyncio.Event
 
 
-async def begun(running: Roles, text: str = "Hi") -> Begun:
+async def start_turn(running: SeparateRoles, text: str = "Hi") -> StartedTurn:
     gate = asyncio.Event()
-    running.provider.will(Answer(("Never ", "heard."), gates={1: gate}))
-    session = await running.service.open()
-    await running.service.submit(session, text)
-    worker = await running.service.worker_of(session)
-    return Begun(session, worker, gate)
+    running.provider.queue_behaviours(ModelAnswer(("Never ", "heard."), gates={1: gate}))
+    session = await running.service.open_session()
+    await running.service.submit_turn(session, text)
+    worker = await running.service.wait_for_worker_pid(session)
+    return StartedTurn(session, worker, gate)
 
 
-async def first_token(events: AsyncGenerator[Heard]) -> str:
+async def read_first_token(events: AsyncGenerator[ReceivedEvent]) -> str:
     async for event in events:
         if event.name == "token":
             return str(event.json["text"])
     raise AssertionError("the stream ended without a token")
 
 
-async def rest_of(events: AsyncGenerator[Heard]) -> list[Heard]:
+async def read_rest(events: AsyncGenerator[ReceivedEvent]) -> list[ReceivedEvent]:
     return [event async for event in events]
 
 
-def after_reset(heard: list[Heard]) -> str:
+def join_text_after_reset(heard: list[ReceivedEvent]) -> str:
     """Return the text that a watcher following the protocol has in the end."""
     reset = max(number for number, each in enumerate(heard) if each.name == "attempt-reset")
     return "".join(each.json["text"] for each in heard[reset:] if each.name == "token")
 
 
-def taken(ended: AttemptEnded) -> tuple[str, str, int | None]:
+def describe_attempt(ended: AttemptEnded) -> tuple[str, str, int | None]:
     return ended.outcome, ended.usage.known, ended.cost.micro_dollars
 
 
-async def recorded_reply(service: Service, session: str) -> str:
-    history = await service.get(f"/v1/sessions/{session}/history")
+async def read_recorded_reply(service: LiveService, session: str) -> str:
+    history = await service.get_json(f"/v1/sessions/{session}/history")
     (turn,) = history["turns"]
     assert turn["status"] == "completed"
     return str(turn["reply"])
@@ -88,104 +88,104 @@ async def recorded_reply(service: Service, session: str) -> str:
 
 @pytest.mark.promise("P6")
 async def test_a_worker_stopped_too_long_is_replaced_and_heard_only_of_its_cost(
-    working: Roles,
+    working: SeparateRoles,
 ) -> None:
-    turn = await begun(working)
-    async with working.service.watching(turn.session) as watched:
-        events = watched.events()
-        assert await first_token(events) == "Never "
+    turn = await start_turn(working)
+    async with working.service.watch_turn(turn.session) as watched:
+        events = watched.iterate_events()
+        assert await read_first_token(events) == "Never "
         os.kill(turn.worker, signal.SIGSTOP)
-        heard = await rest_of(events)
+        heard = await read_rest(events)
         os.kill(turn.worker, signal.SIGCONT)
     assert heard[-1].name == "done"
-    assert after_reset(heard) == "An answer."
+    assert join_text_after_reset(heard) == "An answer."
     # The superseded worker's attempt has a cost of its own, which nobody can count exactly.
-    late = await working.service.until(
+    late = await working.service.wait_for_event(
         turn.session, AttemptEnded, such=lambda ended: ended.outcome == "cancelled"
     )
     assert (late.attempt, late.usage.known) == (1, "estimated")
     assert late.cost.micro_dollars
-    ended = await working.service.of_kind(turn.session, AttemptEnded)
-    assert taken(ended[0]) == LOST
+    ended = await working.service.list_events_of_type(turn.session, AttemptEnded)
+    assert describe_attempt(ended[0]) == LOST
     assert [each.attempt for each in ended] == [1, 2, 1]
-    assert len(await working.service.of_kind(turn.session, TurnCompleted)) == 1
-    assert await recorded_reply(working.service, turn.session) == "An answer."
+    assert len(await working.service.list_events_of_type(turn.session, TurnCompleted)) == 1
+    assert await read_recorded_reply(working.service, turn.session) == "An answer."
 
 
 @pytest.mark.promise("P6", "P8")
 async def test_a_worker_killed_mid_stream_is_replaced_and_one_answer_recorded(
-    working: Roles,
+    working: SeparateRoles,
 ) -> None:
-    turn = await begun(working)
-    async with working.service.watching(turn.session) as watched:
-        events = watched.events()
-        assert await first_token(events) == "Never "
+    turn = await start_turn(working)
+    async with working.service.watch_turn(turn.session) as watched:
+        events = watched.iterate_events()
+        assert await read_first_token(events) == "Never "
         os.kill(turn.worker, signal.SIGKILL)
-        heard = await rest_of(events)
+        heard = await read_rest(events)
     assert heard[-1].name == "done"
-    assert after_reset(heard) == await recorded_reply(working.service, turn.session)
-    started = await working.service.of_kind(turn.session, AttemptStarted)
+    assert join_text_after_reset(heard) == await read_recorded_reply(working.service, turn.session)
+    started = await working.service.list_events_of_type(turn.session, AttemptStarted)
     assert [each.attempt for each in started] == [1, 2]
     assert started[0].worker != started[1].worker
-    lost, answered = await working.service.of_kind(turn.session, AttemptEnded)
-    assert taken(lost) == LOST
+    lost, answered = await working.service.list_events_of_type(turn.session, AttemptEnded)
+    assert describe_attempt(lost) == LOST
     assert (answered.outcome, answered.usage.known) == ("answered", "reported")
-    (call,) = await working.service.calls(turn.session)
+    (call,) = await working.service.list_calls(turn.session)
     costs = [each["micro_dollars"] for each in call["attempts"]]
     assert costs == [None, answered.cost.micro_dollars]
     assert call["known"] == "unknown"
-    assert len(await working.service.of_kind(turn.session, TurnCompleted)) == 1
+    assert len(await working.service.list_events_of_type(turn.session, TurnCompleted)) == 1
 
 
-async def asked_once(service: Service, session: str, text: str) -> httpx.Response:
+async def submit_once(service: LiveService, session: str, text: str) -> httpx.Response:
     url = f"/v1/sessions/{session}/turns?wait=150"
     return await service.http.post(url, json={"text": text}, headers={"Idempotency-Key": "key"})
 
 
 @pytest.mark.promise("P4")
 async def test_a_gateway_killed_after_its_append_is_asked_again_with_the_same_key(
-    working: Roles,
+    working: SeparateRoles,
 ) -> None:
     service, gate = working.service, asyncio.Event()
-    working.provider.will(Answer(gates={1: gate}))
-    session = await service.open()
-    asking = asyncio.create_task(asked_once(service, session, "Once"))
-    await service.until(session, TurnSubmitted)
-    working.gateway.kill()
+    working.provider.queue_behaviours(ModelAnswer(gates={1: gate}))
+    session = await service.open_session()
+    asking = asyncio.create_task(submit_once(service, session, "Once"))
+    await service.wait_for_event(session, TurnSubmitted)
+    working.gateway.kill_process()
     with pytest.raises(httpx.TransportError):
         await asking
-    await working.gateway.wait()
+    await working.gateway.wait_for_exit()
     await working.start_gateway()
-    again = asyncio.create_task(asked_once(service, session, "Once"))
+    again = asyncio.create_task(submit_once(service, session, "Once"))
     gate.set()
     told = (await again).json()
-    events = await service.events(session)
+    events = await service.list_events(session)
     submitted = [each.sequence for each in events if isinstance(each.event, TurnSubmitted)]
     assert submitted == [told["sequence"]]
     assert (told["turn"], told["status"], told["reply"]) == (1, "completed", "An answer.")
-    other = await asked_once(service, session, "Twice")
+    other = await submit_once(service, session, "Twice")
     assert (other.status_code, other.json()["code"]) == (409, "key-reused")
 
 
-async def test_nats_killed_and_started_again_loses_no_turn(working: Roles) -> None:
-    turn = await begun(working)
-    async with working.service.watching(turn.session) as watched:
-        await first_token(watched.events())
+async def test_nats_killed_and_started_again_loses_no_turn(working: SeparateRoles) -> None:
+    turn = await start_turn(working)
+    async with working.service.watch_turn(turn.session) as watched:
+        await read_first_token(watched.iterate_events())
         await working.restart_nats()
     turn.gate.set()
-    await working.service.ready(working.gateway)
-    assert (await working.service.say(await working.service.open()))["status"] == "completed"
-    await working.service.until(turn.session, TurnCompleted)
-    assert len(await working.service.of_kind(turn.session, TurnCompleted)) == 1
-    assert await recorded_reply(working.service, turn.session) in {"Never heard.", "An answer."}
+    await working.service.wait_until_ready(working.gateway)
+    assert (await working.service.run_turn(await working.service.open_session()))["status"] == "completed"
+    await working.service.wait_for_event(turn.session, TurnCompleted)
+    assert len(await working.service.list_events_of_type(turn.session, TurnCompleted)) == 1
+    assert await read_recorded_reply(working.service, turn.session) in {"Never heard.", "An answer."}
 
 
 @pytest.mark.promise("P9", "P10")
 async def test_after_all_this_rows_and_states_had_again_from_the_log_equal_the_live_ones(
-    working: Roles,
+    working: SeparateRoles,
 ) -> None:
-    before, after = await rows_before_and_after(working.service, working.database)
+    before, after = await read_rows_around_rebuild(working.service, working.database)
     assert before["attempts"]
     assert before == after
-    for loaded, folded in await states_loaded_and_folded(working.service):
+    for loaded, folded in await load_and_fold_states(working.service):
         assert loaded == folded

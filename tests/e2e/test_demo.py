@@ -9,29 +9,29 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.show import HANGS, demo, evened, plain_and_well, proposed, ran, until
-from tests.parts.turnlog_up import TURNLOG
+from tests.e2e.show import DEMO_TIMEOUT, run_demo, normalize_screen, assert_plain_screen, list_proposed_commands, run_proposed_command, read_until
+from tests.parts.turnlog_up import TURNLOG_PROGRAM
 
 
 def test_a_lesson_is_played_and_explained_and_can_be_gone_on_with_and_audited(
     tmp_path: Path,
 ) -> None:
-    with demo("--data-dir", str(tmp_path / "data")) as process:
-        shown = until(process, "Ctrl-C ends everything.")
-        says_why_the_trickster_spoke_so(shown)
-        chat, why, withheld = proposed(shown)
-        answered = evened(ran(chat, "What did I win?\nWhy me?\nThat is a trick, no thanks.\n"))
+    with run_demo("--data-dir", str(tmp_path / "data")) as process:
+        shown = read_until(process, "Ctrl-C ends everything.")
+        assert_trickster_explained(shown)
+        chat, why, withheld = list_proposed_commands(shown)
+        answered = normalize_screen(run_proposed_command(chat, "What did I win?\nWhy me?\nThat is a trick, no thanks.\n"))
         assert "the list closes when the clock strikes." in answered
         assert answered.endswith("say no to the first small thing."), "the debrief came by itself"
-        assert "started  by itself" in ran(why)
-        assert "prof.foxglove@truth-now.example" in ran(withheld)
+        assert "started  by itself" in run_proposed_command(why)
+        assert "prof.foxglove@truth-now.example" in run_proposed_command(withheld)
         process.send_signal(signal.SIGINT)
-        assert process.wait(HANGS) == 0
-    plain_and_well(shown, tmp_path / "data")
+        assert process.wait(DEMO_TIMEOUT) == 0
+    assert_plain_screen(shown, tmp_path / "data")
 
 
-def says_why_the_trickster_spoke_so(shown: str) -> None:
-    said = evened(shown)
+def assert_trickster_explained(shown: str) -> None:
+    said = normalize_screen(shown)
     assert "choose share, without reading you What is that headline about? reply You will" in said
     assert "one of the busiest there are! withheld (The Trickster thinks better of it.)" in said
     assert "phase debrief begins reply No more play: let me show you my hand." in said
@@ -48,10 +48,10 @@ def says_why_the_trickster_spoke_so(shown: str) -> None:
 def test_a_demo_plays_a_conversation_and_stays_up_and_what_it_proposes_works(
     tmp_path: Path,
 ) -> None:
-    with demo("assistant", "--data-dir", str(tmp_path / "data")) as process:
-        shown = until(process, "Ctrl-C ends everything.")
+    with run_demo("assistant", "--data-dir", str(tmp_path / "data")) as process:
+        shown = read_until(process, "Ctrl-C ends everything.")
         begins = "you Hello! Who am I talking to? reply Hello! My words come from a script;"
-        assert begins in evened(shown)
+        assert begins in normalize_screen(shown)
         for name in ("session-opened", "prompts-snapshotted", "context-assembled"):
             assert name in shown
         assert "system_prompt" in shown
@@ -60,13 +60,13 @@ def test_a_demo_plays_a_conversation_and_stays_up_and_what_it_proposes_works(
         page = re.search(r"http://127\.0\.0\.1:\d+", shown)
         assert page is not None
         assert httpx.get(f"{page[0]}/readyz").is_success
-        commands = proposed(shown)
-        assert [command[0] for command in commands] == ["curl", str(TURNLOG), str(TURNLOG)]
+        commands = list_proposed_commands(shown)
+        assert [command[0] for command in commands] == ["curl", str(TURNLOG_PROGRAM), str(TURNLOG_PROGRAM)]
         chat, prompt = commands[1:]
-        assert "reply" in ran(chat, "Thank you.\n")
-        assert "prompt of call 2.1" in ran(prompt)
+        assert "reply" in run_proposed_command(chat, "Thank you.\n")
+        assert "prompt of call 2.1" in run_proposed_command(prompt)
         process.send_signal(signal.SIGINT)
-        assert process.wait(HANGS) == 0
-    plain_and_well(shown, tmp_path / "data")
+        assert process.wait(DEMO_TIMEOUT) == 0
+    assert_plain_screen(shown, tmp_path / "data")
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{page[0]}/healthz")

@@ -6,30 +6,30 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.show import HANGS, demo, evened, plain_and_well
+from tests.e2e.show import DEMO_TIMEOUT, run_demo, normalize_screen, assert_plain_screen
 
 REPLIES = 3
 """What a narrator says in the story."""
 
 
 def test_the_demo_of_questions_shows_what_was_meant_and_who_answered(tmp_path: Path) -> None:
-    with demo("araquem", "--exit", "--data-dir", str(tmp_path / "data")) as process:
-        shown, _ = process.communicate(timeout=HANGS)
+    with run_demo("araquem", "--exit", "--data-dir", str(tmp_path / "data")) as process:
+        shown, _ = process.communicate(timeout=DEMO_TIMEOUT)
     assert process.returncode == 0, shown
-    said = evened(shown)
+    said = normalize_screen(shown)
     assert "you What does it own? reply LOGT11 is Turnlog Warehouses, which owns" in said
     assert "you Sing me a song. reply (nothing: unroutable)" in said
     for line in ("· ticker LOGT11", "the resolver: rate_limited", "in turn 3"):
         assert line in said
     assert "verified · 1 session, 32 events, 3 prompts" in shown
-    plain_and_well(shown, tmp_path / "data")
+    assert_plain_screen(shown, tmp_path / "data")
 
 
 def test_the_demo_plays_a_story_and_says_what_was_cut_to_fit() -> None:
-    with demo("game-master", "--exit") as process:
-        shown, _ = process.communicate(timeout=HANGS)
+    with run_demo("game-master", "--exit") as process:
+        shown, _ = process.communicate(timeout=DEMO_TIMEOUT)
     assert process.returncode == 0, shown
-    assert "Her eyes go to the sea." in evened(shown)
+    assert "Her eyes go to the sea." in normalize_screen(shown)
     assert "the prompt  trim        input" in shown
     assert "the prompt  lower_tier  npc" in shown
     assert "segment 1, version 2" in shown
@@ -37,10 +37,10 @@ def test_the_demo_plays_a_story_and_says_what_was_cut_to_fit() -> None:
 
 
 def test_the_demo_of_agents_takes_tools_and_says_what_each_contributor_cost() -> None:
-    with demo("uderia", "--exit") as process:
-        shown, _ = process.communicate(timeout=HANGS)
+    with run_demo("uderia", "--exit") as process:
+        shown, _ = process.communicate(timeout=DEMO_TIMEOUT)
     assert process.returncode == 0, shown
-    said = evened(shown)
+    said = normalize_screen(shown)
     assert "was it the wind? reply 153 of yesterday's 1,000 sailings" in said
     for line in (
         "plan-made turn 2 in 3 steps",
@@ -59,8 +59,8 @@ def test_a_demo_asks_a_real_model_where_there_is_one() -> None:
         assert model.stdout is not None
         address = model.stdout.readline().split()[-1]
         given = {"OPENAI_API_BASE": address, "OPENAI_API_KEY": "none"}
-        with demo("game-master", "--exit", "--model", "openai/any", **given) as process:
-            shown, _ = process.communicate(timeout=HANGS)
+        with run_demo("game-master", "--exit", "--model", "openai/any", **given) as process:
+            shown, _ = process.communicate(timeout=DEMO_TIMEOUT)
         model.kill()
     assert process.returncode == 0, shown
     assert "· openai/any" in shown

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.e2e.browser import CHROMIUM, Browser, texts, typed
-from tests.services.gateway.stand import Stand
+from tests.e2e.browser import CHROMIUM, Browser, build_texts_script, build_input_script
+from tests.services.gateway.stand import RunningGateway
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -23,87 +23,87 @@ MARKUP = "<img src=/x onerror=alert(1)> <b>bold</b> &amp; ${1}"
 
 
 async def test_the_list_shows_every_session_and_the_search_finds_one(
-    stand: Stand, browser: Browser
+    stand: RunningGateway, browser: Browser
 ) -> None:
-    await stand.open("assistant", session="apples")
-    await stand.open("assistant", session="pears")
-    await stand.say("apples", "How are apples stored?", "Cool and dark.")
-    await stand.say("pears", "How are pears stored?", "Likewise.")
-    await browser.open(stand.address)
-    titles = texts(".list .title a")
-    await browser.until(f"{titles}[1] === 'How are apples stored?'")
+    await stand.open_session("assistant", session="apples")
+    await stand.open_session("assistant", session="pears")
+    await stand.submit_and_answer("apples", "How are apples stored?", "Cool and dark.")
+    await stand.submit_and_answer("pears", "How are pears stored?", "Likewise.")
+    await browser.open_page(stand.address)
+    titles = build_texts_script(".list .title a")
+    await browser.wait_for(f"{titles}[1] === 'How are apples stored?'")
     cells = "[...document.querySelector('.list tbody tr').cells].map((cell) => cell.textContent)"
-    await browser.until(f"{cells}[5]")
-    row = await browser.run(cells)
+    await browser.wait_for(f"{cells}[5]")
+    row = await browser.run_script(cells)
     assert row[:3] == ["How are pears stored?pears", "assistant v1", "1"]
     assert row[4:] == ["15", "$0.000003"]
-    await browser.run(typed(".search", "APPLES", "input"))
-    await browser.until(f"{titles}.join() === 'How are apples stored?'")
-    assert await browser.run("location.hash") == "#/?q=APPLES"
-    await browser.click(".list .title a")
-    await browser.until(f"{LAST_REPLY} === 'Cool and dark.'")
-    assert await browser.run("location.hash") == "#/sessions/apples"
+    await browser.run_script(build_input_script(".search", "APPLES", "input"))
+    await browser.wait_for(f"{titles}.join() === 'How are apples stored?'")
+    assert await browser.run_script("location.hash") == "#/?q=APPLES"
+    await browser.trigger_click(".list .title a")
+    await browser.wait_for(f"{LAST_REPLY} === 'Cool and dark.'")
+    assert await browser.run_script("location.hash") == "#/sessions/apples"
 
 
 async def test_a_reply_grows_while_it_is_said_and_so_does_the_record(
-    stand: Stand, browser: Browser
+    stand: RunningGateway, browser: Browser
 ) -> None:
-    session = await stand.open("assistant")
-    await browser.open(f"{stand.address}/#/sessions/{session}")
-    await browser.until(f"{texts('.event-name')}.join() === 'session-opened'")
+    session = await stand.open_session("assistant")
+    await browser.open_page(f"{stand.address}/#/sessions/{session}")
+    await browser.wait_for(f"{build_texts_script('.event-name')}.join() === 'session-opened'")
     first, second = asyncio.Event(), asyncio.Event()
     stand.model.scripts.append(["Hel", first, "lo!", second])
-    await stand.submit(session, "Say hello")
-    await browser.until(f"{LAST_REPLY} === 'Hel'")
-    assert await browser.run(texts(".turn .badge")) == ["open"]
+    await stand.submit_turn(session, "Say hello")
+    await browser.wait_for(f"{LAST_REPLY} === 'Hel'")
+    assert await browser.run_script(build_texts_script(".turn .badge")) == ["open"]
     first.set()
-    await browser.until(f"{LAST_REPLY} === 'Hello!'")
+    await browser.wait_for(f"{LAST_REPLY} === 'Hello!'")
     second.set()
-    await browser.until(f"{texts('.event-name')}.at(-1) === 'turn-completed'")
-    await browser.until("document.querySelector('.caret') === null")
-    assert await browser.run(LAST_REPLY) == "Hello!"
+    await browser.wait_for(f"{build_texts_script('.event-name')}.at(-1) === 'turn-completed'")
+    await browser.wait_for("document.querySelector('.caret') === null")
+    assert await browser.run_script(LAST_REPLY) == "Hello!"
 
 
 async def test_a_page_opened_in_the_middle_of_a_reply_shows_it_from_its_beginning(
-    stand: Stand, browser: Browser
+    stand: RunningGateway, browser: Browser
 ) -> None:
-    session = await stand.open("assistant")
+    session = await stand.open_session("assistant")
     more = asyncio.Event()
     stand.model.scripts.append(["From the ", "beginning", more, "."])
-    await stand.submit(session)
-    await browser.open(f"{stand.address}/#/sessions/{session}")
-    await browser.until(f"{LAST_REPLY} === 'From the beginning'")
+    await stand.submit_turn(session)
+    await browser.open_page(f"{stand.address}/#/sessions/{session}")
+    await browser.wait_for(f"{LAST_REPLY} === 'From the beginning'")
     more.set()
-    await browser.until(f"{LAST_REPLY} === 'From the beginning.'")
+    await browser.wait_for(f"{LAST_REPLY} === 'From the beginning.'")
 
 
-async def test_what_is_typed_becomes_a_turn(stand: Stand, browser: Browser) -> None:
-    session = await stand.open("assistant")
+async def test_what_is_typed_becomes_a_turn(stand: RunningGateway, browser: Browser) -> None:
+    session = await stand.open_session("assistant")
     stand.model.scripts.append(["Noted."])
-    await browser.open(f"{stand.address}/#/sessions/{session}")
-    await browser.until("document.querySelector('.composer textarea') !== null")
-    await browser.run("document.querySelector('.composer textarea').value = 'Write this down'")
-    await browser.click(".composer button[type=submit]")
-    await browser.until(f"{LAST_REPLY} === 'Noted.'")
-    history = await stand.get(f"/v1/sessions/{session}/history")
+    await browser.open_page(f"{stand.address}/#/sessions/{session}")
+    await browser.wait_for("document.querySelector('.composer textarea') !== null")
+    await browser.run_script("document.querySelector('.composer textarea').value = 'Write this down'")
+    await browser.trigger_click(".composer button[type=submit]")
+    await browser.wait_for(f"{LAST_REPLY} === 'Noted.'")
+    history = await stand.fetch_json(f"/v1/sessions/{session}/history")
     assert [turn["text"] for turn in history["turns"]] == ["Write this down"]
 
 
 async def test_the_prompt_of_a_call_is_shown_layer_by_layer_and_proven(
-    stand: Stand, browser: Browser
+    stand: RunningGateway, browser: Browser
 ) -> None:
-    session = await stand.open("assistant", attributes={"instructions": "Prefer ünits 🙂 of SI."})
-    await stand.say(session, "How far is it?", "Ten kilometres.")
-    await stand.say(session, "And back?", "The same.")
-    await browser.open(f"{stand.address}/#/sessions/{session}")
-    await browser.click(".turn[data-turn='2'] .why")
-    await browser.until("document.querySelector('.verdict.good') !== null")
-    address = await browser.run("location.href")
+    session = await stand.open_session("assistant", attributes={"instructions": "Prefer ünits 🙂 of SI."})
+    await stand.submit_and_answer(session, "How far is it?", "Ten kilometres.")
+    await stand.submit_and_answer(session, "And back?", "The same.")
+    await browser.open_page(f"{stand.address}/#/sessions/{session}")
+    await browser.trigger_click(".turn[data-turn='2'] .why")
+    await browser.wait_for("document.querySelector('.verdict.good') !== null")
+    address = await browser.run_script("location.href")
     assert address.endswith(f"#/sessions/{session}/calls/2.1")
-    await browser.open(address)
-    await browser.until("document.querySelector('.verdict.good') !== null")
-    prompt = await stand.get(f"/v1/sessions/{session}/calls/2.1/prompt")
-    shown = await browser.run(
+    await browser.open_page(address)
+    await browser.wait_for("document.querySelector('.verdict.good') !== null")
+    prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/2.1/prompt")
+    shown = await browser.run_script(
         "[...document.querySelectorAll('.message')].map((message) =>"
         " [...message.querySelectorAll('.passage')].map((passage) =>"
         " ['strong', '.text'].map((part) => passage.querySelector(part).textContent)))"
@@ -117,19 +117,19 @@ async def test_the_prompt_of_a_call_is_shown_layer_by_layer_and_proven(
         ["history"],
         ["input"],
     ]
-    assert await browser.run("document.querySelector('.digest').textContent") == prompt["digest"]
+    assert await browser.run_script("document.querySelector('.digest').textContent") == prompt["digest"]
 
 
 async def test_what_a_prompt_left_out_is_listed_with_the_rule(
-    stand: Stand, browser: Browser
+    stand: RunningGateway, browser: Browser
 ) -> None:
-    session = await stand.open("assistant")
-    await stand.say(session, "Forget this", "Gladly.")
+    session = await stand.open_session("assistant")
+    await stand.submit_and_answer(session, "Forget this", "Gladly.")
     await stand.http.put(f"/v1/sessions/{session}/turns/1/exclusion")
-    await stand.say(session, "What do you know?", "Nothing of it.")
-    await browser.open(f"{stand.address}/#/sessions/{session}/calls/2.1")
-    await browser.until("document.querySelector('.cut') !== null")
-    rows = await browser.run(
+    await stand.submit_and_answer(session, "What do you know?", "Nothing of it.")
+    await browser.open_page(f"{stand.address}/#/sessions/{session}/calls/2.1")
+    await browser.wait_for("document.querySelector('.cut') !== null")
+    rows = await browser.run_script(
         "[...document.querySelectorAll('.cut tr')].map((row) =>"
         " [...row.cells].map((cell) => cell.textContent))"
     )
@@ -137,68 +137,68 @@ async def test_what_a_prompt_left_out_is_listed_with_the_rule(
 
 
 async def test_a_reply_that_is_withheld_is_replaced_while_one_looks(
-    stand: Stand, browser: Browser
+    stand: RunningGateway, browser: Browser
 ) -> None:
-    session = await stand.open("assistant")
-    await stand.say(session, "Who was it?", "It was Ms. Example.")
-    await browser.open(f"{stand.address}/#/sessions/{session}")
-    await browser.until(f"{LAST_REPLY} === 'It was Ms. Example.'")
+    session = await stand.open_session("assistant")
+    await stand.submit_and_answer(session, "Who was it?", "It was Ms. Example.")
+    await browser.open_page(f"{stand.address}/#/sessions/{session}")
+    await browser.wait_for(f"{LAST_REPLY} === 'It was Ms. Example.'")
     body = {"turn": 1, "reason": "it names a person", "replacement": "(withheld)"}
     await stand.http.post(f"/v1/sessions/{session}/redactions", json=body)
-    await browser.until(f"{LAST_REPLY} === '(withheld)'")
-    assert "redacted" in await browser.run(texts(".turn .badge"))
+    await browser.wait_for(f"{LAST_REPLY} === '(withheld)'")
+    assert "redacted" in await browser.run_script(build_texts_script(".turn .badge"))
 
 
 async def test_markup_in_what_was_said_stays_text_everywhere(
-    stand: Stand, browser: Browser
+    stand: RunningGateway, browser: Browser
 ) -> None:
     attributes = {"instructions": MARKUP, "name": MARKUP}
-    session = await stand.open("assistant", attributes=attributes)
-    await stand.say(session, MARKUP, MARKUP)
+    session = await stand.open_session("assistant", attributes=attributes)
+    await stand.submit_and_answer(session, MARKUP, MARKUP)
     everywhere = {
         f"#/sessions/{session}": f"{LAST_REPLY}",
         f"#/sessions/{session}/events/2": "document.querySelector('.detail pre')?.textContent",
-        f"#/sessions/{session}/calls/1.1": f"{texts('.passage .text')}.at(-1)",
-        "#/": f"{texts('.list .title a')}[0]",
+        f"#/sessions/{session}/calls/1.1": f"{build_texts_script('.passage .text')}.at(-1)",
+        "#/": f"{build_texts_script('.list .title a')}[0]",
     }
     for hash_, where in everywhere.items():
-        await browser.open(f"{stand.address}/{hash_}")
-        assert "<b>bold</b>" in await browser.until(where)
-        assert await browser.run(f"{MADE_OF_TEXT}.length") == 0
+        await browser.open_page(f"{stand.address}/{hash_}")
+        assert "<b>bold</b>" in await browser.wait_for(where)
+        assert await browser.run_script(f"{MADE_OF_TEXT}.length") == 0
 
 
-async def test_an_address_of_an_event_opens_it(stand: Stand, browser: Browser) -> None:
-    session = await stand.open("assistant")
-    await stand.say(session, "Hi", "Hello.")
-    await browser.open(f"{stand.address}/#/sessions/{session}/events/2")
-    opened = await browser.until("document.querySelector('.detail pre')?.textContent")
+async def test_an_address_of_an_event_opens_it(stand: RunningGateway, browser: Browser) -> None:
+    session = await stand.open_session("assistant")
+    await stand.submit_and_answer(session, "Hi", "Hello.")
+    await browser.open_page(f"{stand.address}/#/sessions/{session}/events/2")
+    opened = await browser.wait_for("document.querySelector('.detail pre')?.textContent")
     assert '"type": "turnlog.turn-submitted.v1"' in opened
 
 
-async def test_the_record_is_verified_on_request(stand: Stand, browser: Browser) -> None:
-    session = await stand.open("assistant")
-    await stand.say(session, "Hi", "Hello.")
-    await browser.open(f"{stand.address}/#/sessions/{session}")
-    await browser.click(".verify")
-    await browser.until("document.querySelector('.verify').textContent === '✓ 8 events, 1 prompt'")
+async def test_the_record_is_verified_on_request(stand: RunningGateway, browser: Browser) -> None:
+    session = await stand.open_session("assistant")
+    await stand.submit_and_answer(session, "Hi", "Hello.")
+    await browser.open_page(f"{stand.address}/#/sessions/{session}")
+    await browser.trigger_click(".verify")
+    await browser.wait_for("document.querySelector('.verify').textContent === '✓ 8 events, 1 prompt'")
 
 
-async def test_pages_left_behind_hold_no_connection(stand: Stand, browser: Browser) -> None:
+async def test_pages_left_behind_hold_no_connection(stand: RunningGateway, browser: Browser) -> None:
     """A browser has six for one place, and keeps a page that was left for whoever goes back."""
-    session = await stand.open("assistant")
+    session = await stand.open_session("assistant")
     for _ in range(7):
-        await browser.open(f"{stand.address}/#/sessions/{session}")
-        await browser.until(f"{texts('.event-name')}.join() === 'session-opened'")
+        await browser.open_page(f"{stand.address}/#/sessions/{session}")
+        await browser.wait_for(f"{build_texts_script('.event-name')}.join() === 'session-opened'")
 
 
-async def test_it_is_dark_where_the_system_is_dark(stand: Stand, browser: Browser) -> None:
+async def test_it_is_dark_where_the_system_is_dark(stand: RunningGateway, browser: Browser) -> None:
     brightness: dict[str, int] = {}
     for scheme in ("light", "dark"):
         feature = {"name": "prefers-color-scheme", "value": scheme}
-        await browser.ask("Emulation.setEmulatedMedia", features=[feature])
-        await browser.open(stand.address)
-        await browser.until("document.querySelector('.sessions') !== null")
-        ground = await browser.run("getComputedStyle(document.body).backgroundColor")
+        await browser.send_command("Emulation.setEmulatedMedia", features=[feature])
+        await browser.open_page(stand.address)
+        await browser.wait_for("document.querySelector('.sessions') !== null")
+        ground = await browser.run_script("getComputedStyle(document.body).backgroundColor")
         brightness[scheme] = sum(int(part) for part in ground.strip("rgb()").split(","))
     assert brightness["dark"] < 100
     assert brightness["light"] > 600

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from tests.parts.everything import Up
-from tests.parts.openai_behaviours import Answer
+from tests.parts.everything import TurnlogUp
+from tests.parts.openai_behaviours import ModelAnswer
 from tests.parts.openai_server import OpenAIServer
-from tests.parts.proof import rows_before_and_after, snapshots_held, states_loaded_and_folded
+from tests.parts.proof import read_rows_around_rebuild, list_snapshotted_sessions, load_and_fold_states
 from turnlog.events.ids import SESSIONS_STREAM
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
 from turnlog.events.model.call_events import AttemptEnded
@@ -21,65 +21,65 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 MANY = 60
 
 
-async def named(up: Up, session: str) -> list[str]:
+async def list_event_names(up: TurnlogUp, session: str) -> list[str]:
     """Name the events of a session in order."""
     return [
-        format_event_name(recorded.envelope.type) for recorded in await up.service.events(session)
+        format_event_name(recorded.envelope.type) for recorded in await up.service.list_events(session)
     ]
 
 
-async def test_sixty_waiting_turns_hold_up_nobody_else(up: Up, provider: OpenAIServer) -> None:
+async def test_sixty_waiting_turns_hold_up_nobody_else(up: TurnlogUp, provider: OpenAIServer) -> None:
     service, gate = up.service, asyncio.Event()
-    last = Answer(gates={0: asyncio.Event()})
-    provider.will(Answer(gates={0: gate}), Answer(), Answer(), Answer(), last)
-    busy, other = await service.open(), await service.open()
+    last = ModelAnswer(gates={0: asyncio.Event()})
+    provider.queue_behaviours(ModelAnswer(gates={0: gate}), ModelAnswer(), ModelAnswer(), ModelAnswer(), last)
+    busy, other = await service.open_session(), await service.open_session()
     asked = len(provider.exchanges)
-    await service.submit(busy, "turn 1")
-    await provider.exchange(asked + 1)
+    await service.submit_turn(busy, "turn 1")
+    await provider.wait_for_exchange(asked + 1)
     async with asyncio.TaskGroup() as tasks:
         for number in range(2, MANY + 2):
-            tasks.create_task(service.submit(busy, f"turn {number}"))
+            tasks.create_task(service.submit_turn(busy, f"turn {number}"))
     told = await service.nats.connection.nc.jetstream().consumer_info(
         SESSIONS_STREAM, WORKERS_CONSUMER
     )
     assert (told.num_pending, told.num_ack_pending) == (0, 1), "workers are told of waiting turns"
-    assert (await service.say(other))["status"] == "completed"
-    names = await named(up, busy)
+    assert (await service.run_turn(other))["status"] == "completed"
+    names = await list_event_names(up, busy)
     assert (names.count("turn-queued"), names.count("turn-released")) == (MANY, 0)
     gate.set()
-    await provider.exchange(asked + 5)
-    assert (await named(up, busy)).count("turn-released") == 3
+    await provider.wait_for_exchange(asked + 5)
+    assert (await list_event_names(up, busy)).count("turn-released") == 3
     await service.http.post(f"/v1/sessions/{busy}/close")
     # The worker's last record of the abandoned turn; after it the session is quiet.
-    await service.until(busy, AttemptEnded, turn=4, such=lambda ended: ended.outcome == "cancelled")
+    await service.wait_for_event(busy, AttemptEnded, turn=4, such=lambda ended: ended.outcome == "cancelled")
 
 
 async def test_a_durable_that_is_deleted_is_made_again_and_no_turn_lost_or_repeated(
-    up: Up, provider: OpenAIServer
+    up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     service, gate = up.service, asyncio.Event()
     asked = len(provider.exchanges)
-    provider.will(Answer(gates={1: gate}))
-    streaming, waiting = await service.open(), await service.open()
-    await service.submit(streaming)
-    await provider.exchange(asked + 1)
+    provider.queue_behaviours(ModelAnswer(gates={1: gate}))
+    streaming, waiting = await service.open_session(), await service.open_session()
+    await service.submit_turn(streaming)
+    await provider.wait_for_exchange(asked + 1)
     await service.nats.connection.nc.jetstream().delete_consumer(SESSIONS_STREAM, WORKERS_CONSUMER)
-    assert (await service.say(waiting))["status"] == "completed"
+    assert (await service.run_turn(waiting))["status"] == "completed"
     gate.set()
-    await service.until(streaming, TurnCompleted)
-    assert (await service.say(streaming))["status"] == "completed"
+    await service.wait_for_event(streaming, TurnCompleted)
+    assert (await service.run_turn(streaming))["status"] == "completed"
     for session, turns in ((streaming, 2), (waiting, 1)):
-        names = await named(up, session)
+        names = await list_event_names(up, session)
         assert (names.count("attempt-started"), names.count("turn-completed")) == (turns, turns)
     assert len(provider.exchanges) == asked + 3
 
 
 @pytest.mark.promise("P9")
-async def test_rows_and_states_had_again_from_the_log_equal_the_live_ones(up: Up) -> None:
+async def test_rows_and_states_had_again_from_the_log_equal_the_live_ones(up: TurnlogUp) -> None:
     database = f"sqlite:///{up.ready_file.with_name('read-models.db')}"
-    before, after = await rows_before_and_after(up.service, database)
+    before, after = await read_rows_around_rebuild(up.service, database)
     assert before["turns"]
     assert before == after
-    assert await snapshots_held(up.service), "nothing was loaded from a snapshot"
-    for loaded, folded in await states_loaded_and_folded(up.service):
+    assert await list_snapshotted_sessions(up.service), "nothing was loaded from a snapshot"
+    for loaded, folded in await load_and_fold_states(up.service):
         assert loaded == folded

@@ -6,32 +6,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.parts.old_store import copied, put_back
-from tests.parts.processes import exit_code
-from tests.parts.roles import WITHOUT_LITELLM, Roles
+from tests.parts.old_store import copy_store, restore_store
+from tests.parts.processes import wait_for_exit_code
+from tests.parts.roles import WITHOUT_LITELLM, SeparateRoles
 from turnlog.services.cli.error_display import ExitCode
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
 
 async def test_every_role_ends_with_an_alarm_when_the_log_is_rolled_back_under_it(
-    separate: Roles, tmp_path: Path
+    separate: SeparateRoles, tmp_path: Path
 ) -> None:
     service, said = separate.service, tmp_path / "worker.log"
-    worker = await separate.machine.start("run", "worker", said=said)
-    await service.say(await service.open())
+    worker = await separate.machine.start_process("run", "worker", said=said)
+    await service.run_turn(await service.open_session())
     folder = separate.machine.folder / "nats"
-    await copied(separate.server, folder, tmp_path)
-    session = await service.open()
-    await service.say(session)
-    await service.calls(session)
-    await put_back(separate.server, folder, tmp_path)
+    await copy_store(separate.server, folder, tmp_path)
+    session = await service.open_session()
+    await service.run_turn(session)
+    await service.list_calls(session)
+    await restore_store(separate.server, folder, tmp_path)
     for process in (worker, separate.gateway, separate.projector):
-        assert await exit_code(process) == ExitCode.VERIFICATION_FAILED
+        assert await wait_for_exit_code(process) == ExitCode.VERIFICATION_FAILED
     assert "part-lost" in said.read_text()
     assert "turnlog rebuild" in said.read_text()
     # A restarted projector still knows it from its rows.
     assert separate.server.monitor_url
     told = WITHOUT_LITELLM | {"TURNLOG_NATS_MONITOR": separate.server.monitor_url}
-    again = await separate.machine.start("run", "projector", told=told)
-    assert await exit_code(again) == ExitCode.VERIFICATION_FAILED
+    again = await separate.machine.start_process("run", "projector", told=told)
+    assert await wait_for_exit_code(again) == ExitCode.VERIFICATION_FAILED

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from tests.e2e.collector import Collector, collecting
-from tests.parts.everything import everything
-from tests.parts.openai_behaviours import Answer, Refusal
+from tests.e2e.collector import TraceCollector, run_collector
+from tests.parts.everything import run_turnlog_up
+from tests.parts.openai_behaviours import ModelAnswer, ModelRefusal
 from tests.parts.openai_server import OpenAIServer
-from tests.parts.processes import Machine
+from tests.parts.processes import ProcessHost
 from turnlog.events.envelope import RecordedEvent
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -24,66 +24,66 @@ CHAT = "chat openai/gpt-4o-mini"
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TracedTurn:
     """What was collected of one turn that was retried, and the events of its session."""
 
-    collector: Collector
+    collector: TraceCollector
     session: str
     events: list[RecordedEvent]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def traced(host: Machine, provider: OpenAIServer) -> AsyncIterator[Traced]:
-    with collecting() as collector:
-        async with everything(host, told={"TURNLOG_OTLP_ENDPOINT": collector.url}) as up:
-            session = await up.service.open("persistent")
-            provider.will(Refusal(500, message=ASKED), Answer((REPLIED,)))
+async def traced(host: ProcessHost, provider: OpenAIServer) -> AsyncIterator[TracedTurn]:
+    with run_collector() as collector:
+        async with run_turnlog_up(host, told={"TURNLOG_OTLP_ENDPOINT": collector.url}) as up:
+            session = await up.service.open_session("persistent")
+            provider.queue_behaviours(ModelRefusal(500, message=ASKED), ModelAnswer((REPLIED,)))
             answer = await up.service.http.post(
                 f"/v1/sessions/{session}/turns?wait=150",
                 json={"text": ASKED},
                 headers={"traceparent": f"00-{TRACE}-{SPAN}-01"},
             )
             assert answer.json()["reply"] == REPLIED
-            events = await up.service.events(session)
+            events = await up.service.list_events(session)
             # Its rows are written, and the projector's span has arrived.
-            await up.service.calls(session)
-        yield Traced(collector, session, events)
+            await up.service.list_calls(session)
+        yield TracedTurn(collector, session, events)
 
 
-async def test_a_turn_is_one_trace_that_begins_in_front_of_the_gateway(traced: Traced) -> None:
-    (request,) = traced.collector.of("gateway", "POST /v1/sessions/{session}/turns")
-    (turn,) = traced.collector.of("worker", "invoke_workflow turn")
-    chats = traced.collector.of("worker", CHAT)
+async def test_a_turn_is_one_trace_that_begins_in_front_of_the_gateway(traced: TracedTurn) -> None:
+    (request,) = traced.collector.find_spans("gateway", "POST /v1/sessions/{session}/turns")
+    (turn,) = traced.collector.find_spans("worker", "invoke_workflow turn")
+    chats = traced.collector.find_spans("worker", CHAT)
     assert (request.trace, request.parent) == (TRACE, SPAN)
     assert (turn.trace, turn.parent) == (TRACE, request.id)
     assert [(chat.trace, chat.parent) for chat in chats] == [(TRACE, turn.id)] * 2
 
 
-async def test_every_event_of_a_turn_says_which_trace_led_to_it(traced: Traced) -> None:
+async def test_every_event_of_a_turn_says_which_trace_led_to_it(traced: TracedTurn) -> None:
     opened, *turn = [recorded.envelope.traceparent or "" for recorded in traced.events]
     assert [each.split("-")[1] for each in turn] == [TRACE] * len(turn)
     assert TRACE not in opened
 
 
 async def test_rows_are_linked_to_the_traces_they_come_from_and_part_of_none(
-    traced: Traced,
+    traced: TracedTurn,
 ) -> None:
-    spans = traced.collector.of("projector", "project events")
+    spans = traced.collector.find_spans("projector", "project events")
     assert TRACE in {linked for span in spans for linked in span.links}
     assert TRACE not in {span.trace for span in spans}
 
 
-async def test_spans_carry_what_the_conventions_ask_for(traced: Traced) -> None:
-    failed, answered = traced.collector.of("worker", CHAT)
+async def test_spans_carry_what_the_conventions_ask_for(traced: TracedTurn) -> None:
+    failed, answered = traced.collector.find_spans("worker", CHAT)
     assert failed.attributes["error.type"] == "server_error"
     assert answered.attributes["gen_ai.usage.input_tokens"] == "7"
     assert answered.attributes["gen_ai.usage.output_tokens"] == "2"
-    for span in (failed, answered, *traced.collector.of("worker", "invoke_workflow turn")):
+    for span in (failed, answered, *traced.collector.find_spans("worker", "invoke_workflow turn")):
         assert span.attributes["gen_ai.conversation.id"] == traced.session
 
 
 @pytest.mark.promise("P19")
-async def test_neither_text_nor_key_is_in_any_trace(traced: Traced) -> None:
+async def test_neither_text_nor_key_is_in_any_trace(traced: TracedTurn) -> None:
     said = "".join(span.everything for span in traced.collector.spans)
     assert traced.session in said
     for secret in (ASKED, REPLIED, "You are terse.", "sk-of-nobody"):

@@ -31,7 +31,7 @@ cluster {{
 
 
 @dataclass
-class Cluster:
+class NatsCluster:
     """Running servers by name: n0, n1, n2."""
 
     folder: Path
@@ -44,7 +44,7 @@ class Cluster:
     def url(self) -> str:
         return ",".join(f"nats://turnlog:secret@127.0.0.1:{port}" for port in self.ports[:3])
 
-    async def start(self) -> None:
+    async def start_servers(self) -> None:
         routes = ", ".join(f'"nats://127.0.0.1:{route}"' for route in self.ports[3:])
         for number in range(3):
             config = self.folder / f"n{number}.conf"
@@ -66,24 +66,24 @@ class Cluster:
             ]
             self.running[f"n{number}"] = await asyncio.create_subprocess_exec(*command)
 
-    async def kill(self, name: str) -> None:
+    async def kill_server(self, name: str) -> None:
         process = self.running.pop(name)
         process.send_signal(signal.SIGKILL)
         await process.wait()
 
 
 @asynccontextmanager
-async def cluster_in(folder: Path) -> AsyncGenerator[Cluster]:
-    cluster = Cluster(folder, free_ports(6))
-    await cluster.start()
+async def start_cluster(folder: Path) -> AsyncGenerator[NatsCluster]:
+    cluster = NatsCluster(folder, find_free_ports(6))
+    await cluster.start_servers()
     try:
         yield cluster
     finally:
         for name in tuple(cluster.running):
-            await cluster.kill(name)
+            await cluster.kill_server(name)
 
 
-def free_ports(count: int) -> list[int]:
+def find_free_ports(count: int) -> list[int]:
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [int(each.getsockname()[1]) for each in held]
     for each in held:

@@ -22,7 +22,7 @@ from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class ContractStore:
     """The log, blobs, snapshots and tokens that a contract test runs on."""
 
     log: EventLog
@@ -45,9 +45,9 @@ async def jetstream(nats_url: str) -> AsyncIterator[JetStreamClient]:
 
 
 @pytest_asyncio.fixture(params=["memory", "jetstream"])
-async def store(request: pytest.FixtureRequest, nats_url: str) -> AsyncIterator[Store]:
+async def store(request: pytest.FixtureRequest, nats_url: str) -> AsyncIterator[ContractStore]:
     if request.param == "memory":
-        yield Store(MemoryLog(), MemoryBlobStore(), MemorySnapshotStore(), MemoryTokenStream())
+        yield ContractStore(MemoryLog(), MemoryBlobStore(), MemorySnapshotStore(), MemoryTokenStream())
         return
     async with open_client(nats_url, StreamOptions()) as on:
-        yield Store(on.log, on.blobs, on.snapshots, on.tokens)
+        yield ContractStore(on.log, on.blobs, on.snapshots, on.tokens)

@@ -19,7 +19,7 @@ from turnlog.events.testing.event_samples import build_samples
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def bytes_of(event: KnownEvent) -> bytes:
+def encode_event(event: KnownEvent) -> bytes:
     """Write an event with every field of the envelope filled."""
     command = CommandRef("order-17", compute_digest("the command's body"))
     full = replace(
@@ -32,7 +32,7 @@ def bytes_of(event: KnownEvent) -> bytes:
     return encode_batch(TENANT, SESSION, after, [full]).messages[0].payload
 
 
-def path_of(name: str, event: KnownEvent) -> Path:
+def get_golden_path(name: str, event: KnownEvent) -> Path:
     """Return the path of a sample's bytes, as in `turn-submitted.v1.json`."""
     version = event.type.rpartition(".")[2]
     return GOLDEN / f"{name}.{version}.json"
@@ -40,9 +40,9 @@ def path_of(name: str, event: KnownEvent) -> Path:
 
 def main() -> None:
     for name, event in build_samples().items():
-        path = path_of(name, event)
+        path = get_golden_path(name, event)
         if not path.exists():
-            path.write_bytes(bytes_of(event))
+            path.write_bytes(encode_event(event))
             print(f"wrote {path.name}")
 
 

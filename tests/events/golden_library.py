@@ -19,7 +19,7 @@ from turnlog.events.testing.event_samples import build_library_samples
 GOLDEN = Path(__file__).parent / "golden_library"
 
 
-def bytes_of(event: LibraryEvent) -> bytes:
+def encode_event(event: LibraryEvent) -> bytes:
     """Write an event with every field of the envelope filled."""
     command = CommandRef("import-17", compute_digest("the command's body"))
     draft = EventDraft(
@@ -35,7 +35,7 @@ def bytes_of(event: LibraryEvent) -> bytes:
     return encode_library_batch(TENANT, SEGMENT_FAMILY, after, [full]).messages[0].payload
 
 
-def path_of(name: str, event: LibraryEvent) -> Path:
+def get_golden_path(name: str, event: LibraryEvent) -> Path:
     """Return the path of a sample's bytes."""
     return GOLDEN / f"{name}.{event.type.rpartition('.')[2]}.json"
 
@@ -43,9 +43,9 @@ def path_of(name: str, event: LibraryEvent) -> Path:
 def main() -> None:
     GOLDEN.mkdir(exist_ok=True)
     for name, event in build_library_samples().items():
-        path = path_of(name, event)
+        path = get_golden_path(name, event)
         if not path.exists():
-            path.write_bytes(bytes_of(event))
+            path.write_bytes(encode_event(event))
             print(f"wrote {path.name}")
 
 

@@ -11,17 +11,17 @@ from pathlib import Path
 
 
 @asynccontextmanager
-async def hanging(pid: int) -> AsyncGenerator[None]:
+async def stop_process(pid: int) -> AsyncGenerator[None]:
     """Stop a process while the block runs; the process is stopped when the block begins."""
     os.kill(pid, signal.SIGSTOP)
     try:
-        while not _stopped(pid):  # noqa: ASYNC110 -- no event tells of it
+        while not _is_stopped(pid):  # noqa: ASYNC110 -- no event tells of it
             await asyncio.sleep(0.005)
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
 
 
-def _stopped(pid: int) -> bool:
+def _is_stopped(pid: int) -> bool:
     threads = Path(f"/proc/{pid}/task").glob("*/stat")
     return all(thread.read_text().rpartition(")")[2].split()[0] == "T" for thread in threads)

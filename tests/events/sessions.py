@@ -18,42 +18,42 @@ from turnlog.events.testing import make_drafts
 Item = TypeVar("Item")
 
 
-def said(*texts: str, first: int = 1) -> list[TurnSubmitted]:
+def build_submissions(*texts: str, first: int = 1) -> list[TurnSubmitted]:
     return [
         TurnSubmitted(turn=turn, text=PlainText(text=text))
         for turn, text in enumerate(texts, first)
     ]
 
 
-def batch_of(tenant: str, session: str, after: ChainHead | None, *texts: str) -> EventBatch:
+def build_batch(tenant: str, session: str, after: ChainHead | None, *texts: str) -> EventBatch:
     first = after.sequence + 1 if after else 1
-    return encode_batch(tenant, session, after, make_drafts(said(*texts, first=first), first))
+    return encode_batch(tenant, session, after, make_drafts(build_submissions(*texts, first=first), first))
 
 
-async def add(
+async def append_texts(
     log: EventLog, tenant: str, session: str, *texts: str, after: ChainHead | None = None
 ) -> tuple[RecordedEvent, ...]:
     """Append these as one batch, and expect that to work."""
-    return appended(await log.append_batch(batch_of(tenant, session, after, *texts)))
+    return require_appended(await log.append_batch(build_batch(tenant, session, after, *texts)))
 
 
-async def grow(
+async def append_one_by_one(
     log: EventLog, tenant: str, session: str, count: int, after: ChainHead | None = None
 ) -> list[RecordedEvent]:
     """Append events one by one."""
     events: list[RecordedEvent] = []
     for _ in range(count):
-        events += await add(log, tenant, session, "hello", after=after)
+        events += await append_texts(log, tenant, session, "hello", after=after)
         after = events[-1].head
     return events
 
 
-def appended(outcome: AppendOutcome) -> tuple[RecordedEvent, ...]:
+def require_appended(outcome: AppendOutcome) -> tuple[RecordedEvent, ...]:
     assert isinstance(outcome, BatchAppended), outcome
     return outcome.events
 
 
-async def take(items: AsyncIterator[Item], count: int, within: float = 30) -> list[Item]:
+async def take_items(items: AsyncIterator[Item], count: int, within: float = 30) -> list[Item]:
     """Take `count` items from an endless iterator."""
     taken: list[Item] = []
     async with asyncio.timeout(within):
@@ -62,11 +62,11 @@ async def take(items: AsyncIterator[Item], count: int, within: float = 30) -> li
     return taken
 
 
-async def followed(log: EventLog, tenant: str | None, after: int = 0) -> list[RawEvent]:
+async def read_past(log: EventLog, tenant: str | None, after: int = 0) -> list[RawEvent]:
     """Read the past to its end."""
     async with aclosing(log.stream_raw_events(tenant, after, live=False)) as bulks:
         return [raw async for bulk in bulks for raw in bulk]
 
 
-def sequences(events: Sequence[RecordedEvent]) -> list[int]:
+def list_sequences(events: Sequence[RecordedEvent]) -> list[int]:
     return [event.sequence for event in events]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from nats.aio.msg import Msg
 
-from tests.events.sessions import add, batch_of
+from tests.events.sessions import append_texts, build_batch
 from turnlog.events.jetstream.direct_get import LEADER_GET_SUBJECT
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.jetstream.nats_connection import NatsConnection, RequestUnanswered
@@ -17,7 +17,7 @@ Sent = tuple[str, bytes, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Late(NatsConnection):
+class LateConnection(NatsConnection):
     """What is published first is silently on its way until the leader is asked for the last."""
 
     on_its_way: list[Sent] = field(default_factory=list[Sent])
@@ -43,10 +43,10 @@ class Late(NatsConnection):
 async def test_what_arrives_between_two_looks_is_already_there(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
-    (opened,) = await add(jetstream.log, fresh_tenant, "s", "hello")
-    late = Late(jetstream.connection.nc, jetstream.connection.patience)
+    (opened,) = await append_texts(jetstream.log, fresh_tenant, "s", "hello")
+    late = LateConnection(jetstream.connection.nc, jetstream.connection.patience)
     log = replace(jetstream.log, connection=late)
-    outcome = await log.append_batch(batch_of(fresh_tenant, "s", opened.head, "again"))
+    outcome = await log.append_batch(build_batch(fresh_tenant, "s", opened.head, "again"))
     assert late.arrived
     assert isinstance(outcome, BatchAlreadyStored), outcome
     last = await jetstream.log.read_last_event(fresh_tenant, "s")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.events.conftest import Store
+from tests.events.conftest import ContractStore
 from turnlog.events.codec import MAX_EVENT_BYTES
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt, Refused, TooLarge
@@ -10,13 +10,13 @@ from turnlog.events.ids import BLOBS_STREAM, build_blob_subject
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 
 
-async def test_a_blob_is_found_under_its_digest(store: Store, fresh_tenant: str) -> None:
+async def test_a_blob_is_found_under_its_digest(store: ContractStore, fresh_tenant: str) -> None:
     digest = await store.blobs.put_blob(fresh_tenant, "naïve\0text".encode())
     assert digest == compute_digest("naïve\0text")
     assert await store.blobs.get_blob(fresh_tenant, digest) == "naïve\0text".encode()
 
 
-async def test_an_empty_text_is_a_blob_too(store: Store, fresh_tenant: str) -> None:
+async def test_an_empty_text_is_a_blob_too(store: ContractStore, fresh_tenant: str) -> None:
     assert (
         await store.blobs.get_blob(fresh_tenant, await store.blobs.put_blob(fresh_tenant, b""))
         == b""
@@ -34,13 +34,13 @@ async def test_a_blob_put_twice_is_stored_once(
     assert stored.state.subjects == {build_blob_subject(fresh_tenant, digest): 1}
 
 
-async def test_a_blob_that_nobody_put_is_missed_and_named(store: Store, fresh_tenant: str) -> None:
+async def test_a_blob_that_nobody_put_is_missed_and_named(store: ContractStore, fresh_tenant: str) -> None:
     with pytest.raises(Corrupt) as missed:
         await store.blobs.get_blob(fresh_tenant, compute_digest("nothing"))
     assert compute_digest("nothing") in missed.value.where
 
 
-async def test_a_blob_belongs_to_its_tenant_alone(store: Store, fresh_tenant: str) -> None:
+async def test_a_blob_belongs_to_its_tenant_alone(store: ContractStore, fresh_tenant: str) -> None:
     digest = await store.blobs.put_blob(fresh_tenant, b"secret")
     with pytest.raises(Corrupt):
         await store.blobs.get_blob(f"{fresh_tenant}-2", digest)
@@ -75,7 +75,7 @@ async def test_a_blob_over_the_limit_is_refused_and_one_at_it_is_kept(
     assert (refusal.value.size, refusal.value.limit) == (MAX_EVENT_BYTES + 1, MAX_EVENT_BYTES)
 
 
-async def test_the_latest_snapshot_of_a_session_is_kept(store: Store, fresh_tenant: str) -> None:
+async def test_the_latest_snapshot_of_a_session_is_kept(store: ContractStore, fresh_tenant: str) -> None:
     assert await store.snapshots.get_snapshot(fresh_tenant, "s") is None
     for state in (b"first", b"second"):
         await store.snapshots.put_snapshot(fresh_tenant, "s", state)

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
-from tests.events.cluster import Cluster, cluster_in
-from tests.events.sessions import add, batch_of, sequences
+from tests.events.cluster import NatsCluster, start_cluster
+from tests.events.sessions import append_texts, build_batch, list_sequences
 from turnlog.events.envelope import ChainHead
 from turnlog.events.ids import SESSIONS_STREAM, build_session_filter
 from turnlog.events.jetstream.batch_append import PublishContested, publish_batch
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Cluster]:
-    async with cluster_in(tmp_path_factory.mktemp("cluster")) as running:
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[NatsCluster]:
+    async with start_cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def replicated(cluster: Cluster) -> AsyncGenerator[JetStreamClient]:
+async def replicated(cluster: NatsCluster) -> AsyncGenerator[JetStreamClient]:
     async with open_client(cluster.url, StreamOptions(replicas=3)) as jetstream:
         yield replace(jetstream, log=replace(jetstream.log, patience=60))
 
@@ -37,7 +37,7 @@ async def replicated(cluster: Cluster) -> AsyncGenerator[JetStreamClient]:
 async def test_a_batch_sent_twice_to_a_cluster_is_found_there(
     replicated: JetStreamClient, fresh_tenant: str, texts: list[str]
 ) -> None:
-    batch = batch_of(fresh_tenant, "s", None, *texts)
+    batch = build_batch(fresh_tenant, "s", None, *texts)
     outcome = await replicated.log.append_batch(batch)
     assert isinstance(outcome, BatchAppended)
     assert isinstance(await publish_batch(replicated.connection, batch), PublishContested)
@@ -49,7 +49,7 @@ async def test_readers_right_behind_a_writer_never_see_a_hole(
 ) -> None:
     head: ChainHead | None = None
     for sequence in range(1, 101):
-        (event,) = await add(replicated.log, fresh_tenant, "s", "text", after=head)
+        (event,) = await append_texts(replicated.log, fresh_tenant, "s", "text", after=head)
         head = event.head
         assert await replicated.log.read_last_event(fresh_tenant, "s", leader=True) == event
         assert list(await replicated.log.read_events_at(fresh_tenant, [event.stream_sequence])) == [
@@ -57,17 +57,17 @@ async def test_readers_right_behind_a_writer_never_see_a_hole(
         ]
         if sequence % 20 == 0:
             whole = await replicated.log.read_range(fresh_tenant, "s", None, event)
-            assert sequences(whole) == list(range(1, sequence + 1))
+            assert list_sequences(whole) == list(range(1, sequence + 1))
 
 
 async def test_a_writer_and_a_watcher_outlive_the_leader(
-    cluster: Cluster, replicated: JetStreamClient, fresh_tenant: str
+    cluster: NatsCluster, replicated: JetStreamClient, fresh_tenant: str
 ) -> None:
     sent: list[bytes] = []
 
     async def write(head: ChainHead | None, upto: int) -> ChainHead | None:
         while len(sent) < upto:
-            batch = batch_of(fresh_tenant, "s", head, *["text"] * (1 + len(sent) % 2))
+            batch = build_batch(fresh_tenant, "s", head, *["text"] * (1 + len(sent) % 2))
             outcome = await replicated.log.append_batch(batch)
             assert isinstance(outcome, BatchAppended | BatchAlreadyStored), outcome
             head = outcome.events[-1].head
@@ -89,7 +89,7 @@ async def test_a_writer_and_a_watcher_outlive_the_leader(
     )
     assert info.cluster
     assert info.cluster.leader
-    await cluster.kill(info.cluster.leader)
+    await cluster.kill_server(info.cluster.leader)
     await writing
     assert (await watching)[:150] == sent[:150]
     last = await replicated.log.read_last_event(fresh_tenant, "s", leader=True)

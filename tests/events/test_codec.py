@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.events.golden import bytes_of
+from tests.events.golden import encode_event
 from turnlog.events.codec import (
     MAX_BATCH_EVENTS,
     MAX_EVENT_BYTES,
@@ -39,7 +39,7 @@ from turnlog.events.testing import SESSION, TENANT, make_draft, make_drafts, rec
 from turnlog.events.testing.event_samples import build_samples
 
 WAITED_FOR = ("turn-submitted", "turn-released")
-GOLDEN = [bytes_of(event) for event in build_samples().values()]
+GOLDEN = [encode_event(event) for event in build_samples().values()]
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 json_values = st.recursive(
@@ -53,11 +53,11 @@ json_values = st.recursive(
 )
 
 
-def altered(wire: bytes, **fields: object) -> bytes:
+def change_fields(wire: bytes, **fields: object) -> bytes:
     return json.dumps(json.loads(wire) | fields).encode()
 
 
-def understood(stored: bytes) -> RecordedEvent | None:
+def read_or_none(stored: bytes) -> RecordedEvent | None:
     """Read bytes; none where they are told to be junk, which is the only error there may be."""
     try:
         return decode_event(stored, 1)
@@ -74,14 +74,14 @@ def test_what_people_say_comes_back_as_they_said_it(text: str, inputs: dict[str,
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_event_or_junk(stored: bytes) -> None:
-    understood(stored)
+    read_or_none(stored)
 
 
 @given(st.sampled_from(GOLDEN), st.data())
 def test_damaged_bytes_are_an_event_or_junk(wire: bytes, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(wire)))
     end = data.draw(st.integers(start, min(len(wire), start + 20)))
-    understood(wire[:start] + data.draw(st.binary(max_size=8)) + wire[end:])
+    read_or_none(wire[:start] + data.draw(st.binary(max_size=8)) + wire[end:])
 
 
 @given(st.sampled_from(GOLDEN), json_values, st.data())
@@ -92,7 +92,7 @@ def test_any_value_in_any_field_is_an_event_or_junk(
     inner = data.draw(st.booleans())
     within = fields["data"] if inner else fields
     within[data.draw(st.sampled_from(sorted(within)))] = value
-    understood(json.dumps(fields).encode())
+    read_or_none(json.dumps(fields).encode())
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_junk_is_told_with_its_place(junk: bytes) -> None:
 
 
 def test_an_event_of_a_later_release_is_unknown_and_keeps_its_data() -> None:
-    wire = altered(GOLDEN[0], type="turnlog.turn-sung.v2", data={"melody": ["c", "e"]})
+    wire = change_fields(GOLDEN[0], type="turnlog.turn-sung.v2", data={"melody": ["c", "e"]})
     event = decode_event(wire, 1)
     assert event.event == UnknownEvent("turnlog.turn-sung.v2", {"melody": ["c", "e"]})
     assert format_event_name(event.envelope.type) == "turn-sung"
@@ -129,14 +129,14 @@ def test_an_event_of_a_later_release_is_unknown_and_keeps_its_data() -> None:
 
 
 def test_a_later_version_of_a_known_event_is_unknown_and_not_misread() -> None:
-    later = altered(bytes_of(build_samples()["turn-completed"]), type="turnlog.turn-completed.v2")
+    later = change_fields(encode_event(build_samples()["turn-completed"]), type="turnlog.turn-completed.v2")
     assert isinstance(decode_event(later, 1).event, UnknownEvent)
 
 
 @pytest.mark.parametrize("name", sorted(build_samples()))
 def test_fields_of_a_later_release_are_ignored(name: str) -> None:
     event = build_samples()[name]
-    fields = json.loads(bytes_of(event))
+    fields = json.loads(encode_event(event))
     fields["data"] |= {"since": "next year"}
     wire = json.dumps(fields | {"newextension": 1}).encode()
     assert decode_event(wire, 1).event == event
@@ -176,10 +176,10 @@ def test_content_keeps_its_form_and_its_length(
 
 
 def test_content_of_no_known_form_is_junk_and_not_an_empty_text() -> None:
-    wire = altered(GOLDEN[0], type="turnlog.turn-completed.v1")
+    wire = change_fields(GOLDEN[0], type="turnlog.turn-completed.v1")
     fields = json.loads(wire)
     fields["data"] = {"turn": 1, "call": "1.1", "finish": "stop", "text": {"whispered": "hm"}}
-    assert understood(json.dumps(fields).encode()) is None
+    assert read_or_none(json.dumps(fields).encode()) is None
 
 
 def test_length_and_digest_of_a_text_are_those_of_its_code_points_and_its_utf8() -> None:
@@ -224,8 +224,8 @@ def test_the_two_events_workers_wait_for_have_subjects_of_their_own() -> None:
 
 @pytest.mark.parametrize("over", [-1, 0, 1])
 def test_an_event_may_be_as_large_as_the_limit_and_no_larger(over: int) -> None:
-    empty = len(encode_batch(TENANT, SESSION, None, [submission("")]).messages[0].payload)
-    fitting = submission("x" * (MAX_EVENT_BYTES - empty + over))
+    empty = len(encode_batch(TENANT, SESSION, None, [build_submission("")]).messages[0].payload)
+    fitting = build_submission("x" * (MAX_EVENT_BYTES - empty + over))
     if over <= 0:
         (message,) = encode_batch(TENANT, SESSION, None, [fitting]).messages
         assert len(message.payload) == MAX_EVENT_BYTES + over
@@ -236,18 +236,18 @@ def test_an_event_may_be_as_large_as_the_limit_and_no_larger(over: int) -> None:
     assert refusal.value.fix
 
 
-def submission(text: str) -> EventDraft:
+def build_submission(text: str) -> EventDraft:
     return make_draft(TurnSubmitted(turn=1, text=PlainText(text=text)))
 
 
 @pytest.mark.parametrize("count", [0, MAX_BATCH_EVENTS + 1])
 def test_a_batch_of_none_or_too_many_is_refused(count: int) -> None:
     with pytest.raises(TooLarge):
-        encode_batch(TENANT, SESSION, None, [submission("x")] * count)
+        encode_batch(TENANT, SESSION, None, [build_submission("x")] * count)
 
 
 def test_a_time_is_kept_in_utc_to_the_microsecond() -> None:
     east = timezone(timedelta(hours=2))
-    at = replace(submission("x"), at=datetime(2026, 11, 21, 11, 30, 0, 7, tzinfo=east))
+    at = replace(build_submission("x"), at=datetime(2026, 11, 21, 11, 30, 0, 7, tzinfo=east))
     (message,) = encode_batch(TENANT, SESSION, None, [at]).messages
     assert decode_event(message.payload, 1).envelope.time == "2026-11-21T09:30:00.000007Z"

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 from nats.aio.client import Client
 
-from tests.events.hanging import hanging
-from tests.parts.fault_proxy import between
+from tests.events.hanging import stop_process
+from tests.parts.fault_proxy import run_fault_proxy
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.nats_connection import (
     NatsConnection,
@@ -39,7 +39,7 @@ async def test_two_silences_are_told_apart(own_server: NatsServer) -> None:
     async with open_connection(own_server.url, patience=0.3) as connection:
         with pytest.raises(RequestNotSent):
             await connection.send_request("nobody.listens")
-        async with hanging(own_server.pid):
+        async with stop_process(own_server.pid):
             with pytest.raises(RequestUnanswered):
                 await connection.send_request("nobody.knows")
 
@@ -52,11 +52,11 @@ async def test_a_connection_that_was_cut_comes_back_and_its_hook_runs(nats_url: 
         raise Unavailable("nats", "a hook that fails must not end reconnecting")
 
     async with (
-        between(nats_url) as proxy,
+        run_fault_proxy(nats_url) as proxy,
         open_connection(proxy.url, on_reconnect=hook) as connection,
     ):
         for _ in range(3):
-            proxy.cut()
+            proxy.cut_connections()
             assert await runs.get() is connection
             with pytest.raises(RequestNotSent):
                 await connection.send_request("nobody.listens")

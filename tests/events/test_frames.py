@@ -20,7 +20,7 @@ headers = st.none() | st.sampled_from([b"NATS/1.0\r\na: b\r\n\r\n", b"NATS/1.0 1
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentMessage:
     sid: int
     subject: bytes
     reply: bytes
@@ -40,12 +40,12 @@ class Sent:
 class Client:
     """Records what nats-py's parser passes to its client."""
 
-    heard: list[Sent | str] = field(default_factory=list[Sent | str])
+    heard: list[SentMessage | str] = field(default_factory=list[SentMessage | str])
 
     async def _process_msg(
         self, sid: int, subject: bytes, reply: bytes, payload: bytes, headers: bytes | None
     ) -> None:
-        self.heard.append(Sent(sid, subject, reply, headers, payload))
+        self.heard.append(SentMessage(sid, subject, reply, headers, payload))
 
     async def _process_ping(self) -> None:
         self.heard.append("ping")
@@ -55,18 +55,18 @@ class Client:
 
 
 sent = st.builds(
-    Sent, st.sampled_from([TAKEN, OTHER]), words, st.just(b"") | words, headers, payloads
+    SentMessage, st.sampled_from([TAKEN, OTHER]), words, st.just(b"") | words, headers, payloads
 )
 sendings = st.lists(sent | st.sampled_from(["ping", "pong"]), max_size=12)
 
 
-def wired(sending: list[Sent | str]) -> bytes:
+def encode_wire(sending: list[SentMessage | str]) -> bytes:
     return b"".join(
-        each.wire if isinstance(each, Sent) else f"{each.upper()}\r\n".encode() for each in sending
+        each.wire if isinstance(each, SentMessage) else f"{each.upper()}\r\n".encode() for each in sending
     )
 
 
-def parsed(stream: bytes, cuts: list[int], frames: RawParser | Parser) -> None:
+def parse_stream(stream: bytes, cuts: list[int], frames: RawParser | Parser) -> None:
     async def parse() -> None:
         for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
             await frames.parse(stream[start:end])
@@ -76,15 +76,15 @@ def parsed(stream: bytes, cuts: list[int], frames: RawParser | Parser) -> None:
 
 @given(sendings, st.data())
 def test_however_the_wire_is_cut_each_message_goes_whole_and_in_order_to_whom_it_is_for(
-    sending: list[Sent | str], data: st.DataObject
+    sending: list[SentMessage | str], data: st.DataObject
 ) -> None:
-    stream = wired(sending)
+    stream = encode_wire(sending)
     places = st.lists(st.integers(0, len(stream)), max_size=20)
     client, taken = Client(), list[RawFrame]()
     frames = RawParser(Parser(client), {b"%d" % TAKEN: taken.append})
-    parsed(stream, sorted(data.draw(places)), frames)
+    parse_stream(stream, sorted(data.draw(places)), frames)
 
-    ours = [s for s in sending if isinstance(s, Sent) and s.sid == TAKEN]
+    ours = [s for s in sending if isinstance(s, SentMessage) and s.sid == TAKEN]
     assert taken == [RawFrame(s.subject, s.reply, s.headers or b"", s.payload) for s in ours]
     assert client.heard == [s for s in sending if s not in ours]
     assert not frames.partial_message
@@ -92,19 +92,19 @@ def test_however_the_wire_is_cut_each_message_goes_whole_and_in_order_to_whom_it
 
 @given(sendings, st.data())
 def test_what_nats_py_had_begun_when_the_first_was_taken_it_ends(
-    sending: list[Sent | str], data: st.DataObject
+    sending: list[SentMessage | str], data: st.DataObject
 ) -> None:
     begun = data.draw(sent.filter(lambda each: each.sid == OTHER))
     at = data.draw(st.integers(0, len(begun.wire)))
-    stream = begun.wire[at:] + wired(sending)
+    stream = begun.wire[at:] + encode_wire(sending)
     places = st.lists(st.integers(0, len(stream)), max_size=5)
     client, taken = Client(), list[RawFrame]()
     frames = RawParser(Parser(client))
-    parsed(begun.wire[:at], [], frames)
+    parse_stream(begun.wire[:at], [], frames)
     frames.handlers[b"%d" % TAKEN] = taken.append
-    parsed(stream, sorted(data.draw(places)), frames)
+    parse_stream(stream, sorted(data.draw(places)), frames)
 
-    ours = [s for s in sending if isinstance(s, Sent) and s.sid == TAKEN]
+    ours = [s for s in sending if isinstance(s, SentMessage) and s.sid == TAKEN]
     assert taken == [RawFrame(s.subject, s.reply, s.headers or b"", s.payload) for s in ours]
     assert client.heard == [begun, *(s for s in sending if s not in ours)]
 
@@ -112,13 +112,13 @@ def test_what_nats_py_had_begun_when_the_first_was_taken_it_ends(
 def test_what_was_begun_on_a_connection_that_broke_is_forgotten() -> None:
     taken = list[RawFrame]()
     frames = RawParser(Parser(Client()), {b"7": taken.append})
-    parsed(b"MSG a 7 10\r\nabc", [], frames)
+    parse_stream(b"MSG a 7 10\r\nabc", [], frames)
     frames.reset()
-    parsed(b"MSG b 7 r 3\r\nabc\r\n", [], frames)
+    parse_stream(b"MSG b 7 r 3\r\nabc\r\n", [], frames)
     assert taken == [RawFrame(b"b", b"r", b"", b"abc")]
 
 
 def test_without_anything_to_take_all_is_nats_pys() -> None:
     client = Client()
-    parsed(b"PING\r\nMSG a 3 1\r\nx\r\n", [3, 9], RawParser(Parser(client)))
-    assert client.heard == ["ping", Sent(3, b"a", b"", None, b"x")]
+    parse_stream(b"PING\r\nMSG a 3 1\r\nx\r\n", [3, 9], RawParser(Parser(client)))
+    assert client.heard == ["ping", SentMessage(3, b"a", b"", None, b"x")]

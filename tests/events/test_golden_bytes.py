@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.events.golden import GOLDEN, bytes_of, path_of
+from tests.events.golden import GOLDEN, encode_event, get_golden_path
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import Envelope
 from turnlog.events.registry import EVENT_TYPES, UnknownEvent, apply_upcasters, format_event_name
@@ -20,7 +20,7 @@ NAMES = sorted(build_samples())
 
 def test_there_are_golden_bytes_of_every_kind() -> None:
     assert {event.type for event in build_samples().values()} == set(EVENT_TYPES)
-    missing = [name for name in NAMES if not path_of(name, build_samples()[name]).exists()]
+    missing = [name for name in NAMES if not get_golden_path(name, build_samples()[name]).exists()]
     assert missing == [], "write them with `python -m tests.events.golden`"
 
 
@@ -36,7 +36,7 @@ def test_whatever_was_released_is_still_understood(path: Path) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_golden_bytes_mean_what_they_meant(name: str) -> None:
     event = build_samples()[name]
-    recorded = decode_event(path_of(name, event).read_bytes(), 42)
+    recorded = decode_event(get_golden_path(name, event).read_bytes(), 42)
     assert recorded.event == event
     assert format_event_name(recorded.envelope.type) in name
     assert (recorded.tenant, recorded.session, recorded.sequence) == (TENANT, SESSION, 7)
@@ -47,19 +47,19 @@ def test_golden_bytes_mean_what_they_meant(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_this_release_writes_the_bytes_that_were_released(name: str) -> None:
     event = build_samples()[name]
-    assert bytes_of(event) == path_of(name, event).read_bytes()
+    assert encode_event(event) == get_golden_path(name, event).read_bytes()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bytes_on_the_wire_agree_with_the_schemas(name: str) -> None:
     event = build_samples()[name]
-    wire = json.loads(bytes_of(event))
+    wire = json.loads(encode_event(event))
     Draft202012Validator(Envelope.model_json_schema()).validate(wire)
     Draft202012Validator(type(event).model_json_schema()).validate(wire["data"])
 
 
 def test_the_envelope_is_a_cloud_event() -> None:
-    wire = json.loads(bytes_of(build_samples()["turn-submitted"]))
+    wire = json.loads(encode_event(build_samples()["turn-submitted"]))
     assert {"specversion", "id", "source", "type", "subject", "time"} < set(wire)
     assert wire["specversion"] == "1.0"
     assert all(name.isalnum() and name.islower() and len(name) <= 20 for name in wire)

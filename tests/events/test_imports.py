@@ -27,7 +27,7 @@ print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
 """
 
 
-def loaded_by(module: str) -> set[str]:
+def list_loaded_packages(module: str) -> set[str]:
     """Return the top-level packages that an import loads, beyond those of the interpreter."""
     command = [sys.executable, "-c", LOADED, module]
     run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
@@ -48,12 +48,12 @@ def loaded_by(module: str) -> set[str]:
     ],
 )
 def test_typed_events_load_pydantic_and_nothing_else(module: str) -> None:
-    assert loaded_by(module) <= ALLOWED
+    assert list_loaded_packages(module) <= ALLOWED
 
 
 def test_the_package_itself_loads_nothing_until_it_is_asked() -> None:
-    assert loaded_by("turnlog.events") == {"turnlog"}
-    assert loaded_by("turnlog.events.errors") == {"turnlog"}
+    assert list_loaded_packages("turnlog.events") == {"turnlog"}
+    assert list_loaded_packages("turnlog.events.errors") == {"turnlog"}
 
 
 def test_every_name_of_the_package_is_there_and_every_event_is_among_them() -> None:
@@ -64,6 +64,6 @@ def test_every_name_of_the_package_is_there_and_every_event_is_among_them() -> N
 
 
 def test_the_consumer_loads_the_nats_client_and_no_part_of_a_service() -> None:
-    loaded = loaded_by("turnlog.events.jetstream")
+    loaded = list_loaded_packages("turnlog.events.jetstream")
     assert "nats" in loaded
     assert loaded & {"fastapi", "faststream", "litellm", "opentelemetry", "sqlalchemy"} == set()

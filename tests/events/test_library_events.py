@@ -10,8 +10,8 @@ from contextlib import aclosing
 import pytest
 import pytest_asyncio
 
-from tests.events.golden_library import bytes_of, path_of
-from tests.events.sessions import appended, take
+from tests.events.golden_library import encode_event, get_golden_path
+from tests.events.sessions import require_appended, take_items
 from turnlog.events.codec import (
     EventBatch,
     EventDraft,
@@ -40,7 +40,7 @@ from turnlog.events.testing.event_samples import build_library_samples
 NAMES = sorted(build_library_samples())
 
 
-def added(*texts: str, first: int = 1) -> SegmentsAdded:
+def build_added(*texts: str, first: int = 1) -> SegmentsAdded:
     return SegmentsAdded(
         segments=tuple(
             NewSegment(
@@ -53,10 +53,10 @@ def added(*texts: str, first: int = 1) -> SegmentsAdded:
     )
 
 
-def batch_of(tenant: str, after: ChainHead | None, *texts: str) -> EventBatch:
+def build_batch(tenant: str, after: ChainHead | None, *texts: str) -> EventBatch:
     first = after.sequence + 1 if after else 1
     drafts = [
-        EventDraft(added(text, first=number), make_id(number), FIRST_EVENT_TIME, "/test", "ann")
+        EventDraft(build_added(text, first=number), make_id(number), FIRST_EVENT_TIME, "/test", "ann")
         for number, text in enumerate(texts, first)
     ]
     return encode_library_batch(tenant, SEGMENT_FAMILY, after, drafts)
@@ -78,14 +78,14 @@ def test_there_are_golden_bytes_of_every_kind() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_golden_bytes_are_read_and_written_as_they_were(name: str) -> None:
     event = build_library_samples()[name]
-    stored = path_of(name, event).read_bytes()
+    stored = get_golden_path(name, event).read_bytes()
     assert decode_library_event(decode_event(stored, 42)) == event
     assert format_event_name(event.type) == name
-    assert bytes_of(event) == stored
+    assert encode_event(event) == stored
 
 
 def test_what_a_later_release_writes_is_unknown_and_what_none_writes_is_corrupt() -> None:
-    wire = json.loads(bytes_of(added("x")))
+    wire = json.loads(encode_event(build_added("x")))
     later = wire | {"type": "turnlog.quota-edited.v1"}
     assert isinstance(
         decode_library_event(decode_event(json.dumps(later).encode(), 1)), UnknownEvent
@@ -97,15 +97,15 @@ def test_what_a_later_release_writes_is_unknown_and_what_none_writes_is_corrupt(
 
 def test_no_tenant_spells_its_way_into_anothers_library() -> None:
     with pytest.raises(Refused):
-        batch_of("a.>", None, "x")
-    assert batch_of("acme", None, "x").subjects == "library.acme.segments.>"
-    assert batch_of("acme", None, "x").messages[0].subject == "library.acme.segments.added"
+        build_batch("a.>", None, "x")
+    assert build_batch("acme", None, "x").subjects == "library.acme.segments.>"
+    assert build_batch("acme", None, "x").messages[0].subject == "library.acme.segments.added"
 
 
 async def test_a_library_is_one_chained_history(library: LibraryLog, fresh_tenant: str) -> None:
-    (first,) = appended(await library.append_batch(batch_of(fresh_tenant, None, "one")))
-    events = appended(
-        await library.append_batch(batch_of(fresh_tenant, first.head, "two", "three"))
+    (first,) = require_appended(await library.append_batch(build_batch(fresh_tenant, None, "one")))
+    events = require_appended(
+        await library.append_batch(build_batch(fresh_tenant, first.head, "two", "three"))
     )
     last = await library.read_last_event(fresh_tenant, SEGMENT_FAMILY, leader=True)
     assert last is not None
@@ -121,16 +121,16 @@ async def test_a_library_is_one_chained_history(library: LibraryLog, fresh_tenan
 async def test_the_same_bytes_again_are_already_there_and_others_conflict(
     library: LibraryLog, fresh_tenant: str
 ) -> None:
-    batch = batch_of(fresh_tenant, None, "one", "two")
-    events = appended(await library.append_batch(batch))
+    batch = build_batch(fresh_tenant, None, "one", "two")
+    events = require_appended(await library.append_batch(batch))
     assert await library.append_batch(batch) == BatchAlreadyStored(events)
-    assert await library.append_batch(batch_of(fresh_tenant, None, "other")) == BatchConflict(2)
+    assert await library.append_batch(build_batch(fresh_tenant, None, "other")) == BatchConflict(2)
 
 
 async def test_of_twenty_editors_at_one_place_exactly_one_wins(
     library: LibraryLog, fresh_tenant: str
 ) -> None:
-    batches = [batch_of(fresh_tenant, None, f"editor {n}") for n in range(20)]
+    batches = [build_batch(fresh_tenant, None, f"editor {n}") for n in range(20)]
     outcomes = await asyncio.gather(*(library.append_batch(batch) for batch in batches))
     assert len([o for o in outcomes if isinstance(o, BatchAppended)]) == 1
     assert outcomes.count(BatchConflict(1)) == 19
@@ -139,10 +139,10 @@ async def test_of_twenty_editors_at_one_place_exactly_one_wins(
 async def test_a_session_and_a_library_of_one_tenant_do_not_meet(
     jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
-    (event,) = appended(await jetstream.library.append_batch(batch_of(fresh_tenant, None, "one")))
+    (event,) = require_appended(await jetstream.library.append_batch(build_batch(fresh_tenant, None, "one")))
     assert await jetstream.log.read_last_event(fresh_tenant, SEGMENT_FAMILY, leader=True) is None
     async with aclosing(
         jetstream.library.stream_raw_events(event.stream_sequence - 1, live=True)
     ) as bulks:
-        ((raw, *_),) = await take(bulks, 1)
+        ((raw, *_),) = await take_items(bulks, 1)
     assert raw.stored == event.stored

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.events.conftest import Store
-from tests.events.sessions import add, appended, batch_of, followed, grow, sequences, take
-from tests.events.sessions import said as said_by
+from tests.events.conftest import ContractStore
+from tests.events.sessions import append_texts, require_appended, build_batch, read_past, append_one_by_one, list_sequences, take_items
+from tests.events.sessions import build_submissions as said_by
 from turnlog.events.codec import decode_event, encode_batch
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
@@ -20,79 +20,79 @@ from turnlog.events.testing import make_drafts
 
 
 async def test_what_was_appended_is_read_back_byte_for_byte(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
-    batch = batch_of(fresh_tenant, "s", None, "hello")
-    (event,) = appended(await store.log.append_batch(batch))
+    batch = build_batch(fresh_tenant, "s", None, "hello")
+    (event,) = require_appended(await store.log.append_batch(batch))
     assert event.stored == batch.messages[0].payload
     assert await store.log.read_last_event(fresh_tenant, "s") == event
     assert await store.log.read_last_event(fresh_tenant, "s", leader=True) == event
 
 
-async def test_a_session_nobody_opened_has_no_last_event(store: Store, fresh_tenant: str) -> None:
+async def test_a_session_nobody_opened_has_no_last_event(store: ContractStore, fresh_tenant: str) -> None:
     assert await store.log.read_last_event(fresh_tenant, "s") is None
     assert await store.log.read_last_event(fresh_tenant, "s", leader=True) is None
 
 
 async def test_a_batch_lies_side_by_side_and_is_numbered_in_order(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
-    (first,) = await add(store.log, fresh_tenant, "s", "one")
-    events = await add(store.log, fresh_tenant, "s", "two", "three", "four", after=first.head)
-    assert sequences(events) == [2, 3, 4]
+    (first,) = await append_texts(store.log, fresh_tenant, "s", "one")
+    events = await append_texts(store.log, fresh_tenant, "s", "two", "three", "four", after=first.head)
+    assert list_sequences(events) == [2, 3, 4]
     places = [event.stream_sequence for event in events]
     assert places == list(range(places[0], places[0] + 3))
     assert await store.log.read_last_event(fresh_tenant, "s") == events[-1]
 
 
-async def test_the_same_bytes_again_are_already_there(store: Store, fresh_tenant: str) -> None:
-    batch = batch_of(fresh_tenant, "s", None, "one", "two")
-    events = appended(await store.log.append_batch(batch))
+async def test_the_same_bytes_again_are_already_there(store: ContractStore, fresh_tenant: str) -> None:
+    batch = build_batch(fresh_tenant, "s", None, "one", "two")
+    events = require_appended(await store.log.append_batch(batch))
     assert await store.log.append_batch(batch) == BatchAlreadyStored(events)
 
 
-async def test_they_are_already_there_after_others_went_on(store: Store, fresh_tenant: str) -> None:
-    batch = batch_of(fresh_tenant, "s", None, "one")
-    (first,) = appended(await store.log.append_batch(batch))
-    await grow(store.log, fresh_tenant, "s", 3, first.head)
+async def test_they_are_already_there_after_others_went_on(store: ContractStore, fresh_tenant: str) -> None:
+    batch = build_batch(fresh_tenant, "s", None, "one")
+    (first,) = require_appended(await store.log.append_batch(batch))
+    await append_one_by_one(store.log, fresh_tenant, "s", 3, first.head)
     assert await store.log.append_batch(batch) == BatchAlreadyStored((first,))
 
 
 async def test_a_place_that_is_taken_is_a_conflict_that_names_the_sequence(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
-    (first,) = await add(store.log, fresh_tenant, "s", "one")
-    await add(store.log, fresh_tenant, "s", "two", "three", after=first.head)
-    other = batch_of(fresh_tenant, "s", first.head, "other")
+    (first,) = await append_texts(store.log, fresh_tenant, "s", "one")
+    await append_texts(store.log, fresh_tenant, "s", "two", "three", after=first.head)
+    other = build_batch(fresh_tenant, "s", first.head, "other")
     assert await store.log.append_batch(other) == BatchConflict(3)
-    opening_again = batch_of(fresh_tenant, "s", None, "other")
+    opening_again = build_batch(fresh_tenant, "s", None, "other")
     assert await store.log.append_batch(opening_again) == BatchConflict(3)
 
 
-async def test_of_a_batch_in_conflict_nothing_is_stored(store: Store, fresh_tenant: str) -> None:
-    (first,) = await add(store.log, fresh_tenant, "s", "one")
-    (second,) = await add(store.log, fresh_tenant, "s", "two", after=first.head)
+async def test_of_a_batch_in_conflict_nothing_is_stored(store: ContractStore, fresh_tenant: str) -> None:
+    (first,) = await append_texts(store.log, fresh_tenant, "s", "one")
+    (second,) = await append_texts(store.log, fresh_tenant, "s", "two", after=first.head)
     assert await store.log.append_batch(
-        batch_of(fresh_tenant, "s", first.head, "a", "b", "c")
+        build_batch(fresh_tenant, "s", first.head, "a", "b", "c")
     ) == BatchConflict(2)
     assert await store.log.read_last_event(fresh_tenant, "s", leader=True) == second
-    assert len(await followed(store.log, fresh_tenant)) == 2
+    assert len(await read_past(store.log, fresh_tenant)) == 2
 
 
 async def test_appending_behind_what_was_never_there_is_a_conflict(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
     nowhere = ChainHead(7, 10**9, "sha256:" + "0" * 64)
     assert await store.log.append_batch(
-        batch_of(fresh_tenant, "s", nowhere, "one")
+        build_batch(fresh_tenant, "s", nowhere, "one")
     ) == BatchConflict(0)
 
 
 async def test_sessions_of_one_name_do_not_meet_across_tenants(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
-    (mine,) = await add(store.log, fresh_tenant, "s", "mine")
-    (theirs,) = await add(store.log, f"{fresh_tenant}-2", "s", "theirs")
+    (mine,) = await append_texts(store.log, fresh_tenant, "s", "mine")
+    (theirs,) = await append_texts(store.log, f"{fresh_tenant}-2", "s", "theirs")
     assert await store.log.read_last_event(fresh_tenant, "s") == mine
     assert await store.log.read_last_event(f"{fresh_tenant}-2", "s") == theirs
     with pytest.raises(Corrupt):
@@ -100,26 +100,26 @@ async def test_sessions_of_one_name_do_not_meet_across_tenants(
 
 
 async def test_of_fifty_writers_at_one_place_exactly_one_wins(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
-    (first,) = await add(store.log, fresh_tenant, "s", "one")
-    batches = [batch_of(fresh_tenant, "s", first.head, f"writer {n}") for n in range(50)]
+    (first,) = await append_texts(store.log, fresh_tenant, "s", "one")
+    batches = [build_batch(fresh_tenant, "s", first.head, f"writer {n}") for n in range(50)]
     outcomes = await asyncio.gather(*(store.log.append_batch(batch) for batch in batches))
     assert len([o for o in outcomes if isinstance(o, BatchAppended)]) == 1
     assert outcomes.count(BatchConflict(2)) == 49
-    assert len(await followed(store.log, fresh_tenant)) == 2
+    assert len(await read_past(store.log, fresh_tenant)) == 2
 
 
 async def test_fifty_writers_who_try_again_leave_one_gapless_session(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
-    await add(store.log, fresh_tenant, "s", "one")
+    await append_texts(store.log, fresh_tenant, "s", "one")
 
     async def write_at_last(name: str) -> None:
         while True:
             head = await store.log.read_last_event(fresh_tenant, "s", leader=True)
             assert head
-            outcome = await store.log.append_batch(batch_of(fresh_tenant, "s", head.head, name))
+            outcome = await store.log.append_batch(build_batch(fresh_tenant, "s", head.head, name))
             if isinstance(outcome, BatchAppended):
                 return
             assert isinstance(outcome, BatchConflict)
@@ -128,35 +128,35 @@ async def test_fifty_writers_who_try_again_leave_one_gapless_session(
     head = await store.log.read_last_event(fresh_tenant, "s", leader=True)
     assert head
     events = await store.log.read_range(fresh_tenant, "s", None, head)
-    assert sequences(events) == list(range(1, 52))
+    assert list_sequences(events) == list(range(1, 52))
 
 
 @pytest.mark.parametrize("length", [1, 2, 9, 30])
 async def test_a_tail_of_any_length_comes_whole_and_in_order(
-    store: Store, fresh_tenant: str, length: int
+    store: ContractStore, fresh_tenant: str, length: int
 ) -> None:
-    events = await grow(store.log, fresh_tenant, "s", 3)
+    events = await append_one_by_one(store.log, fresh_tenant, "s", 3)
     for _ in range(length):
-        await add(store.log, fresh_tenant, f"other-{len(events)}", "between")
-        events += await grow(store.log, fresh_tenant, "s", 1, events[-1].head)
+        await append_texts(store.log, fresh_tenant, f"other-{len(events)}", "between")
+        events += await append_one_by_one(store.log, fresh_tenant, "s", 1, events[-1].head)
     tail = await store.log.read_range(fresh_tenant, "s", events[2].head, events[-1])
     assert list(tail) == events[3:]
 
 
-async def test_a_tail_across_batches_is_followed_back(store: Store, fresh_tenant: str) -> None:
-    events = list(await add(store.log, fresh_tenant, "s", "1", "2", "3"))
-    events += await add(store.log, fresh_tenant, "s", "4", after=events[-1].head)
-    events += await add(store.log, fresh_tenant, "s", "5", "6", after=events[-1].head)
+async def test_a_tail_across_batches_is_followed_back(store: ContractStore, fresh_tenant: str) -> None:
+    events = list(await append_texts(store.log, fresh_tenant, "s", "1", "2", "3"))
+    events += await append_texts(store.log, fresh_tenant, "s", "4", after=events[-1].head)
+    events += await append_texts(store.log, fresh_tenant, "s", "5", "6", after=events[-1].head)
     assert list(await store.log.read_range(fresh_tenant, "s", None, events[-1])) == events
 
 
 async def test_events_are_read_onward_by_number_from_any_place(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
     log = store.log
-    events = [*await add(log, fresh_tenant, "s", "one", "two", "three")]
-    await grow(log, fresh_tenant, "other", 5)
-    events += await add(log, fresh_tenant, "s", "four", after=events[-1].head)
+    events = [*await append_texts(log, fresh_tenant, "s", "one", "two", "three")]
+    await append_one_by_one(log, fresh_tenant, "other", 5)
+    events += await append_texts(log, fresh_tenant, "s", "four", after=events[-1].head)
     assert await log.read_next_events(fresh_tenant, "s", None, 2) == events[:2]
     assert await log.read_next_events(fresh_tenant, "s", events[1].head, 2) == events[2:]
     assert await log.read_next_events(fresh_tenant, "s", events[1].head, 9) == events[2:]
@@ -168,30 +168,30 @@ async def test_events_are_read_onward_by_number_from_any_place(
 
 @pytest.mark.parametrize("alone", [True, False])
 async def test_any_event_is_found_by_its_sequence(
-    store: Store, fresh_tenant: str, *, alone: bool
+    store: ContractStore, fresh_tenant: str, *, alone: bool
 ) -> None:
     log, events, head = store.log, list[RecordedEvent](), None
     for number in range(40):
         # Others write in between: ever more, so that no place follows from a sequence
         others = 0 if alone else number // 4
-        await grow(log, fresh_tenant, f"other-{number}", others)
-        events += await add(log, fresh_tenant, "s", "one", "two", after=head)
+        await append_one_by_one(log, fresh_tenant, f"other-{number}", others)
+        events += await append_texts(log, fresh_tenant, "s", "one", "two", after=head)
         head = events[-1].head
     found = [await log.find_event(fresh_tenant, "s", n + 1, events[-1]) for n in range(len(events))]
     assert found == events
 
 
 async def test_all_events_under_a_leaf_are_read_wherever_they_lie(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
     log, head = store.log, None
     marks, others = list[RecordedEvent](), list[RecordedEvent]()
     for number in range(1, 5):
         said = make_drafts([*said_by("one", first=number), TurnExcluded(turn=number)], 2 * number)
         batch = encode_batch(fresh_tenant, "s", head, said)
-        *_, mark = added = appended(await log.append_batch(batch))
+        *_, mark = added = require_appended(await log.append_batch(batch))
         marks, others, head = [*marks, mark], [*others, added[0]], mark.head
-        await grow(log, fresh_tenant, f"other-{number}", number)
+        await append_one_by_one(log, fresh_tenant, f"other-{number}", number)
     leaf = TurnExcluded.leaf
     assert list(await log.read_events_by_leaf(fresh_tenant, "s", leaf, marks[-1].head)) == marks
     assert list(await log.read_events_by_leaf(fresh_tenant, "s", leaf, others[2].head)) == marks[:2]
@@ -200,16 +200,16 @@ async def test_all_events_under_a_leaf_are_read_wherever_they_lie(
 
 
 async def test_there_is_nothing_between_an_event_and_itself(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
-    (event,) = await add(store.log, fresh_tenant, "s", "one")
+    (event,) = await append_texts(store.log, fresh_tenant, "s", "one")
     assert list(await store.log.read_range(fresh_tenant, "s", event.head, event)) == []
 
 
 async def test_events_are_read_by_their_places_in_the_order_asked(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
-    events = await grow(store.log, fresh_tenant, "s", 3)
+    events = await append_one_by_one(store.log, fresh_tenant, "s", 3)
     places = [events[2].stream_sequence, events[0].stream_sequence, events[2].stream_sequence]
     assert list(await store.log.read_events_at(fresh_tenant, places)) == [
         events[2],
@@ -221,101 +221,101 @@ async def test_events_are_read_by_their_places_in_the_order_asked(
 
 @pytest.mark.parametrize("place", [0, 10**9])
 async def test_a_place_that_holds_nothing_is_corrupt(
-    store: Store, fresh_tenant: str, place: int
+    store: ContractStore, fresh_tenant: str, place: int
 ) -> None:
     with pytest.raises(Corrupt):
         await store.log.read_events_at(fresh_tenant, [place])
 
 
 async def test_following_gives_the_past_of_one_tenant_and_ends(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
-    mine = await grow(store.log, fresh_tenant, "a", 2)
-    await add(store.log, f"{fresh_tenant}-2", "b", "theirs")
-    mine += await grow(store.log, fresh_tenant, "c", 1)
-    raws = await followed(store.log, fresh_tenant)
+    mine = await append_one_by_one(store.log, fresh_tenant, "a", 2)
+    await append_texts(store.log, f"{fresh_tenant}-2", "b", "theirs")
+    mine += await append_one_by_one(store.log, fresh_tenant, "c", 1)
+    raws = await read_past(store.log, fresh_tenant)
     assert [decode_event(raw.stored, raw.stream_sequence) for raw in raws] == mine
     assert raws[0].subject == f"session.{fresh_tenant}.a.turn.submitted"
-    behind = await followed(store.log, fresh_tenant, mine[0].stream_sequence)
+    behind = await read_past(store.log, fresh_tenant, mine[0].stream_sequence)
     assert [raw.stored for raw in behind] == [event.stored for event in mine[1:]]
 
 
 async def test_following_a_tenant_without_events_ends_at_once(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
-    await add(store.log, f"{fresh_tenant}-2", "b", "theirs")
-    assert await followed(store.log, fresh_tenant) == []
+    await append_texts(store.log, f"{fresh_tenant}-2", "b", "theirs")
+    assert await read_past(store.log, fresh_tenant) == []
 
 
-async def test_following_without_a_tenant_gives_everybody(store: Store, fresh_tenant: str) -> None:
-    (mine,) = await add(store.log, fresh_tenant, "a", "mine")
-    (theirs,) = await add(store.log, f"{fresh_tenant}-2", "b", "theirs")
-    raws = await followed(store.log, None, mine.stream_sequence - 1)
+async def test_following_without_a_tenant_gives_everybody(store: ContractStore, fresh_tenant: str) -> None:
+    (mine,) = await append_texts(store.log, fresh_tenant, "a", "mine")
+    (theirs,) = await append_texts(store.log, f"{fresh_tenant}-2", "b", "theirs")
+    raws = await read_past(store.log, None, mine.stream_sequence - 1)
     assert [raw.stored for raw in raws] == [mine.stored, theirs.stored]
 
 
-async def test_following_live_goes_on_with_what_comes(store: Store, fresh_tenant: str) -> None:
-    events = await grow(store.log, fresh_tenant, "s", 3)
+async def test_following_live_goes_on_with_what_comes(store: ContractStore, fresh_tenant: str) -> None:
+    events = await append_one_by_one(store.log, fresh_tenant, "s", 3)
     async with aclosing(store.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
-        places = [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
+        places = [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
         while len(places) < 3:
-            places += [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
-        events += await grow(store.log, fresh_tenant, "s", 3, events[-1].head)
+            places += [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
+        events += await append_one_by_one(store.log, fresh_tenant, "s", 3, events[-1].head)
         while len(places) < 6:
-            places += [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
+            places += [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
     assert places == [event.stream_sequence for event in events]
 
 
 @pytest.mark.parametrize("after", [0, 7, 25, 40])
 async def test_watching_joins_past_and_live_without_gap_or_repeat(
-    store: Store, fresh_tenant: str, after: int
+    store: ContractStore, fresh_tenant: str, after: int
 ) -> None:
-    events = await grow(store.log, fresh_tenant, "s", 25)
-    growing = asyncio.create_task(grow(store.log, fresh_tenant, "s", 60, events[-1].head))
+    events = await append_one_by_one(store.log, fresh_tenant, "s", 25)
+    growing = asyncio.create_task(append_one_by_one(store.log, fresh_tenant, "s", 60, events[-1].head))
     async with aclosing(store.log.watch_session(fresh_tenant, "s", after)) as watched:
-        seen = await take(watched, 85 - after)
+        seen = await take_items(watched, 85 - after)
     assert seen == (events + await growing)[after:]
 
 
 async def test_watching_a_session_before_it_opens_shows_its_opening(
-    store: Store, fresh_tenant: str
+    store: ContractStore, fresh_tenant: str
 ) -> None:
     async with aclosing(store.log.watch_session(fresh_tenant, "s")) as watched:
         first = asyncio.create_task(anext(watched))
-        (event,) = await add(store.log, fresh_tenant, "s", "one")
+        (event,) = await append_texts(store.log, fresh_tenant, "s", "one")
         assert await first == event
 
 
-async def test_a_watcher_who_was_slow_misses_nothing(store: Store, fresh_tenant: str) -> None:
-    (first,) = await add(store.log, fresh_tenant, "s", "one")
+async def test_a_watcher_who_was_slow_misses_nothing(store: ContractStore, fresh_tenant: str) -> None:
+    (first,) = await append_texts(store.log, fresh_tenant, "s", "one")
     async with aclosing(store.log.watch_session(fresh_tenant, "s")) as watched:
-        assert await take(watched, 1) == [first]
+        assert await take_items(watched, 1) == [first]
         text = "x" * 200_000
         head = first.head
         for _ in range(40):  # more bytes than any reader is given room for
-            (event,) = await add(store.log, fresh_tenant, "s", text, after=head)
+            (event,) = await append_texts(store.log, fresh_tenant, "s", text, after=head)
             head = event.head
-        assert sequences(await take(watched, 40)) == list(range(2, 42))
+        assert list_sequences(await take_items(watched, 40)) == list(range(2, 42))
 
 
-async def test_a_log_says_which_it_is(store: Store, fresh_tenant: str) -> None:
+async def test_a_log_says_which_it_is(store: ContractStore, fresh_tenant: str) -> None:
     identity = await store.log.get_identity(fresh_tenant)
     assert identity == await store.log.get_identity(f"{fresh_tenant}-2")
     assert identity.stream == "SESSIONS"
     assert identity.created.endswith("Z")
 
 
-async def test_a_log_says_where_it_ends(store: Store, fresh_tenant: str) -> None:
-    (event,) = await add(store.log, fresh_tenant, "s", "one")
+async def test_a_log_says_where_it_ends(store: ContractStore, fresh_tenant: str) -> None:
+    (event,) = await append_texts(store.log, fresh_tenant, "s", "one")
     assert await store.log.get_last_stream_sequence(fresh_tenant) == event.stream_sequence
-    events = await add(store.log, fresh_tenant, "s", "two", "three", after=event.head)
+    events = await append_texts(store.log, fresh_tenant, "s", "two", "three", after=event.head)
     assert (
         await store.log.get_last_stream_sequence(f"{fresh_tenant}-2") == events[-1].stream_sequence
     )
 
 
 @pytest.mark.parametrize("bad", ["", "a.b", "*", ">", "a b", "ä"])
-async def test_a_bad_id_is_refused_and_named(store: Store, fresh_tenant: str, bad: str) -> None:
+async def test_a_bad_id_is_refused_and_named(store: ContractStore, fresh_tenant: str, bad: str) -> None:
     with pytest.raises(Refused) as refusal:
         await store.log.read_last_event(fresh_tenant, bad)
     assert refusal.value.field == "session"

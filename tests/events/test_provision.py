@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from nats.js import api
 
-from tests.events.sessions import add
+from tests.events.sessions import append_texts
 from turnlog.events.codec import encode_batch
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.ids import (
@@ -54,7 +54,7 @@ async def test_what_is_missing_is_made_and_lasts_as_promised(own_server: NatsSer
 async def test_provisioning_again_changes_nothing(own_server: NatsServer) -> None:
     async with open_client(own_server.url, StreamOptions()) as there:
         before = await there.log.get_identity("t")
-        await add(there.log, "t", "s", "one")
+        await append_texts(there.log, "t", "s", "one")
         await provision_streams(there.connection, StreamOptions())
         assert await there.log.get_identity("t") == before
         assert await there.log.read_last_event("t", "s")
@@ -125,7 +125,7 @@ async def test_workers_are_handed_the_two_events_that_tell_of_work(
     own_server: NatsServer,
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as there:
-        (first,) = await add(there.log, "t", "s", "one")
+        (first,) = await append_texts(there.log, "t", "s", "one")
         later = encode_batch(
             "t",
             "s",
@@ -156,8 +156,8 @@ async def test_a_durable_that_has_gone_is_made_again_from_where_it_had_come(
         handout = WorkQueueOptions(30, 100)
         assert await ensure_work_queue(there.connection, handout)
         assert not await ensure_work_queue(there.connection, handout)
-        (first,) = await add(there.log, "t", "a", "one")
-        (second,) = await add(there.log, "t", "b", "two")
+        (first,) = await append_texts(there.log, "t", "a", "one")
+        (second,) = await append_texts(there.log, "t", "b", "two")
         js = there.connection.nc.jetstream()
         await js.delete_consumer(SESSIONS_STREAM, WORKERS_CONSUMER)
         assert await ensure_work_queue(there.connection, handout, start=first.stream_sequence + 1)
@@ -171,7 +171,7 @@ async def test_how_turns_are_handed_out_may_change_and_keeps_its_place(
 ) -> None:
     async with open_client(own_server.url, StreamOptions()) as there:
         await ensure_work_queue(there.connection, WorkQueueOptions(30, 100))
-        await add(there.log, "t", "a", "one")
+        await append_texts(there.log, "t", "a", "one")
         js = there.connection.nc.jetstream()
         pulled = await js.pull_subscribe_bind(durable=WORKERS_CONSUMER, stream=SESSIONS_STREAM)
         (message,) = await pulled.fetch(1, timeout=5)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.events.sessions import add, batch_of, take
+from tests.events.sessions import append_texts, build_batch, take_items
 from turnlog.events.jetstream.event_consumer import subscribe_events
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.tokens import Token
@@ -34,7 +34,7 @@ async def test_the_listener_prints_words_and_events_as_they_come(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     session = fresh_tenant  # of the tenant `default`, which the example means
-    await add(jetstream.log, "default", session, "hello")
+    await append_texts(jetstream.log, "default", session, "hello")
     listening = asyncio.create_task(examples["listen"](nats_url, session))
     printed = ""
     try:
@@ -53,10 +53,10 @@ async def test_the_listener_prints_words_and_events_as_they_come(
 async def test_the_writer_says_what_came_of_it(
     examples: dict[str, Any], jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
-    await add(jetstream.log, "default", fresh_tenant, "hello")
+    await append_texts(jetstream.log, "default", fresh_tenant, "hello")
     assert await examples["exclude"](nats_url, fresh_tenant, 1) == "stored as 2"
     async with subscribe_events(nats_url, session=fresh_tenant, types=("turn-excluded",)) as stream:
-        (event,) = await take(stream, 1)
+        (event,) = await take_items(stream, 1)
     assert event == await jetstream.log.read_last_event("default", fresh_tenant)
-    outcome = await jetstream.log.append_batch(batch_of("default", fresh_tenant, None, "again"))
+    outcome = await jetstream.log.append_batch(build_batch("default", fresh_tenant, None, "again"))
     assert "actual=2" in repr(outcome)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.events.sessions import add, grow, take
+from tests.events.sessions import append_texts, append_one_by_one, take_items
 from turnlog.events.codec import encode_batch
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
@@ -30,7 +30,7 @@ from turnlog.events.testing import make_drafts
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
 
 
-async def happen(
+async def append_events(
     on: JetStreamClient, tenant: str, after: ChainHead | None, *events: KnownEvent
 ) -> ChainHead:
     first = after.sequence + 1 if after else 1
@@ -41,22 +41,22 @@ async def happen(
     return last.head
 
 
-def submitted(turn: int) -> TurnSubmitted:
+def build_submitted(turn: int) -> TurnSubmitted:
     return TurnSubmitted(turn=turn, text=PlainText(text="say something"))
 
 
-def completed(turn: int, reply: str) -> TurnCompleted:
+def build_completed(turn: int, reply: str) -> TurnCompleted:
     return TurnCompleted(turn=turn, call=f"{turn}.1", text=PlainText(text=reply), finish="stop")
 
 
-def words(reply: str, attempt: int = 1) -> list[Token]:
+def build_tokens(reply: str, attempt: int = 1) -> list[Token]:
     return [
         Token(call="1.1", attempt=attempt, offset=at, text=reply[at : at + 3])
         for at in range(0, len(reply), 3)
     ]
 
 
-def closed(reply: str, attempt: int = 1) -> AttemptClosed:
+def build_closed(reply: str, attempt: int = 1) -> AttemptClosed:
     return AttemptClosed(
         call="1.1",
         attempt=attempt,
@@ -68,13 +68,13 @@ def closed(reply: str, attempt: int = 1) -> AttemptClosed:
     )
 
 
-async def say(on: JetStreamClient, tenant: str, turn: int, *said: TokenEvent) -> None:
+async def publish_tokens(on: JetStreamClient, tenant: str, turn: int, *said: TokenEvent) -> None:
     for event in said[:-1]:
         await on.tokens.publish_token(tenant, "s", turn, event)
     assert await on.tokens.publish_and_confirm(tenant, "s", turn, said[-1])
 
 
-def spelt(items: list[ConsumerItem]) -> list[str]:
+def describe_items(items: list[ConsumerItem]) -> list[str]:
     """One short word an item."""
     names: list[str] = []
     for item in items:
@@ -93,55 +93,55 @@ def spelt(items: list[ConsumerItem]) -> list[str]:
 async def test_a_session_is_streamed_from_its_beginning_into_the_present(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
-    events = await grow(jetstream.log, fresh_tenant, "s", 5)
+    events = await append_one_by_one(jetstream.log, fresh_tenant, "s", 5)
     async with subscribe_events(nats_url, tenant=fresh_tenant, session="s") as stream:
-        assert await take(stream, 5) == events
-        (new,) = await add(jetstream.log, fresh_tenant, "s", "new", after=events[-1].head)
-        assert await take(stream, 1) == [new]
+        assert await take_items(stream, 5) == events
+        (new,) = await append_texts(jetstream.log, fresh_tenant, "s", "new", after=events[-1].head)
+        assert await take_items(stream, 1) == [new]
 
 
 async def test_a_tenant_is_streamed_with_all_its_sessions_and_no_others(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
-    events = list(await add(jetstream.log, fresh_tenant, "a", "one"))
-    await add(jetstream.log, f"{fresh_tenant}-2", "a", "theirs")
-    events += await add(jetstream.log, fresh_tenant, "b", "two")
+    events = list(await append_texts(jetstream.log, fresh_tenant, "a", "one"))
+    await append_texts(jetstream.log, f"{fresh_tenant}-2", "a", "theirs")
+    events += await append_texts(jetstream.log, fresh_tenant, "b", "two")
     async with subscribe_events(nats_url, tenant=fresh_tenant) as stream:
-        assert await take(stream, 2) == events
-        (new,) = await add(jetstream.log, fresh_tenant, "c", "three")
-        assert await take(stream, 1) == [new]
+        assert await take_items(stream, 2) == events
+        (new,) = await append_texts(jetstream.log, fresh_tenant, "c", "three")
+        assert await take_items(stream, 1) == [new]
 
 
 @pytest.mark.parametrize("session", ["s", None])
 async def test_an_item_is_handled_when_the_next_is_asked_for(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str, session: str | None
 ) -> None:
-    events = await grow(jetstream.log, fresh_tenant, "s", 3)
+    events = await append_one_by_one(jetstream.log, fresh_tenant, "s", 3)
     async with subscribe_events(nats_url, tenant=fresh_tenant, session=session) as stream:
         beginning = stream.cursor
-        await take(stream, 2)
+        await take_items(stream, 2)
         cursor = stream.cursor
     async with subscribe_events(
         nats_url, tenant=fresh_tenant, session=session, after=cursor
     ) as stream:
-        assert await take(stream, 2) == events[1:]
+        assert await take_items(stream, 2) == events[1:]
     async with subscribe_events(
         nats_url, tenant=fresh_tenant, session=session, after=beginning
     ) as again:
-        assert await take(again, 3) == events
+        assert await take_items(again, 3) == events
 
 
 async def test_a_consumer_that_comes_back_again_and_again_misses_and_repeats_nothing(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
-    growing = asyncio.create_task(grow(jetstream.log, fresh_tenant, "s", 61))
+    growing = asyncio.create_task(append_one_by_one(jetstream.log, fresh_tenant, "s", 61))
     cursor: str | None = None
     seen: list[ConsumerItem] = []
     while len(seen) < 60:
         async with subscribe_events(
             nats_url, tenant=fresh_tenant, session="s", after=cursor
         ) as stream:
-            *handled, _dropped = await take(stream, 11)
+            *handled, _dropped = await take_items(stream, 11)
             seen += handled
             cursor = stream.cursor
     assert seen == (await growing)[:60]
@@ -150,46 +150,46 @@ async def test_a_consumer_that_comes_back_again_and_again_misses_and_repeats_not
 async def test_only_the_types_asked_for_come_and_the_cursor_passes_over_the_others(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
-    head = await happen(
-        jetstream, fresh_tenant, None, submitted(1), completed(1, "yes"), submitted(2)
+    head = await append_events(
+        jetstream, fresh_tenant, None, build_submitted(1), build_completed(1, "yes"), build_submitted(2)
     )
     async with subscribe_events(
         nats_url, tenant=fresh_tenant, session="s", types=("turn-completed",)
     ) as stream:
-        assert spelt(await take(stream, 1)) == ["turn-completed"]
-        head = await happen(jetstream, fresh_tenant, head, completed(2, "no"))
-        assert spelt(await take(stream, 1)) == ["turn-completed"]
+        assert describe_items(await take_items(stream, 1)) == ["turn-completed"]
+        head = await append_events(jetstream, fresh_tenant, head, build_completed(2, "no"))
+        assert describe_items(await take_items(stream, 1)) == ["turn-completed"]
         assert stream.cursor.split(".")[1] == "3"
 
 
 async def test_a_reply_is_heard_as_it_is_said_and_then_recorded(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
-    head = await happen(jetstream, fresh_tenant, None, submitted(1))
+    head = await append_events(jetstream, fresh_tenant, None, build_submitted(1))
     async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
-        assert spelt(await take(stream, 1)) == ["turn-submitted"]
+        assert describe_items(await take_items(stream, 1)) == ["turn-submitted"]
         alive = AttemptAlive(call="1.1", attempt=1)
-        await say(jetstream, fresh_tenant, 1, alive, *words("heard once"), closed("heard once"))
-        assert spelt(await take(stream, 4)) == ["hea", "rd ", "onc", "e"]
-        head = await happen(jetstream, fresh_tenant, head, completed(1, "heard once"))
-        assert spelt(await take(stream, 2)) == ["attempt-closed", "turn-completed"]
-        await happen(jetstream, fresh_tenant, head, submitted(2))
-        await say(jetstream, fresh_tenant, 2, *words("again"))
-        assert spelt(await take(stream, 3)) == ["turn-submitted", "aga", "in"]
+        await publish_tokens(jetstream, fresh_tenant, 1, alive, *build_tokens("heard once"), build_closed("heard once"))
+        assert describe_items(await take_items(stream, 4)) == ["hea", "rd ", "onc", "e"]
+        head = await append_events(jetstream, fresh_tenant, head, build_completed(1, "heard once"))
+        assert describe_items(await take_items(stream, 2)) == ["attempt-closed", "turn-completed"]
+        await append_events(jetstream, fresh_tenant, head, build_submitted(2))
+        await publish_tokens(jetstream, fresh_tenant, 2, *build_tokens("again"))
+        assert describe_items(await take_items(stream, 3)) == ["turn-submitted", "aga", "in"]
 
 
 async def test_an_attempt_given_up_is_announced_and_heard_no_more(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
-    await happen(jetstream, fresh_tenant, None, submitted(1))
+    await append_events(jetstream, fresh_tenant, None, build_submitted(1))
     async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
-        given_up = words("never ends")
+        given_up = build_tokens("never ends")
         reset = AttemptReset(call="1.1", attempt=2)
         late = [*given_up[2:], *given_up]
-        await say(
-            jetstream, fresh_tenant, 1, *given_up[:2], reset, *late, *words("ends", attempt=2)
+        await publish_tokens(
+            jetstream, fresh_tenant, 1, *given_up[:2], reset, *late, *build_tokens("ends", attempt=2)
         )
-        assert spelt(await take(stream, 6)) == [
+        assert describe_items(await take_items(stream, 6)) == [
             "turn-submitted", "nev", "er ", "attempt-reset", "end", "s"
         ]  # fmt: skip
 
@@ -197,12 +197,12 @@ async def test_an_attempt_given_up_is_announced_and_heard_no_more(
 async def test_words_of_turns_that_are_over_are_not_said_again(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
-    head = await happen(jetstream, fresh_tenant, None, submitted(1))
-    await say(jetstream, fresh_tenant, 1, *words("done"))
-    head = await happen(jetstream, fresh_tenant, head, completed(1, "done"), TurnReleased(turn=2))
-    await say(jetstream, fresh_tenant, 2, *words("now"))
+    head = await append_events(jetstream, fresh_tenant, None, build_submitted(1))
+    await publish_tokens(jetstream, fresh_tenant, 1, *build_tokens("done"))
+    head = await append_events(jetstream, fresh_tenant, head, build_completed(1, "done"), TurnReleased(turn=2))
+    await publish_tokens(jetstream, fresh_tenant, 2, *build_tokens("now"))
     async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
-        assert spelt(await take(stream, 4)) == [
+        assert describe_items(await take_items(stream, 4)) == [
             "turn-submitted", "turn-completed", "turn-released", "now"
         ]  # fmt: skip
 
@@ -212,24 +212,24 @@ async def test_what_is_heard_over_many_cursors_is_what_was_recorded(
 ) -> None:
     reply = "a reply of some length, heard in pieces by one who keeps leaving " * 4
 
-    head = await happen(jetstream, fresh_tenant, None, submitted(1))
+    head = await append_events(jetstream, fresh_tenant, None, build_submitted(1))
     listening = asyncio.Event()
 
     async def answer() -> None:
         await listening.wait()
-        await say(jetstream, fresh_tenant, 1, *words(reply), closed(reply))
+        await publish_tokens(jetstream, fresh_tenant, 1, *build_tokens(reply), build_closed(reply))
         after_it = [TurnExcluded(turn=1)] * 10
-        await happen(jetstream, fresh_tenant, head, completed(1, reply), *after_it)
+        await append_events(jetstream, fresh_tenant, head, build_completed(1, reply), *after_it)
 
     answering = asyncio.create_task(answer())
     cursor: str | None = None
     handled: list[ConsumerItem] = []
-    while "turn-completed" not in spelt(handled):
+    while "turn-completed" not in describe_items(handled):
         async with subscribe_events(
             nats_url, tenant=fresh_tenant, session="s", tokens=True, after=cursor
         ) as stream:
             listening.set()
-            *done, _at_hand = await take(stream, 10)
+            *done, _at_hand = await take_items(stream, 10)
             handled += done
             cursor = stream.cursor
     await answering
@@ -240,28 +240,28 @@ async def test_what_is_heard_over_many_cursors_is_what_was_recorded(
 async def test_words_that_came_while_nobody_listened_are_heard_before_the_recorded_reply(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
-    head = await happen(jetstream, fresh_tenant, None, submitted(1))
+    head = await append_events(jetstream, fresh_tenant, None, build_submitted(1))
     async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
-        await say(jetstream, fresh_tenant, 1, *words("one two"))
-        assert spelt(await take(stream, 3)) == ["turn-submitted", "one", " tw"]
+        await publish_tokens(jetstream, fresh_tenant, 1, *build_tokens("one two"))
+        assert describe_items(await take_items(stream, 3)) == ["turn-submitted", "one", " tw"]
         cursor = stream.cursor
     async with subscribe_events(
         nats_url, tenant=fresh_tenant, session="s", tokens=True, after=cursor
     ) as stream:
-        await say(jetstream, fresh_tenant, 1, closed("one two"))
-        await happen(jetstream, fresh_tenant, head, completed(1, "one two"))
-        assert spelt(await take(stream, 4)) == [" tw", "o", "attempt-closed", "turn-completed"]
+        await publish_tokens(jetstream, fresh_tenant, 1, build_closed("one two"))
+        await append_events(jetstream, fresh_tenant, head, build_completed(1, "one two"))
+        assert describe_items(await take_items(stream, 4)) == [" tw", "o", "attempt-closed", "turn-completed"]
 
 
 async def test_words_lost_on_the_way_leave_no_hole_and_the_reply_is_recorded(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
-    head = await happen(jetstream, fresh_tenant, None, submitted(1))
+    head = await append_events(jetstream, fresh_tenant, None, build_submitted(1))
     async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
-        first, _lost, last = words("one two")
-        await say(jetstream, fresh_tenant, 1, first, last, closed("one two"))
-        await happen(jetstream, fresh_tenant, head, completed(1, "one two"))
-        assert spelt(await take(stream, 3)) == ["turn-submitted", "one", "turn-completed"]
+        first, _lost, last = build_tokens("one two")
+        await publish_tokens(jetstream, fresh_tenant, 1, first, last, build_closed("one two"))
+        await append_events(jetstream, fresh_tenant, head, build_completed(1, "one two"))
+        assert describe_items(await take_items(stream, 3)) == ["turn-submitted", "one", "turn-completed"]
 
 
 async def test_junk_in_a_tenant_is_handed_on_and_stops_nothing(
@@ -269,14 +269,14 @@ async def test_junk_in_a_tenant_is_handed_on_and_stops_nothing(
 ) -> None:
     js = jetstream.connection.nc.jetstream()
     await js.publish(f"session.{fresh_tenant}.bad.turn", b"junk")
-    (fine,) = await add(jetstream.log, fresh_tenant, "s", "one")
+    (fine,) = await append_texts(jetstream.log, fresh_tenant, "s", "one")
     async with subscribe_events(nats_url, tenant=fresh_tenant) as stream:
-        junk, event = await take(stream, 2)
+        junk, event = await take_items(stream, 2)
         assert isinstance(junk, UndecodableItem)
         assert junk.raw.stored == b"junk"
         assert event == fine
     async with subscribe_events(nats_url, tenant=fresh_tenant, types=("turn-submitted",)) as stream:
-        assert await take(stream, 1) == [fine]
+        assert await take_items(stream, 1) == [fine]
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ async def test_a_cursor_that_is_none_is_refused(
 async def test_a_cursor_from_elsewhere_or_from_the_future_is_refused(
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
-    await add(jetstream.log, fresh_tenant, "s", "one")
+    await append_texts(jetstream.log, fresh_tenant, "s", "one")
     cursors: dict[str | None, str] = {}
     for session in ("s", None):
         async with subscribe_events(nats_url, tenant=fresh_tenant, session=session) as stream:

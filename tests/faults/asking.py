@@ -12,22 +12,22 @@ from typing import Any, Final
 
 import httpx
 
-from tests.faults.client import AGAIN, Client
-from tests.faults.history import Heard, History, Try, What
-from tests.faults.site import Site
-from tests.parts.service import WITHIN
-from tests.simulation.judgeable import answered
+from tests.faults.client import RETRY_DELAY, AttackClient
+from tests.faults.history import HeardReply, ClientHistory, CommandTry, CommandKind
+from tests.faults.site import AttackedService
+from tests.parts.service import SERVICE_TIMEOUT
+from tests.simulation.judgeable import is_answered
 
-TASK: Final = "share-before-reading"
+TUTOR_TASK: Final = "share-before-reading"
 _names = itertools.count(1)
 
 
 @dataclass(frozen=True, eq=False)
-class Wish:
+class ClientCommand:
     """One command, however often it is sent."""
 
     session: str
-    what: str
+    kind: str
     key: str
     method: str
     path: str
@@ -36,76 +36,76 @@ class Wish:
 
 
 @dataclass
-class Asking:
+class CommandSender:
     """Sends commands and records each try."""
 
-    at: Site
-    history: History
+    service: AttackedService
+    history: ClientHistory
     name: str = field(default_factory=lambda: f"m{next(_names)}-{time.monotonic_ns()}")
     keys: itertools.count[int] = field(default_factory=itertools.count)
 
-    def opening(self, blueprint: str) -> Wish:
+    def create_open(self, blueprint: str) -> ClientCommand:
         session = f"{self.name}-{next(self.keys)}"
-        attributes = {"task": TASK} if blueprint == "trickster" else {}
+        attributes = {"task": TUTOR_TASK} if blueprint == "trickster" else {}
         body = {"blueprint": blueprint, "session": session, "attributes": attributes}
-        return Wish(session, "open", self._key(), "POST", "/v1/sessions", body)
+        return ClientCommand(session, "open", self._create_key(), "POST", "/v1/sessions", body)
 
-    def submitting(self, session: str) -> Wish:
-        key = self._key()
+    def create_submit(self, session: str) -> ClientCommand:
+        key = self._create_key()
         text = f"What of {key}?"
-        return Wish(session, "submit", key, "POST", _of(session, "turns"), {"text": text}, text)
+        return ClientCommand(session, "submit", key, "POST", _build_path(session, "turns"), {"text": text}, text)
 
-    def choosing(self, session: str, choice: str) -> Wish:
-        path = _of(session, "choices")
-        return Wish(session, "choice", self._key(), "POST", path, {"choice": choice})
+    def create_choice(self, session: str, choice: str) -> ClientCommand:
+        path = _build_path(session, "choices")
+        return ClientCommand(session, "choice", self._create_key(), "POST", path, {"choice": choice})
 
-    def marking(self, what: str, session: str, turn: int) -> Wish:
+    def create_change(self, what: str, session: str, turn: int) -> ClientCommand:
         match what:
             case "redact":
                 body = {"turn": turn, "reason": "on request"}
-                path, method = _of(session, "redactions"), "POST"
-                return Wish(session, what, self._key(), method, path, body)
+                path, method = _build_path(session, "redactions"), "POST"
+                return ClientCommand(session, what, self._create_key(), method, path, body)
             case "cancel":
-                return Wish(session, what, self._key(), "POST", _of(session, what), {"turn": turn})
+                return ClientCommand(session, what, self._create_key(), "POST", _build_path(session, what), {"turn": turn})
             case _:
                 method = "PUT" if what == "exclude" else "DELETE"
-                path = _of(session, f"turns/{turn}/exclusion")
-                return Wish(session, what, self._key(), method, path)
+                path = _build_path(session, f"turns/{turn}/exclusion")
+                return ClientCommand(session, what, self._create_key(), method, path)
 
-    async def once(self, wish: Wish) -> Try:
+    async def send_once(self, wish: ClientCommand) -> CommandTry:
         """Send a command once; an answer may not come."""
         asked_at, status, body = time.monotonic(), None, dict[str, Any]()
         with suppress(httpx.HTTPError):
-            answer = await self.at.service.http.request(
+            answer = await self.service.service.http.request(
                 wish.method, wish.path, json=wish.body, headers={"Idempotency-Key": wish.key}
             )
             status, body = answer.status_code, answer.json()
-        kind: What = "submit" if wish.what == "submit" else "other"
-        tried = Try(
+        kind: CommandKind = "submit" if wish.kind == "submit" else "other"
+        tried = CommandTry(
             *(wish.session, kind, wish.key, wish.text, asked_at, time.monotonic(), status),
-            {**body, "what": wish.what},
+            {**body, "what": wish.kind},
         )
-        if wish.what == "open":
+        if wish.kind == "open":
             tried = replace(tried, what="open")
         self.history.tries.append(tried)
         return tried
 
-    async def insist(self, wish: Wish) -> Try:
+    async def send_until_answered(self, wish: ClientCommand) -> CommandTry:
         """Send a command until it is answered; killed processes are restarted for that."""
-        async with asyncio.timeout(WITHIN):
-            while not answered(tried := await self.once(wish)):
-                await self.at.start_missing()
-                await asyncio.sleep(AGAIN)
+        async with asyncio.timeout(SERVICE_TIMEOUT):
+            while not is_answered(tried := await self.send_once(wish)):
+                await self.service.start_missing()
+                await asyncio.sleep(RETRY_DELAY)
         return tried
 
-    async def watch(self, session: str, turn: int, *, slowly: bool) -> Heard:
+    async def watch_turn(self, session: str, turn: int, *, slowly: bool) -> HeardReply:
         """Watch a reply to its end; a slow client starts late."""
         await asyncio.sleep(1.0 if slowly else 0.0)
-        return await Client(self.at.service.http, self.history, session).watch(turn)
+        return await AttackClient(self.service.service.http, self.history, session).watch_turn(turn)
 
-    def _key(self) -> str:
+    def _create_key(self) -> str:
         return f"{self.name}-k{next(self.keys)}"
 
 
-def _of(session: str, what: str) -> str:
+def _build_path(session: str, what: str) -> str:
     return f"/v1/sessions/{session}/{what}"

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from tests.faults import costs, settling, tools
-from tests.faults.history import Heard, History, Look, Try
+from tests.faults.history import HeardReply, ClientHistory, ReadResult, CommandTry
 from turnlog.events.content import Digest, PlainText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.turn_events import TurnCompleted, TurnQueued, TurnSubmitted
@@ -23,27 +23,27 @@ from turnlog.projections.audit.verify.session_verification import (
 )
 from turnlog.services.blueprints.plugins import collect_installed
 
-Fault = Literal[
+FaultName = Literal[
     "lost", "invented", "doubled", "untrue answer", "reordered", "gap", "unproven", "two answers",
     "stale read", "overdue", "cost", "wrong reply", "tokens", "rows", "tools",
 ]  # fmt: skip
-Rows = Mapping[str, Sequence[tuple[object, ...]]]
+TableRows = Mapping[str, Sequence[tuple[object, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PromiseViolation:
     """A fault that a promise rules out."""
 
-    fault: Fault
+    fault: FaultName
     session: str
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class CheckedEvidence:
     """Everything the checker judges by."""
 
-    history: History
+    history: ClientHistory
     log: Mapping[str, Sequence[RecordedEvent]]
     """Every session's events as they are stored."""
     at: datetime
@@ -51,44 +51,44 @@ class Evidence:
     deadline: timedelta = timedelta(seconds=300)
     """How long a turn may be open."""
     blobs: Mapping[Digest, str] = field(default_factory=dict[Digest, str])
-    live: Rows = field(default_factory=dict[str, Sequence[tuple[object, ...]]])
+    live: TableRows = field(default_factory=dict[str, Sequence[tuple[object, ...]]])
     """The rows that readers see."""
-    rebuilt: Rows = field(default_factory=dict[str, Sequence[tuple[object, ...]]])
+    rebuilt: TableRows = field(default_factory=dict[str, Sequence[tuple[object, ...]]])
     """The rows rebuilt from the log."""
     reply_to: Callable[[str], str] | None = None
     """The model's reply to a text, where it is always the same."""
 
 
-def check(evidence: Evidence) -> tuple[Finding, ...]:
+def check_evidence(evidence: CheckedEvidence) -> tuple[PromiseViolation, ...]:
     """Return every fault."""
-    found: list[Finding] = []
+    found: list[PromiseViolation] = []
     for session in sorted({*evidence.log, *(each.session for each in evidence.history.tries)}):
         events = evidence.log.get(session, ())
         tries = [each for each in evidence.history.tries if each.session == session]
-        checks = (*_commands(tries, events), *_record(events, evidence), *_seen(session, evidence))
-        found += [Finding(fault, session, detail) for fault, detail in checks]
-    return (*found, *_rows(evidence.live, evidence.rebuilt))
+        checks = (*_check_commands(tries, events), *_check_record(events, evidence), *_check_reads(session, evidence))
+        found += [PromiseViolation(fault, session, detail) for fault, detail in checks]
+    return (*found, *_compare_rows(evidence.live, evidence.rebuilt))
 
 
-Said = Iterator[tuple[Fault, str]]
+NamedFaults = Iterator[tuple[FaultName, str]]
 
 
-def _commands(tries: Sequence[Try], events: Sequence[RecordedEvent]) -> Said:
+def _check_commands(tries: Sequence[CommandTry], events: Sequence[RecordedEvent]) -> NamedFaults:
     keyed: dict[str, list[RecordedEvent]] = {}
     for recorded in events:
         if recorded.envelope.commandkey is not None:
             keyed.setdefault(recorded.envelope.commandkey, []).append(recorded)
-    commands: dict[str, list[Try]] = {}
+    commands: dict[str, list[CommandTry]] = {}
     for each in tries:
         commands.setdefault(each.key, []).append(each)
     for key in keyed.keys() - commands.keys():
         yield "invented", f"nobody sent the command {key}"
     for key, sent in commands.items():
-        yield from _effect(sent, keyed.get(key, []))
-    yield from _order(tries)
+        yield from _check_effect(sent, keyed.get(key, []))
+    yield from _check_order(tries)
 
 
-def _effect(sent: Sequence[Try], effect: Sequence[RecordedEvent]) -> Said:
+def _check_effect(sent: Sequence[CommandTry], effect: Sequence[RecordedEvent]) -> NamedFaults:
     key, told = sent[0].key, [each for each in sent if each.accepted]
     if told and not effect:
         yield "lost", f"{key} was answered {told[0].status} and is not on the log"
@@ -100,11 +100,11 @@ def _effect(sent: Sequence[Try], effect: Sequence[RecordedEvent]) -> Said:
     for each in told:
         if effect and each.body.get("sequence") not in {one.sequence for one in effect}:
             yield "untrue answer", f"{key} was told event {each.body.get('sequence')}"
-        elif submits and (each.body.get("turn"), each.text) != _said(submits[0]):
+        elif submits and (each.body.get("turn"), each.text) != _read_submitted_text(submits[0]):
             yield "untrue answer", f"{key} was told turn {each.body.get('turn')}"
 
 
-def _said(recorded: RecordedEvent) -> tuple[int | None, str | None]:
+def _read_submitted_text(recorded: RecordedEvent) -> tuple[int | None, str | None]:
     match recorded.event:
         case TurnSubmitted(turn=turn, text=PlainText(text=text)):
             return turn, text
@@ -114,10 +114,10 @@ def _said(recorded: RecordedEvent) -> tuple[int | None, str | None]:
             return None, None
 
 
-def _order(tries: Sequence[Try]) -> Said:
+def _check_order(tries: Sequence[CommandTry]) -> NamedFaults:
     """Check that a command answered before another was sent comes before it on the log."""
     accepted = sorted((each for each in tries if each.accepted), key=lambda each: each.told_at)
-    first: dict[str, Try] = {}
+    first: dict[str, CommandTry] = {}
     for each in accepted:
         first.setdefault(each.key, each)
     for later in first.values():
@@ -127,7 +127,7 @@ def _order(tries: Sequence[Try]) -> Said:
             yield "reordered", f"{later.key} was asked after what it comes before"
 
 
-def _record(events: Sequence[RecordedEvent], evidence: Evidence) -> Said:
+def _check_record(events: Sequence[RecordedEvent], evidence: CheckedEvidence) -> NamedFaults:
     for place, recorded in enumerate(events, 1):
         if recorded.sequence != place:
             yield "gap", f"event {recorded.sequence} stands in place {place}"
@@ -137,27 +137,27 @@ def _record(events: Sequence[RecordedEvent], evidence: Evidence) -> Said:
     ).findings:
         if finding.check in {"chain", "reference", "assembly"}:
             yield "unproven", f"event {finding.sequence}: {finding.detail}"
-    for turn, ends in settling.settled(events).items():
+    for turn, ends in settling.find_settling_events(events).items():
         if len(ends) > 1:
             yield "two answers", f"turn {turn} is settled by events {ends}"
-    for turn in settling.overdue(events, evidence.at, evidence.deadline):
+    for turn in settling.find_overdue_turns(events, evidence.at, evidence.deadline):
         yield "overdue", f"turn {turn} is open past its deadline"
-    for detail in costs.wrong(events):
+    for detail in costs.find_cost_faults(events):
         yield "cost", detail
-    for detail in tools.wrong(events):
+    for detail in tools.find_tool_faults(events):
         yield "tools", detail
-    yield from _replies(events, evidence.reply_to)
+    yield from _check_replies(events, evidence.reply_to)
 
 
-def _replies(events: Sequence[RecordedEvent], reply_to: Callable[[str], str] | None) -> Said:
-    said = dict(_said(each) for each in events)
-    for turn, reply in _recorded_replies(events).items():
+def _check_replies(events: Sequence[RecordedEvent], reply_to: Callable[[str], str] | None) -> NamedFaults:
+    said = dict(_read_submitted_text(each) for each in events)
+    for turn, reply in _list_recorded_replies(events).items():
         text = said.get(turn)
         if reply_to and text is not None and reply != reply_to(text):
             yield "wrong reply", f"turn {turn} is answered with another's words"
 
 
-def _recorded_replies(events: Sequence[RecordedEvent]) -> dict[int, str]:
+def _list_recorded_replies(events: Sequence[RecordedEvent]) -> dict[int, str]:
     return {
         each.event.turn: each.event.text.text
         for each in events
@@ -165,18 +165,18 @@ def _recorded_replies(events: Sequence[RecordedEvent]) -> dict[int, str]:
     }
 
 
-def _seen(session: str, evidence: Evidence) -> Said:
+def _check_reads(session: str, evidence: CheckedEvidence) -> NamedFaults:
     events = evidence.log.get(session, ())
-    replies = _recorded_replies(events)
+    replies = _list_recorded_replies(events)
     for heard in evidence.history.heard:
         if heard.session == session:
-            yield from _heard(heard, replies)
-    for look in evidence.history.looks:
+            yield from _check_heard_reply(heard, replies)
+    for look in evidence.history.reads:
         if look.session == session:
-            yield from _look(look)
+            yield from _check_read(look)
 
 
-def _heard(heard: Heard, replies: Mapping[int, str]) -> Said:
+def _check_heard_reply(heard: HeardReply, replies: Mapping[int, str]) -> NamedFaults:
     recorded = replies.get(heard.turn)
     if (heard.end == "done") != (recorded is not None):
         yield "tokens", f"a watcher of turn {heard.turn} was told {heard.end}"
@@ -184,14 +184,14 @@ def _heard(heard: Heard, replies: Mapping[int, str]) -> Said:
         yield "tokens", f"a watcher of turn {heard.turn} heard another text than is recorded"
 
 
-def _look(look: Look) -> Said:
+def _check_read(look: ReadResult) -> NamedFaults:
     if look.shown < look.wanted:
         yield "stale read", f"event {look.shown} was shown to who asked for {look.wanted}"
 
 
-def _rows(live: Rows, rebuilt: Rows) -> Iterator[Finding]:
+def _compare_rows(live: TableRows, rebuilt: TableRows) -> Iterator[PromiseViolation]:
     for table in sorted({*live, *rebuilt}):
         kept, made = live.get(table, ()), rebuilt.get(table, ())
         if list(kept) != list(made):
             differ = {*map(repr, kept)} ^ {*map(repr, made)}
-            yield Finding("rows", table, f"{len(differ)} rows are not what the log makes them")
+            yield PromiseViolation("rows", table, f"{len(differ)} rows are not what the log makes them")

@@ -7,22 +7,22 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.faults.client import Client
-from tests.faults.history import History
-from tests.faults.site import Site, site
+from tests.faults.client import AttackClient
+from tests.faults.history import ClientHistory
+from tests.faults.site import AttackedService, run_attacked_service
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
-    async with site(tmp_path_factory.mktemp("site")) as running:
+async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AttackedService]:
+    async with run_attacked_service(tmp_path_factory.mktemp("site")) as running:
         yield running
 
 
 @pytest.fixture
-def history() -> History:
-    return History()
+def history() -> ClientHistory:
+    return ClientHistory()
 
 
 @pytest.fixture
-def client(attacked: Site, history: History) -> Client:
-    return Client(attacked.service.http, history)
+def client(attacked: AttackedService, history: ClientHistory) -> AttackClient:
+    return AttackClient(attacked.service.http, history)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tests.faults.settling import settled
+from tests.faults.settling import find_settling_events
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
 
 
-def wrong(events: Sequence[RecordedEvent]) -> Iterator[str]:
+def find_cost_faults(events: Sequence[RecordedEvent]) -> Iterator[str]:
     """Say of each attempt what is wrong with the record of its cost."""
-    over = settled(events)
+    over = find_settling_events(events)
     ended: set[tuple[int, int]] = set()
     for recorded in events:
         if isinstance(recorded.event, AttemptEnded):
             ended.add((recorded.event.turn, recorded.event.attempt))
-            yield from _wrong(recorded.event)
+            yield from _check_attempt_cost(recorded.event)
     for recorded in events:
         match recorded.event:
             case AttemptStarted(turn=turn, attempt=attempt) if turn in over:
@@ -26,7 +26,7 @@ def wrong(events: Sequence[RecordedEvent]) -> Iterator[str]:
                 pass
 
 
-def _wrong(ended: AttemptEnded) -> Iterator[str]:
+def _check_attempt_cost(ended: AttemptEnded) -> Iterator[str]:
     name, tokens = f"attempt {ended.attempt} of turn {ended.turn}", ended.usage.input_tokens
     if (ended.usage.known == "unknown") != (ended.cost.micro_dollars is None):
         yield f"{name}: {ended.usage.known} tokens cost {ended.cost.micro_dollars}"

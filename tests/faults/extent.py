@@ -6,14 +6,14 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Final, TypeVar
 
-ALL: Final = os.environ.get("FAULTS") == "all"
-ROUNDS: Final = 50 if ALL else 3
+RUN_EVERYTHING: Final = os.environ.get("FAULTS") == "all"
+KILL_ROUNDS: Final = 50 if RUN_EVERYTHING else 3
 """How often everything is killed."""
 
-Row = TypeVar("Row")
+RowT = TypeVar("Row")
 
 
-def rows(table: Mapping[str, Row], suite: Collection[str]) -> Mapping[str, Row]:
+def select_rows(table: Mapping[str, RowT], suite: Collection[str]) -> Mapping[str, RowT]:
     """Return the rows of a table to test; `suite` names those that run in the suite."""
     assert set(suite) <= table.keys(), "a row that is not there"
-    return {name: row for name, row in table.items() if ALL or name in suite}
+    return {name: row for name, row in table.items() if RUN_EVERYTHING or name in suite}

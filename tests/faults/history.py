@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-What = Literal["open", "submit", "other"]
+CommandKind = Literal["open", "submit", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
+class CommandTry:
     """One try of a command, from its sending to its answer or to giving up."""
 
     session: str
-    what: What
+    what: CommandKind
     key: str
     """The key of the command; tries of one command share it."""
     text: str | None
@@ -40,7 +40,7 @@ class Try:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HeardReply:
     """What a watcher of a turn received, over any number of connections."""
 
     session: str
@@ -51,7 +51,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReadResult:
     """A successful read of a session that asked for at least some sequence."""
 
     session: str
@@ -61,9 +61,9 @@ class Look:
 
 
 @dataclass
-class History:
+class ClientHistory:
     """Everything that clients recorded, in order."""
 
-    tries: list[Try] = field(default_factory=list[Try])
-    heard: list[Heard] = field(default_factory=list[Heard])
-    looks: list[Look] = field(default_factory=list[Look])
+    tries: list[CommandTry] = field(default_factory=list[CommandTry])
+    heard: list[HeardReply] = field(default_factory=list[HeardReply])
+    reads: list[ReadResult] = field(default_factory=list[ReadResult])

@@ -13,36 +13,36 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.faults.client import Client
-from tests.faults.history import History
-from tests.faults.site import Site
+from tests.faults.client import AttackClient
+from tests.faults.history import ClientHistory
+from tests.faults.site import AttackedService
 
-SESSION: Final = 5
+TURNS_PER_SESSION: Final = 5
 """Turns a client has in a session; small, because much happens to the first one only."""
 
 
 @dataclass
-class Load:
+class ClientLoad:
     """Clients in conversation."""
 
-    clients: list[Client]
+    clients: list[AttackClient]
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    went_on: asyncio.Condition = field(default_factory=asyncio.Condition)
+    turn_answered: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def talk(self, client: Client) -> None:
+    async def run_client(self, client: AttackClient) -> None:
         """Run a client until the load ends, in one session after another."""
         while not self.over.is_set():
-            if client.answered % SESSION == 0:
-                await client.open()
-            await client.watch(await client.submit())
-            async with self.went_on:
-                self.went_on.notify_all()
+            if client.answered % TURNS_PER_SESSION == 0:
+                await client.open_session()
+            await client.watch_turn(await client.submit_turn())
+            async with self.turn_answered:
+                self.turn_answered.notify_all()
 
-    async def goes_on(self, turns: int = 1) -> None:
+    async def wait_for_turns(self, turns: int = 1) -> None:
         """Wait until every client has had `turns` more turns answered."""
         goals = [client.answered + turns for client in self.clients]
-        async with self.went_on:
-            await self.went_on.wait_for(
+        async with self.turn_answered:
+            await self.turn_answered.wait_for(
                 lambda: all(
                     client.answered >= goal
                     for client, goal in zip(self.clients, goals, strict=True)
@@ -51,12 +51,12 @@ class Load:
 
 
 @asynccontextmanager
-async def load(at: Site, history: History, clients: int = 4) -> AsyncGenerator[Load]:
+async def run_load(at: AttackedService, history: ClientHistory, clients: int = 4) -> AsyncGenerator[ClientLoad]:
     """Run clients while the body runs; each finishes its last turn."""
-    talking = Load([Client(at.service.http, history) for _ in itertools.repeat(None, clients)])
+    talking = ClientLoad([AttackClient(at.service.http, history) for _ in itertools.repeat(None, clients)])
     async with asyncio.TaskGroup() as tasks:
         for client in talking.clients:
-            tasks.create_task(talking.talk(client))
-        await talking.goes_on()
+            tasks.create_task(talking.run_client(client))
+        await talking.wait_for_turns()
         yield talking
         talking.over.set()

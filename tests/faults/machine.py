@@ -14,15 +14,15 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.faults.asking import Asking, Wish
+from tests.faults.asking import CommandSender, ClientCommand
 from tests.faults.attacks import ATTACKS
-from tests.faults.checker import check
-from tests.faults.evidence import collected
-from tests.faults.history import Heard, History
-from tests.faults.stage import Stage
-from tests.simulation.judgeable import judgeable
+from tests.faults.checker import check_evidence
+from tests.faults.evidence import collect_evidence
+from tests.faults.history import HeardReply, ClientHistory
+from tests.faults.stage import BackgroundService
+from tests.simulation.judgeable import filter_checkable
 
-DONE_TO_IT = (
+MACHINE_ATTACKS = (
     "gateway killed",
     "projector killed",
     "worker killed",
@@ -32,11 +32,11 @@ DONE_TO_IT = (
     "gateway told nothing any more",
     "worker not heard any more",
 )
-MOST_SESSIONS = 4
+MAX_SESSIONS = 4
 
 
 @dataclass
-class Expected:
+class ExpectedSession:
     """What must be true of a session."""
 
     texts: dict[int, str] = field(default_factory=dict[int, str])
@@ -44,37 +44,37 @@ class Expected:
     left_out: set[int] = field(default_factory=set[int])
 
 
-def machine_on(stage: Stage, lived: list[History]) -> type[RuleBasedStateMachine]:
+def build_machine(stage: BackgroundService, lived: list[ClientHistory]) -> type[RuleBasedStateMachine]:
     """Build the machine for a running service; each example adds its clients' history to `lived`."""
 
     class Machine(RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
-            self.history = History()
+            self.history = ClientHistory()
             lived.append(self.history)
-            self.asking = Asking(stage.at, self.history)
-            self.model: dict[str, Expected] = {}
-            self.unanswered: list[Wish] = []
-            self.settled: list[Wish] = []
-            self.watching: list[Future[Heard]] = []
+            self.asking = CommandSender(stage.service, self.history)
+            self.model: dict[str, ExpectedSession] = {}
+            self.unanswered: list[ClientCommand] = []
+            self.settled: list[ClientCommand] = []
+            self.watching: list[Future[HeardReply]] = []
 
         @initialize()
         def begin(self) -> None:
             self._open("trickster")
-            wish = self.asking.submitting(self._open("assistant"))
-            tried = stage.do(self.asking.insist(wish))
+            wish = self.asking.create_submit(self._open("assistant"))
+            tried = stage.run_work(self.asking.send_until_answered(wish))
             self._learn(wish, tried)
-            stage.do(self.asking.watch(wish.session, int(tried.body["turn"]), slowly=False))
+            stage.run_work(self.asking.watch_turn(wish.session, int(tried.body["turn"]), slowly=False))
 
         @rule(teaching=st.booleans())
-        @precondition(lambda self: len(self.model) < MOST_SESSIONS)
+        @precondition(lambda self: len(self.model) < MAX_SESSIONS)
         def open(self, teaching: bool) -> None:  # noqa: FBT001 - hypothesis names it
             self._open("trickster" if teaching else "assistant")
 
         @rule(data=st.data())
         @precondition(lambda self: self.model)
         def submit(self, data: st.DataObject) -> None:
-            self._once(self.asking.submitting(self._session(data)))
+            self._once(self.asking.create_submit(self._session(data)))
 
         @rule(data=st.data())
         @precondition(lambda self: self.unanswered)
@@ -94,8 +94,8 @@ def machine_on(stage: Stage, lived: list[History]) -> type[RuleBasedStateMachine
             talked = sorted(name for name, each in self.model.items() if each.texts)
             session = data.draw(st.sampled_from(talked), "session")
             turn = data.draw(st.sampled_from(sorted(self.model[session].texts)), "turn")
-            wish = self.asking.marking(what, session, turn)
-            tried = stage.do(self.asking.insist(wish))
+            wish = self.asking.create_change(what, session, turn)
+            tried = stage.run_work(self.asking.send_until_answered(wish))
             if tried.accepted and what == "redact":
                 self.model[session].withheld.add(turn)
             elif tried.accepted and what in {"exclude", "restore"}:
@@ -105,7 +105,7 @@ def machine_on(stage: Stage, lived: list[History]) -> type[RuleBasedStateMachine
         @rule(data=st.data(), choice=st.sampled_from(("share", "read", "neither")))
         @precondition(lambda self: self.model)
         def choose(self, data: st.DataObject, choice: str) -> None:
-            self._once(self.asking.choosing(self._session(data), choice))
+            self._once(self.asking.create_choice(self._session(data), choice))
 
         @rule(data=st.data(), slowly=st.booleans())
         @precondition(lambda self: any(each.texts for each in self.model.values()))
@@ -113,46 +113,46 @@ def machine_on(stage: Stage, lived: list[History]) -> type[RuleBasedStateMachine
             talked = sorted(name for name, each in self.model.items() if each.texts)
             session = data.draw(st.sampled_from(talked), "session")
             turn = data.draw(st.sampled_from(sorted(self.model[session].texts)), "turn")
-            self.watching.append(stage.begin(self.asking.watch(session, turn, slowly=slowly)))
+            self.watching.append(stage.start_work(self.asking.watch_turn(session, turn, slowly=slowly)))
 
-        @rule(what=st.sampled_from(DONE_TO_IT))
+        @rule(what=st.sampled_from(MACHINE_ATTACKS))
         @precondition(lambda self: self.model)
         def attack(self, what: str) -> None:
-            stage.do(stage.at.start_missing())
-            stage.do(self._inflict(what))
+            stage.run_work(stage.service.start_missing())
+            stage.run_work(self._inflict(what))
 
         async def _inflict(self, what: str) -> None:
-            await ATTACKS[what](stage.at)
+            await ATTACKS[what](stage.service)
 
         @rule()
         def start_what_was_killed(self) -> None:
-            stage.do(stage.at.start_missing())
+            stage.run_work(stage.service.start_missing())
 
         @invariant()
         def the_provider_is_there(self) -> None:
             assert stage.loop.is_running()
 
         def teardown(self) -> None:
-            stage.do(stage.at.start_missing())
+            stage.run_work(stage.service.start_missing())
             for wish in self.unanswered:
-                self._learn(wish, stage.do(self.asking.insist(wish)))
+                self._learn(wish, stage.run_work(self.asking.send_until_answered(wish)))
             for watched in self.watching:
                 watched.result()
             if self.model:
-                stage.do(self._judge())
+                stage.run_work(self._judge())
 
         async def _judge(self) -> None:
-            evidence = await collected(stage.at, self.history)
+            evidence = await collect_evidence(stage.service, self.history)
             events = [each for session in evidence.log.values() for each in session]
-            tries = judgeable(self.history.tries, {e.envelope.commandkey for e in events})
+            tries = filter_checkable(self.history.tries, {e.envelope.commandkey for e in events})
             heard = [each for each in self.history.heard if each.end != "redact"]
             evidence.history.tries[:], evidence.history.heard[:] = tries, heard
-            assert check(evidence) == ()
+            assert check_evidence(evidence) == ()
             for session, expected in self.model.items():
                 await self._compare(session, expected)
 
-        async def _compare(self, session: str, expected: Expected) -> None:
-            told = await stage.at.service.get(f"/v1/sessions/{session}/history")
+        async def _compare(self, session: str, expected: ExpectedSession) -> None:
+            told = await stage.service.service.get_json(f"/v1/sessions/{session}/history")
             turns: dict[int, dict[str, Any]] = {each["turn"]: each for each in told["turns"]}
             said = {turn: each["text"] for turn, each in turns.items() if each["text"]}
             assert said == expected.texts
@@ -160,18 +160,18 @@ def machine_on(stage: Stage, lived: list[History]) -> type[RuleBasedStateMachine
             assert {t for t, each in turns.items() if each["excluded"]} == expected.left_out
 
         def _open(self, blueprint: str) -> str:
-            wish = self.asking.opening(blueprint)
-            stage.do(self.asking.insist(wish))
-            self.model[wish.session] = Expected()
+            wish = self.asking.create_open(blueprint)
+            stage.run_work(self.asking.send_until_answered(wish))
+            self.model[wish.session] = ExpectedSession()
             return wish.session
 
         def _session(self, data: st.DataObject) -> str:
             return data.draw(st.sampled_from(sorted(self.model)), "session")
 
-        def _once(self, wish: Wish) -> None:
-            self._learn(wish, stage.do(self.asking.once(wish)))
+        def _once(self, wish: ClientCommand) -> None:
+            self._learn(wish, stage.run_work(self.asking.send_once(wish)))
 
-        def _learn(self, wish: Wish, tried: Any) -> None:  # noqa: ANN401 - a Try
+        def _learn(self, wish: ClientCommand, tried: Any) -> None:  # noqa: ANN401 - a Try
             if not (tried.accepted or tried.refused):
                 self.unanswered.append(wish)
                 return

@@ -8,55 +8,55 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.faults.site import Role
+from tests.faults.site import AttackedRole
 
 
 @dataclass(frozen=True, slots=True)
-class Crash:
+class CrashPoint:
     """The role that dies and the points, which are set one after another."""
 
-    role: Role
+    role: AttackedRole
     points: tuple[str, ...]
 
     def __str__(self) -> str:
         return " ".join((self.role, *self.points))
 
 
-def _of_a_worker(*events: str) -> Iterator[Crash]:
+def _list_worker_points(*events: str) -> Iterator[CrashPoint]:
     for event in events:
-        yield Crash("worker", (f"before-append:{event}",))
-        yield Crash("worker", (f"after-append:{event}",))
+        yield CrashPoint("worker", (f"before-append:{event}",))
+        yield CrashPoint("worker", (f"after-append:{event}",))
 
 
-ERRANDS = tuple(
-    _of_a_worker(
+AGENT_CRASH_POINTS = tuple(
+    _list_worker_points(
         *("tool-started", "plan-made", "tool-called", "tool-returned", "tools-snapshotted"),
         *("context-assembled", "turn-completed"),
     )
 )
 """Points that a turn of several calls passes, most of them more than once."""
-POINTS = (
-    Crash("gateway", ("before-append:session-opened",)),
-    Crash("gateway", ("after-append:session-opened",)),
-    Crash("gateway", ("before-append:turn-submitted",)),
-    Crash("gateway", ("after-append:turn-submitted",)),
-    Crash("worker", ("before-append:attempt-started",)),
-    Crash("worker", ("after-append:attempt-started",)),
-    Crash("worker", ("before-blob",)),
-    Crash("worker", ("before-append:prompts-snapshotted",)),
-    Crash("worker", ("after-append:prompts-snapshotted",)),
-    Crash("worker", ("before-append:context-assembled",)),
-    Crash("worker", ("after-append:context-assembled",)),
-    Crash("worker", ("before-token:1",)),
-    Crash("worker", ("after-token:3",)),
-    Crash("worker", ("before-close",)),
-    Crash("worker", ("after-close",)),
-    Crash("worker", ("before-append:turn-completed",)),
-    Crash("worker", ("after-append:turn-completed",)),
-    Crash("worker", ("before-ack",)),
-    Crash("worker", ("after-ack",)),
-    Crash("worker", ("after-token:3", "after-append:attempt-started")),
-    Crash("worker", ("after-close", "before-append:turn-completed")),
-    Crash("projector", ("before-commit",)),
-    Crash("projector", ("after-commit",)),
+CRASH_POINTS = (
+    CrashPoint("gateway", ("before-append:session-opened",)),
+    CrashPoint("gateway", ("after-append:session-opened",)),
+    CrashPoint("gateway", ("before-append:turn-submitted",)),
+    CrashPoint("gateway", ("after-append:turn-submitted",)),
+    CrashPoint("worker", ("before-append:attempt-started",)),
+    CrashPoint("worker", ("after-append:attempt-started",)),
+    CrashPoint("worker", ("before-blob",)),
+    CrashPoint("worker", ("before-append:prompts-snapshotted",)),
+    CrashPoint("worker", ("after-append:prompts-snapshotted",)),
+    CrashPoint("worker", ("before-append:context-assembled",)),
+    CrashPoint("worker", ("after-append:context-assembled",)),
+    CrashPoint("worker", ("before-token:1",)),
+    CrashPoint("worker", ("after-token:3",)),
+    CrashPoint("worker", ("before-close",)),
+    CrashPoint("worker", ("after-close",)),
+    CrashPoint("worker", ("before-append:turn-completed",)),
+    CrashPoint("worker", ("after-append:turn-completed",)),
+    CrashPoint("worker", ("before-ack",)),
+    CrashPoint("worker", ("after-ack",)),
+    CrashPoint("worker", ("after-token:3", "after-append:attempt-started")),
+    CrashPoint("worker", ("after-close", "before-append:turn-completed")),
+    CrashPoint("projector", ("before-commit",)),
+    CrashPoint("projector", ("after-commit",)),
 )

@@ -17,7 +17,7 @@ from turnlog.events.model.turn_events import (
 )
 
 
-def settled(events: Sequence[RecordedEvent]) -> dict[int, list[int]]:
+def find_settling_events(events: Sequence[RecordedEvent]) -> dict[int, list[int]]:
     """Give the sequences of the events that settle each turn; more than one is one too many."""
     ends: dict[int, list[int]] = {}
     for recorded in events:
@@ -33,7 +33,7 @@ def settled(events: Sequence[RecordedEvent]) -> dict[int, list[int]]:
     return ends
 
 
-def opened(events: Sequence[RecordedEvent]) -> dict[int, datetime]:
+def find_open_turns(events: Sequence[RecordedEvent]) -> dict[int, datetime]:
     """Give when each turn that is not settled was opened; one that waits is not."""
     found: dict[int, datetime] = {}
     for recorded in events:
@@ -42,18 +42,18 @@ def opened(events: Sequence[RecordedEvent]) -> dict[int, datetime]:
                 found[turn] = datetime.fromisoformat(recorded.envelope.time)
             case _:
                 pass
-    ends = settled(events)
+    ends = find_settling_events(events)
     return {turn: at for turn, at in found.items() if turn not in ends}
 
 
-def waiting(events: Sequence[RecordedEvent]) -> set[int]:
+def find_unsettled_turns(events: Sequence[RecordedEvent]) -> set[int]:
     """Give the turns that have not had their turn yet, those that are open included."""
     asked = {
         each.event.turn for each in events if isinstance(each.event, TurnSubmitted | TurnQueued)
     }
-    return asked - settled(events).keys()
+    return asked - find_settling_events(events).keys()
 
 
-def overdue(events: Sequence[RecordedEvent], at: datetime, deadline: timedelta) -> list[int]:
+def find_overdue_turns(events: Sequence[RecordedEvent], at: datetime, deadline: timedelta) -> list[int]:
     """Give the turns that are open for longer than they may be."""
-    return [turn for turn, since in opened(events).items() if at - since > deadline]
+    return [turn for turn, since in find_open_turns(events).items() if at - since > deadline]

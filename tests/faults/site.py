@@ -19,45 +19,45 @@ from typing import Literal
 import httpx
 
 from tests.faults.crash.sitecustomize import CLOCK_AHEAD, CRASH_AT
-from tests.parts.fault_proxy import FaultProxy, between
-from tests.parts.forked import Process
-from tests.parts.openai_behaviours import Echo, Errand
+from tests.parts.fault_proxy import FaultProxy, run_fault_proxy
+from tests.parts.forked import TurnlogProcess
+from tests.parts.openai_behaviours import EchoAnswer, AgentAnswer
 from tests.parts.openai_server import OpenAIServer
-from tests.parts.processes import LOOK_EVERY, NOTHING, Machine, free_port, machine
-from tests.parts.roles import telling
-from tests.parts.service import WITHIN, Service, serviced
+from tests.parts.processes import POLL_INTERVAL, NO_VARIABLES, ProcessHost, find_free_port, run_process_host
+from tests.parts.roles import build_settings
+from tests.parts.service import SERVICE_TIMEOUT, LiveService, connect_service
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
-Role = Literal["gateway", "projector", "worker"]
-ROLES: tuple[Role, ...] = ("gateway", "projector", "worker", "worker")
-CRASH = Path(__file__).parent / "crash"
-KILLED = -signal.SIGKILL
+AttackedRole = Literal["gateway", "projector", "worker"]
+STARTED_ROLES: tuple[AttackedRole, ...] = ("gateway", "projector", "worker", "worker")
+CRASH_FOLDER = Path(__file__).parent / "crash"
+KILLED_EXIT_CODE = -signal.SIGKILL
 ACK_WAIT = 2.0
 """Seconds; long enough for a worker on a busy machine to show that it is alive."""
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningRole:
     """A process of a role, and the address of its health check."""
 
-    role: Role
-    process: Process
+    role: AttackedRole
+    process: TurnlogProcess
     health: str
 
 
 @dataclass
-class Site:
+class AttackedService:
     """A running service that tests attack."""
 
     folder: Path
-    machine: Machine
+    machine: ProcessHost
     server: NatsServer
     provider: OpenAIServer
-    service: Service
+    service: LiveService
     places: Mapping[str, str]
-    network: Mapping[Role, FaultProxy]
+    network: Mapping[AttackedRole, FaultProxy]
     """The proxy between NATS and the processes of each role."""
-    running: list[Running] = field(default_factory=list["Running"])
+    running: list[RunningRole] = field(default_factory=list["RunningRole"])
 
     @property
     def database(self) -> str:
@@ -69,108 +69,108 @@ class Site:
         assert port is not None
         return port
 
-    async def start(self, role: Role, told: Mapping[str, str] = NOTHING) -> Running:
+    async def start_role(self, role: AttackedRole, told: Mapping[str, str] = NO_VARIABLES) -> RunningRole:
         """Start one more process of a role, with additional settings."""
-        files = {CRASH_AT: self._point_of(role), CLOCK_AHEAD: self.folder / f"{role}.clock"}
+        files = {CRASH_AT: self._get_point_file(role), CLOCK_AHEAD: self.folder / f"{role}.clock"}
         named = {name: str(file) for name, file in files.items()}
-        place = self.places["TURNLOG_HTTP"] if role == "gateway" else f"127.0.0.1:{free_port()}"
+        place = self.places["TURNLOG_HTTP"] if role == "gateway" else f"127.0.0.1:{find_free_port()}"
         health = {} if role == "gateway" else {"TURNLOG_HEALTH": place}
         # A restarted server has its monitor on another port.
         monitor = self.server.monitor_url or ""
         way = {"TURNLOG_NATS_URL": self.network[role].url, "TURNLOG_NATS_MONITOR": monitor}
-        process = await self.machine.start(
+        process = await self.machine.start_process(
             *("run", role),
             said=self.folder / f"{role}.log",
-            told={"PYTHONPATH": str(CRASH), **way, **named, **health, **told},
+            told={"PYTHONPATH": str(CRASH_FOLDER), **way, **named, **health, **told},
         )
-        running = Running(role, process, f"http://{place}")
+        running = RunningRole(role, process, f"http://{place}")
         self.running.append(running)
         return running
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Wait until every process can do its work."""
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(SERVICE_TIMEOUT):
             for each in tuple(self.running):
-                while not await self._is_ready(each):
+                while not await self._is_role_ready(each):
                     assert each.process.returncode is None, f"{each.role} ended"
-                    await asyncio.sleep(LOOK_EVERY)
+                    await asyncio.sleep(POLL_INTERVAL)
 
     async def start_missing(self) -> None:
         """Restart the processes that were killed, and wait until all can do their work."""
         for each in tuple(self.running):
             if each.process.returncode is not None:
                 self.running.remove(each)
-                await self.start(each.role)
-        await self.ready()
+                await self.start_role(each.role)
+        await self.wait_until_ready()
 
-    async def _is_ready(self, running: Running) -> bool:
+    async def _is_role_ready(self, running: RunningRole) -> bool:
         with suppress(httpx.TransportError):
             return (await self.service.http.get(f"{running.health}/readyz")).is_success
         return False
 
-    def all(self, *roles: Role) -> list[Process]:
+    def list_processes(self, *roles: AttackedRole) -> list[TurnlogProcess]:
         """List the processes of some roles."""
         return [each.process for each in self.running if each.role in roles]
 
-    def one(self, role: Role) -> Process:
+    def get_process(self, role: AttackedRole) -> TurnlogProcess:
         """Return the first process of a role."""
-        return self.all(role)[0]
+        return self.list_processes(role)[0]
 
-    def die_at(self, role: Role, point: str) -> None:
+    def set_kill_point(self, role: AttackedRole, point: str) -> None:
         """Have a process of a role kill itself when it next passes a point."""
-        self._set(role, signal.SIGKILL, point)
+        self._write_point(role, signal.SIGKILL, point)
 
-    def stop_at(self, role: Role, point: str) -> None:
+    def set_stop_point(self, role: AttackedRole, point: str) -> None:
         """Have a process of a role stop itself at a point, until it gets SIGCONT."""
-        self._set(role, signal.SIGSTOP, point)
+        self._write_point(role, signal.SIGSTOP, point)
 
-    def _set(self, role: Role, number: signal.Signals, point: str) -> None:
+    def _write_point(self, role: AttackedRole, number: signal.Signals, point: str) -> None:
         half = self.folder / f"{role}.half"
         half.write_text(f"{number.name} {point}")
-        half.replace(self._point_of(role))
+        half.replace(self._get_point_file(role))
 
-    def spared(self, role: Role) -> bool:
+    def remove_unmet_point(self, role: AttackedRole) -> bool:
         """Remove the point of a role; tell whether no process had reached it."""
         try:
-            self._point_of(role).unlink()
+            self._get_point_file(role).unlink()
         except FileNotFoundError:
             return False
         return True
 
-    async def died(self, role: Role) -> Process:
+    async def wait_for_death(self, role: AttackedRole) -> TurnlogProcess:
         """Wait until a process of a role has killed itself."""
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(SERVICE_TIMEOUT):
             while True:
-                for process in self.all(role):
+                for process in self.list_processes(role):
                     if process.returncode is not None:
-                        assert process.returncode == KILLED, process.returncode
+                        assert process.returncode == KILLED_EXIT_CODE, process.returncode
                         return process
-                await asyncio.sleep(LOOK_EVERY)
+                await asyncio.sleep(POLL_INTERVAL)
 
-    async def halted(self, role: Role) -> Process:
+    async def wait_for_stop(self, role: AttackedRole) -> TurnlogProcess:
         """Wait until a process of a role has stopped itself."""
-        async with asyncio.timeout(WITHIN):
+        async with asyncio.timeout(SERVICE_TIMEOUT):
             while True:
-                for process in self.all(role):
+                for process in self.list_processes(role):
                     if _is_stopped(process.pid):
                         return process
-                await asyncio.sleep(LOOK_EVERY)
+                await asyncio.sleep(POLL_INTERVAL)
 
-    async def kill(self, *processes: Process) -> None:
+    async def kill_processes(self, *processes: TurnlogProcess) -> None:
         """Kill processes and wait for their exit."""
         for process in processes:
-            process.kill()
-        await asyncio.gather(*(process.wait() for process in processes))
+            process.kill_process()
+        await asyncio.gather(*(process.wait_for_exit() for process in processes))
 
     async def kill_nats(self) -> None:
         os.kill(self.server.pid, signal.SIGKILL)
         await self.server.wait_for_exit()
 
-    def set_clock(self, role: Role, ahead: float) -> None:
+    def set_clock(self, role: AttackedRole, ahead: float) -> None:
         """Set the clocks of a role ahead by so many seconds, or back."""
         (self.folder / f"{role}.clock").write_text(str(ahead))
 
-    def _point_of(self, role: Role) -> Path:
+    def _get_point_file(self, role: AttackedRole) -> Path:
         return self.folder / f"{role}.point"
 
 
@@ -180,34 +180,34 @@ def _is_stopped(pid: int) -> bool:
 
 
 @asynccontextmanager
-async def site(folder: Path, settings: Mapping[str, str] = NOTHING) -> AsyncGenerator[Site]:
+async def run_attacked_service(folder: Path, settings: Mapping[str, str] = NO_VARIABLES) -> AsyncGenerator[AttackedService]:
     """Run the service; every process that still runs at the end must exit with 0."""
-    port = free_port()
+    port = find_free_port()
     async with (
-        OpenAIServer(Errand(Echo(pace=0.002))) as provider,
+        OpenAIServer(AgentAnswer(EchoAnswer(pace=0.002))) as provider,
         await NatsServer.start(NatsConfig(folder / "nats", monitor=True)) as server,
-        serviced(f"http://127.0.0.1:{port}", server.url) as service,
+        connect_service(f"http://127.0.0.1:{port}", server.url) as service,
     ):
         places = {
             "TURNLOG_DATABASE_URL": f"sqlite:///{folder / 'read-models.db'}",
             "TURNLOG_HTTP": f"127.0.0.1:{port}",
             "TURNLOG_ACK_WAIT": str(ACK_WAIT),
         }
-        variables = {**telling(provider), **places, **settings}
-        async with networked(server.url) as network, machine(folder, variables) as host:
-            attacked = Site(folder, host, server, provider, service, places, network)
-            for role in ROLES:
-                await attacked.start(role)
-            await attacked.ready()
+        variables = {**build_settings(provider), **places, **settings}
+        async with run_role_proxies(server.url) as network, run_process_host(folder, variables) as host:
+            attacked = AttackedService(folder, host, server, provider, service, places, network)
+            for role in STARTED_ROLES:
+                await attacked.start_role(role)
+            await attacked.wait_until_ready()
             yield attacked
 
 
 @asynccontextmanager
-async def networked(server_url: str) -> AsyncGenerator[Mapping[Role, FaultProxy]]:
+async def run_role_proxies(server_url: str) -> AsyncGenerator[Mapping[AttackedRole, FaultProxy]]:
     """Run a proxy between NATS and the processes of each role."""
     async with (
-        between(server_url) as gateway,
-        between(server_url) as projector,
-        between(server_url) as worker,
+        run_fault_proxy(server_url) as gateway,
+        run_fault_proxy(server_url) as projector,
+        run_fault_proxy(server_url) as worker,
     ):
         yield {"gateway": gateway, "projector": projector, "worker": worker}

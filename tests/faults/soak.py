@@ -17,34 +17,34 @@ import time
 from pathlib import Path
 
 from tests.faults.attacks import ATTACKS
-from tests.faults.checker import check
-from tests.faults.evidence import collected
-from tests.faults.history import History
-from tests.faults.load import load
-from tests.faults.points import POINTS
-from tests.faults.site import Site, site
+from tests.faults.checker import check_evidence
+from tests.faults.evidence import collect_evidence
+from tests.faults.history import ClientHistory
+from tests.faults.load import run_load
+from tests.faults.points import CRASH_POINTS
+from tests.faults.site import AttackedService, run_attacked_service
 
-CLIENTS = 6
-REPORT_EVERY = 60.0
+CLIENT_COUNT = 6
+REPORT_INTERVAL = 60.0
 
 
-async def soak(minutes: float, seed: int, folder: Path) -> int:
+async def run_soak(minutes: float, seed: int, folder: Path) -> int:
     """Attack for so many minutes and return the exit code."""
-    chance, history = random.Random(seed), History()  # noqa: S311 - chance, not secrecy
+    chance, history = random.Random(seed), ClientHistory()  # noqa: S311 - chance, not secrecy
     ends = time.monotonic() + 60 * minutes
-    async with site(folder) as at:
-        async with load(at, history, CLIENTS) as talking:
+    async with run_attacked_service(folder) as at:
+        async with run_load(at, history, CLIENT_COUNT) as talking:
             told = 0.0
             while time.monotonic() < ends:
-                said = await attacked(at, chance)
+                said = await run_random_attack(at, chance)
                 await at.start_missing()
-                await talking.goes_on()
-                print(f"{_left(ends)}  {said}", flush=True)
-                if time.monotonic() - told > REPORT_EVERY:
+                await talking.wait_for_turns()
+                print(f"{_format_time_left(ends)}  {said}", flush=True)
+                if time.monotonic() - told > REPORT_INTERVAL:
                     told = time.monotonic()
-                    print(f"{_left(ends)}  {memory(at)}", flush=True)
-        findings = check(await collected(at, history))
-        print(memory(at))
+                    print(f"{_format_time_left(ends)}  {describe_memory(at)}", flush=True)
+        findings = check_evidence(await collect_evidence(at, history))
+        print(describe_memory(at))
     for finding in findings:
         print(f"FOUND {finding.fault} in {finding.session}: {finding.detail}")
     print(f"{len(history.tries)} tries of commands, {len(history.heard)} replies heard, ", end="")
@@ -52,31 +52,31 @@ async def soak(minutes: float, seed: int, folder: Path) -> int:
     return 1 if findings else 0
 
 
-async def attacked(at: Site, chance: random.Random) -> str:
+async def run_random_attack(at: AttackedService, chance: random.Random) -> str:
     """Make one random attack and return its description."""
     if chance.random() < 0.5:
-        crash = chance.choice(POINTS)
+        crash = chance.choice(CRASH_POINTS)
         for point in crash.points:
-            at.die_at(crash.role, point)
-            await at.died(crash.role)
+            at.set_kill_point(crash.role, point)
+            await at.wait_for_death(crash.role)
         return f"{crash.role} killed {' and '.join(crash.points)}"
     name = chance.choice(sorted(ATTACKS))
     await ATTACKS[name](at)
     return name
 
 
-def memory(at: Site) -> str:
+def describe_memory(at: AttackedService) -> str:
     """Return the memory of each process as text."""
-    held = [f"{each.role} {_megabytes(each.process.pid)} MB" for each in at.running]
-    return ", ".join([*held, f"nats {_megabytes(at.server.pid)} MB"])
+    held = [f"{each.role} {_read_megabytes(each.process.pid)} MB" for each in at.running]
+    return ", ".join([*held, f"nats {_read_megabytes(at.server.pid)} MB"])
 
 
-def _megabytes(pid: int) -> int:
+def _read_megabytes(pid: int) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) // 1024
 
 
-def _left(ends: float) -> str:
+def _format_time_left(ends: float) -> str:
     return f"{max(0.0, ends - time.monotonic()) / 60:6.1f} min left"
 
 
@@ -88,7 +88,7 @@ def main() -> None:
     seed = random.randrange(10**6) if asked.seed is None else asked.seed  # noqa: S311
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="turnlog-soak-") as folder:
-        sys.exit(asyncio.run(soak(asked.minutes, seed, Path(folder))))
+        sys.exit(asyncio.run(run_soak(asked.minutes, seed, Path(folder))))
 
 
 if __name__ == "__main__":

@@ -9,40 +9,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.faults.site import Site, site
+from tests.faults.site import AttackedService, run_attacked_service
 
-Result = TypeVar("Result")
+ResultT = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class BackgroundService:
     """An attacked service on an event loop in a thread, for tests without a loop of their own.
 
     Hypothesis runs its rules one after another and without a loop; the provider and the watchers
     must continue between the rules.
     """
 
-    at: Site
+    service: AttackedService
     loop: asyncio.AbstractEventLoop
 
-    def do(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def run_work(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run a coroutine on the service's loop and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
-    def begin(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+    def start_work(self, work: Coroutine[Any, Any, ResultT]) -> Future[ResultT]:
         """Start a coroutine on the service's loop."""
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
 
 @contextmanager
-def staged(folder: Path) -> Generator[Stage]:
+def run_background_service(folder: Path) -> Generator[BackgroundService]:
     """Run a service while the body runs."""
-    came: Future[Stage] = Future()
+    came: Future[BackgroundService] = Future()
     over = asyncio.Event()
 
     async def hold() -> None:
-        async with site(folder) as at:
-            came.set_result(Stage(at, asyncio.get_running_loop()))
+        async with run_attacked_service(folder) as at:
+            came.set_result(BackgroundService(at, asyncio.get_running_loop()))
             await over.wait()
 
     ended: Future[None] = Future()

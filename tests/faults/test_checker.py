@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.faults.checker import Evidence, check
-from tests.faults.history import Heard, History, Look, Try
+from tests.faults.checker import CheckedEvidence, check_evidence
+from tests.faults.history import HeardReply, ClientHistory, ReadResult, CommandTry
 from turnlog.events.codec import CommandRef
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import AttemptCost, AttemptEnded, TokenUsage
@@ -37,15 +37,15 @@ TWO_TURNS = given(
     *(KeyedCommand(submit_turn("Two"), "k-2"), claim_turn(), complete_turn("So: Two")),
 )
 TRIES = [
-    Try(SESSION, "open", "open", None, 0, 1, 201, {"sequence": 1}),
-    Try(SESSION, "submit", "k-1", "One", 2, 3, None),
-    Try(SESSION, "submit", "k-1", "One", 3, 4, 202, {"turn": 1, "sequence": 2}),
-    Try(SESSION, "submit", "k-2", "Two", 5, 6, 202, {"turn": 2, "sequence": 7}),
+    CommandTry(SESSION, "open", "open", None, 0, 1, 201, {"sequence": 1}),
+    CommandTry(SESSION, "submit", "k-1", "One", 2, 3, None),
+    CommandTry(SESSION, "submit", "k-1", "One", 3, 4, 202, {"turn": 1, "sequence": 2}),
+    CommandTry(SESSION, "submit", "k-2", "Two", 5, 6, 202, {"turn": 2, "sequence": 7}),
 ]
 ROW: tuple[object, ...] = (SESSION, 2)
 
 
-HEARD = Heard(SESSION, 2, "So: Two", "done")
+HEARD = HeardReply(SESSION, 2, "So: Two", "done")
 MORE: tuple[ScenarioStep, ...] = (claim_turn(), complete_turn("So: One"))
 
 
@@ -53,30 +53,30 @@ def reply_to(text: str) -> str:
     return f"So: {text}"
 
 
-def evidence(
+def build_evidence(
     session: SessionScenario = TWO_TURNS,
-    tries: Sequence[Try] = TRIES,
-    heard: Heard = HEARD,
+    tries: Sequence[CommandTry] = TRIES,
+    heard: HeardReply = HEARD,
     shown: int = 7,
-) -> Evidence:
-    history = History(list(tries), [heard], [Look(SESSION, 7, shown)])
+) -> CheckedEvidence:
+    history = ClientHistory(list(tries), [heard], [ReadResult(SESSION, 7, shown)])
     rows = {"turns": [ROW]}
     at = START + timedelta(hours=1)
     log = {SESSION: session.events}
-    return Evidence(history, log, at, live=rows, rebuilt=rows, reply_to=reply_to)
+    return CheckedEvidence(history, log, at, live=rows, rebuilt=rows, reply_to=reply_to)
 
 
-def told(number: int, **changes: object) -> list[Try]:
+def replace_try(number: int, **changes: object) -> list[CommandTry]:
     """Return the tries, one of them with other fields."""
     return [replace(t, **changes) if at == number else t for at, t in enumerate(TRIES)]  # type: ignore[arg-type]
 
 
-def without(sequence: int) -> SessionScenario:
+def remove_event(sequence: int) -> SessionScenario:
     events = tuple(each for each in TWO_TURNS.events if each.sequence != sequence)
     return replace(TWO_TURNS, events=events)
 
 
-def rewritten(kind: type[Kind], **changes: object) -> SessionScenario:
+def replace_events(kind: type[Kind], **changes: object) -> SessionScenario:
     """Write the session as a faulty writer would: some events are other ones, the chain holds."""
     written = given()
     for recorded in TWO_TURNS.events:
@@ -90,13 +90,13 @@ def rewritten(kind: type[Kind], **changes: object) -> SessionScenario:
     return written
 
 
-def altered() -> SessionScenario:
+def alter_text() -> SessionScenario:
     first, *others = TWO_TURNS.events
     return replace(TWO_TURNS, events=(replace(first, stored=b"{}"), *others))
 
 
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
-    assert check(evidence()) == ()
+    assert check_evidence(build_evidence()) == ()
 
 
 FREE = AttemptCost(micro_dollars=0, price="exact", table="t")
@@ -112,61 +112,61 @@ AGAIN = STEP.model_copy(update={"call": "2.2"})
 RETURNED_AGAIN = RETURNED.model_copy(update={"call": "2.2"})
 EARLY = {"asked_at": 0.5, "told_at": 1.5}
 PLANTED = {
-    "a tool that never came back": ("tools", evidence(TWO_TURNS.apply_steps(CALLED))),
+    "a tool that never came back": ("tools", build_evidence(TWO_TURNS.apply_steps(CALLED))),
     "a tool that came back twice": (
         "tools",
-        evidence(TWO_TURNS.apply_steps(CALLED, RETURNED, RETURNED)),
+        build_evidence(TWO_TURNS.apply_steps(CALLED, RETURNED, RETURNED)),
     ),
     "a tool that was begun once more": (
         "tools",
-        evidence(TWO_TURNS.apply_steps(CALLED, STARTED, STARTED, RETURNED)),
+        build_evidence(TWO_TURNS.apply_steps(CALLED, STARTED, STARTED, RETURNED)),
     ),
     "a step that was taken once more although its tool may have been done": (
         "tools",
-        evidence(TWO_TURNS.apply_steps(STEP, STARTED, LOST, AGAIN, RETURNED_AGAIN)),
+        build_evidence(TWO_TURNS.apply_steps(STEP, STARTED, LOST, AGAIN, RETURNED_AGAIN)),
     ),
     "an accepted turn that is not on the log": (
         "lost",
-        evidence(given(KeyedCommand(open_session(), "open"))),
+        build_evidence(given(KeyedCommand(open_session(), "open"))),
     ),
-    "an accepted session that is not on the log": ("lost", replace(evidence(), log={})),
+    "an accepted session that is not on the log": ("lost", replace(build_evidence(), log={})),
     "a command that nobody sent": (
         "invented",
-        evidence(TWO_TURNS.apply_steps(KeyedCommand(submit_turn("One"), "k-3"), *MORE)),
+        build_evidence(TWO_TURNS.apply_steps(KeyedCommand(submit_turn("One"), "k-3"), *MORE)),
     ),
     "a command carried out twice": (
         "doubled",
-        evidence(TWO_TURNS.apply_steps(KeyedCommand(submit_turn("One"), "k-1"), *MORE)),
+        build_evidence(TWO_TURNS.apply_steps(KeyedCommand(submit_turn("One"), "k-1"), *MORE)),
     ),
-    "a refused command that is on the log": ("untrue answer", evidence(tries=told(3, status=409))),
+    "a refused command that is on the log": ("untrue answer", build_evidence(tries=replace_try(3, status=409))),
     "another turn than was told": (
         "untrue answer",
-        evidence(tries=told(3, body={"turn": 1, "sequence": 7})),
+        build_evidence(tries=replace_try(3, body={"turn": 1, "sequence": 7})),
     ),
     "another event than was told": (
         "untrue answer",
-        evidence(tries=told(3, body={"turn": 2, "sequence": 6})),
+        build_evidence(tries=replace_try(3, body={"turn": 2, "sequence": 6})),
     ),
-    "another text than was sent": ("untrue answer", evidence(tries=told(3, text="Too"))),
-    "a turn behind one that was asked for later": ("reordered", evidence(tries=told(3, **EARLY))),
-    "a hole in the sequence": ("gap", evidence(without(4))),
-    "an event of other bytes": ("unproven", evidence(altered())),
-    "a turn settled twice": ("two answers", evidence(TWO_TURNS.append_events(LATE))),
-    "a read older than it was to be": ("stale read", evidence(shown=6)),
-    "a turn that nobody ends": ("overdue", evidence(TWO_TURNS.apply_steps(submit_turn("Three")))),
-    "a cost of nothing": ("cost", evidence(rewritten(AttemptEnded, cost=FREE))),
-    "a cost of unknown tokens": ("cost", evidence(rewritten(AttemptEnded, usage=UNKNOWN))),
-    "an attempt whose cost is nowhere": ("cost", evidence(without(4))),
+    "another text than was sent": ("untrue answer", build_evidence(tries=replace_try(3, text="Too"))),
+    "a turn behind one that was asked for later": ("reordered", build_evidence(tries=replace_try(3, **EARLY))),
+    "a hole in the sequence": ("gap", build_evidence(remove_event(4))),
+    "an event of other bytes": ("unproven", build_evidence(alter_text())),
+    "a turn settled twice": ("two answers", build_evidence(TWO_TURNS.append_events(LATE))),
+    "a read older than it was to be": ("stale read", build_evidence(shown=6)),
+    "a turn that nobody ends": ("overdue", build_evidence(TWO_TURNS.apply_steps(submit_turn("Three")))),
+    "a cost of nothing": ("cost", build_evidence(replace_events(AttemptEnded, cost=FREE))),
+    "a cost of unknown tokens": ("cost", build_evidence(replace_events(AttemptEnded, usage=UNKNOWN))),
+    "an attempt whose cost is nowhere": ("cost", build_evidence(remove_event(4))),
     "the reply to another turn": (
         "wrong reply",
-        evidence(rewritten(TurnCompleted, text=PlainText(text="So: One"))),
+        build_evidence(replace_events(TurnCompleted, text=PlainText(text="So: One"))),
     ),
-    "tokens that do not make the reply": ("tokens", evidence(heard=replace(HEARD, text="So: "))),
-    "an end that was not the turn's": ("tokens", evidence(heard=replace(HEARD, end="failed"))),
-    "rows that the log does not make": ("rows", replace(evidence(), live={"turns": [ROW, ROW]})),
+    "tokens that do not make the reply": ("tokens", build_evidence(heard=replace(HEARD, text="So: "))),
+    "an end that was not the turn's": ("tokens", build_evidence(heard=replace(HEARD, end="failed"))),
+    "rows that the log does not make": ("rows", replace(build_evidence(), live={"turns": [ROW, ROW]})),
 }
 
 
 @pytest.mark.parametrize(("fault", "planted"), PLANTED.values(), ids=PLANTED)
-def test_a_planted_fault_is_found_by_its_name(fault: str, planted: Evidence) -> None:
-    assert fault in {finding.fault for finding in check(planted)}
+def test_a_planted_fault_is_found_by_its_name(fault: str, planted: CheckedEvidence) -> None:
+    assert fault in {finding.fault for finding in check_evidence(planted)}

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from tests.faults.client import Client
-from tests.faults.evidence import nothing_is_wrong
-from tests.faults.history import History, Try
-from tests.faults.site import Site
-from tests.parts.openai_behaviours import Echo
+from tests.faults.client import AttackClient
+from tests.faults.evidence import assert_no_findings
+from tests.faults.history import ClientHistory, CommandTry
+from tests.faults.site import AttackedService
+from tests.parts.openai_behaviours import EchoAnswer
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnCancelled
 
@@ -20,46 +20,46 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400
 CROWD = 500
 
 
-async def submitted_once(client: Client, key: str, text: str) -> Try:
+async def submit_once(client: AttackClient, key: str, text: str) -> CommandTry:
     path = f"/v1/sessions/{client.session}/turns"
-    return await client.once("submit", path, {"text": text}, key, text)
+    return await client.send_once("submit", path, {"text": text}, key, text)
 
 
 @pytest.mark.promise("P3", "P5")
 @pytest.mark.parametrize("count", [2, 50])
 @pytest.mark.parametrize(("blueprint", "winners"), [("rejecting", 1), ("assistant", None)])
 async def test_of_commands_at_once_each_wins_or_is_told_that_it_lost(
-    attacked: Site,
-    client: Client,
-    history: History,
+    attacked: AttackedService,
+    client: AttackClient,
+    history: ClientHistory,
     count: int,
     blueprint: str,
     winners: int | None,
 ) -> None:
     gate = asyncio.Event()
-    attacked.provider.will(Echo(gates={0: gate}))
-    await client.open(blueprint)
+    attacked.provider.queue_behaviours(EchoAnswer(gates={0: gate}))
+    await client.open_session(blueprint)
     tries = await asyncio.gather(
-        *(submitted_once(client, f"at-once-{n}", f"Number {n}") for n in range(count))
+        *(submit_once(client, f"at-once-{n}", f"Number {n}") for n in range(count))
     )
     gate.set()
     accepted = [tried for tried in tries if tried.accepted]
     assert len(accepted) == (winners or count)
     assert {tried.status for tried in tries if not tried.accepted} <= {409}
     assert sorted(tried.body["turn"] for tried in accepted) == list(range(1, len(accepted) + 1))
-    await nothing_is_wrong(attacked, history)
+    await assert_no_findings(attacked, history)
 
 
 @pytest.mark.promise("P4")
 async def test_a_command_is_known_again_after_every_process_was_started_anew(
-    attacked: Site, client: Client, history: History
+    attacked: AttackedService, client: AttackClient, history: ClientHistory
 ) -> None:
-    await client.open()
-    first = await submitted_once(client, "again", "Once")
-    await client.watch(first.body["turn"])
-    await attacked.kill(*attacked.all("gateway", "projector", "worker"))
+    await client.open_session()
+    first = await submit_once(client, "again", "Once")
+    await client.watch_turn(first.body["turn"])
+    await attacked.kill_processes(*attacked.list_processes("gateway", "projector", "worker"))
     await attacked.start_missing()
-    second = await submitted_once(client, "again", "Once")
+    second = await submit_once(client, "again", "Once")
     assert (second.status, dict(second.body)) == (first.status, dict(first.body))
     other = await attacked.service.http.post(
         f"/v1/sessions/{client.session}/turns",
@@ -67,46 +67,46 @@ async def test_a_command_is_known_again_after_every_process_was_started_anew(
         headers={"Idempotency-Key": "again"},
     )
     assert (other.status_code, other.json()["code"]) == (409, "key-reused")
-    await nothing_is_wrong(attacked, history)
+    await assert_no_findings(attacked, history)
 
 
 @pytest.mark.promise("P7")
 async def test_the_provider_is_left_as_soon_as_a_turn_is_cancelled(
-    attacked: Site, client: Client, history: History
+    attacked: AttackedService, client: AttackClient, history: ClientHistory
 ) -> None:
     asked = len(attacked.provider.exchanges)
-    attacked.provider.will(Echo(gates={1: asyncio.Event()}))
-    await client.open()
-    turn = await client.submit()
-    exchange = await attacked.provider.exchange(asked + 1)
-    await attacked.service.worker_of(client.session)
+    attacked.provider.queue_behaviours(EchoAnswer(gates={1: asyncio.Event()}))
+    await client.open_session()
+    turn = await client.submit_turn()
+    exchange = await attacked.provider.wait_for_exchange(asked + 1)
+    await attacked.service.wait_for_worker_pid(client.session)
     began = time.monotonic()
     answer = await attacked.service.http.post(f"/v1/sessions/{client.session}/cancel")
     assert answer.is_success
-    await exchange.left.wait()
+    await exchange.client_left.wait()
     print(f"the provider was left {time.monotonic() - began:.2f} s after the cancel")
-    assert (await client.watch(turn)).end == "cancelled"
-    await attacked.service.until(client.session, TurnCancelled)
-    await attacked.service.until(
+    assert (await client.watch_turn(turn)).end == "cancelled"
+    await attacked.service.wait_for_event(client.session, TurnCancelled)
+    await attacked.service.wait_for_event(
         client.session, AttemptEnded, such=lambda ended: ended.outcome == "cancelled"
     )
-    await nothing_is_wrong(attacked, history)
+    await assert_no_findings(attacked, history)
 
 
 @pytest.mark.promise("P8", "P14")
 async def test_five_hundred_watchers_come_back_at_once_and_all_hear_the_same(
-    attacked: Site, client: Client, history: History
+    attacked: AttackedService, client: AttackClient, history: ClientHistory
 ) -> None:
     gate, asked = asyncio.Event(), len(attacked.provider.exchanges)
-    attacked.provider.will(Echo(gates={1: gate}))
-    await client.open("persistent")
-    turn = await client.submit()
-    await attacked.provider.exchange(asked + 1)
+    attacked.provider.queue_behaviours(EchoAnswer(gates={1: gate}))
+    await client.open_session("persistent")
+    turn = await client.submit_turn()
+    await attacked.provider.wait_for_exchange(asked + 1)
     async with asyncio.TaskGroup() as tasks:
-        watching = [tasks.create_task(client.watch(turn)) for _ in range(CROWD)]
-        await attacked.kill(attacked.one("gateway"))
+        watching = [tasks.create_task(client.watch_turn(turn)) for _ in range(CROWD)]
+        await attacked.kill_processes(attacked.get_process("gateway"))
         await attacked.start_missing()
         gate.set()
     assert {task.result().end for task in watching} == {"done"}
     assert len({task.result().text for task in watching}) == 1
-    await nothing_is_wrong(attacked, history)
+    await assert_no_findings(attacked, history)

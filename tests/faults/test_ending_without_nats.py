@@ -7,30 +7,30 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.client import Client
-from tests.faults.evidence import nothing_is_wrong
-from tests.faults.history import History
-from tests.faults.site import ROLES, site
-from tests.parts.openai_behaviours import Echo
-from tests.parts.processes import ended
+from tests.faults.client import AttackClient
+from tests.faults.evidence import assert_no_findings
+from tests.faults.history import ClientHistory
+from tests.faults.site import STARTED_ROLES, run_attacked_service
+from tests.parts.openai_behaviours import EchoAnswer
+from tests.parts.processes import stop_process
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 
 
 @pytest.mark.promise("P20")
 async def test_every_role_ends_in_good_order_while_nats_is_gone(
-    tmp_path: Path, history: History
+    tmp_path: Path, history: ClientHistory
 ) -> None:
-    async with site(tmp_path) as attacked:
-        client = Client(attacked.service.http, history)
-        attacked.provider.will(Echo(gates={1: asyncio.Event()}))
-        await client.open()
-        turn = await client.submit()
-        await attacked.service.worker_of(client.session)
+    async with run_attacked_service(tmp_path) as attacked:
+        client = AttackClient(attacked.service.http, history)
+        attacked.provider.queue_behaviours(EchoAnswer(gates={1: asyncio.Event()}))
+        await client.open_session()
+        turn = await client.submit_turn()
+        await attacked.service.wait_for_worker_pid(client.session)
         await attacked.kill_nats()
-        codes = await asyncio.gather(*map(ended, attacked.all("gateway", "projector", "worker")))
-        assert codes == [0] * len(ROLES)
+        codes = await asyncio.gather(*map(stop_process, attacked.list_processes("gateway", "projector", "worker")))
+        assert codes == [0] * len(STARTED_ROLES)
         await attacked.server.restart()
         await attacked.start_missing()
-        assert (await client.watch(turn)).end == "done"
-        await nothing_is_wrong(attacked, history)
+        assert (await client.watch_turn(turn)).end == "done"
+        await assert_no_findings(attacked, history)

@@ -8,22 +8,22 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.faults.extent import ALL
-from tests.faults.history import History
-from tests.faults.machine import machine_on
-from tests.faults.stage import staged
+from tests.faults.extent import RUN_EVERYTHING
+from tests.faults.history import ClientHistory
+from tests.faults.machine import build_machine
+from tests.faults.stage import run_background_service
 
-EXAMPLES = 100 if ALL else 3
-STEPS = 40 if ALL else 20
+EXAMPLES = 100 if RUN_EVERYTHING else 3
+STEPS = 40 if RUN_EVERYTHING else 20
 
 
 @pytest.mark.promise("P1", "P3", "P4", "P6", "P7", "P8", "P9", "P10")
-@pytest.mark.timeout(7200 if ALL else 900)
+@pytest.mark.timeout(7200 if RUN_EVERYTHING else 900)
 def test_in_whatever_order_things_happen_the_service_is_what_the_model_says(tmp_path: Path) -> None:
-    lived: list[History] = []
-    with staged(tmp_path) as stage:
+    lived: list[ClientHistory] = []
+    with run_background_service(tmp_path) as stage:
         run_state_machine_as_test(
-            machine_on(stage, lived),
+            build_machine(stage, lived),
             # Without it the few first examples do next to nothing.
             _min_steps=STEPS // 2,
             settings=settings(
@@ -31,7 +31,7 @@ def test_in_whatever_order_things_happen_the_service_is_what_the_model_says(tmp_
                 stateful_step_count=STEPS,
                 deadline=None,
                 database=None,
-                derandomize=not ALL,
+                derandomize=not RUN_EVERYTHING,
                 # A failing example is reported as it ran, because a smaller one would be another
                 # run.
                 phases=(Phase.explicit, Phase.generate),

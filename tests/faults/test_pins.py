@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.faults.client import Client
-from tests.faults.history import History
-from tests.faults.site import Site, site
+from tests.faults.client import AttackClient
+from tests.faults.history import ClientHistory
+from tests.faults.site import AttackedService, run_attacked_service
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
@@ -36,39 +36,39 @@ profiles:
 """
 
 
-def write(folder: Path, version: int) -> None:
+def write_files(folder: Path, version: int) -> None:
     (folder / "edited").mkdir(parents=True, exist_ok=True)
     (folder / "edited/blueprint.yaml").write_text(STRUCTURE.format(version=version))
     (folder / "edited/persona.md").write_text(f"Persona of version {version}.\n")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AttackedService]:
     folder = tmp_path_factory.mktemp("site")
-    write(folder / "blueprints", 1)
+    write_files(folder / "blueprints", 1)
     settings = {"TURNLOG_BLUEPRINTS": str(folder / "blueprints")}
-    async with site(folder, settings) as running:
+    async with run_attacked_service(folder, settings) as running:
         yield running
 
 
-async def system_prompt(at: Site, client: Client) -> str:
-    await client.watch(await client.submit())
+async def read_system_prompt(at: AttackedService, client: AttackClient) -> str:
+    await client.watch_turn(await client.submit_turn())
     return str(at.provider.exchanges[-1].body["messages"][0]["content"])  # type: ignore[index]
 
 
 @pytest.mark.promise("P18")
 async def test_a_session_keeps_the_prompts_it_began_with_also_in_processes_started_anew(
-    attacked: Site, history: History
+    attacked: AttackedService, history: ClientHistory
 ) -> None:
-    old, new = (Client(attacked.service.http, history) for _ in range(2))
-    await old.open("edited")
-    first = await system_prompt(attacked, old)
+    old, new = (AttackClient(attacked.service.http, history) for _ in range(2))
+    await old.open_session("edited")
+    first = await read_system_prompt(attacked, old)
     assert "Persona of version 1." in first
     assert "Rules of version 1." in first
-    write(attacked.folder / "blueprints", 2)
-    await attacked.kill(*attacked.all("gateway", "worker"))
+    write_files(attacked.folder / "blueprints", 2)
+    await attacked.kill_processes(*attacked.list_processes("gateway", "worker"))
     await attacked.start_missing()
-    assert await system_prompt(attacked, old) == first
-    await new.open("edited")
-    said = await system_prompt(attacked, new)
+    assert await read_system_prompt(attacked, old) == first
+    await new.open_session("edited")
+    said = await read_system_prompt(attacked, new)
     assert said == first.replace("version 1", "version 2")

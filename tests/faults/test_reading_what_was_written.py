@@ -7,10 +7,10 @@ import signal
 
 import pytest
 
-from tests.faults.client import Client
-from tests.faults.evidence import nothing_is_wrong
-from tests.faults.history import History
-from tests.faults.site import Site
+from tests.faults.client import AttackClient
+from tests.faults.evidence import assert_no_findings
+from tests.faults.history import ClientHistory
+from tests.faults.site import AttackedService
 from tests.parts.service import TENANT
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300
 BEHIND = 504
 
 
-async def written(attacked: Site, client: Client) -> int:
+async def write_turn(attacked: AttackedService, client: AttackClient) -> int:
     last = await attacked.service.nats.log.read_last_event(TENANT, client.session, leader=True)
     assert last is not None
     return last.sequence
@@ -26,17 +26,17 @@ async def written(attacked: Site, client: Client) -> int:
 
 @pytest.mark.promise("P12")
 async def test_while_the_projector_stands_still_nobody_is_shown_old_rows_as_new(
-    attacked: Site, client: Client, history: History
+    attacked: AttackedService, client: AttackClient, history: ClientHistory
 ) -> None:
-    await client.converse(1)
-    assert await client.look(await written(attacked, client)) == 200
-    projector = attacked.one("projector")
+    await client.run_conversation(1)
+    assert await client.read_calls(await write_turn(attacked, client)) == 200
+    projector = attacked.get_process("projector")
     projector.send_signal(signal.SIGSTOP)
     try:
-        await client.watch(await client.submit())
-        assert await client.look(await written(attacked, client)) == BEHIND
-        reading = asyncio.create_task(client.look(await written(attacked, client)))
+        await client.watch_turn(await client.submit_turn())
+        assert await client.read_calls(await write_turn(attacked, client)) == BEHIND
+        reading = asyncio.create_task(client.read_calls(await write_turn(attacked, client)))
     finally:
         projector.send_signal(signal.SIGCONT)
     assert await reading == 200
-    await nothing_is_wrong(attacked, history)
+    await assert_no_findings(attacked, history)

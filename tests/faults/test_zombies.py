@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 import pytest
 from nats.aio.msg import Msg
 
-from tests.faults.client import Client
-from tests.faults.evidence import nothing_is_wrong
-from tests.faults.extent import rows
-from tests.faults.history import History
-from tests.faults.site import ACK_WAIT, Site
-from tests.parts.processes import ended
+from tests.faults.client import AttackClient
+from tests.faults.evidence import assert_no_findings
+from tests.faults.extent import select_rows
+from tests.faults.history import ClientHistory
+from tests.faults.site import ACK_WAIT, AttackedService
+from tests.parts.processes import stop_process
 from turnlog.events.ids import SESSIONS_STREAM
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
 from turnlog.events.model.call_events import AttemptEnded
@@ -37,7 +37,7 @@ SUITE = ("before-append:context-assembled", "after-token:3", "before-append:turn
 
 
 @asynccontextmanager
-async def words_about_deliveries(at: Site) -> AsyncGenerator[list[Msg]]:
+async def record_acknowledgements(at: AttackedService) -> AsyncGenerator[list[Msg]]:
     """Record all acknowledgements that workers send."""
     heard: list[Msg] = []
 
@@ -52,37 +52,37 @@ async def words_about_deliveries(at: Site) -> AsyncGenerator[list[Msg]]:
         await listening.unsubscribe()
 
 
-def of_first_delivery(words: list[Msg], place: int) -> list[bytes]:
+def filter_first_delivery(words: list[Msg], place: int) -> list[bytes]:
     """Return what was sent for the first delivery of a turn's event."""
     return [said.data for said in words if said.subject.split(".")[4:6] == ["1", str(place)]]
 
 
-async def submitted_at(at: Site, session: str) -> int:
-    events = await at.service.events(session)
+async def find_submitted_place(at: AttackedService, session: str) -> int:
+    events = await at.service.list_events(session)
     return next(e.stream_sequence for e in events if isinstance(e.event, TurnSubmitted))
 
 
 @pytest.mark.promise("P6", "P7", "P8")
-@pytest.mark.parametrize(("point", "known"), rows(POINTS, SUITE).items(), ids=rows(POINTS, SUITE))
+@pytest.mark.parametrize(("point", "known"), select_rows(POINTS, SUITE).items(), ids=select_rows(POINTS, SUITE))
 async def test_a_zombie_is_heard_of_its_cost_and_of_nothing_else(
-    attacked: Site, client: Client, history: History, point: str, *, known: bool
+    attacked: AttackedService, client: AttackClient, history: ClientHistory, point: str, *, known: bool
 ) -> None:
-    attacked.stop_at("worker", point)
-    await client.open()
-    turn = await client.submit()
-    zombie = await attacked.service.worker_of(client.session)
-    await client.watch(turn)
-    await attacked.service.until(client.session, TurnCompleted)
-    place = await submitted_at(attacked, client.session)
+    attacked.set_stop_point("worker", point)
+    await client.open_session()
+    turn = await client.submit_turn()
+    zombie = await attacked.service.wait_for_worker_pid(client.session)
+    await client.watch_turn(turn)
+    await attacked.service.wait_for_event(client.session, TurnCompleted)
+    place = await find_submitted_place(attacked, client.session)
     await asyncio.sleep(2 * ACK_WAIT)
-    async with words_about_deliveries(attacked) as words:
+    async with record_acknowledgements(attacked) as words:
         os.kill(zombie, signal.SIGCONT)
-        (process,) = (one for one in attacked.all("worker") if one.pid == zombie)
-        assert await ended(process) == 0
+        (process,) = (one for one in attacked.list_processes("worker") if one.pid == zombie)
+        assert await stop_process(process) == 0
         await attacked.service.nats.connection.nc.flush()
-        assert of_first_delivery(words, place) == []
+        assert filter_first_delivery(words, place) == []
     await attacked.start_missing()
-    await nothing_is_wrong(attacked, history)
-    ended_of = await attacked.service.of_kind(client.session, AttemptEnded)
+    await assert_no_findings(attacked, history)
+    ended_of = await attacked.service.list_events_of_type(client.session, AttemptEnded)
     own = [each for each in ended_of if each.attempt == 1][-1]
     assert (own.usage.known != "unknown") == known

@@ -10,29 +10,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tests.faults.settling import settled
+from tests.faults.settling import find_settling_events
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import CallCompleted
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
 
-Use = tuple[str, str]
+ToolCallKey = tuple[str, str]
 """A call, and the id of a tool that its answer requested."""
 
 
-def wrong(events: Sequence[RecordedEvent]) -> Iterator[str]:
+def find_tool_faults(events: Sequence[RecordedEvent]) -> Iterator[str]:
     """Say of calls and tools what must not be."""
     answered = Counter(each.event.call for each in events if isinstance(each.event, CallCompleted))
     yield from (
         f"call {call} was answered {times} times" for call, times in answered.items() if times > 1
     )
-    yield from _unpaired(events)
-    yield from _repeated(events)
-    yield from _offered_again(events)
+    yield from _find_unpaired_tools(events)
+    yield from _find_repeated_tools(events)
+    yield from _find_repeated_steps(events)
 
 
-def _unpaired(events: Sequence[RecordedEvent]) -> Iterator[str]:
-    over, back = settled(events), Counter[Use]()
-    called: dict[Use, int] = {}
+def _find_unpaired_tools(events: Sequence[RecordedEvent]) -> Iterator[str]:
+    over, back = find_settling_events(events), Counter[ToolCallKey]()
+    called: dict[ToolCallKey, int] = {}
     for recorded in events:
         match recorded.event:
             case ToolCalled(turn=turn, call=call, id=id):
@@ -48,11 +48,11 @@ def _unpaired(events: Sequence[RecordedEvent]) -> Iterator[str]:
             yield f"tool {id} of call {call} came back {back[call, id]} times"
 
 
-def _repeated(events: Sequence[RecordedEvent]) -> Iterator[str]:
+def _find_repeated_tools(events: Sequence[RecordedEvent]) -> Iterator[str]:
     """Tools that were begun once more although they may not be, or after they had come back."""
     may: dict[str, bool] = {}
-    begun: set[Use] = set()
-    back: set[Use] = set()
+    begun: set[ToolCallKey] = set()
+    back: set[ToolCallKey] = set()
     for recorded in events:
         match recorded.event:
             case ToolsSnapshotted(tools=tools):
@@ -67,10 +67,10 @@ def _repeated(events: Sequence[RecordedEvent]) -> Iterator[str]:
                 pass
 
 
-def _offered_again(events: Sequence[RecordedEvent]) -> Iterator[str]:
+def _find_repeated_steps(events: Sequence[RecordedEvent]) -> Iterator[str]:
     """Steps that were taken once more although some of what was asked for them may be done."""
     calls: dict[tuple[int, int], str] = {}
-    done: dict[Use, bool] = {}
+    done: dict[ToolCallKey, bool] = {}
     for recorded in events:
         match recorded.event:
             case ToolCalled(turn=turn, call=call, id=id, step=int(step)):

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.gamemaster.table import Table, table
+from tests.gamemaster.table import GameService, start_game_service
 from tests.parts.openai_server import OpenAIServer
 
 
@@ -20,6 +20,6 @@ async def provider() -> AsyncIterator[OpenAIServer]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def coast(
     provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Table]:
-    async with table(tmp_path_factory.mktemp("table"), provider) as made:
+) -> AsyncIterator[GameService]:
+    async with start_game_service(tmp_path_factory.mktemp("table"), provider) as made:
         yield made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gamemaster.table import GUARD, Table, blocks, npcs
+from tests.gamemaster.table import GUARD, GameService, parse_blocks, build_npc_inputs
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -29,31 +29,31 @@ HARMLESS = [
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\u2028", "\x0b", "\x85"])
 async def test_p4_a_line_that_imitates_a_fence_is_indented_by_one_blank(
-    coast: Table, newline: str
+    coast: GameService, newline: str
 ) -> None:
-    session = await coast.open()
+    session = await coast.open_session()
     text = newline.join(["I wait.", *FORGERIES, "Obey."])
-    found = await coast.play(session, text, game_state=FORGERIES[0])
-    read = blocks(found["prompt"])
+    found = await coast.play_turn(session, text, game_state=FORGERIES[0])
+    read = parse_blocks(found["prompt"])
     indented = [f" {forged}" for forged in FORGERIES]
     assert read["INPUT"] == newline.join(["I wait.", *indented, "Obey."])
     assert read["GAME_STATE"] == f" {FORGERIES[0]}"
     assert list(read) == ["CORE", "RULESET", "WORLD", "ENTRY", "ENTRY_START", "GAME_STATE", "INPUT"]
 
 
-async def test_p4_ordinary_text_stands_as_it_was_written(coast: Table) -> None:
-    session = await coast.open()
+async def test_p4_ordinary_text_stands_as_it_was_written(coast: GameService) -> None:
+    session = await coast.open_session()
     text = "\n".join(HARMLESS)
-    assert blocks((await coast.play(session, text))["prompt"])["INPUT"] == text
+    assert parse_blocks((await coast.play_turn(session, text))["prompt"])["INPUT"] == text
 
 
 async def test_p4_people_stand_under_a_line_with_their_id_one_segment_a_line(
-    coast: Table,
+    coast: GameService,
 ) -> None:
-    session = await coast.open()
-    found = await coast.play(
-        session, "Hm", npcs=npcs((GUARD, 1), ("npc.nobody", 3), ("npc.dog", 0))
+    session = await coast.open_session()
+    found = await coast.play_turn(
+        session, "Hm", npcs=build_npc_inputs((GUARD, 1), ("npc.nobody", 3), ("npc.dog", 0))
     )
-    assert blocks(found["prompt"])["NPC"] == (
+    assert parse_blocks(found["prompt"])["NPC"] == (
         "NPC: npc.guard\nThe guard is bored.\nHe takes bribes.\nNPC: npc.dog\nThe dog barks."
     )

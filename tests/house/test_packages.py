@@ -11,7 +11,7 @@ HOUSE = Path(__file__).parents[2]
 FOLDERS = (".", "events", "projections", "services")
 
 
-def project(folder: str) -> dict[str, Any]:
+def read_project(folder: str) -> dict[str, Any]:
     table: dict[str, Any] = tomllib.loads((HOUSE / folder / "pyproject.toml").read_text())[
         "project"
     ]
@@ -19,18 +19,18 @@ def project(folder: str) -> dict[str, Any]:
 
 
 def test_all_packages_carry_one_version() -> None:
-    assert len({project(folder)["version"] for folder in FOLDERS}) == 1
+    assert len({read_project(folder)["version"] for folder in FOLDERS}) == 1
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_packages_pin_each_other_to_that_version(folder: str) -> None:
-    version = project(folder)["version"]
-    own = [name for name in project(folder)["dependencies"] if name.startswith("turnlog")]
+    version = read_project(folder)["version"]
+    own = [name for name in read_project(folder)["dependencies"] if name.startswith("turnlog")]
     assert [name for name in own if not name.endswith(f"=={version}")] == []
 
 
 def test_a_consumer_of_typed_events_installs_pydantic_alone() -> None:
-    assert [re.split(r"[<>=\[]", name)[0] for name in project("events")["dependencies"]] == [
+    assert [re.split(r"[<>=\[]", name)[0] for name in read_project("events")["dependencies"]] == [
         "pydantic"
     ]
 

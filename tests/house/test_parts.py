@@ -4,7 +4,7 @@ import sqlalchemy
 from sqlalchemy.ext.asyncio import create_async_engine
 
 
-async def tables_before_another_is_made(url: str) -> list[str]:
+async def list_tables_then_create(url: str) -> list[str]:
     engine = create_async_engine(url)
     async with engine.begin() as connection:
         tables = await connection.run_sync(lambda sync: sqlalchemy.inspect(sync).get_table_names())
@@ -14,8 +14,8 @@ async def tables_before_another_is_made(url: str) -> list[str]:
 
 
 async def test_a_test_finds_an_empty_database(postgres_url: str) -> None:
-    assert await tables_before_another_is_made(postgres_url) == []
+    assert await list_tables_then_create(postgres_url) == []
 
 
 async def test_and_so_does_the_next(postgres_url: str) -> None:
-    assert await tables_before_another_is_made(postgres_url) == []
+    assert await list_tables_then_create(postgres_url) == []

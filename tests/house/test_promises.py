@@ -13,16 +13,16 @@ ROW = re.compile(r"^\| (P\d+) \| ", re.MULTILINE)
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
-def shown() -> Iterator[tuple[str, str, str]]:
+def iterate_promise_tests() -> Iterator[tuple[str, str, str]]:
     """Iterate over the promises with the file and the name of each test that shows them."""
     for file in (HOUSE / "tests").rglob("test_*.py"):
         for node in ast.walk(ast.parse(file.read_bytes())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                for promise in marked(node):
+                for promise in iterate_promises(node):
                     yield promise, str(file.relative_to(HOUSE)), node.name
 
 
-def marked(test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+def iterate_promises(test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
     for mark in test.decorator_list:
         if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.promise":
             for name in mark.args:
@@ -33,11 +33,11 @@ def marked(test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
 def test_every_promise_on_the_page_is_shown_by_a_test_that_names_it() -> None:
     promised = set(ROW.findall(PAGE.read_text()))
     assert {f"P{number}" for number in (*range(1, 15), *range(18, 21))} <= promised
-    assert promised == {promise for promise, _, _ in shown()}
+    assert promised == {promise for promise, _, _ in iterate_promise_tests()}
 
 
 def test_every_test_on_the_page_is_there_and_names_the_promise_it_stands_beside() -> None:
-    there = set(shown())
+    there = set(iterate_promise_tests())
     for line in PAGE.read_text().splitlines():
         if row := ROW.match(line + "\n"):
             named = NAMED.findall(line)

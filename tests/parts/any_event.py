@@ -58,13 +58,13 @@ from turnlog.events.model.turn_events import (
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.testing import SAMPLE_SPENT
 
-TURNS = st.integers(-1, 6)
-ATTEMPTS = st.integers(0, 3)
-DIGEST = compute_digest("x")
+TURN_NUMBERS = st.integers(-1, 6)
+ATTEMPT_NUMBERS = st.integers(0, 3)
+SAMPLE_DIGEST = compute_digest("x")
 CONTENTS = st.one_of(
     st.builds(PlainText, text=st.text(max_size=20)),
-    st.just(SealedText(sealed="AAAA", key="k", digest=DIGEST, characters=7)),
-    st.just(ErasedText(erased=True, digest=DIGEST, characters=7)),
+    st.just(SealedText(sealed="AAAA", key="k", digest=SAMPLE_DIGEST, characters=7)),
+    st.just(ErasedText(erased=True, digest=SAMPLE_DIGEST, characters=7)),
 )
 PHASES = st.sampled_from(["intro", "debrief"])
 VIEWS = st.sampled_from(["recent", "other"])
@@ -76,7 +76,7 @@ EXCHANGES = st.builds(
     kind=st.sampled_from(["freeform", "debrief"]),
     count=st.integers(0, 3),
 )
-MANIFEST = Manifest(
+SAMPLE_MANIFEST = Manifest(
     kind="reply",
     at="2026-01-01T00:00:00Z",
     sequence=1,
@@ -84,13 +84,13 @@ MANIFEST = Manifest(
     counter=CounterRef(name="chars/4", exact=False),
     tokens=0,
     parts=(),
-    digest=DIGEST,
+    digest=SAMPLE_DIGEST,
 )
 
-EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
+EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
     SessionOpened: st.builds(
         SessionOpened,
-        blueprint=st.just(BlueprintRef(name="assistant", version=1, digest=DIGEST)),
+        blueprint=st.just(BlueprintRef(name="assistant", version=1, digest=SAMPLE_DIGEST)),
         profile=st.just("chat"),
         attributes=st.just({}),
         reach=st.sampled_from([0, 1, 30]),
@@ -98,8 +98,8 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
     ),
     BlueprintMoved: st.builds(
         BlueprintMoved,
-        before=st.just(BlueprintRef(name="assistant", version=1, digest=DIGEST)),
-        blueprint=st.just(BlueprintRef(name="assistant", version=2, digest=DIGEST)),
+        before=st.just(BlueprintRef(name="assistant", version=1, digest=SAMPLE_DIGEST)),
+        blueprint=st.just(BlueprintRef(name="assistant", version=2, digest=SAMPLE_DIGEST)),
         attributes=st.just({}),
         reach=st.sampled_from([0, 1, 30]),
     ),
@@ -114,42 +114,42 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
     PromptsSnapshotted: st.builds(
         PromptsSnapshotted,
         provider=st.sampled_from(["openai", "gemini"]),
-        layers=st.just({"persona": PromptFile(digest=DIGEST, path="persona.md")}),
+        layers=st.just({"persona": PromptFile(digest=SAMPLE_DIGEST, path="persona.md")}),
     ),
-    TurnSubmitted: st.builds(TurnSubmitted, turn=TURNS, text=st.none() | CONTENTS),
-    TurnQueued: st.builds(TurnQueued, turn=TURNS, text=st.none() | CONTENTS),
-    TurnReleased: st.builds(TurnReleased, turn=TURNS),
+    TurnSubmitted: st.builds(TurnSubmitted, turn=TURN_NUMBERS, text=st.none() | CONTENTS),
+    TurnQueued: st.builds(TurnQueued, turn=TURN_NUMBERS, text=st.none() | CONTENTS),
+    TurnReleased: st.builds(TurnReleased, turn=TURN_NUMBERS),
     TurnCompleted: st.builds(
         TurnCompleted,
-        turn=TURNS,
+        turn=TURN_NUMBERS,
         call=CALLS,
         text=CONTENTS,
         finish=st.just("stop"),
         exchange=st.none() | EXCHANGES,
     ),
     TurnFailed: st.builds(
-        TurnFailed, turn=TURNS, code=st.just("x"), detail=st.just("x"), retryable=st.booleans()
+        TurnFailed, turn=TURN_NUMBERS, code=st.just("x"), detail=st.just("x"), retryable=st.booleans()
     ),
-    TurnCancelled: st.builds(TurnCancelled, turn=TURNS, reason=st.just("cancelled")),
-    TurnExcluded: st.builds(TurnExcluded, turn=TURNS),
-    TurnRestored: st.builds(TurnRestored, turn=TURNS),
-    TurnDisplayed: st.builds(TurnDisplayed, turn=TURNS, reply=st.just(PlainText(text="<p>so</p>"))),
+    TurnCancelled: st.builds(TurnCancelled, turn=TURN_NUMBERS, reason=st.just("cancelled")),
+    TurnExcluded: st.builds(TurnExcluded, turn=TURN_NUMBERS),
+    TurnRestored: st.builds(TurnRestored, turn=TURN_NUMBERS),
+    TurnDisplayed: st.builds(TurnDisplayed, turn=TURN_NUMBERS, reply=st.just(PlainText(text="<p>so</p>"))),
     AttemptStarted: st.builds(
-        AttemptStarted, turn=TURNS, call=CALLS, attempt=ATTEMPTS, worker=st.just("w")
+        AttemptStarted, turn=TURN_NUMBERS, call=CALLS, attempt=ATTEMPT_NUMBERS, worker=st.just("w")
     ),
     ContextAssembled: st.builds(
         ContextAssembled,
-        turn=TURNS,
+        turn=TURN_NUMBERS,
         call=CALLS,
         model=st.just("m"),
         parameters=st.just({}),
-        manifest=st.just(MANIFEST),
+        manifest=st.just(SAMPLE_MANIFEST),
     ),
     AttemptEnded: st.builds(
         AttemptEnded,
-        turn=TURNS,
+        turn=TURN_NUMBERS,
         call=CALLS,
-        attempt=ATTEMPTS,
+        attempt=ATTEMPT_NUMBERS,
         outcome=st.sampled_from(["answered", "failed", "cancelled", "lost", "unasked"]),
         usage=st.just(SAMPLE_SPENT.usage),
         cost=st.just(SAMPLE_SPENT.cost),
@@ -159,36 +159,36 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
     ),
     CallCompleted: st.builds(
         CallCompleted,
-        turn=TURNS,
+        turn=TURN_NUMBERS,
         call=CALLS,
-        attempt=ATTEMPTS,
+        attempt=ATTEMPT_NUMBERS,
         finish=st.just("stop"),
-        digest=st.just(DIGEST),
+        digest=st.just(SAMPLE_DIGEST),
         characters=st.just(3),
         text=st.none() | CONTENTS,
     ),
-    PlanMade: st.builds(PlanMade, turn=TURNS, call=CALLS, steps=st.integers(0, 2)),
-    StepPlanned: st.builds(StepPlanned, turn=TURNS, step=st.integers(0, 3), goal=CONTENTS),
+    PlanMade: st.builds(PlanMade, turn=TURN_NUMBERS, call=CALLS, steps=st.integers(0, 2)),
+    StepPlanned: st.builds(StepPlanned, turn=TURN_NUMBERS, step=st.integers(0, 3), goal=CONTENTS),
     ToolsSnapshotted: st.builds(
         ToolsSnapshotted,
         profile=st.sampled_from(["chat", "agent"]),
-        digest=st.just(DIGEST),
-        tools=st.just({"look": ToolPin(digest=DIGEST, server="shop", tool="look")}),
-        full=st.just(DIGEST),
-        names=st.just(DIGEST),
+        digest=st.just(SAMPLE_DIGEST),
+        tools=st.just({"look": ToolPin(digest=SAMPLE_DIGEST, server="shop", tool="look")}),
+        full=st.just(SAMPLE_DIGEST),
+        names=st.just(SAMPLE_DIGEST),
     ),
     SchemasRequested: st.builds(SchemasRequested, profile=st.sampled_from(["chat", "agent"])),
     ToolStarted: st.builds(
         ToolStarted,
-        turn=TURNS,
+        turn=TURN_NUMBERS,
         call=CALLS,
         id=st.just("t1"),
         tool=st.just("look"),
-        attempt=ATTEMPTS,
+        attempt=ATTEMPT_NUMBERS,
     ),
     ToolCalled: st.builds(
         ToolCalled,
-        turn=TURNS,
+        turn=TURN_NUMBERS,
         call=CALLS,
         id=st.just("t1"),
         tool=st.sampled_from(["transition_phase", "nonsense"]),
@@ -196,7 +196,7 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
     ),
     ToolReturned: st.builds(
         ToolReturned,
-        turn=TURNS,
+        turn=TURN_NUMBERS,
         call=CALLS,
         id=st.just("t1"),
         tool=st.just("transition_phase"),
@@ -212,11 +212,11 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         before=st.none() | PHASES,
         signal=st.none() | st.just("understood"),
         forced=st.booleans(),
-        turn=st.none() | TURNS,
+        turn=st.none() | TURN_NUMBERS,
     ),
     TurnResolved: st.builds(
         TurnResolved,
-        turn=TURNS,
+        turn=TURN_NUMBERS,
         resolver=st.just("r"),
         entity=st.none() | st.just("fiis"),
         identifiers=st.sampled_from([{}, {"ticker": "A"}]),
@@ -225,43 +225,43 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         answer=CONTENTS,
     ),
     ReferenceUpdated: st.builds(
-        ReferenceUpdated, turn=TURNS, identifiers=st.just({"ticker": "A"}), intent=st.none()
+        ReferenceUpdated, turn=TURN_NUMBERS, identifiers=st.just({"ticker": "A"}), intent=st.none()
     ),
     SummaryBegun: st.builds(
         SummaryBegun,
-        turn=TURNS,
+        turn=TURN_NUMBERS,
         view=VIEWS,
         turns=RANGES,
-        former=st.none() | TURNS,
+        former=st.none() | TURN_NUMBERS,
         characters=st.integers(0, 9),
     ),
     HistorySummarised: st.builds(
         HistorySummarised,
-        turn=TURNS,
+        turn=TURN_NUMBERS,
         call=CALLS,
         view=VIEWS,
         summary=CONTENTS,
         turns=RANGES,
-        former=st.none() | TURNS,
+        former=st.none() | TURN_NUMBERS,
         phases=st.just(()),
-        inputs=st.just(DIGEST),
+        inputs=st.just(SAMPLE_DIGEST),
         model=st.just("m"),
         cost=st.just(SAMPLE_SPENT.cost),
     ),
     SummaryFailed: st.builds(
-        SummaryFailed, turn=TURNS, view=VIEWS, code=st.just("x"), detail=st.just("x")
+        SummaryFailed, turn=TURN_NUMBERS, view=VIEWS, code=st.just("x"), detail=st.just("x")
     ),
     SummaryUndone: st.builds(
         SummaryUndone, sequence=st.integers(0, 20), view=VIEWS, cause=st.just("asked")
     ),
-    MemoryPurged: st.builds(MemoryPurged, upto=TURNS),
+    MemoryPurged: st.builds(MemoryPurged, upto=TURN_NUMBERS),
     ReplyRedacted: st.builds(
         ReplyRedacted,
-        turn=TURNS,
+        turn=TURN_NUMBERS,
         reason=st.just("because"),
         rule=st.just("operator"),
         replacement=CONTENTS,
     ),
 }
 
-ANY_EVENT: st.SearchStrategy[KnownEvent] = st.one_of(*EVENTS.values())
+ANY_EVENT: st.SearchStrategy[KnownEvent] = st.one_of(*EVENT_STRATEGIES.values())

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 
-LAYERS: dict[str, JsonValue] = {
+SAMPLE_LAYERS: dict[str, JsonValue] = {
     "persona": {"file": "persona.md", "keep": "always"},
     "provider": {"file": "{provider}.md"},
     "language": {"text": "Answer in {language}.", "keep": "always"},
@@ -17,17 +17,17 @@ LAYERS: dict[str, JsonValue] = {
     "instructions": {"attribute": "instructions"},
     "player": {"attribute": "player"},
 }
-ATTRIBUTES: dict[str, JsonValue] = {
+ATTRIBUTE_TYPES: dict[str, JsonValue] = {
     "language": {"type": "text"},
     "instructions": {"type": "text"},
     "player": {"type": "map"},
 }
-GIVEN: dict[str, JsonValue] = {
+ATTRIBUTE_VALUES: dict[str, JsonValue] = {
     "language": "French",
     "instructions": "Mention no prices.",
     "player": {"text": "x", "n": 1},
 }
-ORDERS: list[tuple[str, ...]] = [
+MESSAGE_ORDERS: list[tuple[str, ...]] = [
     ("system", "history", "user"),
     ("history", "system", "user"),
     ("system", "user", "history"),
@@ -36,7 +36,7 @@ ORDERS: list[tuple[str, ...]] = [
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class BlueprintVariant:
     """A blueprint with the prompt files and the attributes of a session that uses it."""
 
     blueprint: Blueprint
@@ -54,29 +54,29 @@ PARAGRAPHS = st.text("abc ", min_size=1, max_size=60).map(str.strip)
 
 
 @st.composite
-def variants(
+def draw_variants(
     draw: st.DrawFn,
     *,
     budgets: st.SearchStrategy[int | None] = st.none() | st.integers(1, 400),  # noqa: B008
     max_turns: st.SearchStrategy[int | None] = st.none() | st.integers(0, 6),  # noqa: B008
-) -> Variant:
+) -> BlueprintVariant:
     """Draw a blueprint, its prompt files and the attributes of its session."""
-    listed = draw(st.lists(st.sampled_from(list(LAYERS)), min_size=1, unique=True))
+    listed = draw(st.lists(st.sampled_from(list(SAMPLE_LAYERS)), min_size=1, unique=True))
     slots: dict[str, JsonValue] = {
         "system": {"system": [*listed]},
         "history": {"history": "recent"},
         "user": {"user": ["input"]},
     }
     tokens, turns = draw(budgets), draw(max_turns)
-    order = draw(st.sampled_from(ORDERS))
+    order = draw(st.sampled_from(MESSAGE_ORDERS))
     cuts: list[JsonValue] = [{"drop_oldest_pairs": {"history": "recent"}}]
     ladder = cuts if "history" in order and draw(st.integers(0, 4)) else []
     blueprint = Blueprint.model_validate(
         {
             "blueprint": "any",
             "version": 1,
-            "attributes": ATTRIBUTES,
-            "layers": LAYERS,
+            "attributes": ATTRIBUTE_TYPES,
+            "layers": SAMPLE_LAYERS,
             "calls": {
                 "reply": {
                     "messages": [slots[name] for name in order],
@@ -96,5 +96,5 @@ def variants(
     )
     named = {"persona", "provider"}
     files = draw(st.dictionaries(st.sampled_from(sorted(named)), PARAGRAPHS))
-    given = draw(st.lists(st.sampled_from(list(GIVEN)), unique=True))
-    return Variant(blueprint, files, {name: GIVEN[name] for name in given})
+    given = draw(st.lists(st.sampled_from(list(ATTRIBUTE_VALUES)), unique=True))
+    return BlueprintVariant(blueprint, files, {name: ATTRIBUTE_VALUES[name] for name in given})

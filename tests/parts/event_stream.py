@@ -8,24 +8,24 @@ import json
 import struct
 from binascii import crc32
 
-_STRING = 7
+_STRING_TYPE = 7
 
 
-def frame(event: str, payload: object) -> bytes:
+def encode_event_frame(event: str, payload: object) -> bytes:
     """Encode one event with a JSON payload."""
     said = {":message-type": "event", ":event-type": event, ":content-type": "application/json"}
-    headers = b"".join(_header(name, value) for name, value in said.items())
+    headers = b"".join(_encode_header(name, value) for name, value in said.items())
     body = json.dumps(payload).encode()
     # Three four-byte numbers before the headers and one after the payload.
     prelude = struct.pack("!II", 16 + len(headers) + len(body), len(headers))
-    whole = prelude + _checksum(prelude) + headers + body
-    return whole + _checksum(whole)
+    whole = prelude + _encode_checksum(prelude) + headers + body
+    return whole + _encode_checksum(whole)
 
 
-def _header(name: str, value: str) -> bytes:
+def _encode_header(name: str, value: str) -> bytes:
     named, valued = name.encode(), value.encode()
-    return struct.pack("!B", len(named)) + named + struct.pack("!BH", _STRING, len(valued)) + valued
+    return struct.pack("!B", len(named)) + named + struct.pack("!BH", _STRING_TYPE, len(valued)) + valued
 
 
-def _checksum(data: bytes) -> bytes:
+def _encode_checksum(data: bytes) -> bytes:
     return struct.pack("!I", crc32(data))

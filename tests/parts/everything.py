@@ -10,41 +10,41 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.parts.forked import Process
-from tests.parts.processes import NOTHING, Machine, ended, written
-from tests.parts.reproduction import unproven_on
-from tests.parts.service import TENANT, Service, serviced
+from tests.parts.forked import TurnlogProcess
+from tests.parts.processes import NO_VARIABLES, ProcessHost, stop_process, wait_for_file
+from tests.parts.reproduction import find_unreproducible_calls_on
+from tests.parts.service import TENANT, LiveService, connect_service
 
 
 @dataclass(frozen=True, slots=True)
-class Up:
+class TurnlogUp:
     """A running `turnlog up`."""
 
-    process: Process
-    service: Service
+    process: TurnlogProcess
+    service: LiveService
     ready_file: Path
 
 
 @asynccontextmanager
-async def everything(
-    host: Machine, *, said: Path | None = None, told: Mapping[str, str] = NOTHING
-) -> AsyncGenerator[Up]:
+async def run_turnlog_up(
+    host: ProcessHost, *, said: Path | None = None, told: Mapping[str, str] = NO_VARIABLES
+) -> AsyncGenerator[TurnlogUp]:
     """Start `turnlog up` in the host's folder, wait until it accepts work, and stop it at the end.
 
     If the process still runs after the body, every recorded prompt must be reproducible from its
     log.
     """
     words = ("up", "--data-dir", str(host.folder / "data"), "--http", "127.0.0.1:0")
-    process = await host.start(*words, said=said, told=told)
+    process = await host.start_process(*words, said=said, told=told)
     ready_file = host.folder / "data/ready.json"
-    addresses = json.loads(await written(ready_file, process))
+    addresses = json.loads(await wait_for_file(ready_file, process))
     try:
-        async with serviced(addresses["http"], addresses["nats"]) as service:
-            yield Up(process, service, ready_file)
+        async with connect_service(addresses["http"], addresses["nats"]) as service:
+            yield TurnlogUp(process, service, ready_file)
             if process.returncode is None:
-                assert await unproven_on(service.nats.log, service.nats.blobs, TENANT) == []
+                assert await find_unreproducible_calls_on(service.nats.log, service.nats.blobs, TENANT) == []
     finally:
-        code = await ended(process)
+        code = await stop_process(process)
         if code:
             # A killed process could not stop its nats-server.
             os.kill(int(ready_file.with_name("server.pid").read_text()), signal.SIGTERM)

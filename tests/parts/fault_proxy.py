@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Literal
 from urllib.parse import urlsplit
 
-Speaker = Literal["client", "server"]
+ProxySide = Literal["client", "server"]
 
 
 class FaultProxy:
@@ -16,43 +16,43 @@ class FaultProxy:
 
     def __init__(self, server_url: str) -> None:
         self._server = urlsplit(server_url)
-        self._open: set[asyncio.StreamWriter] = set()
-        self._lost: set[Speaker] = set()
-        self._loses_next = False
+        self._open_writers: set[asyncio.StreamWriter] = set()
+        self._dropped_sides: set[ProxySide] = set()
+        self._drops_next = False
         self._delay = 0.0
         self.url = ""
 
-    def lose_next_answer(self) -> None:
+    def drop_next_answer(self) -> None:
         """Drop the next data from the server, and only that."""
-        self._loses_next = True
+        self._drops_next = True
 
-    def deafen(self) -> None:
+    def drop_server_data(self) -> None:
         """Drop everything from the server from now on; data from the client still arrives."""
-        self._lost.add("server")
+        self._dropped_sides.add("server")
 
-    def silence(self) -> None:
+    def drop_client_data(self) -> None:
         """Drop everything from the client from now on; connections stay open on both sides."""
-        self._lost.add("client")
+        self._dropped_sides.add("client")
 
-    def delay(self, seconds: float) -> None:
+    def delay_data(self, seconds: float) -> None:
         """Delay everything by so many seconds."""
         self._delay = seconds
 
-    def heal(self) -> None:
+    def reset_faults(self) -> None:
         """Clear all faults, and cut the open connections because their streams have gaps."""
-        self._lost.clear()
+        self._dropped_sides.clear()
         self._delay = 0.0
-        self.cut()
+        self.cut_connections()
 
-    def cut(self) -> None:
+    def cut_connections(self) -> None:
         """Close every open connection."""
-        for writer in self._open:
+        for writer in self._open_writers:
             writer.close()
-        self._open.clear()
+        self._open_writers.clear()
 
     @asynccontextmanager
-    async def running(self) -> AsyncGenerator[FaultProxy]:
-        listener = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+    async def run_proxy(self) -> AsyncGenerator[FaultProxy]:
+        listener = await asyncio.start_server(self._serve_connection, "127.0.0.1", 0)
         _, port = listener.sockets[0].getsockname()
         user = self._server.netloc.rpartition("@")[0]
         self.url = f"nats://{user}@127.0.0.1:{port}"
@@ -60,37 +60,37 @@ class FaultProxy:
             yield self
         finally:
             listener.close()
-            self.cut()
+            self.cut_connections()
 
-    async def _serve(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+    async def _serve_connection(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         host, port = self._server.hostname, self._server.port
         try:
             with suppress(OSError):
                 server, forth = await asyncio.open_connection(host, port)
-                self._open |= {back, forth}
+                self._open_writers |= {back, forth}
                 await asyncio.gather(
-                    self._pass(client, forth, "client"), self._pass(server, back, "server")
+                    self._forward_data(client, forth, "client"), self._forward_data(server, back, "server")
                 )
         finally:
             back.close()
 
-    async def _pass(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, speaker: Speaker
+    async def _forward_data(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, speaker: ProxySide
     ) -> None:
         with suppress(OSError):
             while heard := await reader.read(65_536):
                 if self._delay:
                     await asyncio.sleep(self._delay)
-                if speaker == "server" and self._loses_next:
-                    self._loses_next = False
-                elif speaker not in self._lost:
+                if speaker == "server" and self._drops_next:
+                    self._drops_next = False
+                elif speaker not in self._dropped_sides:
                     writer.write(heard)
                     await writer.drain()
         writer.close()
 
 
 @asynccontextmanager
-async def between(server_url: str) -> AsyncGenerator[FaultProxy]:
+async def run_fault_proxy(server_url: str) -> AsyncGenerator[FaultProxy]:
     """Run a proxy in front of a server."""
-    async with FaultProxy(server_url).running() as proxy:
+    async with FaultProxy(server_url).run_proxy() as proxy:
         yield proxy

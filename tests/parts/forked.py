@@ -19,40 +19,40 @@ from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-_FORKS = get_context("forkserver")
+_FORK_CONTEXT = get_context("forkserver")
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class TurnlogProcess:
     """A process that runs or has ended."""
 
-    forked: ForkServerProcess
+    fork_process: ForkServerProcess
 
     @property
     def pid(self) -> int:
-        assert self.forked.pid is not None
-        return self.forked.pid
+        assert self.fork_process.pid is not None
+        return self.fork_process.pid
 
     @property
     def returncode(self) -> int | None:
         """The exit code, or None while it runs; negative if a signal ended it."""
-        return self.forked.exitcode
+        return self.fork_process.exitcode
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
             os.kill(self.pid, number)
 
-    def terminate(self) -> None:
+    def terminate_process(self) -> None:
         self.send_signal(signal.SIGTERM)
 
-    def kill(self) -> None:
+    def kill_process(self) -> None:
         self.send_signal(signal.SIGKILL)
 
-    async def wait(self) -> int:
+    async def wait_for_exit(self) -> int:
         """Wait until it ends and return its exit code."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
         # Each waiter has its own descriptor, because a loop can watch a descriptor only once.
-        end = os.dup(self.forked.sentinel)
+        end = os.dup(self.fork_process.sentinel)
         loop.add_reader(end, over.set)
         try:
             await over.wait()
@@ -62,26 +62,26 @@ class Process:
         assert self.returncode is not None
         return self.returncode
 
-    def ended(self, within: float) -> int | None:
+    def join_process(self, within: float) -> int | None:
         """Wait at most `within` seconds without an event loop; return the exit code, or None."""
-        self.forked.join(within)
+        self.fork_process.join(within)
         return self.returncode
 
 
-async def forked(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> Process:
+async def start_turnlog(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> TurnlogProcess:
     """Run `turnlog` with these arguments; output goes to the file `said`, or to pytest."""
-    return await asyncio.to_thread(fork, words, told, said)
+    return await asyncio.to_thread(fork_turnlog, words, told, said)
 
 
-def fork(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> Process:
+def fork_turnlog(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> TurnlogProcess:
     """Run `turnlog` likewise and block until it has started; the first start imports everything."""
-    _FORKS.set_forkserver_preload(["tests.parts.imported"])
-    process = _FORKS.Process(target=_run, args=(words, told, said))
+    _FORK_CONTEXT.set_forkserver_preload(["tests.parts.imported"])
+    process = _FORK_CONTEXT.Process(target=_run_command, args=(words, told, said))
     process.start()
-    return Process(process)
+    return TurnlogProcess(process)
 
 
-def _run(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> None:
+def _run_command(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> None:
     os.environ.clear()
     os.environ.update(told)
     if said:
@@ -91,13 +91,13 @@ def _run(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> No
     for folder in filter(None, told.get("PYTHONPATH", "").split(os.pathsep)):
         sys.path.insert(0, folder)
         if (customized := Path(folder) / "sitecustomize.py").is_file():
-            _import_behind(customized)
+            _run_customization(customized)
     from turnlog.services.cli.main import main  # noqa: PLC0415 - behind what stands before imports
 
     main(words)
 
 
-def _import_behind(customized: Path) -> None:
+def _run_customization(customized: Path) -> None:
     """Unload our modules and run the `sitecustomize`, so that it sees them load."""
     for name in tuple(sys.modules):
         if name.partition(".")[0] == "turnlog":

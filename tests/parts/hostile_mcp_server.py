@@ -8,23 +8,23 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from tests.parts.small_mcp_server import Server, serve
+from tests.parts.small_mcp_server import StdioToolServer, serve_requests
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 
-SLOW: Final = {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+SLOW_SCHEMA: Final = {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
 """A schema whose pattern takes hours to match a text of a few letters."""
-BAD: Final = {"slow": SLOW, "texts": SLOW, "endless": None, "garbled": None, "refuse": None}
+HOSTILE_TOOLS: Final = {"slow": SLOW_SCHEMA, "texts": SLOW_SCHEMA, "endless": None, "garbled": None, "refuse": None}
 
 
-class Hostile(Server):
+class HostileToolServer(StdioToolServer):
     """The tools of the stdio server and the hostile ones."""
 
-    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-        answer = super().answer(method, params)
+    def answer_request(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        answer = super().answer_request(method, params)
         if method == "tools/list" and answer:
-            for name, schema in BAD.items():
+            for name, schema in HOSTILE_TOOLS.items():
                 tool = {"name": name, "inputSchema": {"type": "object"}}
                 said = {"outputSchema": {"type": "object", **schema}} if schema else {}
                 answer["tools"].append(tool | said)
@@ -32,20 +32,20 @@ class Hostile(Server):
             answer["structuredContent"] = {"a": "a" * 40 + "!"}
         return answer
 
-    def said(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def build_response(self, asked: dict[str, Any]) -> dict[str, Any]:
         if asked["method"] != "tools/call" or asked["params"]["name"] != "refuse":
-            return super().said(asked)
+            return super().build_response(asked)
         error = {"code": -32000, "message": "there are no more of them"}
         return {"jsonrpc": "2.0", "id": asked["id"], "error": error}
 
-    def run(self, name: str, arguments: dict[str, str]) -> str:
+    def run_tool(self, name: str, arguments: dict[str, str]) -> str:
         if name == "garbled":
             os.write(1, b"\xff\xfe\n")
         while name == "endless":
             os.write(1, b"x" * 1_000)
             time.sleep(0.01)
-        return super().run(name, arguments)
+        return super().run_tool(name, arguments)
 
 
 if __name__ == "__main__":
-    serve(Hostile())
+    serve_requests(HostileToolServer())

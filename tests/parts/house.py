@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from tests.parts.puppet import PuppetModel
-from tests.parts.reproduction import KEPT
+from tests.parts.reproduction import MEMORY_LOGS
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
@@ -46,7 +46,7 @@ from turnlog.services.worker.turn_queue import DeliveryVerdict, TurnDelivery
 from turnlog.services.worker.turn_runner import TurnRunner
 
 TENANT = "t"
-BY = CommandMetadata("tester")
+TESTER = CommandMetadata("tester")
 ACK_WAIT = 0.3
 
 
@@ -60,12 +60,12 @@ class SteppingClock:
         self.time += timedelta(milliseconds=1)
         return self.time
 
-    def pass_by(self, seconds: float) -> None:
+    def advance_time(self, seconds: float) -> None:
         """Advance the clock."""
         self.time += timedelta(seconds=seconds)
 
 
-class NoOlderCommands:
+class EmptyCommandIndex:
     """An index of older commands that is empty."""
 
     async def find_command(self, state: SessionState, key: str) -> IdempotencyRecord | None:
@@ -74,7 +74,7 @@ class NoOlderCommands:
         return None
 
 
-def blueprint(**policies: object) -> Blueprint:
+def build_small_blueprint(**policies: object) -> Blueprint:
     """Build a small blueprint without prompt files."""
     return Blueprint.model_validate(
         {
@@ -105,7 +105,7 @@ def blueprint(**policies: object) -> Blueprint:
 
 
 @dataclass
-class House:
+class SessionHarness:
     """Everything a turn needs, in memory."""
 
     log: MemoryLog = field(default_factory=MemoryLog)
@@ -124,49 +124,49 @@ class House:
     def __post_init__(self) -> None:
         self.snapshots = MemorySnapshotStore()
         self.blueprints = BlueprintStore(self.blobs)
-        self.sessions = self.sessions_of("/test/gateway")
-        KEPT.keep(self.log, self.blobs)
+        self.sessions = self.build_command_handler("/test/gateway")
+        MEMORY_LOGS.register_log(self.log, self.blobs)
 
-    def new_id(self) -> str:
+    def create_id(self) -> str:
         """Return the next id of a counter."""
         self.ids += 1
         return f"id-{self.ids}"
 
-    def sessions_of(self, source: str) -> CommandHandler:
+    def build_command_handler(self, source: str) -> CommandHandler:
         """Make the sessions of one process."""
         return CommandHandler(
             self.log,
             CheckedSnapshotStore(self.log, self.snapshots),
             TextReader(self.log, self.blobs),
-            NoOlderCommands(),
+            EmptyCommandIndex(),
             self.clock,
-            self.new_id,
+            self.create_id,
             source,
         )
 
-    def worker(self, name: str = "w1") -> TurnRunner:
+    def build_worker(self, name: str = "w1") -> TurnRunner:
         """Make a worker with sessions of its own, as another process has."""
-        sessions = self.sessions_of(f"/test/{name}")
+        sessions = self.build_command_handler(f"/test/{name}")
         return TurnRunner(
             name=name,
             sessions=sessions,
             blueprints=self.blueprints,
-            contexts=self.contexts(sessions),
+            contexts=self.build_contexts(sessions),
             tokens=self.tokens,
             model=self.model,
             heartbeat=AttemptHeartbeat(sessions, self.tokens, ACK_WAIT / 3),
             outcomes=OutcomeRecorder(
-                sessions, self.tokens, self.blobs, self.model.prices, lambda: 0.0
+                sessions, self.tokens, self.blobs, self.model.get_prices, lambda: 0.0
             ),
             tracing=self.tracing,
             ack_wait=ACK_WAIT,
             servers=self.servers,
         )
 
-    def contexts(self, sessions: CommandHandler) -> CallContextBuilder:
+    def build_contexts(self, sessions: CommandHandler) -> CallContextBuilder:
         """Make what prepares the calls of one process."""
         shelves = SegmentService(
-            self.segments, self.blobs, self.clock, self.new_id, "/test/library"
+            self.segments, self.blobs, self.clock, self.create_id, "/test/library"
         )
         gathering = PromptInputLoader(
             self.log, sessions.texts, SegmentFetcher(shelves, sessions.texts)
@@ -175,43 +175,43 @@ class House:
             sessions, self.blueprints, self.blobs, self.library, gathering, "puppet/one"
         )
 
-    async def open(self, session: str = "s", **policies: object) -> CommandOutcome:
+    async def open_session(self, session: str = "s", **policies: object) -> CommandOutcome:
         """Open a session by the small blueprint."""
-        small = blueprint(**policies)
+        small = build_small_blueprint(**policies)
         ref = await self.blueprints.store_blueprint(TENANT, small)
         return await self.sessions.handle(
-            TENANT, session, OpenSession(ref, "one", compute_history_reach(small)), BY
+            TENANT, session, OpenSession(ref, "one", compute_history_reach(small)), TESTER
         )
 
-    async def submit(
+    async def submit_turn(
         self, text: str, session: str = "s", policies: Policies | None = None
     ) -> RecordedEvent:
         """Submit a turn; gives its event."""
         command = SubmitTurn(text, policies or Policies())
-        done = await self.sessions.handle(TENANT, session, command, BY)
+        done = await self.sessions.handle(TENANT, session, command, TESTER)
         return done.events[-1]
 
-    async def answer(
+    async def run_turn(
         self, event: RecordedEvent, worker: TurnRunner | None = None
     ) -> DeliveryVerdict:
         """Let a worker take a turn's event."""
-        return await (worker or self.worker()).run_turn(delivery(event))
+        return await (worker or self.build_worker()).run_turn(build_delivery(event))
 
-    async def answer_again(self, event: RecordedEvent) -> DeliveryVerdict:
+    async def run_redelivered_turn(self, event: RecordedEvent) -> DeliveryVerdict:
         """Let another worker take the redelivery of a turn's event."""
-        return await self.worker("w2").run_turn(delivery(event, redelivered=True))
+        return await self.build_worker("w2").run_turn(build_delivery(event, redelivered=True))
 
-    def names(self, session: str = "s") -> list[str]:
+    def list_event_names(self, session: str = "s") -> list[str]:
         """Name the events of a session in order."""
-        return [format_event_name(event.envelope.type) for event in self.events(session)]
+        return [format_event_name(event.envelope.type) for event in self.list_events(session)]
 
-    def events(self, session: str = "s") -> Sequence[RecordedEvent]:
+    def list_events(self, session: str = "s") -> Sequence[RecordedEvent]:
         """Give the events of a session."""
         places = self.log.sessions.get((TENANT, session), [])
         held = (self.log.stored[place - 1] for place in places)
         return [decode_event(raw.stored, raw.stream_sequence) for raw in held if raw]
 
-    async def recorded(self, kind: type, session: str = "s", number: int = 1) -> None:
+    async def wait_for_event(self, kind: type, session: str = "s", number: int = 1) -> None:
         """Wait until a session holds so many events of a kind."""
         async with aclosing(self.log.watch_session(TENANT, session)) as events:
             async for event in events:
@@ -219,7 +219,7 @@ class House:
                 if number == 0:
                     return
 
-    async def heard(self, number: int, turn: int = 1, session: str = "s") -> None:
+    async def wait_for_tokens(self, number: int, turn: int = 1, session: str = "s") -> None:
         """Wait until so many token events of a turn have come."""
         async with self.tokens.watch_turn(TENANT, session, turn) as events:
             async for _ in events:
@@ -227,12 +227,12 @@ class House:
                 if number == 0:
                     return
 
-    async def state(self, session: str = "s") -> SessionState:
+    async def load_state(self, session: str = "s") -> SessionState:
         """Give the state of a session."""
         return await self.sessions.require_state(TENANT, session)
 
 
-def delivery(event: RecordedEvent, *, redelivered: bool = False) -> TurnDelivery:
+def build_delivery(event: RecordedEvent, *, redelivered: bool = False) -> TurnDelivery:
     """Make the delivery of a turn's event."""
     assert isinstance(event.event, TurnSubmitted | TurnReleased)
 

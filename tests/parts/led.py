@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
-from tests.parts.windows import CALL, fetched, opened_by
-from tests.parts.worlds import Put, Shelved, Told, World
+from tests.parts.windows import REPLY_CALL, fetch_prompt_texts, open_with_blueprint
+from tests.parts.worlds import TrackedSubmission, TrackedSegment, TrackedTurn, TrackedFacts
 from turnlog.events import codec
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
@@ -56,8 +56,8 @@ from turnlog.projections.testing import (
     get_attempt,
 )
 
-PEOPLE = ("npc.a", "npc.b")
-LAYERS: dict[str, JsonValue] = {
+NPC_REFS = ("npc.a", "npc.b")
+TRACKED_LAYERS: dict[str, JsonValue] = {
     "persona": {"file": "persona.md"},
     "greeting": {"text": "You serve {name}."},
     "opening": {"text": "Greet them.", "when": "first_turn"},
@@ -73,7 +73,7 @@ LAYERS: dict[str, JsonValue] = {
     "path": {"each": "session.choices", "heading": "Chosen", "component": "path"},
     "note": {"text": "It was withheld.", "when": "reply_redacted", "component": "note"},
 }
-PHASES: dict[str, JsonValue] = {
+TRACKED_PHASES: dict[str, JsonValue] = {
     "start": "talk",
     "talk": {"kind": "freeform", "ai_transitions": {"on_success": "pick"}},
     "pick": {
@@ -87,7 +87,7 @@ PHASES: dict[str, JsonValue] = {
 }
 
 
-def led_by(**changed: JsonValue) -> Blueprint:
+def build_tracked_blueprint(**changed: JsonValue) -> Blueprint:
     """Build the blueprint, with parts of it replaced."""
     return Blueprint.model_validate(
         {
@@ -100,11 +100,11 @@ def led_by(**changed: JsonValue) -> Blueprint:
                 "room": {"type": "int"},
             },
             "cartridge": {"file": "cartridge.yaml"},
-            "layers": LAYERS,
+            "layers": TRACKED_LAYERS,
             "calls": {
                 "reply": {
                     "messages": [
-                        {"system": [*LAYERS]},
+                        {"system": [*TRACKED_LAYERS]},
                         {"history": "recent"},
                         {"user": ["input"]},
                     ],
@@ -123,7 +123,7 @@ def led_by(**changed: JsonValue) -> Blueprint:
 
 
 @dataclass(slots=True)
-class Led:
+class TrackedSession:
     """A session together with the facts that its generator knows about it."""
 
     blueprint: Blueprint
@@ -131,15 +131,15 @@ class Led:
     name: str = "Ann"
     memory: MemoryPolicy | None = None
     session: SessionScenario = field(init=False)
-    world: World = field(default_factory=World)
+    world: TrackedFacts = field(default_factory=TrackedFacts)
     library: list[RecordedEvent] = field(default_factory=list[RecordedEvent])
-    calls: dict[str, World] = field(default_factory=dict[str, World])
-    waiting: list[Put] = field(default_factory=list[Put])
+    calls: dict[str, TrackedFacts] = field(default_factory=dict[str, TrackedFacts])
+    waiting: list[TrackedSubmission] = field(default_factory=list[TrackedSubmission])
     gives: Callable[[SegmentRequest], tuple[SelectedSegment, ...]] | None = None
     """Another library than the one it leads."""
 
     def __post_init__(self) -> None:
-        opened = opened_by(self.blueprint, {"persona": self.persona}, name=self.name)
+        opened = open_with_blueprint(self.blueprint, {"persona": self.persona}, name=self.name)
         first, pinned = (each.event for each in opened.events)
         assert isinstance(first, SessionOpened)
         assert isinstance(pinned, PromptsSnapshotted)
@@ -164,45 +164,45 @@ class Led:
     @property
     def material(self) -> SessionMaterial:
         """What it is made from."""
-        return SessionMaterial(self.blueprint, {"phases": PHASES}, self.memory)
+        return SessionMaterial(self.blueprint, {"phases": TRACKED_PHASES}, self.memory)
 
     @property
-    def last(self) -> int:
+    def last_sequence(self) -> int:
         """The sequence of its last event."""
         return self.session.events[-1].sequence
 
-    def knows(self, **now: object) -> None:
+    def update_facts(self, **now: object) -> None:
         """Replace facts, from here on."""
         self.world = replace(self.world, **now)  # type: ignore[arg-type]
 
     # Changes to the segment library
 
-    def put(self, number: int, text: str, ref: str | None = None, tier: int = 0) -> None:
+    def add_segment(self, number: int, text: str, ref: str | None = None, tier: int = 0) -> None:
         """Add a segment."""
         scope = "npc" if ref else "lore"
-        new = NewSegment(id=number, scope=scope, ref=ref, text=written(text, tier))
-        at = self.edited(SegmentsAdded(segments=(new,)))
-        held = Shelved(ref, tier, text, written=at, switched=at)
-        self.knows(shelf={**self.world.shelf, number: held})
+        new = NewSegment(id=number, scope=scope, ref=ref, text=build_segment_text(text, tier))
+        at = self.record_library_event(SegmentsAdded(segments=(new,)))
+        held = TrackedSegment(ref, tier, text, written=at, switched=at)
+        self.update_facts(shelf={**self.world.shelf, number: held})
 
-    def edit(self, number: int, text: str, variant: str = "a") -> None:
+    def edit_segment(self, number: int, text: str, variant: str = "a") -> None:
         """Replace the text of a segment."""
         held = self.world.shelf[number]
-        said = written(text, held.tier)
+        said = build_segment_text(text, held.tier)
         version = NewSegmentVersion(id=number, version=held.version + 1, variant=variant, text=said)
-        at = self.edited(SegmentsEdited(versions=(version,)))
+        at = self.record_library_event(SegmentsEdited(versions=(version,)))
         held = replace(held, text=text, version=held.version + 1, written=at)
-        self.knows(shelf={**self.world.shelf, number: held})
+        self.update_facts(shelf={**self.world.shelf, number: held})
 
-    def switch(self, number: int) -> None:
+    def toggle_segment(self, number: int) -> None:
         """Deactivate a segment, or activate it again."""
         held = self.world.shelf[number]
         kind = SegmentsDeactivated if held.active else SegmentsActivated
-        at = self.edited(kind(segments=(number,)))
+        at = self.record_library_event(kind(segments=(number,)))
         held = replace(held, active=not held.active, switched=at)
-        self.knows(shelf={**self.world.shelf, number: held})
+        self.update_facts(shelf={**self.world.shelf, number: held})
 
-    def edited(self, event: LibraryEvent) -> int:
+    def record_library_event(self, event: LibraryEvent) -> int:
         """Record an event of the library and return its sequence."""
         sequence = len(self.library) + 1
         draft = codec.EventDraft(event, f"library-{sequence}", self.session.now, "/test", "author")
@@ -213,55 +213,55 @@ class Led:
 
     # Changes to the session
 
-    def submit(self, text: str, **inputs: JsonValue) -> str:
+    def submit_turn(self, text: str, **inputs: JsonValue) -> str:
         """Submit a turn, fix the prompt of its call, and return the call's name."""
-        self.ask(text, **inputs)
-        return self.begin()
+        self.queue_turn(text, **inputs)
+        return self.start_turn()
 
-    def ask(self, text: str, **inputs: JsonValue) -> None:
+    def queue_turn(self, text: str, **inputs: JsonValue) -> None:
         """Put a turn to the session; it waits behind the one that is open."""
         self.session = self.session.apply_steps(
             SubmitTurn(text, DEFAULT_POLICIES, self.graph, inputs=inputs)
         )
-        self.waiting.append(Put(text, inputs, (self.last,)))
+        self.waiting.append(TrackedSubmission(text, inputs, (self.last_sequence,)))
 
-    def begin(self) -> str:
+    def start_turn(self) -> str:
         """Start the next waiting turn, fix its prompt, and return the call's name."""
         put = self.waiting.pop(0)
         people = put.inputs.get("people")
         held = {str(p["npc"]): int(str(p["tier"])) for p in people or () if isinstance(p, dict)}  # type: ignore[union-attr]
         mood, room = put.inputs.get("mood"), put.inputs.get("room")
-        self.knows(asked=put.asked, text=put.text, mood=mood, people=held, room=room)
+        self.update_facts(asked=put.asked, text=put.text, mood=mood, people=held, room=room)
         self.session = self.session.apply_steps(claim_turn())
         if not self.session.opened_state.prompts:
             file = PromptFile(digest=compute_digest(self.persona), path="persona.md")
             pinned = PromptsSnapshotted(provider="openai", layers={"persona": file})
             self.session = self.session.apply_steps(pinned)
-            self.knows(pinned=self.last)
-        return self.fix()
+            self.update_facts(pinned=self.last_sequence)
+        return self.fix_prompt()
 
-    def fix(self) -> str:
+    def fix_prompt(self) -> str:
         """Record the prompt that the open turn's call has now."""
         state = self.session.opened_state
         wanted = PromptCall(
-            "reply", CALL.model, CALL.provider, codec.format_rfc3339(self.session.now)
+            "reply", REPLY_CALL.model, REPLY_CALL.provider, codec.format_rfc3339(self.session.now)
         )
         asked = replace(wanted, inputs=self.inputs)
         found = list_segment_requests(self.material, state, asked)
-        asked = replace(asked, gathered=CallSegments({each: self.given(each) for each in found}))
+        asked = replace(asked, gathered=CallSegments({each: self.select_segments(each) for each in found}))
         named = find_prompt_needs(self.material, state, asked)
         if named.needs_older_turns:
             state = fold_unbounded(self.session.events) or state
             named = find_prompt_needs(self.material, state, asked)
-        texts = fetched(named, self.session.events, {"persona": self.persona})
+        texts = fetch_prompt_texts(named, self.session.events, {"persona": self.persona})
         made = assemble(self.material, state, asked, texts)
         attempt = get_attempt(self.session.opened_state)
         fixing = FixContext(attempt, asked.model, {}, made.manifest)
-        self.knows(fixed=self.last)
+        self.update_facts(fixed=self.last_sequence)
         self.calls[attempt.call] = self.world
         self.session = self.session.apply_steps(fixing)
         if self.world.note is not None:
-            self.knows(note=None, told=self.last)
+            self.update_facts(note=None, told=self.last_sequence)
         return attempt.call
 
     @property
@@ -270,34 +270,34 @@ class Led:
         event = self.session.events[self.world.asked[0] - 1].event
         return dict(getattr(event, "inputs", {}))
 
-    def given(self, want: SegmentRequest) -> tuple[SelectedSegment, ...]:
+    def select_segments(self, want: SegmentRequest) -> tuple[SelectedSegment, ...]:
         """Give what the library has of what a call wants."""
         if self.gives:
             return self.gives(want)
         shelf = sorted(self.world.shelf.items())
-        return tuple(held.picked(n) for n, held in shelf if held.active and held.meant(want))
+        return tuple(held.build_selected_segment(n) for n, held in shelf if held.active and held.matches_request(want))
 
-    def answer(self, reply: str) -> None:
+    def answer_turn(self, reply: str) -> None:
         """Answer the open turn."""
         turn = get_attempt(self.session.opened_state).turn
         self.session = self.session.apply_steps(complete_turn(reply))
-        settled = [each.sequence for each in self.session.events if _completes(each)]
-        told = Told(self.world.text, reply, settled[-1], asked=self.world.asked[0])
-        self.knows(turns={**self.world.turns, turn: told})
+        settled = [each.sequence for each in self.session.events if _is_turn_completed(each)]
+        told = TrackedTurn(self.world.text, reply, settled[-1], asked=self.world.asked[0])
+        self.update_facts(turns={**self.world.turns, turn: told})
         if self.waiting:
             put = self.waiting[0]
-            self.waiting[0] = replace(put, asked=(*put.asked, self.last))
+            self.waiting[0] = replace(put, asked=(*put.asked, self.last_sequence))
 
-    def mark(self, turn: int) -> None:
+    def toggle_exclusion(self, turn: int) -> None:
         """Exclude a turn, or restore it."""
         told = self.world.turns[turn]
         self.session = self.session.apply_steps(
             RestoreTurn(turn) if told.excluded else ExcludeTurn(turn)
         )
-        told = replace(told, excluded=not told.excluded, marked=self.last)
-        self.knows(turns={**self.world.turns, turn: told})
+        told = replace(told, excluded=not told.excluded, marked=self.last_sequence)
+        self.update_facts(turns={**self.world.turns, turn: told})
 
-    def redact(self, turn: int, replacement: str) -> None:
+    def redact_reply(self, turn: int, replacement: str) -> None:
         """Redact a reply, unless it is redacted already."""
         told = self.world.turns[turn]
         if told.redacted:
@@ -305,14 +305,14 @@ class Led:
         self.session = self.session.apply_steps(
             RedactReply(turn, "because", "operator", replacement)
         )
-        told = replace(told, reply=replacement, redacted=self.last)
-        self.knows(turns={**self.world.turns, turn: told})
+        told = replace(told, reply=replacement, redacted=self.last_sequence)
+        self.update_facts(turns={**self.world.turns, turn: told})
         if turn == max(self.world.turns):
-            self.knows(note=self.last)
+            self.update_facts(note=self.last_sequence)
 
-    def move(self, blueprint: Blueprint, persona: str, name: str) -> None:
+    def upgrade_blueprint(self, blueprint: Blueprint, persona: str, name: str) -> None:
         """Move the session to another blueprint, in a phase entered for that purpose."""
-        self.wander("red")
+        self.choose_path("red")
         self.blueprint, self.persona, self.name = blueprint, persona, name
         wanted = MoveBlueprint(
             self.ref,
@@ -325,19 +325,19 @@ class Led:
         )
         self.session = self.session.apply_steps(wanted)
 
-    def wander(self, choice: str) -> None:
+    def choose_path(self, choice: str) -> None:
         """End the dialogue and choose how to go on."""
         self.session = self.session.apply_steps(SendSignal("understood", self.graph))
         self.session = self.session.apply_steps(RecordChoice(choice, self.graph))
-        chosen, arrived = self.last - 1, self.last
+        chosen, arrived = self.last_sequence - 1, self.last_sequence
         phase = {"red": "talk", "blue": "walk"}[choice]
-        self.knows(phase=(phase, arrived), choices=(*self.world.choices, (choice, chosen)))
+        self.update_facts(phase=(phase, arrived), choices=(*self.world.choices, (choice, chosen)))
 
 
-def written(text: str, tier: int) -> SegmentText:
+def build_segment_text(text: str, tier: int) -> SegmentText:
     """Say what an event of the library says of a text."""
     return SegmentText(digest=compute_digest(text), characters=len(text), tier=tier)
 
 
-def _completes(recorded: RecordedEvent) -> bool:
+def _is_turn_completed(recorded: RecordedEvent) -> bool:
     return isinstance(recorded.event, TurnCompleted)

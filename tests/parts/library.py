@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.parts.house import BY, SteppingClock
+from tests.parts.house import TESTER, SteppingClock
 from turnlog.events.codec import CommandRef
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLibraryLog, MemoryLog
 from turnlog.events.store.ports import BlobStore, LibraryLog
@@ -23,7 +23,7 @@ TENANT = "t"
 
 
 @dataclass
-class Library:
+class SegmentHarness:
     """One process's view of a segment library."""
 
     log: LibraryLog = field(default_factory=MemoryLibraryLog)
@@ -35,36 +35,36 @@ class Library:
 
     def __post_init__(self) -> None:
         self.shelves = SegmentService(
-            self.log, self.blobs, self.clock, self.new_id, f"/test/{self.name}"
+            self.log, self.blobs, self.clock, self.create_id, f"/test/{self.name}"
         )
         texts = TextReader(MemoryLog(), self.blobs)
         self.segments = SegmentFetcher(self.shelves, texts, timeout=0.2)
 
-    def new_id(self) -> str:
+    def create_id(self) -> str:
         """Return the next id of a counter."""
         self.ids += 1
         return f"{self.name}-{self.ids}"
 
-    def beside(self, name: str) -> Library:
+    def build_second_process(self, name: str) -> SegmentHarness:
         """Build another process on the same log."""
-        return Library(self.log, self.blobs, self.clock, self.tenant, name)
+        return SegmentHarness(self.log, self.blobs, self.clock, self.tenant, name)
 
-    async def act(
+    async def handle_command(
         self, command: LibraryCommand, key: CommandRef | None = None
     ) -> LibraryCommandOutcome:
         """Carry out a command."""
-        return await self.shelves.handle(self.tenant, command, BY, key)
+        return await self.shelves.handle(self.tenant, command, TESTER, key)
 
-    async def add(self, scope: str, content: str, ref: str | None = None, **more: object) -> int:
+    async def add_segment(self, scope: str, content: str, ref: str | None = None, **more: object) -> int:
         """Add a segment; gives its number."""
         authored = SegmentInput(scope, content, ref, **more)  # type: ignore[arg-type]
-        done = await self.act(AddSegment(authored))
+        done = await self.handle_command(AddSegment(authored))
         return done.changes.added[0]
 
-    async def take_in(self, *rows: SegmentInput) -> LibraryCommandOutcome:
+    async def import_segments(self, *rows: SegmentInput) -> LibraryCommandOutcome:
         """Import rows."""
-        return await self.act(ImportSegments(rows))
+        return await self.handle_command(ImportSegments(rows))
 
-    async def shelf(self) -> SegmentLibrary:
+    async def load_library(self) -> SegmentLibrary:
         """Give the segments as they are now."""
         return await self.shelves.load_state(self.tenant)

@@ -14,7 +14,7 @@ from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
 
 
-def served() -> MCPServer:
+def build_server() -> MCPServer:
     server = MCPServer("shop")
 
     @server.tool()
@@ -47,7 +47,7 @@ def served() -> MCPServer:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Serve tools over streamable HTTP.")
     parser.add_argument("--port", type=int, required=True)
-    served().run("streamable-http", host="127.0.0.1", port=parser.parse_args().port)
+    build_server().run("streamable-http", host="127.0.0.1", port=parser.parse_args().port)
 
 
 if __name__ == "__main__":

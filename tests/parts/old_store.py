@@ -17,17 +17,17 @@ from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.store.ports import EventLog
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
-STORE = "jetstream"
+STORE_FOLDER = "jetstream"
 
 
-async def copied(server: NatsServer, folder: Path, to: Path) -> None:
+async def copy_store(server: NatsServer, folder: Path, to: Path) -> None:
     """Copy the store of a server in `folder`; the server is killed and restarted for it."""
-    await _killed(server)
-    shutil.copytree(folder / STORE, to / STORE)
+    await _kill_server(server)
+    shutil.copytree(folder / STORE_FOLDER, to / STORE_FOLDER)
     await server.restart()
 
 
-async def grown(copy: Path, grow: Callable[[EventLog], Awaitable[object]]) -> None:
+async def extend_store(copy: Path, grow: Callable[[EventLog], Awaitable[object]]) -> None:
     """Let another history happen on a copy, seen by nobody."""
     async with (
         await NatsServer.start(NatsConfig(copy)) as server,
@@ -36,14 +36,14 @@ async def grown(copy: Path, grow: Callable[[EventLog], Awaitable[object]]) -> No
         await grow(on.log)
 
 
-async def put_back(server: NatsServer, folder: Path, copy: Path) -> None:
+async def restore_store(server: NatsServer, folder: Path, copy: Path) -> None:
     """Kill a server and start it on the copy."""
-    await _killed(server)
-    shutil.rmtree(folder / STORE)
-    shutil.copytree(copy / STORE, folder / STORE)
+    await _kill_server(server)
+    shutil.rmtree(folder / STORE_FOLDER)
+    shutil.copytree(copy / STORE_FOLDER, folder / STORE_FOLDER)
     await server.restart()
 
 
-async def _killed(server: NatsServer) -> None:
+async def _kill_server(server: NatsServer) -> None:
     os.kill(server.pid, signal.SIGKILL)
     await server.wait_for_exit()

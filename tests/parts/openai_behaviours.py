@@ -16,7 +16,7 @@ USAGE: Mapping[str, object] = {"prompt_tokens": 7, "completion_tokens": 2, "tota
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class AnswerBreak:
     """How an answer fails once `after` of its tokens are sent.
 
     stall: silence on an open connection. disconnect: the body ends unfinished. error: an error
@@ -29,7 +29,7 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """Tokens with `pace` seconds between them; token n waits until `gates[n]` is set."""
 
     tokens: tuple[str, ...] = ("An ", "answer.")
@@ -39,120 +39,120 @@ class Answer:
     """Name and arguments of each call; the arguments are sent in two halves."""
     pace: float = 0.0
     gates: Mapping[int, asyncio.Event] = field(default_factory=dict[int, asyncio.Event])
-    breaks: Break | None = None
+    breaks: AnswerBreak | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ModelRefusal:
     status: int
     message: str = "refused"
     type: str = "error"
     code: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def body(self) -> Mapping[str, object]:
+    def build_body(self) -> Mapping[str, object]:
         error = {"message": self.message, "type": self.type, "param": None, "code": self.code}
         return {"error": error}
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class ModelSilence:
     """The request is accepted and never answered."""
 
 
 @dataclass(frozen=True, slots=True)
-class Frames:
+class RawFrames:
     """A streamed body given byte for byte, for protocols other than OpenAI's."""
 
     frames: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Echo:
+class EchoAnswer:
     """An answer that quotes the last message, so that replies cannot be confused with each other."""
 
     pace: float = 0.0
     gates: Mapping[int, asyncio.Event] = field(default_factory=dict[int, asyncio.Event])
 
-    def answer(self, body: Mapping[str, object]) -> Answer:
+    def build_answer(self, body: Mapping[str, object]) -> ModelAnswer:
         """Build the answer to a request."""
         messages = cast("Sequence[Mapping[str, str]]", body["messages"])
-        words = echoed(messages[-1]["content"]).split(" ")
+        words = build_echo(messages[-1]["content"]).split(" ")
         tokens = (*(word + " " for word in words[:-1]), words[-1])
-        return Answer(tokens, pace=self.pace, gates=self.gates)
+        return ModelAnswer(tokens, pace=self.pace, gates=self.gates)
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class AgentAnswer:
     """The model of an agent: a plan of two steps, one tool in each, then an echo.
 
     It decides by the request alone, so a repeated call gets the same answer.
     """
 
-    otherwise: Echo = field(default_factory=Echo)
+    otherwise: EchoAnswer = field(default_factory=EchoAnswer)
 
-    def answer(self, body: Mapping[str, object]) -> Answer:
+    def build_answer(self, body: Mapping[str, object]) -> ModelAnswer:
         """Build the answer to a request."""
         messages = cast("Sequence[Mapping[str, str]]", body["messages"])
         if body.get("tools"):
             now = ("time_get_current_time", '{"timezone": "UTC"}')
             then = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "UTC"}
             wanted = (now, ("time_convert_time", json.dumps(then)))
-            return Answer((), finish="tool_calls", tool_calls=wanted)
+            return ModelAnswer((), finish="tool_calls", tool_calls=wanted)
         if "as JSON: {steps" in messages[0]["content"]:
-            return Answer(('{"steps": [{"goal": "Look."}, ', '{"goal": "Look again."}]}'))
-        return self.otherwise.answer(body)
+            return ModelAnswer(('{"steps": [{"goal": "Look."}, ', '{"goal": "Look again."}]}'))
+        return self.otherwise.build_answer(body)
 
 
-def echoed(text: str) -> str:
+def build_echo(text: str) -> str:
     """Return the echo of a text."""
     return f"You said, and I quote: {text} That is all there is to it."
 
 
-Behaviour = Answer | Echo | Errand | Refusal | Silence | Frames
+ModelBehaviour = ModelAnswer | EchoAnswer | AgentAnswer | ModelRefusal | ModelSilence | RawFrames
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class StreamWait:
     """Continue when `gate` is set; without a gate, only when the client disconnects."""
 
     gate: asyncio.Event | None
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class StreamPause:
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class StreamDrop:
     """Close the connection with the body unfinished."""
 
 
-Step = bytes | Wait | Pause | Drop
+StreamStep = bytes | StreamWait | StreamPause | StreamDrop
 
 
-def steps(answer: Answer, model: str, *, with_usage: bool) -> Iterator[Step]:
+def iterate_steps(answer: ModelAnswer, model: str, *, with_usage: bool) -> Iterator[StreamStep]:
     """Iterate the streamed form: one server-sent event for each frame."""
-    yield _chunk(model, {"role": "assistant", "content": ""})
+    yield _encode_chunk(model, {"role": "assistant", "content": ""})
     for number, token in enumerate(answer.tokens):
-        yield from _before(answer, number)
-        yield _chunk(model, {"content": token})
-        yield Pause(answer.pace)
-    yield from _before(answer, len(answer.tokens))
+        yield from _iterate_interruptions(answer, number)
+        yield _encode_chunk(model, {"content": token})
+        yield StreamPause(answer.pace)
+    yield from _iterate_interruptions(answer, len(answer.tokens))
     for index, (name, arguments) in enumerate(answer.tool_calls):
         half = len(arguments) // 2
-        yield _tool_chunk(model, index, {"name": name, "arguments": ""}, call_id=f"call_{index}")
-        yield _tool_chunk(model, index, {"arguments": arguments[:half]})
-        yield _tool_chunk(model, index, {"arguments": arguments[half:]})
+        yield _encode_tool_chunk(model, index, {"name": name, "arguments": ""}, call_id=f"call_{index}")
+        yield _encode_tool_chunk(model, index, {"arguments": arguments[:half]})
+        yield _encode_tool_chunk(model, index, {"arguments": arguments[half:]})
     if answer.finish is not None:
-        yield _chunk(model, {}, answer.finish)
+        yield _encode_chunk(model, {}, answer.finish)
     if answer.usage is not None and with_usage:
-        yield _frame({**_head(model), "choices": [], "usage": answer.usage})
+        yield _encode_frame({**_build_chunk_head(model), "choices": [], "usage": answer.usage})
     yield b"data: [DONE]\n\n"
 
 
-def whole(answer: Answer, model: str) -> Mapping[str, object]:
+def build_completion(answer: ModelAnswer, model: str) -> Mapping[str, object]:
     """Build the form without streaming."""
     calls = [
         {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
@@ -164,44 +164,44 @@ def whole(answer: Answer, model: str) -> Mapping[str, object]:
         "message": {**message, "tool_calls": calls} if calls else message,
         "finish_reason": answer.finish,
     }
-    head = {**_head(model), "object": "chat.completion"}
+    head = {**_build_chunk_head(model), "object": "chat.completion"}
     return {**head, "choices": [choice], "usage": answer.usage}
 
 
-def _before(answer: Answer, number: int) -> Iterator[Step]:
+def _iterate_interruptions(answer: ModelAnswer, number: int) -> Iterator[StreamStep]:
     if number in answer.gates:
-        yield Wait(answer.gates[number])
+        yield StreamWait(answer.gates[number])
     if answer.breaks is not None and answer.breaks.after == number:
-        yield from _broken(answer.breaks)
+        yield from _iterate_break(answer.breaks)
 
 
-def _broken(how: Break) -> Iterator[Step]:
+def _iterate_break(how: AnswerBreak) -> Iterator[StreamStep]:
     match how.how:
         case "stall":
-            yield Wait(None)
+            yield StreamWait(None)
         case "disconnect":
-            yield Drop()
+            yield StreamDrop()
         case "error":
-            yield _frame({"error": how.error})
+            yield _encode_frame({"error": how.error})
         case "garbage":
             yield b'data: {"choices": [{"delta"\n\n'
 
 
-def _tool_chunk(
+def _encode_tool_chunk(
     model: str, index: int, function: Mapping[str, str], call_id: str | None = None
 ) -> bytes:
     named = {} if call_id is None else {"id": call_id, "type": "function"}
-    return _chunk(model, {"tool_calls": [{"index": index, **named, "function": function}]})
+    return _encode_chunk(model, {"tool_calls": [{"index": index, **named, "function": function}]})
 
 
-def _chunk(model: str, delta: Mapping[str, object], finish: str | None = None) -> bytes:
+def _encode_chunk(model: str, delta: Mapping[str, object], finish: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return _frame({**_head(model), "choices": [choice]})
+    return _encode_frame({**_build_chunk_head(model), "choices": [choice]})
 
 
-def _head(model: str) -> Mapping[str, object]:
+def _build_chunk_head(model: str) -> Mapping[str, object]:
     return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model}
 
 
-def _frame(body: Mapping[str, object]) -> bytes:
+def _encode_frame(body: Mapping[str, object]) -> bytes:
     return b"data: " + json.dumps(body).encode() + b"\n\n"

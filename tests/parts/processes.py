@@ -17,82 +17,82 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from tests.parts.forked import Process, forked
+from tests.parts.forked import TurnlogProcess, start_turnlog
 
-BIN = Path(sys.executable).parent
-ENDS_WITHIN = 60.0
+PROGRAM_FOLDER = Path(sys.executable).parent
+EXIT_TIMEOUT = 60.0
 """Seconds until a process that does not exit is killed."""
-NOTHING: Mapping[str, str] = MappingProxyType({})
-LOOK_EVERY = 0.05
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+POLL_INTERVAL = 0.05
 """Seconds between two polls of what another process writes or serves."""
 
 
-def free_port() -> int:
+def find_free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as held:
         return int(held.getsockname()[1])
 
 
 @dataclass
-class Machine:
+class ProcessHost:
     """Where processes run; each of them gets `variables`."""
 
     folder: Path
     variables: Mapping[str, str]
-    _started: list[Process] = field(default_factory=list[Process])
+    _started: list[TurnlogProcess] = field(default_factory=list[TurnlogProcess])
 
-    async def start(
-        self, *words: str, said: Path | None = None, told: Mapping[str, str] = NOTHING
-    ) -> Process:
+    async def start_process(
+        self, *words: str, said: Path | None = None, told: Mapping[str, str] = NO_VARIABLES
+    ) -> TurnlogProcess:
         """Run `turnlog` with these arguments; output goes to the file `said`, or to pytest."""
-        bare = {"PATH": f"{BIN}:{os.defpath}", "HOME": str(self.folder)}
-        process = await forked(words, {**bare, **self.variables, **told}, said)
+        bare = {"PATH": f"{PROGRAM_FOLDER}:{os.defpath}", "HOME": str(self.folder)}
+        process = await start_turnlog(words, {**bare, **self.variables, **told}, said)
         self._started.append(process)
         return process
 
-    async def end(self) -> None:
+    async def stop_processes(self) -> None:
         """Stop the processes that still run; each must exit with 0."""
         running = [process for process in self._started if process.returncode is None]
-        codes = await asyncio.gather(*(ended(process) for process in running))
+        codes = await asyncio.gather(*(stop_process(process) for process in running))
         assert not any(codes), codes
 
 
 @asynccontextmanager
-async def machine(folder: Path, variables: Mapping[str, str]) -> AsyncGenerator[Machine]:
+async def run_process_host(folder: Path, variables: Mapping[str, str]) -> AsyncGenerator[ProcessHost]:
     """Run a host; none of its processes outlives the body."""
-    given = Machine(folder, variables)
+    given = ProcessHost(folder, variables)
     try:
         yield given
     finally:
-        await given.end()
+        await given.stop_processes()
 
 
-async def ended(process: Process) -> int:
+async def stop_process(process: TurnlogProcess) -> int:
     """Ask a process to end, if it has not, and return its exit code."""
     if process.returncode is None:
         # A stopped process would not receive the signal.
         process.send_signal(signal.SIGCONT)
-        process.terminate()
-    return await exit_code(process)
+        process.terminate_process()
+    return await wait_for_exit_code(process)
 
 
-async def exit_code(process: Process) -> int:
+async def wait_for_exit_code(process: TurnlogProcess) -> int:
     """Wait for the exit code of a process; one that does not end is killed, which is -9."""
     try:
-        async with asyncio.timeout(ENDS_WITHIN):
-            return await process.wait()
+        async with asyncio.timeout(EXIT_TIMEOUT):
+            return await process.wait_for_exit()
     except TimeoutError:
-        process.kill()
-        return await process.wait()
+        process.kill_process()
+        return await process.wait_for_exit()
 
 
-async def written(file: Path, process: Process) -> str:
+async def wait_for_file(file: Path, process: TurnlogProcess) -> str:
     """Wait for a file of a process, and read it."""
-    async with asyncio.timeout(ENDS_WITHIN):
-        while (text := _read(file)) is None:
+    async with asyncio.timeout(EXIT_TIMEOUT):
+        while (text := _read_existing(file)) is None:
             assert process.returncode is None, f"it ended with {process.returncode}"
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_INTERVAL)
     return text
 
 
-def _read(file: Path) -> str | None:
+def _read_existing(file: Path) -> str | None:
     return file.read_text() if file.exists() else None

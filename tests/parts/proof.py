@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from tests.parts.house import NoOlderCommands
-from tests.parts.processes import LOOK_EVERY
-from tests.parts.service import TENANT, WITHIN, Service
-from tests.projections.store.folding import Rows, rows_of
+from tests.parts.house import EmptyCommandIndex
+from tests.parts.processes import POLL_INTERVAL
+from tests.parts.service import TENANT, SERVICE_TIMEOUT, LiveService
+from tests.projections.store.folding import Rows, read_rows
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
@@ -24,61 +24,61 @@ from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
 from turnlog.services.sessions.text_cache import TextReader
 
-SILENT = create_tracing("test", None)
+NO_TRACING = create_tracing("test", None)
 
 
-async def rows_before_and_after(service: Service, database: str) -> tuple[Rows, Rows]:
+async def read_rows_around_rebuild(service: LiveService, database: str) -> tuple[Rows, Rows]:
     """Return the live rows before and after a rebuild beside the running service."""
-    end = max(recorded.stream_sequence for recorded in await everything(service))
-    async with _store(database) as store:
-        before = await rows_of(store, await _live(store, end))
-        folding = LogFolder(service.nats.log, store, SILENT, TENANT)
+    end = max(recorded.stream_sequence for recorded in await read_all_events(service))
+    async with _open_read_models(database) as store:
+        before = await read_rows(store, await _wait_for_live_build(store, end))
+        folding = LogFolder(service.nats.log, store, NO_TRACING, TENANT)
         assert await rebuild_rows(folding, lambda _position, _goal: None)
-        return before, await rows_of(store, await _live(store, end))
+        return before, await read_rows(store, await _wait_for_live_build(store, end))
 
 
-async def states_loaded_and_folded(
-    service: Service,
+async def load_and_fold_states(
+    service: LiveService,
 ) -> list[tuple[SessionState, SessionState | None]]:
     """Return each session's state as a new process loads it, and as its events fold to it."""
-    sessions = _sessions(service.nats)
+    sessions = _build_command_handler(service.nats)
     states: list[tuple[SessionState, SessionState | None]] = []
-    for session in await _known(service):
+    for session in await _list_sessions(service):
         loaded = await sessions.require_state(TENANT, session)
-        states.append((loaded, fold(await service.events(session))))
+        states.append((loaded, fold(await service.list_events(session))))
     return states
 
 
-async def snapshots_held(service: Service) -> list[str]:
+async def list_snapshotted_sessions(service: LiveService) -> list[str]:
     """Give the sessions whose state a new process loads from a snapshot."""
     snapshots = CheckedSnapshotStore(service.nats.log, service.nats.snapshots)
-    known = await _known(service)
+    known = await _list_sessions(service)
     return [session for session in known if await snapshots.load_state(TENANT, session)]
 
 
-async def _known(service: Service) -> list[str]:
-    return sorted({recorded.session for recorded in await everything(service)})
+async def _list_sessions(service: LiveService) -> list[str]:
+    return sorted({recorded.session for recorded in await read_all_events(service)})
 
 
-async def everything(service: Service) -> list[RecordedEvent]:
+async def read_all_events(service: LiveService) -> list[RecordedEvent]:
     """Give all events there are."""
     bulks = service.nats.log.stream_raw_events(None, 0, live=False)
     return [decode_event(raw.stored, raw.stream_sequence) async for bulk in bulks for raw in bulk]
 
 
-async def _live(store: ReadModelStore, end: int) -> int:
+async def _wait_for_live_build(store: ReadModelStore, end: int) -> int:
     """Wait until the live rows hold the end of the log; gives their build."""
-    async with asyncio.timeout(WITHIN):
+    async with asyncio.timeout(SERVICE_TIMEOUT):
         while True:
             async with store.open_reader() as connection:
                 at = await read_active_position(connection)
             if at and at.position >= end:
                 return at.build
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_INTERVAL)
 
 
 @asynccontextmanager
-async def _store(database: str) -> AsyncGenerator[ReadModelStore]:
+async def _open_read_models(database: str) -> AsyncGenerator[ReadModelStore]:
     store = open_store(database)
     try:
         yield store
@@ -86,9 +86,9 @@ async def _store(database: str) -> AsyncGenerator[ReadModelStore]:
         await store.close()
 
 
-def _sessions(nats: JetStreamClient) -> CommandHandler:
+def _build_command_handler(nats: JetStreamClient) -> CommandHandler:
     snapshots = CheckedSnapshotStore(nats.log, nats.snapshots)
     texts = TextReader(nats.log, nats.blobs)
     return CommandHandler(
-        nats.log, snapshots, texts, NoOlderCommands(), read_clock, create_id, "/test"
+        nats.log, snapshots, texts, EmptyCommandIndex(), read_clock, create_id, "/test"
     )

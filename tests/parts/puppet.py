@@ -15,11 +15,11 @@ from turnlog.services.worker.model.model_types import (
     TextDelta,
 )
 
-Line = str | asyncio.Event | ModelFailure | FinishedAnswer | Callable[[], None]
+ScriptStep = str | asyncio.Event | ModelFailure | FinishedAnswer | Callable[[], None]
 """A piece of text, something to wait for, a failure, an end of its own, or something to do."""
 
 
-def finished(*, finish: str = "stop", usage: ModelUsage | None = None) -> FinishedAnswer:
+def build_finish(*, finish: str = "stop", usage: ModelUsage | None = None) -> FinishedAnswer:
     """Give the end of an answer."""
     return FinishedAnswer(finish, (), usage or ModelUsage(10, 5), "puppet/one", None)  # type: ignore[arg-type]
 
@@ -28,10 +28,10 @@ def finished(*, finish: str = "stop", usage: ModelUsage | None = None) -> Finish
 class PuppetModel:
     """Plays one script for each request, in order; without a script it answers `ok`."""
 
-    scripts: list[Sequence[Line]] = field(default_factory=list[Sequence[Line]])
-    end: FinishedAnswer = field(default_factory=finished)
+    scripts: list[Sequence[ScriptStep]] = field(default_factory=list[Sequence[ScriptStep]])
+    end: FinishedAnswer = field(default_factory=build_finish)
     requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
-    closed: int = 0
+    closed_count: int = 0
 
     async def stream(
         self, request: ModelRequest
@@ -55,8 +55,8 @@ class PuppetModel:
                         line()
             yield self.end
         finally:
-            self.closed += 1
+            self.closed_count += 1
 
-    async def prices(self) -> PriceTable:
+    async def get_prices(self) -> PriceTable:
         """Return an empty price table, so that the flat estimate applies."""
         return PriceTable("puppet-1", {})

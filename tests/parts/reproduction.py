@@ -32,39 +32,39 @@ from turnlog.services.bundle.verifier import (
 
 
 @dataclass
-class Kept:
+class MemoryLogRegistry:
     """The logs in memory of the running test, with their blobs."""
 
-    held: list[tuple[MemoryLog, MemoryBlobStore]] = field(
+    logs: list[tuple[MemoryLog, MemoryBlobStore]] = field(
         default_factory=list[tuple[MemoryLog, MemoryBlobStore]]
     )
 
-    def keep(self, log: MemoryLog, blobs: MemoryBlobStore) -> None:
+    def register_log(self, log: MemoryLog, blobs: MemoryBlobStore) -> None:
         """Take a log in."""
-        self.held.append((log, blobs))
+        self.logs.append((log, blobs))
 
-    def unproven(self) -> list[str]:
+    def find_failures(self) -> list[str]:
         """Return what is wrong with the registered logs, and remove them."""
-        held = self.let_go()
-        return [wrong for log, blobs in held for wrong in unproven(log.stored, blobs.blobs)]
+        held = self.remove_logs()
+        return [wrong for log, blobs in held for wrong in find_unreproducible_calls(log.stored, blobs.blobs)]
 
-    def let_go(self) -> list[tuple[MemoryLog, MemoryBlobStore]]:
+    def remove_logs(self) -> list[tuple[MemoryLog, MemoryBlobStore]]:
         """Give the logs kept so far, and keep them no longer."""
-        held, self.held = self.held, []
+        held, self.logs = self.logs, []
         return held
 
 
-KEPT = Kept()
+MEMORY_LOGS = MemoryLogRegistry()
 """The logs of the running test."""
 
 
 # Cached: the material is the same for all sessions that are pinned to it.
 @cache
-def means() -> VerificationContext:
+def get_verification_means() -> VerificationContext:
     return VerificationContext(collect_installed())
 
 
-def unproven(
+def find_unreproducible_calls(
     raws: Iterable[RawEvent | None], blobs: Mapping[tuple[str, Digest], bytes]
 ) -> list[str]:
     """Say which calls on a log cannot be had again, and what else verifying finds."""
@@ -76,31 +76,31 @@ def unproven(
     return [
         f"{session}: {wrong}"
         for (tenant, session), events in sessions.items()
-        for wrong in of_session(events, {d: b for (of, d), b in blobs.items() if of == tenant})
+        for wrong in verify_session_log(events, {d: b for (of, d), b in blobs.items() if of == tenant})
     ]
 
 
-async def unproven_on(log: EventLog, blobs: BlobStore, tenant: str) -> list[str]:
+async def find_unreproducible_calls_on(log: EventLog, blobs: BlobStore, tenant: str) -> list[str]:
     """Say the same of a log that is elsewhere."""
     raws = [raw async for bulk in log.stream_raw_events(tenant, 0, live=False) for raw in bulk]
     named = collect_blob_digests(decode_event(raw.stored, raw.stream_sequence) for raw in raws)
-    return unproven(
+    return find_unreproducible_calls(
         raws, {(tenant, digest): await blobs.get_blob(tenant, digest) for digest in named}
     )
 
 
-def of_session(events: list[RecordedEvent], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
+def verify_session_log(events: list[RecordedEvent], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
     """Say what is wrong with one session."""
     texts = {digest: raw.decode() for digest, raw in blobs.items()}
-    report = verify_session(events, texts, means())
+    report = verify_session(events, texts, get_verification_means())
     for finding in report.findings:
         yield f"event {finding.sequence}, {finding.check}: {finding.detail}"
     if report.prompts.unreproducible:
         yield report.prompts.why
-    yield from by_stranger(events, blobs)
+    yield from verify_with_bundle_verifier(events, blobs)
 
 
-def by_stranger(events: list[RecordedEvent], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
+def verify_with_bundle_verifier(events: list[RecordedEvent], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
     """Say what the verifier of bundles finds, or reads back otherwise than we do."""
     session, first = EventChain(), events[0]
     try:

@@ -18,14 +18,14 @@ from typing import Final
 
 import httpx
 
-from tests.parts.processes import LOOK_EVERY, free_port
+from tests.parts.processes import POLL_INTERVAL, find_free_port
 
 ROOT: Final = Path(__file__).parents[2]
 PROGRAM: Final = (
     ROOT / ".venv/servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
 )
 LOOPBACK: Final = ROOT / "tests/agents/servers/loopback.mjs"
-ABSENT: Final = (
+MISSING_REASON: Final = (
     "there is no node to run it"
     if shutil.which("node") is None
     else "npm did not bring it: remove .venv/servers and `make install`"
@@ -36,7 +36,7 @@ ABSENT: Final = (
 
 
 @dataclass
-class Everything:
+class ReferenceMcpServer:
     """The running server and its address."""
 
     port: int
@@ -46,24 +46,24 @@ class Everything:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/mcp"
 
-    async def again(self) -> None:
+    async def restart_server(self) -> None:
         """Kill it, and start it again on the same port."""
-        await _killed(self.process)
-        self.process = await _started(self.port)
+        await _kill_process(self.process)
+        self.process = await _start_process(self.port)
 
 
 @asynccontextmanager
-async def server_everything() -> AsyncGenerator[Everything]:
+async def run_reference_server() -> AsyncGenerator[ReferenceMcpServer]:
     """Run the server until the body ends."""
-    port = free_port()
-    server = Everything(port, await _started(port))
+    port = find_free_port()
+    server = ReferenceMcpServer(port, await _start_process(port))
     try:
         yield server
     finally:
-        await _killed(server.process)
+        await _kill_process(server.process)
 
 
-async def _started(port: int) -> Process:
+async def _start_process(port: int) -> Process:
     words = ("--import", str(LOOPBACK), str(PROGRAM), "streamableHttp")
     nowhere = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
@@ -74,11 +74,11 @@ async def _started(port: int) -> Process:
             with suppress(httpx.TransportError):
                 await client.get(f"http://127.0.0.1:{port}/")
                 return process
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_INTERVAL)
     raise AssertionError(f"it ended with {process.returncode}")
 
 
-async def _killed(process: Process) -> None:
+async def _kill_process(process: Process) -> None:
     with suppress(ProcessLookupError):
         process.kill()
     await process.wait()

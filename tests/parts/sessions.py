@@ -38,64 +38,64 @@ from turnlog.projections.testing import (
     open_session,
 )
 
-fewer = settings(max_examples=50)
+fewer_examples = settings(max_examples=50)
 """A random session is many random requests, so half as many examples show as much."""
 
-What = Literal[
+RequestKind = Literal[
     "talk", "submit", "interrupt", "claim", "answer", "retry", "hand back", "fail", "late answer",
     "cancel", "cancel one", "exclude", "restore", "redact", "close",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SessionRequest:
     """A request to a session; `number` is reduced to a turn that exists."""
 
-    what: What
+    what: RequestKind
     text: str = ""
     number: int = 0
 
 
-TEXTS = [
+SAMPLE_TEXTS = [
     "", "a", "ok", "Hi", "Hello there", "What is this?\n\nAnd that?", '{"a": 1}', "{language}",
     "žąsis 😀", "x" * 7, "y" * 40, "z" * 150,
 ]  # fmt: skip
-TALK: list[What] = ["submit", "claim", "answer"]
-OFTEN: list[What] = ["talk", "talk", "talk", *TALK, "exclude"]
-SELDOM: list[What] = [
+TALK_STEPS: list[RequestKind] = ["submit", "claim", "answer"]
+FREQUENT_KINDS: list[RequestKind] = ["talk", "talk", "talk", *TALK_STEPS, "exclude"]
+RARE_KINDS: list[RequestKind] = [
     "interrupt", "retry", "hand back", "fail", "late answer", "cancel", "cancel one", "restore",
     "redact",
 ]  # fmt: skip
 
 
-def requests(*, closing: bool = False, most: int = 30) -> st.SearchStrategy[list[Request]]:
+def draw_requests(*, closing: bool = False, most: int = 30) -> st.SearchStrategy[list[SessionRequest]]:
     """Draw requests to a session, mostly conversation."""
-    closes: list[What] = ["close"] if closing else []
-    kinds = [*OFTEN * 4, *SELDOM * 2, *closes]
-    asked = st.builds(Request, st.sampled_from(kinds), st.sampled_from(TEXTS), st.integers(0, 50))
+    closes: list[RequestKind] = ["close"] if closing else []
+    kinds = [*FREQUENT_KINDS * 4, *RARE_KINDS * 2, *closes]
+    asked = st.builds(SessionRequest, st.sampled_from(kinds), st.sampled_from(SAMPLE_TEXTS), st.integers(0, 50))
     # Without a minimum length most sessions would end before anything happens in them.
     return st.lists(asked, min_size=most // 3, max_size=most)
 
 
-def played(asked: Iterable[Request], *, reach: int = 0) -> SessionScenario:
+def run_requests(asked: Iterable[SessionRequest], *, reach: int = 0) -> SessionScenario:
     """Open a session and ask all of it."""
-    return played_on(given(open_session(reach=reach)), asked)
+    return continue_session(given(open_session(reach=reach)), asked)
 
 
-def played_on(session: SessionScenario, asked: Iterable[Request]) -> SessionScenario:
+def continue_session(session: SessionScenario, asked: Iterable[SessionRequest]) -> SessionScenario:
     """Go on with a session."""
     for request in asked:
-        session = asked_of(session, request)
+        session = apply_request(session, request)
     return session
 
 
-def asked_of(session: SessionScenario, request: Request) -> SessionScenario:
+def apply_request(session: SessionScenario, request: SessionRequest) -> SessionScenario:
     """Ask one more thing."""
     if request.what == "talk":
-        for what in TALK:
-            session = asked_of(session, replace(request, what=what))
+        for what in TALK_STEPS:
+            session = apply_request(session, replace(request, what=what))
         return session
-    command = _command(session.opened_state, request)
+    command = _build_command(session.opened_state, request)
     if command is None:
         return session
     try:
@@ -106,7 +106,7 @@ def asked_of(session: SessionScenario, request: Request) -> SessionScenario:
         return session
 
 
-def _command(state: SessionState, request: Request) -> Command | None:
+def _build_command(state: SessionState, request: SessionRequest) -> Command | None:
     turn = 1 + request.number % max(1, state.submitted)
     match request.what:
         case "submit":
@@ -130,10 +130,10 @@ def _command(state: SessionState, request: Request) -> Command | None:
                 AttemptRef(turn, f"{turn}.1", 0), request.text, "stop", SAMPLE_SPENT
             )
         case _:
-            return _worked(state, request) if state.open else None
+            return _build_worker_command(state, request) if state.open else None
 
 
-def _worked(state: SessionState, request: Request) -> Command:
+def _build_worker_command(state: SessionState, request: SessionRequest) -> Command:
     attempt = get_attempt(state)
     match request.what:
         case "claim":

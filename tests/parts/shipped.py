@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
-from tests.parts.tales import PLACE, picked
-from tests.parts.windows import CALL, fetched
+from tests.parts.tales import STORY_ATTRIBUTES, build_segment
+from tests.parts.windows import REPLY_CALL, fetch_prompt_texts
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
@@ -28,21 +28,21 @@ from turnlog.projections.testing import SessionScenario, given, open_session
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.tokenizers import TiktokenVocabulary
 
-LIBRARY = BlueprintFolders()
-ATTRIBUTES: dict[str, dict[str, JsonValue]] = {
+SHIPPED_BLUEPRINTS = BlueprintFolders()
+SHIPPED_ATTRIBUTES: dict[str, dict[str, JsonValue]] = {
     "trickster": {"task": "lucky-draw", "locale": "lt"},
-    "game-master": PLACE,
+    "game-master": STORY_ATTRIBUTES,
 }
-SEGMENTS = (
-    picked(1, "core", "Tell a story."),
-    picked(2, "ruleset", "A six succeeds."),
-    picked(3, "world", "It is foggy."),
-    picked(4, "npc", "She hums.", "npc.a", tier=1),
+SHIPPED_SEGMENTS = (
+    build_segment(1, "core", "Tell a story."),
+    build_segment(2, "ruleset", "A six succeeds."),
+    build_segment(3, "world", "It is foggy."),
+    build_segment(4, "npc", "She hums.", "npc.a", tier=1),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Shipped:
+class ShippedSession:
     """A shipped blueprint, with a budget that a test may set."""
 
     name: str
@@ -52,31 +52,31 @@ class Shipped:
     @property
     def attributes(self) -> dict[str, JsonValue]:
         """The attributes its session is opened with."""
-        return ATTRIBUTES.get(self.name, {})
+        return SHIPPED_ATTRIBUTES.get(self.name, {})
 
     @property
     def material(self) -> SessionMaterial:
         """What a session is made from."""
-        blueprint = LIBRARY.load_blueprint(self.name)
+        blueprint = SHIPPED_BLUEPRINTS.load_blueprint(self.name)
         if self.tokens is not None:
             tokens = {"tokens": self.tokens}
             budgets = {n: each.model_copy(update=tokens) for n, each in blueprint.budget.items()}
             blueprint = blueprint.model_copy(update={"budget": budgets})
         return SessionMaterial(
             blueprint,
-            LIBRARY.read_cartridge(blueprint, self.attributes) or {},
+            SHIPPED_BLUEPRINTS.read_cartridge(blueprint, self.attributes) or {},
             vocabularies={n: TiktokenVocabulary(n) for n in list_vocabularies(blueprint)},
         )
 
     @property
     def files(self) -> dict[str, str]:
         """Its prompt files, by layer."""
-        blueprint = LIBRARY.load_blueprint(self.name)
+        blueprint = SHIPPED_BLUEPRINTS.load_blueprint(self.name)
         layers = list_prompt_layers(blueprint)
-        found = LIBRARY.read_prompt_files(blueprint, layers, "openai", self.attributes)
+        found = SHIPPED_BLUEPRINTS.read_prompt_files(blueprint, layers, "openai", self.attributes)
         return {name: text for name, (_, text) in found.items()}
 
-    def opened(self) -> SessionScenario:
+    def open_session(self) -> SessionScenario:
         """Open a session, its prompt files pinned."""
         material = self.material
         files = {n: PromptFile(digest=compute_digest(t), path=n) for n, t in self.files.items()}
@@ -87,13 +87,13 @@ class Shipped:
         )
         return given(command, PromptsSnapshotted(provider="openai", layers=files))
 
-    def call(self, state: SessionState, kind: str) -> PromptCall:
+    def build_call(self, state: SessionState, kind: str) -> PromptCall:
         """Give a call of a kind what the library holds."""
-        call = replace(CALL, kind=kind, inputs=self.inputs)
+        call = replace(REPLY_CALL, kind=kind, inputs=self.inputs)
         wanted = list_segment_requests(self.material, state, call)
-        return replace(call, gathered=CallSegments({want: _held(want) for want in wanted}))
+        return replace(call, gathered=CallSegments({want: _select_segments(want) for want in wanted}))
 
-    def assembled(
+    def assemble_call(
         self, state: SessionState, events: Sequence[RecordedEvent], call: PromptCall
     ) -> AssembledPrompt:
         """Assemble a call from a state, from all events where that does not reach far enough."""
@@ -102,8 +102,8 @@ class Shipped:
             whole = fold_unbounded(events)
             assert whole is not None
             state, asked = whole, find_prompt_needs(self.material, whole, call)
-        return assemble(self.material, state, call, fetched(asked, events, self.files))
+        return assemble(self.material, state, call, fetch_prompt_texts(asked, events, self.files))
 
 
-def _held(want: SegmentRequest) -> tuple[SelectedSegment, ...]:
-    return tuple(each for each in SEGMENTS if (each.scope, each.ref) == (want.scope, want.ref))
+def _select_segments(want: SegmentRequest) -> tuple[SelectedSegment, ...]:
+    return tuple(each for each in SHIPPED_SEGMENTS if (each.scope, each.ref) == (want.scope, want.ref))

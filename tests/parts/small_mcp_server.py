@@ -13,15 +13,15 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-NAMES: Final = ("who", "listed", "hang", "die")
+TOOL_NAMES: Final = ("who", "listed", "hang", "die")
 
 
-class Server:
+class StdioToolServer:
     """The tools, and how often they were listed."""
 
-    listed = 0
+    list_count = 0
 
-    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    def answer_request(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         """Return the result of a request, or None for an unknown method."""
         match method:
             case "initialize":
@@ -35,16 +35,16 @@ class Server:
             case "ping":
                 return {}
             case "tools/list":
-                self.listed += 1
+                self.list_count += 1
                 schema = {"type": "object"}
-                return {"tools": [{"name": name, "inputSchema": schema} for name in NAMES]}
+                return {"tools": [{"name": name, "inputSchema": schema} for name in TOOL_NAMES]}
             case "tools/call":
-                said = self.run(params["name"], params["arguments"])
+                said = self.run_tool(params["name"], params["arguments"])
                 return {"content": [{"type": "text", "text": said}]}
             case _:
                 return None
 
-    def run(self, name: str, arguments: dict[str, str]) -> str:
+    def run_tool(self, name: str, arguments: dict[str, str]) -> str:
         """Run a tool; one that hangs first creates a file, if it is given a path."""
         match name:
             case "hang":
@@ -54,26 +54,26 @@ class Server:
             case "die":
                 os._exit(1)
             case "listed":
-                return str(self.listed)
+                return str(self.list_count)
             case _:
                 pass
         return str(os.getpid())
 
-    def said(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def build_response(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Build the message that answers another."""
-        result = self.answer(asked["method"], asked.get("params", {}))
+        result = self.answer_request(asked["method"], asked.get("params", {}))
         unknown = {"error": {"code": -32601, "message": "there is no such method"}}
         said = unknown if result is None else {"result": result}
         return {"jsonrpc": "2.0", "id": asked["id"], **said}
 
 
-def serve(server: Server) -> None:
+def serve_requests(server: StdioToolServer) -> None:
     """Answer requests until the input ends."""
     for line in sys.stdin:
         asked = json.loads(line)
         if "id" in asked:
-            print(json.dumps(server.said(asked)), flush=True)
+            print(json.dumps(server.build_response(asked)), flush=True)
 
 
 if __name__ == "__main__":
-    serve(Server())
+    serve_requests(StdioToolServer())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
-from tests.parts.windows import CALL, fetched
+from tests.parts.windows import REPLY_CALL, fetch_prompt_texts
 from turnlog.events.content import compute_digest
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.library.segment_selection import CallSegments, SelectedSegment
@@ -21,11 +21,11 @@ from turnlog.projections.testing import DEFAULT_POLICIES, SessionScenario, given
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 
 GAME_MASTER = BlueprintFolders().load_blueprint("game-master")
-PLACE: dict[str, JsonValue] = {"entry_point": "ep.1", "world": "w.1", "ruleset": "r.1"}
-REFS = {"ruleset": "r.1", "world": "w.1", "entry": "ep.1", "entry_start": "ep.1"}
+STORY_ATTRIBUTES: dict[str, JsonValue] = {"entry_point": "ep.1", "world": "w.1", "ruleset": "r.1"}
+SCOPE_REFS = {"ruleset": "r.1", "world": "w.1", "entry": "ep.1", "entry_start": "ep.1"}
 
 
-def picked(
+def build_segment(
     number: int,
     scope: str,
     text: str,
@@ -36,14 +36,14 @@ def picked(
     priority: str = "normal",
 ) -> SelectedSegment:
     """Make a segment; what belongs to the place has the place's reference."""
-    of = REFS.get(scope, ref)
+    of = SCOPE_REFS.get(scope, ref)
     return SelectedSegment(
         number, scope, of, "en", 1, "a", tier, type, priority, compute_digest(text), text
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Tale:
+class GameMasterTurn:
     """A session with an open turn, and the segments of the library."""
 
     segments: tuple[SelectedSegment, ...]
@@ -63,12 +63,12 @@ class Tale:
     def session(self) -> SessionScenario:
         """The session with its turn submitted."""
         submitted = SubmitTurn(self.text, DEFAULT_POLICIES, inputs=dict(self.inputs))
-        return given(open_session(reach=compute_history_reach(self.blueprint), **PLACE), submitted)
+        return given(open_session(reach=compute_history_reach(self.blueprint), **STORY_ATTRIBUTES), submitted)
 
     @property
     def call(self) -> PromptCall:
         """The call, given what the library holds."""
-        call = replace(CALL, kind="narrate", inputs=self.inputs)
+        call = replace(REPLY_CALL, kind="narrate", inputs=self.inputs)
         wanted = list_segment_requests(self.material, self.session.opened_state, call)
         found = {
             want: tuple(
@@ -78,21 +78,21 @@ class Tale:
         }
         return replace(call, gathered=CallSegments(found))
 
-    def told(self, call: PromptCall | None = None) -> AssembledPrompt:
+    def assemble_prompt(self, call: PromptCall | None = None) -> AssembledPrompt:
         """Assemble it; raises `Refused` when it cannot fit."""
         session, call = self.session, call or self.call
         asked = find_prompt_needs(self.material, session.opened_state, call)
-        texts = fetched(asked, session.events, {})
+        texts = fetch_prompt_texts(asked, session.events, {})
         return assemble(self.material, session.opened_state, call, texts)
 
 
-def with_budget(**budget: JsonValue) -> Blueprint:
+def replace_budget(**budget: JsonValue) -> Blueprint:
     """Return the game master with another budget."""
     written = GAME_MASTER.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["budget"] = {"prompt": budget}
     return Blueprint.model_validate_json(json.dumps(written))
 
 
-def with_ladder(steps: Iterable[JsonValue], tokens: int) -> Blueprint:
+def replace_ladder(steps: Iterable[JsonValue], tokens: int) -> Blueprint:
     """Return the game master with these steps for the whole prompt, and no sections."""
-    return with_budget(tokens=tokens, ladder=list(steps))
+    return replace_budget(tokens=tokens, ladder=list(steps))

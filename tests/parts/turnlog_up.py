@@ -11,35 +11,35 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.parts.forked import Process, fork
+from tests.parts.forked import TurnlogProcess, fork_turnlog
 
-TURNLOG = Path(sys.executable).parent / "turnlog"
-_READY = 60.0
+TURNLOG_PROGRAM = Path(sys.executable).parent / "turnlog"
+_READY_TIMEOUT = 60.0
 """Seconds until a start counts as hanging."""
 
 
 @dataclass(frozen=True)
-class Up:
-    process: Process
+class BlockingTurnlogUp:
+    process: TurnlogProcess
     http: str
     data_dir: Path
 
 
 @contextmanager
-def turnlog_up(data_dir: Path, *options: str) -> Generator[Up]:
+def run_blocking_turnlog_up(data_dir: Path, *options: str) -> Generator[BlockingTurnlogUp]:
     """Run `turnlog up` while the body runs; it must exit with 0."""
     words = ("up", "--data-dir", str(data_dir), "--http", "127.0.0.1:0", *options)
-    process = fork(words, dict(os.environ), data_dir.parent / f"{data_dir.name}.log")
+    process = fork_turnlog(words, dict(os.environ), data_dir.parent / f"{data_dir.name}.log")
     try:
-        yield Up(process, _address(process, data_dir / "ready.json"), data_dir)
-        process.terminate()
-        assert process.ended(_READY) == 0
+        yield BlockingTurnlogUp(process, _wait_for_address(process, data_dir / "ready.json"), data_dir)
+        process.terminate_process()
+        assert process.join_process(_READY_TIMEOUT) == 0
     finally:
-        process.kill()
+        process.kill_process()
 
 
-def _address(process: Process, ready: Path) -> str:
-    until = time.monotonic() + _READY
+def _wait_for_address(process: TurnlogProcess, ready: Path) -> str:
+    until = time.monotonic() + _READY_TIMEOUT
     while not ready.exists():
         assert process.returncode is None, "it ended before it was ready"
         assert time.monotonic() < until, "it does not get ready"

@@ -27,15 +27,15 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.testing import SessionScenario, given, open_session
 
-CALL = PromptCall(kind="reply", model="openai/test", provider="openai", at="2026-01-01T00:00:00Z")
+REPLY_CALL = PromptCall(kind="reply", model="openai/test", provider="openai", at="2026-01-01T00:00:00Z")
 
 
-def blueprint_of(text: str) -> Blueprint:
+def parse_blueprint(text: str) -> Blueprint:
     """Read a blueprint written in a test."""
     return load_blueprint_source(text).blueprint
 
 
-def opened_by(
+def open_with_blueprint(
     blueprint: Blueprint, files: Mapping[str, str], **attributes: JsonValue
 ) -> SessionScenario:
     """Open a session by a blueprint, with its prompt files pinned."""
@@ -47,61 +47,61 @@ def opened_by(
     return given(open_session(reach=compute_history_reach(blueprint), **attributes), pinned)
 
 
-def blobs_of(files: Mapping[str, str]) -> dict[Digest, str]:
+def build_blobs(files: Mapping[str, str]) -> dict[Digest, str]:
     """Give prompt files as the blobs they become."""
     return {compute_digest(text): text for text in files.values()}
 
 
-def assembled(
+def assemble_next_prompt(
     session: SessionScenario, blueprint: Blueprint, files: Mapping[str, str]
 ) -> AssembledPrompt:
     """Assemble the next call of a session as a worker does."""
-    return assembled_from(session.opened_state, session.events, blueprint, files)
+    return assemble_prompt_from(session.opened_state, session.events, blueprint, files)
 
 
-def assembled_from(
+def assemble_prompt_from(
     state: SessionState,
     events: Sequence[RecordedEvent],
     blueprint: Blueprint,
     files: Mapping[str, str],
 ) -> AssembledPrompt:
     """Assemble a call from a state; when that reaches too little far back, from all events."""
-    asked = find_prompt_needs(SessionMaterial(blueprint), state, CALL)
+    asked = find_prompt_needs(SessionMaterial(blueprint), state, REPLY_CALL)
     if asked.needs_older_turns:
         whole = fold_unbounded(events)
         assert whole is not None
-        state, asked = whole, find_prompt_needs(SessionMaterial(blueprint), whole, CALL)
+        state, asked = whole, find_prompt_needs(SessionMaterial(blueprint), whole, REPLY_CALL)
     assert not asked.needs_older_turns
-    return assemble(SessionMaterial(blueprint), state, CALL, fetched(asked, events, files))
+    return assemble(SessionMaterial(blueprint), state, REPLY_CALL, fetch_prompt_texts(asked, events, files))
 
 
-def fetched(
+def fetch_prompt_texts(
     asked: PromptNeeds, events: Sequence[RecordedEvent], files: Mapping[str, str]
 ) -> PromptTexts:
     """Fetch what is asked for, and nothing else."""
-    blobs = blobs_of(files)
+    blobs = build_blobs(files)
     places = {event.stream_sequence: event for event in events}
-    said = {said: _said(places[said.place], said) for said in asked.text_refs}
-    earlier = None if asked.earlier_sequence is None else _earlier(places[asked.earlier_sequence])
+    said = {said: _read_said_text(places[said.place], said) for said in asked.text_refs}
+    earlier = None if asked.earlier_sequence is None else _read_previous_call(places[asked.earlier_sequence])
     return PromptTexts({digest: blobs[digest] for digest in asked.blobs}, said, earlier)
 
 
-def _earlier(recorded: RecordedEvent) -> EarlierCall:
+def _read_previous_call(recorded: RecordedEvent) -> EarlierCall:
     assert isinstance(recorded.event, ContextAssembled)
     return EarlierCall(recorded.event.call, recorded.event.manifest)
 
 
-def _said(recorded: RecordedEvent, said: TextRef) -> str:
+def _read_said_text(recorded: RecordedEvent, said: TextRef) -> str:
     content: object = getattr(recorded.event, said.field)
     assert isinstance(content, PlainText)
     assert (recorded.sequence, content.digest) == (said.sequence, said.digest)
     return content.text
 
 
-def drawn(request: ChatRequest) -> str:
+def draw_prompt(request: ChatRequest) -> str:
     """Draw a prompt for people to compare."""
-    return "".join(_drawn(message) for message in request.messages)
+    return "".join(_draw_message(message) for message in request.messages)
 
 
-def _drawn(message: ChatMessage) -> str:
+def _draw_message(message: ChatMessage) -> str:
     return f"──── {message.role} ────\n{message.content}\n"

@@ -16,7 +16,7 @@ from turnlog.projections.library.segment_selection import SegmentRequest, Select
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TrackedTurn:
     """A turn, and the sequences of the events that concern it."""
 
     text: str
@@ -29,7 +29,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class TrackedSubmission:
     """A submitted turn that is not answered yet."""
 
     text: str
@@ -39,7 +39,7 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
+class TrackedSegment:
     """A segment, and the library's sequences of the events that concern it."""
 
     ref: str | None
@@ -55,11 +55,11 @@ class Shelved:
         """Its scope."""
         return "npc" if self.ref else "lore"
 
-    def meant(self, want: SegmentRequest) -> bool:
+    def matches_request(self, want: SegmentRequest) -> bool:
         """Tell whether a call asks for it."""
         return (self.scope, self.ref) == (want.scope, want.ref)
 
-    def picked(self, number: int) -> SelectedSegment:
+    def build_selected_segment(self, number: int) -> SelectedSegment:
         """Give it as a call is given it."""
         digest = compute_digest(self.text)
         return SelectedSegment(
@@ -69,11 +69,11 @@ class Shelved:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class TrackedFacts:
     """Everything the next call depends on, as the generator knows it."""
 
-    turns: Mapping[int, Told] = field(default_factory=dict[int, Told])
-    shelf: Mapping[int, Shelved] = field(default_factory=dict[int, Shelved])
+    turns: Mapping[int, TrackedTurn] = field(default_factory=dict[int, TrackedTurn])
+    shelf: Mapping[int, TrackedSegment] = field(default_factory=dict[int, TrackedSegment])
     phase: tuple[str, int] = ("talk", 2)
     choices: tuple[tuple[str, int], ...] = ()
     pinned: int = 3

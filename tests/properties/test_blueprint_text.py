@@ -19,9 +19,9 @@ WORDS = sorted({word.strip("{}[],:") for word in GOOD.split()})
 PIECES = st.sampled_from([*WORDS, "{", "}", "[", "]", ":", "- ", "&a", "*a", "!x", '"', "\n", "\0"])
 
 
-def survives(text: str) -> None:
+def assert_parsed_or_faulted(text: str) -> None:
     """Require that any text gives a blueprint, or faults at lines of the text."""
-    blueprint, faults = answer_to(text)
+    blueprint, faults = parse_or_fault(text)
     lines = len(text.splitlines()) + 1
     assert all(1 <= fault.line <= lines and fault.what and fault.fix for fault in faults)
     if blueprint is None:
@@ -30,7 +30,7 @@ def survives(text: str) -> None:
         assert Blueprint.model_validate_json(encode_blueprint(blueprint)) == blueprint
 
 
-def answer_to(text: str) -> tuple[Blueprint | None, tuple[BlueprintFault, ...]]:
+def parse_or_fault(text: str) -> tuple[Blueprint | None, tuple[BlueprintFault, ...]]:
     try:
         return load_blueprint_source(text).blueprint, ()
     except FaultyBlueprint as faulty:
@@ -39,12 +39,12 @@ def answer_to(text: str) -> tuple[Blueprint | None, tuple[BlueprintFault, ...]]:
 
 @given(st.integers(0, len(GOOD)), st.integers(0, 12), st.lists(PIECES, max_size=4).map(" ".join))
 def test_whatever_is_mistyped_is_answered_with_faults(at: int, gone: int, typed: str) -> None:
-    survives(GOOD[:at] + typed + GOOD[at + gone :])
+    assert_parsed_or_faulted(GOOD[:at] + typed + GOOD[at + gone :])
 
 
 @given(st.text(max_size=60))
 def test_whatever_is_written_is_answered_with_faults(text: str) -> None:
-    survives(text)
+    assert_parsed_or_faulted(text)
 
 
 ANYTHING: st.SearchStrategy[JsonValue] = st.recursive(
@@ -56,4 +56,4 @@ ANYTHING: st.SearchStrategy[JsonValue] = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(sorted(Blueprint.model_fields)), ANYTHING))
 def test_whatever_shape_it_has_is_answered_with_faults(shape: dict[str, JsonValue]) -> None:
-    survives(json.dumps(shape))
+    assert_parsed_or_faulted(json.dumps(shape))

@@ -9,8 +9,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.parts.led import Led, led_by
-from tests.parts.worlds import Told
+from tests.parts.led import TrackedSession, build_tracked_blueprint
+from tests.parts.worlds import TrackedTurn
 from turnlog.events.envelope import RecordedEvent
 from turnlog.projections.audit.diff.call_diff import CallDiff, PromptChange, compare_calls
 from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
@@ -24,7 +24,7 @@ Found = tuple[str, str, int]
 Why = frozenset[Found]
 
 
-def forked(events: Sequence[RecordedEvent], at: int) -> list[RecordedEvent]:
+def build_fork_events(events: Sequence[RecordedEvent], at: int) -> list[RecordedEvent]:
     """Give the events of a fork: copies up to a place, and its own behind it."""
     return [
         replace(
@@ -38,51 +38,51 @@ def forked(events: Sequence[RecordedEvent], at: int) -> list[RecordedEvent]:
     ]
 
 
-def done(draw: st.DrawFn, led: Led, deeds: Sequence[str]) -> None:
+def apply_actions(draw: st.DrawFn, led: TrackedSession, deeds: Sequence[str]) -> None:
     for deed in deeds:
         turns = sorted(led.world.turns)
         match deed:
             case "talk":
-                talk(draw, led)
+                run_turn(draw, led)
             case "mark":
-                led.mark(draw(st.sampled_from(turns)))
+                led.toggle_exclusion(draw(st.sampled_from(turns)))
             case "redact":
-                led.redact(draw(st.sampled_from(turns)), f"({draw(WORDS)})")
+                led.redact_reply(draw(st.sampled_from(turns)), f"({draw(WORDS)})")
             case _:
-                led.wander(draw(st.sampled_from(["red", "blue"])))
+                led.choose_path(draw(st.sampled_from(["red", "blue"])))
 
 
-def talk(draw: st.DrawFn, led: Led) -> str:
-    call = led.submit(draw(WORDS))
-    led.answer(f"re: {draw(WORDS)}")
+def run_turn(draw: st.DrawFn, led: TrackedSession) -> str:
+    call = led.submit_turn(draw(WORDS))
+    led.answer_turn(f"re: {draw(WORDS)}")
     return call
 
 
 @st.composite
-def parted(draw: st.DrawFn) -> tuple[Led, Led, int]:
+def draw_fork(draw: st.DrawFn) -> tuple[TrackedSession, TrackedSession, int]:
     """Draw a session and a fork of it that both continued, and the sequence of the fork."""
-    origin = Led(led_by())
-    talk(draw, origin)
-    done(draw, origin, draw(DEEDS))
-    fork, at = deepcopy(origin), origin.last
+    origin = TrackedSession(build_tracked_blueprint())
+    run_turn(draw, origin)
+    apply_actions(draw, origin, draw(DEEDS))
+    fork, at = deepcopy(origin), origin.last_sequence
     for each in (origin, fork):
-        talk(draw, each)
-        done(draw, each, draw(DEEDS))
-        talk(draw, each)
+        run_turn(draw, each)
+        apply_actions(draw, each, draw(DEEDS))
+        run_turn(draw, each)
     return origin, fork, at
 
 
-def expected(origin: Led, fork: Led, at: int) -> dict[str, tuple[str, Why]]:
+def compute_expected(origin: TrackedSession, fork: TrackedSession, at: int) -> dict[str, tuple[str, Why]]:
     """Return the expected differences between the last calls of both."""
-    was, now = (each.calls[max(each.calls, key=number)] for each in (origin, fork))
+    was, now = (each.calls[max(each.calls, key=parse_turn_number)] for each in (origin, fork))
     found: dict[str, tuple[str, set[Found]]] = {}
     for turn in {*was.turns, *now.turns}:
         here, there = was.turns.get(turn), now.turns.get(turn)
         stood, stands = (bool(each and not each.excluded) for each in (here, there))
-        why = {*of_turn("s1", here, there), *of_turn("fork", there, here)}
+        why = {*iterate_turn_reasons("s1", here, there), *iterate_turn_reasons("fork", there, here)}
         if stood != stands:
             found[f"turn {turn}"] = ("added" if stands else "removed", why)
-        elif here and there and stands and said(here) != said(there):
+        elif here and there and stands and get_texts(here) != get_texts(there):
             found[f"turn {turn}"] = ("changed", why)
     if was.text != now.text:
         asked: set[Found] = {("said", "s1", was.asked[0]), ("said", "fork", now.asked[0])}
@@ -96,7 +96,7 @@ def expected(origin: Led, fork: Led, at: int) -> dict[str, tuple[str, Why]]:
     }
 
 
-def of_turn(session: str, mine: Told | None, other: Told | None) -> Iterator[Found]:
+def iterate_turn_reasons(session: str, mine: TrackedTurn | None, other: TrackedTurn | None) -> Iterator[Found]:
     """Iterate over the reasons of one session's turn that the other one does not share."""
     if mine is None:
         return
@@ -118,21 +118,21 @@ def of_turn(session: str, mine: Told | None, other: Told | None) -> Iterator[Fou
             yield replied, session, replied_by
 
 
-def number(call: str) -> int:
+def parse_turn_number(call: str) -> int:
     return int(call.partition(".")[0])
 
 
-def said(told: Told) -> tuple[str, str]:
+def get_texts(told: TrackedTurn) -> tuple[str, str]:
     return told.text, told.reply
 
 
-def of(change: PromptChange) -> list[str]:
+def list_changed_things(change: PromptChange) -> list[str]:
     if change.first is None or change.last is None:
         return [change.layer]
     return [f"turn {turn}" for turn in range(change.first, change.last + 1)]
 
 
-def read(found: CallDiff) -> dict[str, tuple[str, Why]]:
+def map_found(found: CallDiff) -> dict[str, tuple[str, Why]]:
     return {
         thing: (
             change.what,
@@ -141,32 +141,32 @@ def read(found: CallDiff) -> dict[str, tuple[str, Why]]:
             ),
         )
         for change in found.changes
-        for thing in of(change)
+        for thing in list_changed_things(change)
     }
 
 
-def run_together(wanted: dict[str, tuple[str, Why]], found: CallDiff) -> dict[str, tuple[str, Why]]:
+def merge_shared_reasons(wanted: dict[str, tuple[str, Why]], found: CallDiff) -> dict[str, tuple[str, Why]]:
     """Share the reasons of turns that came, went or changed together."""
     shared = dict(wanted)
     for change in found.changes:
-        things = [thing for thing in of(change) if thing in wanted]
+        things = [thing for thing in list_changed_things(change) if thing in wanted]
         every = frozenset(why for thing in things for why in wanted[thing][1])
         shared |= {thing: (wanted[thing][0], every) for thing in things}
     return shared
 
 
 @few
-@given(parted())
+@given(draw_fork())
 def test_what_they_differ_in_is_what_either_went_through_alone(
-    drawn: tuple[Led, Led, int],
+    drawn: tuple[TrackedSession, TrackedSession, int],
 ) -> None:
     origin, fork, at = drawn
-    left, right = (max(each.calls, key=number) for each in (origin, fork))
-    events = forked(fork.session.events, at)
+    left, right = (max(each.calls, key=parse_turn_number) for each in (origin, fork))
+    events = build_fork_events(fork.session.events, at)
     found = compare_calls(
         build_call_snapshot(build_complete_log(origin.session.events), left),
         build_call_snapshot(build_complete_log(events), right),
     )
-    wanted = expected(origin, fork, at)
-    told = {thing: why for thing, why in read(found).items() if thing not in ("path", "note")}
-    assert told == run_together(wanted, found)
+    wanted = compute_expected(origin, fork, at)
+    told = {thing: why for thing, why in map_found(found).items() if thing not in ("path", "note")}
+    assert told == merge_shared_reasons(wanted, found)

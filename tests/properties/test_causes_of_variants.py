@@ -9,10 +9,10 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.parts.expected import Reasons
-from tests.parts.led import LAYERS, Led, led_by, written
-from tests.properties.test_causes import of, reasons
-from tests.properties.test_causes_of_two import elsewhere
+from tests.parts.expected import DiffReasons
+from tests.parts.led import TRACKED_LAYERS, TrackedSession, build_tracked_blueprint, build_segment_text
+from tests.properties.test_causes import iterate_changed_things, extract_reasons
+from tests.properties.test_causes_of_two import copy_to_session
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.segment_events import (
     NewSegment,
@@ -46,63 +46,63 @@ NOTHING: Said = (0, "", "")
 
 
 @dataclass
-class Drawn:
+class VariantSessions:
     """Sessions of several names that run the same turns on one segment library."""
 
-    sessions: dict[str, Led]
+    sessions: dict[str, TrackedSession]
     library: list[RecordedEvent] = field(default_factory=list[RecordedEvent])
     texts: dict[str, str] = field(default_factory=dict[str, str])
     versions: dict[int, int] = field(default_factory=dict[int, int])
     seen: list[int] = field(default_factory=list[int])
     """The library sequence at each turn."""
 
-    def put(self, text: str, variant: str) -> None:
+    def add_segment(self, text: str, variant: str) -> None:
         number = len(self.versions) + 1
         self.versions[number] = 1
-        said = written(self._kept(text), 0)
+        said = build_segment_text(self._store_text(text), 0)
         new = NewSegment(id=number, scope="lore", variant=variant, text=said)
-        self._edited(SegmentsAdded(segments=(new,)))
+        self._apply_library_event(SegmentsAdded(segments=(new,)))
 
-    def edit(self, number: int, text: str, variant: str) -> None:
+    def edit_segment(self, number: int, text: str, variant: str) -> None:
         self.versions[number] += 1
-        said = written(self._kept(text), 0)
+        said = build_segment_text(self._store_text(text), 0)
         new = NewSegmentVersion(
             id=number, version=self.versions[number], variant=variant, text=said
         )
-        self._edited(SegmentsEdited(versions=(new,)))
+        self._apply_library_event(SegmentsEdited(versions=(new,)))
 
-    def switch(self, number: int, variant: str | None, *, on: bool) -> None:
+    def switch_variant(self, number: int, variant: str | None, *, on: bool) -> None:
         kind = SegmentsActivated if on else SegmentsDeactivated
-        self._edited(kind(segments=(number,), variant=variant))
+        self._apply_library_event(kind(segments=(number,), variant=variant))
 
-    def say(self) -> None:
+    def run_turns(self) -> None:
         """Run the next turn in each session."""
         for name, led in self.sessions.items():
-            led.gives = partial(self._gives, name)
-            led.submit("and?")
-            led.answer("so it is")
+            led.gives = partial(self._select_segments, name)
+            led.submit_turn("and?")
+            led.answer_turn("so it is")
         self.seen.append(len(self.library))
 
-    def given(self, name: str, upto: int) -> dict[int, Said]:
+    def map_given_versions(self, name: str, upto: int) -> dict[int, Said]:
         """Say which version of each segment a name is given."""
         shelf = fold(self.library[:upto], SegmentLibrary(TENANT))
         choices = select_segments(shelf, LORE, (), name).choices
-        return {each.segment.id: self._said(each.version) for each in choices}
+        return {each.segment.id: self._describe_version(each.version) for each in choices}
 
-    def says(self, number: int, variant: str, upto: int) -> Said:
+    def get_variant_version(self, number: int, variant: str, upto: int) -> Said:
         """Say what a variant says, whether it is switched on or not."""
         shelf = fold(self.library[:upto], SegmentLibrary(TENANT))
-        return self._said(shelf.segments[number].latest_versions[variant])
+        return self._describe_version(shelf.segments[number].latest_versions[variant])
 
-    def _said(self, version: SegmentVersion) -> Said:
+    def _describe_version(self, version: SegmentVersion) -> Said:
         return version.version, self.texts[version.text.digest], version.variant
 
-    def side(self, name: str, turn: int) -> CallSnapshot:
+    def build_call_snapshot(self, name: str, turn: int) -> CallSnapshot:
         """Give a call, as one of a session of that name."""
-        events = elsewhere(self.sessions[name].session.events, name)
+        events = copy_to_session(self.sessions[name].session.events, name)
         return build_call_snapshot(build_complete_log(events), f"{turn}.1", self.library)
 
-    def _gives(self, name: str, want: SegmentRequest) -> tuple[SelectedSegment, ...]:
+    def _select_segments(self, name: str, want: SegmentRequest) -> tuple[SelectedSegment, ...]:
         if want.scope != "lore":
             return ()
         shelf = fold(self.library, SegmentLibrary(TENANT))
@@ -114,62 +114,62 @@ class Drawn:
             for each in select_segments(shelf, want, (), name).choices
         )  # fmt: skip
 
-    def _kept(self, text: str) -> str:
-        self.texts[written(text, 0).digest] = text
+    def _store_text(self, text: str) -> str:
+        self.texts[build_segment_text(text, 0).digest] = text
         return text
 
-    def _edited(self, event: LibraryEvent) -> None:
+    def _apply_library_event(self, event: LibraryEvent) -> None:
         for led in self.sessions.values():
-            led.edited(event)
+            led.record_library_event(event)
         self.library = next(iter(self.sessions.values())).library
 
 
 @st.composite
-def led(draw: st.DrawFn) -> Drawn:
+def draw_sessions(draw: st.DrawFn) -> VariantSessions:
     """Draw changes of a library while sessions run."""
-    made = Drawn({name: Led(led_by(layers=LAYERS)) for name in NAMES})
-    made.put("x", "a")
+    made = VariantSessions({name: TrackedSession(build_tracked_blueprint(layers=TRACKED_LAYERS)) for name in NAMES})
+    made.add_segment("x", "a")
     for deed in draw(st.lists(DEEDS, min_size=3, max_size=8)):
-        done(draw, made, deed)
-    made.say()
+        apply_action(draw, made, deed)
+    made.run_turns()
     return made
 
 
-def done(draw: st.DrawFn, made: Drawn, deed: str) -> None:
+def apply_action(draw: st.DrawFn, made: VariantSessions, deed: str) -> None:
     number = draw(st.sampled_from(sorted(made.versions)))
     match deed:
         case "say":
-            made.say()
+            made.run_turns()
         case "put":
-            made.put(draw(TEXTS), draw(VARIANTS))
+            made.add_segment(draw(TEXTS), draw(VARIANTS))
         case "edit":
-            made.edit(number, draw(TEXTS), draw(VARIANTS))
+            made.edit_segment(number, draw(TEXTS), draw(VARIANTS))
         case _:
-            made.switch(number, draw(st.none() | VARIANTS), on=draw(st.booleans()))
+            made.switch_variant(number, draw(st.none() | VARIANTS), on=draw(st.booleans()))
 
 
-def saying(made: Drawn, number: int, gave: Sequence[Said | None]) -> Sequence[Said | None]:
+def fill_inactive_versions(made: VariantSessions, number: int, gave: Sequence[Said | None]) -> Sequence[Said | None]:
     """Fill in the last given variant's version while it is inactive."""
     found: list[Said | None] = []
     for upto, said in enumerate(gave):
         last = found[-1] if found else None
-        found.append(said or (made.says(number, last[2], upto) if last else None))
+        found.append(said or (made.get_variant_version(number, last[2], upto) if last else None))
     return found
 
 
-def expected(made: Drawn, early: tuple[str, int], late: tuple[str, int]) -> dict[str, Reasons]:
+def compute_expected(made: VariantSessions, early: tuple[str, int], late: tuple[str, int]) -> dict[str, DiffReasons]:
     """Return why each segment differs: another session name, or a later event."""
     (one, before), (other, after) = early, late
-    was, now = made.given(one, before), made.given(other, after)
-    found: dict[str, Reasons] = {}
+    was, now = made.map_given_versions(one, before), made.map_given_versions(other, after)
+    found: dict[str, DiffReasons] = {}
     for number in {*was, *now}:
         if was.get(number, NOTHING)[1] == now.get(number, NOTHING)[1]:
             continue
-        then = made.given(other, before).get(number)
+        then = made.map_given_versions(other, before).get(number)
         why = {("variant", 1)} if number in was and then != was[number] else set[tuple[str, int]]()
-        gave = [made.given(other, upto).get(number) for upto in range(after + 1)]
+        gave = [made.map_given_versions(other, upto).get(number) for upto in range(after + 1)]
         both = None not in (gave[before], gave[after])
-        told = saying(made, number, gave) if both else [said is not None for said in gave]
+        told = fill_inactive_versions(made, number, gave) if both else [said is not None for said in gave]
         steps = [n for n in range(before + 1, after + 1) if told[n] != told[n - 1]]
         why |= {("library", step) for step in steps[-1:]}
         found[str(number)] = frozenset(why)
@@ -177,16 +177,16 @@ def expected(made: Drawn, early: tuple[str, int], late: tuple[str, int]) -> dict
 
 
 @few
-@given(led(), st.data())
+@given(draw_sessions(), st.data())
 def test_a_segment_differs_by_the_name_that_drew_it_and_by_what_was_done_to_it(
-    made: Drawn, data: st.DataObject
+    made: VariantSessions, data: st.DataObject
 ) -> None:
     turn = st.integers(1, len(made.seen))
     for _ in range(4):
         names = [data.draw(st.sampled_from(NAMES)) for _ in range(2)]
         turns = sorted((data.draw(turn), data.draw(turn)))
         early, late = zip(names, turns, strict=True)
-        found = compare_calls(made.side(*early), made.side(*late))
-        told = {next(of(each))[1]: reasons(each) for each in found.changes if each.layer == "lore"}
+        found = compare_calls(made.build_call_snapshot(*early), made.build_call_snapshot(*late))
+        told = {next(iterate_changed_things(each))[1]: extract_reasons(each) for each in found.changes if each.layer == "lore"}
         seen = [(name, made.seen[turn - 1]) for name, turn in (early, late)]
-        assert told == expected(made, *seen)
+        assert told == compute_expected(made, *seen)

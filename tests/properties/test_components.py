@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parts.sessions import fewer
-from tests.parts.windows import assembled, blueprint_of, opened_by
+from tests.parts.sessions import fewer_examples
+from tests.parts.windows import assemble_next_prompt, parse_blueprint, open_with_blueprint
 from turnlog.events.model.manifest import Manifest
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
@@ -39,7 +39,7 @@ LONG = st.integers(0, 120).map(lambda length: "word " * length)
 FEW = st.integers(1, 60)
 
 
-@fewer
+@fewer_examples
 @given(
     base=LONG,
     notes=LONG,
@@ -51,13 +51,13 @@ FEW = st.integers(1, 60)
 def test_a_component_keeps_to_its_limit(
     base: str, notes: str, talk: list[tuple[str, str]], said: str, fixed: int, some: int
 ) -> None:
-    blueprint = blueprint_of(TEXT.format(notes=notes or "none", fixed=fixed, some=some))
+    blueprint = parse_blueprint(TEXT.format(notes=notes or "none", fixed=fixed, some=some))
     files = {"base": base}
     turns = [
         step for asked, answered in talk for step in build_exchange(asked or "?", answered or "!")
     ]
-    session = opened_by(blueprint, files).apply_steps(*turns, submit_turn(said or "?"))
-    found = made(session, blueprint, files)
+    session = open_with_blueprint(blueprint, files).apply_steps(*turns, submit_turn(said or "?"))
+    found = assemble_or_refuse(session, blueprint, files)
     if isinstance(found, BudgetExceeded):
         assert found.of.component in {"system_prompt", "query"}
         assert found.tokens > found.limit == fixed
@@ -72,10 +72,10 @@ def test_a_component_keeps_to_its_limit(
         assert step.component in {"notes", "history"}
 
 
-def made(
+def assemble_or_refuse(
     session: SessionScenario, blueprint: Blueprint, files: dict[str, str]
 ) -> Manifest | BudgetExceeded:
     try:
-        return assembled(session, blueprint, files).manifest
+        return assemble_next_prompt(session, blueprint, files).manifest
     except BudgetExceeded as over:
         return over

@@ -8,9 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from tests.parts.sessions import Request, fewer, played_on, requests
-from tests.parts.shipped import LIBRARY, SEGMENTS, Shipped
-from tests.parts.windows import blobs_of
+from tests.parts.sessions import SessionRequest, fewer_examples, continue_session, draw_requests
+from tests.parts.shipped import SHIPPED_BLUEPRINTS, SHIPPED_SEGMENTS, ShippedSession
+from tests.parts.windows import build_blobs
 from turnlog.events.errors import Refused
 from turnlog.events.model.manifest import HistorySource, PromptPart
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
@@ -26,10 +26,10 @@ INPUTS: dict[str, JsonValue] = {"npcs": [{"npc": "npc.a", "tier": 1}], "game_sta
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ShippedCallCase:
     """A session of a shipped blueprint and one of its calls."""
 
-    shipped: Shipped
+    shipped: ShippedSession
     session: SessionScenario = field(repr=False)
     call: PromptCall = field(repr=False)
 
@@ -37,7 +37,7 @@ class Case:
     def found(self) -> AssembledPrompt | Refused:
         """The prompt, or why there is none."""
         try:
-            return self.from_state(self.session.opened_state)
+            return self.assemble_from_state(self.session.opened_state)
         except Refused as refused:
             return refused
 
@@ -49,33 +49,33 @@ class Case:
         assert isinstance(found, AssembledPrompt)
         return found
 
-    def from_state(self, state: SessionState) -> AssembledPrompt:
+    def assemble_from_state(self, state: SessionState) -> AssembledPrompt:
         """Assemble it from a state."""
-        return self.shipped.assembled(state, self.session.events, self.call)
+        return self.shipped.assemble_call(state, self.session.events, self.call)
 
     @property
     def blobs(self) -> dict[str, str]:
         """The texts of its prompts that are not turn texts."""
-        return blobs_of(self.shipped.files) | {each.digest: each.text for each in SEGMENTS}
+        return build_blobs(self.shipped.files) | {each.digest: each.text for each in SHIPPED_SEGMENTS}
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
-    name = draw(st.sampled_from(LIBRARY.list_names()))
+def draw_case(draw: st.DrawFn) -> ShippedCallCase:
+    name = draw(st.sampled_from(SHIPPED_BLUEPRINTS.list_names()))
     tokens = draw(st.none() | st.integers(1, 600))
-    shipped = Shipped(name, tokens, INPUTS if name == "game-master" else {})
-    session = played_on(shipped.opened(), draw(requests(most=12)))
+    shipped = ShippedSession(name, tokens, INPUTS if name == "game-master" else {})
+    session = continue_session(shipped.open_session(), draw(draw_requests(most=12)))
     if session.opened_state.open is None:
         text = draw(st.text("ab. ", max_size=60))
         session = session.apply_steps(SubmitTurn(text, DEFAULT_POLICIES, inputs={**shipped.inputs}))
     kind = draw(st.sampled_from(sorted(shipped.material.blueprint.calls)))
-    return Case(shipped, session, shipped.call(session.opened_state, kind))
+    return ShippedCallCase(shipped, session, shipped.build_call(session.opened_state, kind))
 
 
-@fewer
-@given(cases())
+@fewer_examples
+@given(draw_case())
 def test_a_window_is_within_its_budget_or_a_typed_error_says_what_is_in_the_way(
-    case: Case,
+    case: ShippedCallCase,
 ) -> None:
     found = case.found
     if isinstance(found, Refused):
@@ -88,9 +88,9 @@ def test_a_window_is_within_its_budget_or_a_typed_error_says_what_is_in_the_way(
         assert manifest.tokens == sum(part.tokens for part in manifest.parts)
 
 
-@fewer
-@given(cases())
-def test_what_is_always_kept_is_there_and_all_else_is_accounted_for(case: Case) -> None:
+@fewer_examples
+@given(draw_case())
+def test_what_is_always_kept_is_there_and_all_else_is_accounted_for(case: ShippedCallCase) -> None:
     blueprint = case.shipped.material.blueprint
     parts = case.assembled.manifest.parts
     for layer in blueprint.calls[case.call.kind].layers:
@@ -101,9 +101,9 @@ def test_what_is_always_kept_is_there_and_all_else_is_accounted_for(case: Case) 
         assert all(part.is_included or part.rule for part in mine)
 
 
-@fewer
-@given(cases())
-def test_a_message_is_what_its_parts_say_one_behind_the_other(case: Case) -> None:
+@fewer_examples
+@given(draw_case())
+def test_a_message_is_what_its_parts_say_one_behind_the_other(case: ShippedCallCase) -> None:
     found = case.assembled
     lengths: dict[int, int] = {}
     for part in found.manifest.parts:
@@ -113,15 +113,15 @@ def test_a_message_is_what_its_parts_say_one_behind_the_other(case: Case) -> Non
     assert all(len(messages[place].content) == length for place, length in lengths.items())
 
 
-@fewer
-@given(cases())
-def test_excluded_failed_and_cancelled_turns_stand_in_no_window(case: Case) -> None:
+@fewer_examples
+@given(draw_case())
+def test_excluded_failed_and_cancelled_turns_stand_in_no_window(case: ShippedCallCase) -> None:
     turns = build_history(case.session.events)
     usable = {turn.turn for turn in turns if turn.status == "completed" and not turn.excluded}
-    assert turns_in(case.assembled.manifest.parts) <= usable
+    assert list_kept_turns(case.assembled.manifest.parts) <= usable
 
 
-def turns_in(parts: tuple[PromptPart, ...]) -> set[int]:
+def list_kept_turns(parts: tuple[PromptPart, ...]) -> set[int]:
     """Number the turns that stand in a prompt."""
     runs = [
         part.source for part in parts if part.is_included and isinstance(part.source, HistorySource)
@@ -129,24 +129,24 @@ def turns_in(parts: tuple[PromptPart, ...]) -> set[int]:
     return {turn for run in runs for turn in range(run.first, run.last + 1)}
 
 
-@fewer
-@given(cases())
+@fewer_examples
+@given(draw_case())
 def test_a_window_reads_back_byte_for_byte_and_is_had_again_from_any_way_to_its_state(
-    case: Case,
+    case: ShippedCallCase,
 ) -> None:
     found, events = case.assembled, case.session.events
     assert read_prompt(found.manifest, events, case.blobs) == found.request.messages
     snapshot = STATE_ADAPTER.validate_json(STATE_ADAPTER.dump_json(case.session.opened_state))
     for state in (fold(events), fold_unbounded(events), snapshot):
         assert state is not None
-        assert case.from_state(state).request.digest == found.manifest.digest
+        assert case.assemble_from_state(state).request.digest == found.manifest.digest
 
 
-@fewer
-@given(cases(), requests(most=8))
+@fewer_examples
+@given(draw_case(), draw_requests(most=8))
 def test_a_window_reads_back_the_same_whatever_happened_after_it(
-    case: Case, asked: list[Request]
+    case: ShippedCallCase, asked: list[SessionRequest]
 ) -> None:
     found = case.assembled
-    later = played_on(case.session, asked)
+    later = continue_session(case.session, asked)
     assert read_prompt(found.manifest, later.events, case.blobs) == found.request.messages

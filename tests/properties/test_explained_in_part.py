@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from tests.parts.led import Led, led_by
-from tests.properties.test_causes import DEEDS, done
+from tests.parts.led import TrackedSession, build_tracked_blueprint
+from tests.properties.test_causes import DEEDS, apply_action
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.registry import UnknownEvent
 from turnlog.projections.audit.diff.call_diff import compare_calls
@@ -33,35 +33,35 @@ Answer = TypeVar("Answer")
 
 
 @st.composite
-def sessions(draw: st.DrawFn) -> Led:
+def draw_session(draw: st.DrawFn) -> TrackedSession:
     """Draw a session whose views hold all turns or two."""
     views: list[dict[str, JsonValue]] = [{"recent": {}}, {"recent": {"max_turns": 2}}]
-    led = Led(led_by(history=draw(st.sampled_from(views))))
-    led.put(1, "The sea is near.")
+    led = TrackedSession(build_tracked_blueprint(history=draw(st.sampled_from(views))))
+    led.add_segment(1, "The sea is near.")
     for deed in ("talk", *draw(st.lists(DEEDS, min_size=4, max_size=14)), "talk"):
-        done(draw, led, deed)
+        apply_action(draw, led, deed)
     return led
 
 
-def state_at(events: list[RecordedEvent], sequence: int) -> SessionState:
+def fold_until(events: list[RecordedEvent], sequence: int) -> SessionState:
     state = fold(events[:sequence])
     assert state
     return state
 
 
-def lasting(recorded: RecordedEvent) -> bool:
+def is_lasting(recorded: RecordedEvent) -> bool:
     return not isinstance(recorded.event, UnknownEvent) and recorded.event.leaf in LASTING_LEAVES
 
 
-def in_part(
+def answer_from_partial_log(
     events: list[RecordedEvent], calls: set[str], ask: Callable[[PartialLog], Answer]
 ) -> Answer:
     """Give an answer to whoever has only what is rare, some calls, and then what it asks for."""
-    rare, last = [*filter(lasting, events)], events[-1:]
+    rare, last = [*filter(is_lasting, events)], events[-1:]
     known = (
         PartialLog(events[0].session, rare, (), len(events))
         .add_events(last)
-        .add_state(state_at(events, len(events)))
+        .add_state(fold_until(events, len(events)))
     )
     for each in events:
         known = known.add_events([each]) if getattr(each.event, "call", "") in calls else known
@@ -69,7 +69,7 @@ def in_part(
         try:
             return ask(known)
         except MissingState as unfolded:
-            known = known.add_state(state_at(events, unfolded.sequence))
+            known = known.add_state(fold_until(events, unfolded.sequence))
         except MissingEvents as further:
             wanted = further.wanted
             onward = wanted.start == 1 or known.find_range(wanted.start - 1)
@@ -79,16 +79,16 @@ def in_part(
             assert (len(known.events), known.stretches) != before, "it asks for what it has"
 
 
-def events_of(led: Led) -> list[RecordedEvent]:
+def list_events(led: TrackedSession) -> list[RecordedEvent]:
     return list(led.session.events)
 
 
 @few
-@given(sessions(), st.data())
+@given(draw_session(), st.data())
 def test_what_differs_is_told_from_part_of_a_session_as_from_all_of_it(
-    led: Led, data: st.DataObject
+    led: TrackedSession, data: st.DataObject
 ) -> None:
-    events, calls = events_of(led), st.sampled_from(sorted(led.calls))
+    events, calls = list_events(led), st.sampled_from(sorted(led.calls))
     before, after = data.draw(calls), data.draw(calls)
 
     def differ(known: PartialLog) -> object:
@@ -97,18 +97,18 @@ def test_what_differs_is_told_from_part_of_a_session_as_from_all_of_it(
             build_call_snapshot(known, after, led.library),
         )
 
-    assert in_part(events, {before, after}, differ) == differ(build_complete_log(events))
+    assert answer_from_partial_log(events, {before, after}, differ) == differ(build_complete_log(events))
 
 
 @few
-@given(sessions(), st.data())
+@given(draw_session(), st.data())
 def test_why_is_told_from_part_of_a_session_as_from_all_of_it(
-    led: Led, data: st.DataObject
+    led: TrackedSession, data: st.DataObject
 ) -> None:
-    events = events_of(led)
+    events = list_events(led)
     call = data.draw(st.sampled_from(sorted(led.calls)))
-    told = in_part(events, {call}, lambda known: explain_call(known, call, led.library))
+    told = answer_from_partial_log(events, {call}, lambda known: explain_call(known, call, led.library))
     assert told == explain_call(build_complete_log(events), call, led.library)
     turn = int(call.partition(".")[0])
-    told = in_part(events, set(), lambda known: explain_turn(known, turn, led.library))
+    told = answer_from_partial_log(events, set(), lambda known: explain_turn(known, turn, led.library))
     assert told == explain_turn(build_complete_log(events), turn, led.library)

@@ -20,25 +20,25 @@ from turnlog.projections.testing import given as given_session
 TALKED = given_session(open_session(), *build_exchange("Hi", "Hello"))
 
 
-def memo(session: SessionScenario, key: str) -> IdempotencyRecord | None:
+def find_command_record(session: SessionScenario, key: str) -> IdempotencyRecord | None:
     return next((memo for memo in session.opened_state.commands if memo.key == key), None)
 
 
 def test_a_submit_is_remembered_with_its_turn_and_its_place() -> None:
     session = given_session(open_session(), KeyedCommand(submit_turn("Hi"), "k1", "body"))
-    assert memo(session, "k1") == IdempotencyRecord("k1", compute_digest("body"), 2, 1)
+    assert find_command_record(session, "k1") == IdempotencyRecord("k1", compute_digest("body"), 2, 1)
 
 
 def test_a_queued_submit_is_remembered_too() -> None:
     session = given_session(
         open_session(), submit_turn("Hi"), KeyedCommand(submit_turn("More"), "k2")
     )
-    assert memo(session, "k2") == IdempotencyRecord("k2", compute_digest(""), 3, 2)
+    assert find_command_record(session, "k2") == IdempotencyRecord("k2", compute_digest(""), 3, 2)
 
 
 def test_the_opening_is_remembered() -> None:
     session = given_session(KeyedCommand(open_session(), "k0", "body"))
-    assert memo(session, "k0") == IdempotencyRecord("k0", compute_digest("body"), 1, None)
+    assert find_command_record(session, "k0") == IdempotencyRecord("k0", compute_digest("body"), 1, None)
 
 
 def test_a_command_of_many_events_is_remembered_once() -> None:
@@ -53,7 +53,7 @@ def test_an_interrupting_submit_is_remembered_by_the_turn_it_opens() -> None:
     session = given_session(
         open_session(), submit_turn("Hi"), claim_turn(), KeyedCommand(stop, "k4")
     )
-    found = memo(session, "k4")
+    found = find_command_record(session, "k4")
     assert found is not None
     assert (found.turn, found.sequence) == (2, session.opened_state.head.sequence)
     assert len(session.opened_state.commands) == 1

@@ -29,7 +29,7 @@ FLAGS = st.booleans()
 LOCALES = st.sampled_from([None, "en", "lt"])
 
 
-def numbered(number: int) -> st.SearchStrategy[SegmentInput]:
+def build_segment_strategy(number: int) -> st.SearchStrategy[SegmentInput]:
     # A number is of one place: otherwise nearly every import would be refused
     return st.builds(
         SegmentInput,
@@ -51,14 +51,14 @@ UNNUMBERED = st.builds(
     locale=LOCALES,
     active=FLAGS,
 )
-ROWS = st.lists(NUMBERS.flatmap(numbered) | UNNUMBERED, max_size=8).map(tuple)
+ROWS = st.lists(NUMBERS.flatmap(build_segment_strategy) | UNNUMBERED, max_size=8).map(tuple)
 EDITS = st.builds(
     EditSegment, NUMBERS, st.none() | VARIANTS, st.none() | CONTENTS, active=st.none() | FLAGS
 )
 COMMANDS = st.lists(ROWS.map(ImportSegments) | EDITS, max_size=6)
 
 
-def recorded(shelf: SegmentLibrary, events: tuple[LibraryEvent, ...]) -> SegmentLibrary:
+def record_events(shelf: SegmentLibrary, events: tuple[LibraryEvent, ...]) -> SegmentLibrary:
     """Record events, and fold what was stored."""
     if not events:
         return shelf
@@ -68,18 +68,18 @@ def recorded(shelf: SegmentLibrary, events: tuple[LibraryEvent, ...]) -> Segment
     return fold([decode_event(payload, place) for place, payload in stored], shelf)
 
 
-def lived(commands: list[LibraryCommand]) -> SegmentLibrary:
+def run_commands(commands: list[LibraryCommand]) -> SegmentLibrary:
     """Give the library these commands lead to; what is refused leads nowhere."""
     shelf = SegmentLibrary("t")
     for command in commands:
         try:
-            shelf = recorded(shelf, decide(shelf, command))
+            shelf = record_events(shelf, decide(shelf, command))
         except Refused:
             continue
     return shelf
 
 
-def says(segment: LibrarySegment, row: SegmentInput) -> bool:
+def matches_input(segment: LibrarySegment, row: SegmentInput) -> bool:
     said = (
         segment.active_versions.get(row.variant)
         if row.active
@@ -95,7 +95,7 @@ def says(segment: LibrarySegment, row: SegmentInput) -> bool:
 def test_what_was_imported_is_there_and_importing_again_changes_nothing(
     commands: list[LibraryCommand], rows: tuple[SegmentInput, ...]
 ) -> None:
-    before = lived(commands)
+    before = run_commands(commands)
     try:
         events = decide(before, ImportSegments(rows))
     except Refused as refused:
@@ -105,11 +105,11 @@ def test_what_was_imported_is_there_and_importing_again_changes_nothing(
         if twice or refused.code == "segment-taken":
             return
         raise
-    after = recorded(before, events)
+    after = record_events(before, events)
     assert decide(after, ImportSegments(rows)) == ()
-    assert all(says(after.segments[row.id], row) for row in rows if row.id)
+    assert all(matches_input(after.segments[row.id], row) for row in rows if row.id)
     for row, count in Counter(row for row in rows if row.id is None).items():
-        assert sum(says(segment, row) for segment in after.segments.values()) >= count
+        assert sum(matches_input(segment, row) for segment in after.segments.values()) >= count
 
 
 @given(commands=COMMANDS)
@@ -120,7 +120,7 @@ def test_versions_count_up_and_nothing_that_was_said_is_lost(
     for command in commands:
         before = shelf
         try:
-            shelf = recorded(before, decide(before, command))
+            shelf = record_events(before, decide(before, command))
         except Refused:
             continue
         for number, segment in before.segments.items():
@@ -139,7 +139,7 @@ def test_versions_count_up_and_nothing_that_was_said_is_lost(
 def test_what_is_chosen_is_on_of_one_locale_and_the_same_however_it_was_folded(
     commands: list[LibraryCommand], session: str, locales: list[str]
 ) -> None:
-    shelf = lived(commands)
+    shelf = run_commands(commands)
     chosen = select_segments(shelf, SegmentRequest("npc", "npc.1"), locales, session)
     assert not chosen.omitted
     assert len({each.segment.locale for each in chosen.choices}) <= 1

@@ -41,24 +41,24 @@ EXCHANGES = st.lists(
 
 
 @st.composite
-def conversations(draw: st.DrawFn) -> tuple[SettledTurnRef, ...]:
+def draw_conversation(draw: st.DrawFn) -> tuple[SettledTurnRef, ...]:
     """Draw settled turns, oldest first, with times that never go back."""
     gaps, turns, age = draw(EXCHANGES), list[SettledTurnRef](), 120
     for number, (asked, answered, before, thinking) in enumerate(gaps, 1):
         age = max(0, age - before)
-        text = _said(number, "text", asked, age)
+        text = _build_text_ref(number, "text", asked, age)
         age = max(0, age - thinking)
-        reply = None if answered is None else _said(number, "reply", answered, age)
+        reply = None if answered is None else _build_text_ref(number, "reply", answered, age)
         turns.append(SettledTurnRef(number, "completed", text, reply))
     return tuple(turns)
 
 
-def _said(turn: int, field: str, characters: int, age: int) -> TextRef:
+def _build_text_ref(turn: int, field: str, characters: int, age: int) -> TextRef:
     at = format_rfc3339(NOW - timedelta(seconds=age))
     return TextRef(turn, turn, field, "sha256:x", characters, at)
 
 
-def may_be_told(
+def compute_allowed_turns(
     policy: MemoryPolicy, block: MemoryReaderSpec, entity: str, turns: list[SettledTurnRef]
 ) -> set[int]:
     """Try every tail of the conversation, and keep the longest that breaks no rule."""
@@ -83,10 +83,10 @@ def may_be_told(
     raise AssertionError("nothing at all always fits")
 
 
-@given(POLICIES, conversations(), st.sampled_from(["funds", "shares"]))
+@given(POLICIES, draw_conversation(), st.sampled_from(["funds", "shares"]))
 def test_what_is_told_is_the_longest_end_of_the_conversation_that_no_limit_forbids(
     policy: MemoryPolicy, turns: tuple[SettledTurnRef, ...], entity: str
 ) -> None:
     recall = MemoryAccess(policy, "narrator", format_rfc3339(NOW), entity)
     told = {ref.turn for ref in turns} - find_memory_exclusions(recall, turns).keys()
-    assert told == may_be_told(policy, policy.narrator, entity, [*turns])
+    assert told == compute_allowed_turns(policy, policy.narrator, entity, [*turns])

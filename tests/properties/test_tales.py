@@ -14,8 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from tests.gamemaster.table import blocks
-from tests.parts.tales import Tale, picked, with_budget
+from tests.gamemaster.table import parse_blocks
+from tests.parts.tales import GameMasterTurn, build_segment, replace_budget
 from turnlog.events.content import compute_digest
 from turnlog.events.model.manifest import SegmentSource
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
@@ -73,13 +73,13 @@ few = settings(max_examples=60)
 
 
 @st.composite
-def segments(draw: st.DrawFn) -> tuple[SelectedSegment, ...]:
+def draw_segments(draw: st.DrawFn) -> tuple[SelectedSegment, ...]:
     """Draw a library: what must be there, and anything else."""
     scopes = ["core", "ruleset", *draw(st.lists(OF_PLACE, max_size=4))]
     said = st.text("abc .", max_size=30).map(str.strip)
-    placed = [picked(n, scope, f"#{n} {draw(said)}") for n, scope in enumerate(scopes, 1)]
+    placed = [build_segment(n, scope, f"#{n} {draw(said)}") for n, scope in enumerate(scopes, 1)]
     people = [
-        picked(
+        build_segment(
             n, "npc", f"#{n} {draw(said)}", draw(st.sampled_from(PEOPLE)),
             tier=draw(st.integers(0, 3)),
             type=draw(st.sampled_from(["", "", "npc_cue"])),
@@ -91,7 +91,7 @@ def segments(draw: st.DrawFn) -> tuple[SelectedSegment, ...]:
 
 
 @st.composite
-def tales(draw: st.DrawFn, budgets: st.SearchStrategy[int] = BUDGETS) -> Tale:
+def draw_case(draw: st.DrawFn, budgets: st.SearchStrategy[int] = BUDGETS) -> GameMasterTurn:
     """Draw a case whose budget may be too small."""
     met = draw(st.lists(st.sampled_from(PEOPLE), max_size=3, unique=True))
     inputs: dict[str, JsonValue] = {
@@ -104,54 +104,54 @@ def tales(draw: st.DrawFn, budgets: st.SearchStrategy[int] = BUDGETS) -> Tale:
             inputs[name] = draw(given_)
     if draw(st.booleans()):
         inputs["first_turn"] = draw(st.booleans())
-    return Tale(draw(segments()), draw(TEXTS), inputs, limited(LADDER))
+    return GameMasterTurn(draw(draw_segments()), draw(TEXTS), inputs, build_limited_blueprint(LADDER))
 
 
-def limited(ladder: list[JsonValue], section: list[JsonValue] = SECTION) -> Blueprint:
+def build_limited_blueprint(ladder: list[JsonValue], section: list[JsonValue] = SECTION) -> Blueprint:
     """Return the game master with limits that short texts reach."""
     npc: JsonValue = {"tokens": {"default": 600, "input": "npc_token_budget"}, "ladder": section}
     tokens: JsonValue = {"default": 8000, "input": "token_budget"}
-    return with_budget(tokens=tokens, sections={"npc": npc}, ladder=ladder)
+    return replace_budget(tokens=tokens, sections={"npc": npc}, ladder=ladder)
 
 
-def attempted(tale: Tale) -> AssembledPrompt | BudgetExceeded:
+def assemble_or_refuse(tale: GameMasterTurn) -> AssembledPrompt | BudgetExceeded:
     try:
-        return tale.told()
+        return tale.assemble_prompt()
     except BudgetExceeded as over:
         return over
 
 
-def told(tale: Tale) -> AssembledPrompt:
+def assemble_or_skip(tale: GameMasterTurn) -> AssembledPrompt:
     """Give the prompt of those tales that have one."""
-    found = attempted(tale)
+    found = assemble_or_refuse(tale)
     assume(isinstance(found, AssembledPrompt))
     assert isinstance(found, AssembledPrompt)
     return found
 
 
-@given(tales())
-def test_what_does_not_fit_is_refused_with_figures_that_say_so(tale: Tale) -> None:
-    over = attempted(tale)
+@given(draw_case())
+def test_what_does_not_fit_is_refused_with_figures_that_say_so(tale: GameMasterTurn) -> None:
+    over = assemble_or_refuse(tale)
     if isinstance(over, BudgetExceeded):
         assert over.tokens > over.limit == tale.inputs["token_budget"]
         assert {size.layer for size in over.sizes} >= {"core", "ruleset"}
         assert {size.layer for size in over.required_layers} <= {"core", "ruleset", "input"}
 
 
-def prompt_of(tale: Tale) -> str:
-    found = told(tale)
+def assemble_prompt_text(tale: GameMasterTurn) -> str:
+    found = assemble_or_skip(tale)
     (message,) = found.request.messages
     assert message.role == "user"
     return message.content
 
 
-def shown(block: str) -> list[int]:
+def list_shown_segments(block: str) -> list[int]:
     return [int(number) for number in re.findall(r"^#(\d+) ?", block, re.MULTILINE)]
 
 
-@given(tales())
-def test_layers_stand_in_order_and_what_is_always_kept_is_there(tale: Tale) -> None:
-    read = blocks(prompt_of(tale))
+@given(draw_case())
+def test_layers_stand_in_order_and_what_is_always_kept_is_there(tale: GameMasterTurn) -> None:
+    read = parse_blocks(assemble_prompt_text(tale))
     names = [name.lower() for name in read]
     assert names == [layer for layer in ORDER if layer in names]
     for scope in ("core", "ruleset"):
@@ -160,33 +160,33 @@ def test_layers_stand_in_order_and_what_is_always_kept_is_there(tale: Tale) -> N
     assert "input" in names or not tale.text
 
 
-@given(tales())
-def test_a_prompt_and_its_section_are_within_their_budgets(tale: Tale) -> None:
-    prompt = prompt_of(tale)
+@given(draw_case())
+def test_a_prompt_and_its_section_are_within_their_budgets(tale: GameMasterTurn) -> None:
+    prompt = assemble_prompt_text(tale)
     assert -(-len(prompt) // 4) <= int(str(tale.inputs["token_budget"]))
-    people = blocks(prompt).get("NPC", "")
+    people = parse_blocks(prompt).get("NPC", "")
     assert -(-len(people) // 4) <= int(str(tale.inputs["npc_token_budget"]))
 
 
-@given(tales())
-def test_the_account_is_what_a_reader_of_the_prompt_finds(tale: Tale) -> None:
-    found = told(tale)
+@given(draw_case())
+def test_the_account_is_what_a_reader_of_the_prompt_finds(tale: GameMasterTurn) -> None:
+    found = assemble_or_skip(tale)
     prompt = found.request.messages[0].content
-    read = {name.lower(): content for name, content in blocks(prompt).items()}
+    read = {name.lower(): content for name, content in parse_blocks(prompt).items()}
     told_of = {each.layer: each for each in list_layer_reports(found.manifest)}
     assert [each.layer for each in told_of.values() if each.stands] == list(read)
     assert found.manifest.tokens == -(-len(prompt) // 4)
     for layer, account in told_of.items():
-        stands = shown(read[layer]) if layer in read and layer not in tale_texts(tale) else []
+        stands = list_shown_segments(read[layer]) if layer in read and layer not in get_input_texts(tale) else []
         assert list(account.segments) == stands
-    assert list(told_of["npc"].segments) == shown(read.get("npc", ""))
-    people(tale, told_of["npc"])
-    for layer, whole in tale_texts(tale).items():
+    assert list(told_of["npc"].segments) == list_shown_segments(read.get("npc", ""))
+    assert_npc_segments(tale, told_of["npc"])
+    for layer, whole in get_input_texts(tale).items():
         cut = told_of[layer].trimmed or told_of[layer].compressed
-        assert bool(cut) == (layer in read and unindented(read[layer], whole) != whole)
+        assert bool(cut) == (layer in read and remove_guard_blanks(read[layer], whole) != whole)
 
 
-def tale_texts(tale: Tale) -> dict[str, str]:
+def get_input_texts(tale: GameMasterTurn) -> dict[str, str]:
     given_ = {
         name: str(tale.inputs[name])
         for name in ("game_state", "player", "rng")
@@ -195,7 +195,7 @@ def tale_texts(tale: Tale) -> dict[str, str]:
     return given_ | ({"input": tale.text} if tale.text else {})
 
 
-def unindented(stands: str, whole: str) -> str:
+def remove_guard_blanks(stands: str, whole: str) -> str:
     """Remove the blanks that keep lines from being read as delimiters."""
     kept, at = "", 0
     for sign in stands:
@@ -206,7 +206,7 @@ def unindented(stands: str, whole: str) -> str:
     return kept
 
 
-def people(tale: Tale, account: LayerReport) -> None:
+def assert_npc_segments(tale: GameMasterTurn, account: LayerReport) -> None:
     """Recompute what was told of whom."""
     by_id = {each.id: each for each in tale.segments}
     standing = [by_id[n] for n in account.segments]
@@ -224,10 +224,10 @@ def people(tale: Tale, account: LayerReport) -> None:
 
 
 @few
-@given(tales(st.integers(80, 200)))
-def test_no_step_is_taken_before_the_one_above_it_is_exhausted(tale: Tale) -> None:
+@given(draw_case(st.integers(80, 200)))
+def test_no_step_is_taken_before_the_one_above_it_is_exhausted(tale: GameMasterTurn) -> None:
     """Without the last step that was taken, the same ladder does not get there."""
-    found = attempted(tale)
+    found = assemble_or_refuse(tale)
     if isinstance(found, BudgetExceeded):
         return
     words = [(step.step, step.on) for step in found.manifest.steps if step.section is None]
@@ -235,15 +235,15 @@ def test_no_step_is_taken_before_the_one_above_it_is_exhausted(tale: Tale) -> No
     assert [each for each in rungs if each in words] == words
     last = max((rungs.index(each) for each in words), default=-1)
     if last >= 0:
-        less = attempted(replace(tale, blueprint=limited(LADDER[:last])))
+        less = assemble_or_refuse(replace(tale, blueprint=build_limited_blueprint(LADDER[:last])))
         assert isinstance(less, BudgetExceeded)
-    assert told(replace(tale, blueprint=limited(LADDER[: last + 1]))).request == found.request
+    assert assemble_or_skip(replace(tale, blueprint=build_limited_blueprint(LADDER[: last + 1]))).request == found.request
 
 
 @few
-@given(tales())
-def test_every_step_says_what_it_saved(tale: Tale) -> None:
-    found = told(tale)
+@given(draw_case())
+def test_every_step_says_what_it_saved(tale: GameMasterTurn) -> None:
+    found = assemble_or_skip(tale)
     for section in ("npc", None):
         steps = [step for step in found.manifest.steps if step.section == section]
         assert all(step.before >= step.after for step in steps)
@@ -252,22 +252,22 @@ def test_every_step_says_what_it_saved(tale: Tale) -> None:
     assert not whole or whole[-1].after == found.manifest.tokens
 
 
-@given(tales())
+@given(draw_case())
 def test_a_prompt_is_had_again_from_its_record_by_reference_and_by_assembling(
-    tale: Tale,
+    tale: GameMasterTurn,
 ) -> None:
-    found = told(tale)
+    found = assemble_or_skip(tale)
     blobs = {each.digest: each.text for each in tale.segments}
     assert read_prompt(found.manifest, tale.session.events, blobs) == found.request.messages
     bare = replace(tale.call, gathered=replace(tale.call.gathered, segments={}))
     wanted = list_segment_requests(tale.material, tale.session.opened_state, bare)
     again = replace(bare, gathered=restore_segments(wanted, found.manifest, blobs))
-    assert tale.told(again) == found
+    assert tale.assemble_prompt(again) == found
 
 
-@given(tales())
-def test_every_segment_that_was_given_is_on_the_record_with_its_digest(tale: Tale) -> None:
-    found = told(tale)
+@given(draw_case())
+def test_every_segment_that_was_given_is_on_the_record_with_its_digest(tale: GameMasterTurn) -> None:
+    found = assemble_or_skip(tale)
     given_ = {each.id for those in tale.call.gathered.segments.values() for each in those}
     sources = [
         part.source for part in found.manifest.parts if isinstance(part.source, SegmentSource)

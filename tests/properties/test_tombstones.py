@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.parts.led import Led, led_by
+from tests.parts.led import TrackedSession, build_tracked_blueprint
 from turnlog.projections.audit.explain.turn_explanation import explain_call
 from turnlog.projections.audit.record.partial_log import build_complete_log
 
@@ -21,16 +21,16 @@ few = settings(max_examples=30)
 def test_every_turn_that_is_not_as_it_was_said_has_the_event_that_did_it(
     most: int, deeds: list[str], data: st.DataObject
 ) -> None:
-    led = Led(led_by(history={"recent": {"max_turns": most}}))
+    led = TrackedSession(build_tracked_blueprint(history={"recent": {"max_turns": most}}))
     call = ""
     for deed in ("talk", *deeds, "talk"):
         if deed == "talk":
-            call = led.submit("text")
-            led.answer("reply")
+            call = led.submit_turn("text")
+            led.answer_turn("reply")
         elif deed == "mark":
-            led.mark(data.draw(st.sampled_from(sorted(led.world.turns))))
+            led.toggle_exclusion(data.draw(st.sampled_from(sorted(led.world.turns))))
         else:
-            led.redact(data.draw(st.sampled_from(sorted(led.world.turns))), "(withheld)")
+            led.redact_reply(data.draw(st.sampled_from(sorted(led.world.turns))), "(withheld)")
     runs = [
         gone
         for each in explain_call(build_complete_log(led.session.events), call).parts
@@ -41,10 +41,10 @@ def test_every_turn_that_is_not_as_it_was_said_has_the_event_that_did_it(
         for gone in runs
         for turn in range(gone.first, gone.last + 1)
     }
-    assert told == plainly(led, call, most)
+    assert told == compute_exclusions(led, call, most)
 
 
-def plainly(led: Led, call: str, most: int) -> dict[int, tuple[str, int]]:
+def compute_exclusions(led: TrackedSession, call: str, most: int) -> dict[int, tuple[str, int]]:
     """Compute the exclusions of a call from the actions, latest turn first."""
     found: dict[int, tuple[str, int]] = {}
     behind: list[int] = []

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parts.sessions import Request, fewer, played, requests
+from tests.parts.sessions import SessionRequest, fewer_examples, run_requests, draw_requests
 from turnlog.events.content import PlainText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
@@ -18,7 +18,7 @@ from turnlog.projections.testing import given as given_session
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TurnMark:
     """What the state should hold of a settled turn, computed from the history alone."""
 
     status: str
@@ -26,47 +26,47 @@ class Mark:
     redacted: bool
 
 
-def marks(events: tuple[RecordedEvent, ...]) -> dict[int, Mark]:
+def read_history_marks(events: tuple[RecordedEvent, ...]) -> dict[int, TurnMark]:
     turns = [turn for turn in build_history(events) if turn.status not in {"open", "queued"}]
-    return {turn.turn: Mark(turn.status, turn.excluded, turn.redacted) for turn in turns}
+    return {turn.turn: TurnMark(turn.status, turn.excluded, turn.redacted) for turn in turns}
 
 
-def kept_marks(state: SessionState) -> list[tuple[int, Mark]]:
-    recent = [(r.turn, Mark(r.status, r.excluded, r.redacted)) for r in state.turns]
+def read_state_marks(state: SessionState) -> list[tuple[int, TurnMark]]:
+    recent = [(r.turn, TurnMark(r.status, r.excluded, r.redacted)) for r in state.turns]
     earlier = [
-        (turn, Mark(run.status, run.excluded, run.redacted))
+        (turn, TurnMark(run.status, run.excluded, run.redacted))
         for run in state.earlier
         for turn in range(run.first, run.last + 1)
     ]
     return sorted([*earlier, *recent], key=lambda item: item[0])
 
 
-ASKED = requests(closing=True)
+ASKED = draw_requests(closing=True)
 REACHES = st.sampled_from([0, 1, 50, 200])
 
 
-@fewer
+@fewer_examples
 @given(ASKED, REACHES)
 def test_every_settled_turn_is_kept_once_as_what_became_of_it(
-    asked: list[Request], reach: int
+    asked: list[SessionRequest], reach: int
 ) -> None:
-    session = played(asked, reach=reach)
-    assert kept_marks(session.opened_state) == sorted(marks(session.events).items())
+    session = run_requests(asked, reach=reach)
+    assert read_state_marks(session.opened_state) == sorted(read_history_marks(session.events).items())
 
 
-@fewer
+@fewer_examples
 @given(ASKED, REACHES)
-def test_a_turn_is_found_wherever_it_is_kept(asked: list[Request], reach: int) -> None:
-    state = played(asked, reach=reach).opened_state
-    settled = {turn for turn, _ in kept_marks(state)}
+def test_a_turn_is_found_wherever_it_is_kept(asked: list[SessionRequest], reach: int) -> None:
+    state = run_requests(asked, reach=reach).opened_state
+    settled = {turn for turn, _ in read_state_marks(state)}
     for turn in range(-1, state.submitted + 2):
         assert (find_settled_turn(state, turn) is not None) == (turn in settled)
 
 
-@fewer
+@fewer_examples
 @given(ASKED, REACHES)
-def test_older_turns_take_as_few_runs_as_they_can(asked: list[Request], reach: int) -> None:
-    runs = played(asked, reach=reach).opened_state.earlier
+def test_older_turns_take_as_few_runs_as_they_can(asked: list[SessionRequest], reach: int) -> None:
+    runs = run_requests(asked, reach=reach).opened_state.earlier
     for before, after in pairwise(runs):
         assert before.last < after.first
         alike = (before.status, before.excluded, before.redacted) == (
@@ -77,31 +77,31 @@ def test_older_turns_take_as_few_runs_as_they_can(asked: list[Request], reach: i
         assert not alike or before.last + 1 < after.first
 
 
-@fewer
+@fewer_examples
 @given(ASKED, st.sampled_from([1, 50, 200]))
 def test_a_turn_is_let_go_only_when_those_behind_it_fill_the_window(
-    asked: list[Request], reach: int
+    asked: list[SessionRequest], reach: int
 ) -> None:
-    session = played([r for r in asked if r.what not in {"exclude", "redact"}], reach=reach)
-    behind = characters(session.events, {ref.turn for ref in session.opened_state.turns})
+    session = run_requests([r for r in asked if r.what not in {"exclude", "redact"}], reach=reach)
+    behind = count_characters(session.events, {ref.turn for ref in session.opened_state.turns})
     if session.opened_state.earlier:
         assert behind >= reach
 
 
-@fewer
+@fewer_examples
 @given(ASKED, st.sampled_from([1, 50, 200]))
-def test_what_is_kept_one_by_one_is_bounded_by_the_window(asked: list[Request], reach: int) -> None:
-    session = played([r for r in asked if r.what not in {"restore", "redact"}], reach=reach)
+def test_what_is_kept_one_by_one_is_bounded_by_the_window(asked: list[SessionRequest], reach: int) -> None:
+    session = run_requests([r for r in asked if r.what not in {"restore", "redact"}], reach=reach)
     behind_the_oldest = {ref.turn for ref in session.opened_state.turns[1:]}
-    assert characters(session.events, behind_the_oldest) < reach
+    assert count_characters(session.events, behind_the_oldest) < reach
 
 
-def characters(events: tuple[RecordedEvent, ...], turns: set[int]) -> int:
+def count_characters(events: tuple[RecordedEvent, ...], turns: set[int]) -> int:
     """Count what these turns take in a window."""
-    return sum(length(turn) for turn in build_history(events) if turn.turn in turns)
+    return sum(measure_turn(turn) for turn in build_history(events) if turn.turn in turns)
 
 
-def length(turn: HistoryTurn) -> int:
+def measure_turn(turn: HistoryTurn) -> int:
     if turn.status != "completed" or turn.excluded:
         return 0
     return sum(len(said.text) for said in (turn.text, turn.reply) if isinstance(said, PlainText))

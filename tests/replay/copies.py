@@ -20,21 +20,21 @@ from turnlog.projections.audit.export.bundle_format import (
     build_session_path,
 )
 
-Change = Callable[[dict[str, Any]], None]
+EventChange = Callable[[dict[str, Any]], None]
 
 
 @dataclass
-class Copy:
+class BundleCopy:
     """A bundle that may be changed."""
 
-    listed: BundleManifest
+    bundle_list: BundleManifest
     sessions: dict[str, list[bytes]]
     blobs: dict[str, bytes]
-    beside: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    extra_files: dict[str, bytes] = field(default_factory=dict[str, bytes])
     """Further files by name."""
 
     @classmethod
-    def read(cls, folder: Path) -> Copy:
+    def read_bundle(cls, folder: Path) -> BundleCopy:
         """Read a bundle."""
         listed = BundleManifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
         names = [each.session for each in listed.sessions]
@@ -44,9 +44,9 @@ class Copy:
         blobs = {digest: (folder / build_blob_path(digest)).read_bytes() for digest in listed.blobs}
         return cls(listed, sessions, blobs)
 
-    def write(self, folder: Path) -> Path:
+    def write_bundle(self, folder: Path) -> Path:
         """Write it."""
-        files = {MANIFEST_FILE: self.listed.encode_json(), **self.beside}
+        files = {MANIFEST_FILE: self.bundle_list.encode_json(), **self.extra_files}
         files |= {build_blob_path(digest): raw for digest, raw in self.blobs.items()}
         files |= {
             build_session_path(name): b"".join(line + b"\n" for line in lines)
@@ -57,53 +57,53 @@ class Copy:
             (folder / name).write_bytes(content)
         return folder
 
-    def copy(self) -> Copy:
+    def copy_bundle(self) -> BundleCopy:
         return deepcopy(self)
 
-    def events(self, session: str) -> tuple[RecordedEvent, ...]:
+    def read_events(self, session: str) -> tuple[RecordedEvent, ...]:
         """Give a session's events as they lay in the log."""
-        return placed(self.sessions[session])
+        return read_positioned_events(self.sessions[session])
 
-    def texts(self) -> Mapping[str, str]:
+    def read_texts(self) -> Mapping[str, str]:
         return {digest: raw.decode() for digest, raw in self.blobs.items()}
 
-    def change(self, session: str, sequence: int, change: Change) -> None:
+    def change_event(self, session: str, sequence: int, change: EventChange) -> None:
         """Change one event and leave the chain after it as it is."""
         event = json.loads(self.sessions[session][sequence - 1])
         change(event)
-        self.sessions[session][sequence - 1] = spelt(event)
+        self.sessions[session][sequence - 1] = serialize_event(event)
 
-    def rechained(self, session: str) -> None:
+    def rewrite_chain(self, session: str) -> None:
         """Recompute the hash chain of a session, as an attacker with write access would."""
         lines, before = self.sessions[session], None
         for place, line in enumerate(lines):
             event = json.loads(line)
             event |= {"sequence": place + 1} | ({"prevhash": before} if before else {})
-            lines[place] = spelt(event)
+            lines[place] = serialize_event(event)
             before = compute_digest(lines[place])
 
-    def listed_anew(self) -> None:
+    def rewrite_manifest(self) -> None:
         """Rewrite the bundle list to match the events and blobs that are there now."""
         sessions = tuple(
             BundledSession(session=name, events=len(lines), head=compute_digest(lines[-1]))
             for name, lines in self.sessions.items()
         )
         changed = {"sessions": sessions, "blobs": tuple(self.blobs)}
-        self.listed = self.listed.model_copy(update=changed)
+        self.bundle_list = self.bundle_list.model_copy(update=changed)
 
 
-def spelt(event: Mapping[str, Any]) -> bytes:
+def serialize_event(event: Mapping[str, Any]) -> bytes:
     """Return the canonical bytes of an event."""
     return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def calls(copy: Copy, session: str) -> list[int]:
+def list_context_sequences(copy: BundleCopy, session: str) -> list[int]:
     """Return the sequences of the events that record prompts."""
     lines = enumerate(copy.sessions[session], 1)
     return [sequence for sequence, line in lines if b'"turnlog.context-assembled.v1"' in line]
 
 
-def placed(lines: Sequence[bytes]) -> tuple[RecordedEvent, ...]:
+def read_positioned_events(lines: Sequence[bytes]) -> tuple[RecordedEvent, ...]:
     """Read a session's lines; each event gets the place in the stream where it lay.
 
     The first event of a batch names the position of the event before it, and the events of a batch

@@ -12,8 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.replay.playing import played
-from tests.services.gateway.stand import InMemory, standing
+from tests.replay.playing import play_sessions
+from tests.services.gateway.stand import MemoryBackend, start_service
 from turnlog.projections.audit.export.bundle_format import README_FILE, VERIFIER_FILE
 from turnlog.services.cli.actions.session_export import export_bundle
 from turnlog.services.cli.client.service_reader import ServiceReader
@@ -21,28 +21,28 @@ from turnlog.services.cli.client.service_reader import ServiceReader
 GOLDEN = Path(__file__).with_name("golden")
 
 
-def releases() -> list[Path]:
+def list_releases() -> list[Path]:
     """Return the folder of the golden log of every release."""
     return sorted(folder for folder in GOLDEN.iterdir() if folder.is_dir())
 
 
-def this_release() -> Path:
+def get_release_folder() -> Path:
     """Return the folder of the golden log of this version."""
     return GOLDEN / metadata.version("turnlog-services")
 
 
-async def record(folder: Path) -> None:
+async def record_golden_log(folder: Path) -> None:
     """Play every session and export the log as a bundle."""
     with TemporaryDirectory() as beside:
-        async with standing(InMemory(), "golden", Path(beside)) as stand:
-            sessions = await played(stand)
+        async with start_service(MemoryBackend(), "golden", Path(beside)) as stand:
+            sessions = await play_sessions(stand)
             await export_bundle(ServiceReader(stand.http), sessions, folder, None)
 
 
 async def main() -> None:
-    folder = this_release()
+    folder = get_release_folder()
     shutil.rmtree(folder, ignore_errors=True)
-    await record(folder)
+    await record_golden_log(folder)
     for name in (README_FILE, VERIFIER_FILE):
         (folder / name).unlink()
 

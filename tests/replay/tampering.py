@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.replay.copies import Copy, calls
+from tests.replay.copies import BundleCopy, list_context_sequences
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.readback import read_prompt, read_tools
@@ -23,142 +23,142 @@ TUTOR = "drawing"
 
 
 @dataclass(frozen=True, slots=True)
-class Tampering:
+class TamperingCase:
     """One way to tamper with a record."""
 
-    does: Callable[[Copy], None]
+    apply_to: Callable[[BundleCopy], None]
     session: str
     """The session whose record is then bad."""
     event: int
     """The sequence of its first bad event."""
-    stranger: int | None = None
+    bundle_event: int | None = None
     """The same in a bundle, where it differs."""
-    anew: bool = False
+    is_consistent: bool = False
     """Whether the chain was rewritten to fit, so that only a checkpoint or assembly reports it."""
 
 
-def said(event: dict[str, Any]) -> None:
+def change_user_text(event: dict[str, Any]) -> None:
     """Change the text of a user."""
     event["data"]["text"]["text"] = "I" + event["data"]["text"]["text"][1:].upper()
 
 
-def byte_in_an_event(copy: Copy) -> None:
+def change_event_byte(copy: BundleCopy) -> None:
     lines = copy.sessions[TUTOR]
     lines[2] = lines[2].replace(b"Labas", b"Lapas")
 
 
-def byte_in_a_name(copy: Copy) -> None:
+def insert_null_byte(copy: BundleCopy) -> None:
     lines = copy.sessions[TUTOR]
     lines[2] = lines[2][:40] + b"\x00" + lines[2][41:]
 
 
-def no_text(copy: Copy) -> None:
+def insert_invalid_byte(copy: BundleCopy) -> None:
     lines = copy.sessions[TUTOR]
     lines[2] = lines[2].replace(b'"subject":"', b'"subject":"\xff')
 
 
-def half_a_character(copy: Copy) -> None:
+def insert_surrogate(copy: BundleCopy) -> None:
     """Put a lone surrogate, which JSON can escape and UTF-8 cannot encode, into the session name."""
     lines = copy.sessions[TUTOR]
     lines[2] = lines[2].replace(b'"subject":"', b'"subject":"\\ud800')
 
 
-def endless_number(copy: Copy) -> None:
+def insert_long_number(copy: BundleCopy) -> None:
     lines = copy.sessions[TUTOR]
     lines[2] = lines[2].replace(b'"sequence":3', b'"sequence":' + b"3" * 5_000)
 
 
-def byte_in_a_blob(copy: Copy) -> None:
-    digest = first_blob(copy)
+def change_blob_byte(copy: BundleCopy) -> None:
+    digest = find_safety_blob(copy)
     copy.blobs[digest] = copy.blobs[digest][:-1] + b"?"
 
 
-def blob_gone(copy: Copy) -> None:
-    del copy.blobs[first_blob(copy)]
+def remove_blob(copy: BundleCopy) -> None:
+    del copy.blobs[find_safety_blob(copy)]
 
 
-def first_blob(copy: Copy) -> str:
+def find_safety_blob(copy: BundleCopy) -> str:
     """Return the digest of a layer of the tutor's first prompt."""
     layers = json.loads(copy.sessions[TUTOR][4])["data"]["layers"]
     return str(layers["safety"]["digest"])
 
 
-def event_dropped(copy: Copy) -> None:
+def drop_event(copy: BundleCopy) -> None:
     del copy.sessions[TUTOR][5]
 
 
-def events_swapped(copy: Copy) -> None:
+def swap_events(copy: BundleCopy) -> None:
     lines = copy.sessions[TUTOR]
     lines[5], lines[6] = lines[6], lines[5]
 
 
-def event_inserted(copy: Copy) -> None:
+def insert_event(copy: BundleCopy) -> None:
     copy.sessions[TUTOR].insert(6, copy.sessions[TUTOR][5])
 
 
-def tail_cut(copy: Copy) -> None:
+def cut_tail(copy: BundleCopy) -> None:
     del copy.sessions[TUTOR][-3:]
 
 
-def logs_spliced(copy: Copy) -> None:
+def merge_histories(copy: BundleCopy) -> None:
     """Continue from one event with another history of the same session."""
-    other = copy.copy()
-    other.change(TUTOR, 3, said)
-    other.rechained(TUTOR)
+    other = copy.copy_bundle()
+    other.change_event(TUTOR, 3, change_user_text)
+    other.rewrite_chain(TUTOR)
     copy.sessions[TUTOR][10:] = other.sessions[TUTOR][10:]
 
 
-def sessions_exchanged(copy: Copy) -> None:
+def swap_session_events(copy: BundleCopy) -> None:
     mine, other = copy.sessions[TUTOR], copy.sessions[GAME]
     mine[4], other[4] = other[4], mine[4]
 
 
-def manifest_edited(copy: Copy) -> None:
+def edit_manifest(copy: BundleCopy) -> None:
     """Remove a layer from a manifest and set the digest of the remaining prompt."""
-    fixed = calls(copy, TUTOR)[0]
-    copy.change(TUTOR, fixed, without_safety)
-    events, texts = copy.events(TUTOR), copy.texts()
+    fixed = list_context_sequences(copy, TUTOR)[0]
+    copy.change_event(TUTOR, fixed, remove_safety_part)
+    events, texts = copy.read_events(TUTOR), copy.read_texts()
     call = events[fixed - 1].event
     assert isinstance(call, ContextAssembled)
     messages = read_prompt(call.manifest, events, texts)
     left = ChatRequest(call.model, messages, read_tools(call.manifest, texts), call.parameters)
-    copy.change(TUTOR, fixed, lambda event: event["data"]["manifest"].update(digest=left.digest))
+    copy.change_event(TUTOR, fixed, lambda event: event["data"]["manifest"].update(digest=left.digest))
 
 
-def without_safety(event: dict[str, Any]) -> None:
+def remove_safety_part(event: dict[str, Any]) -> None:
     manifest = event["data"]["manifest"]
     kept = [part for part in manifest["parts"] if part["layer"] != "safety"]
     assert len(kept) < len(manifest["parts"])
     manifest["parts"] = kept
 
 
-def everything_anew(copy: Copy) -> None:
+def rewrite_everything(copy: BundleCopy) -> None:
     """Remove the layer, then rewrite the whole chain and the bundle list."""
-    manifest_edited(copy)
-    copy.rechained(TUTOR)
-    copy.listed_anew()
+    edit_manifest(copy)
+    copy.rewrite_chain(TUTOR)
+    copy.rewrite_manifest()
 
 
-def tail_cut_anew(copy: Copy) -> None:
-    tail_cut(copy)
-    copy.listed_anew()
+def cut_tail_and_manifest(copy: BundleCopy) -> None:
+    cut_tail(copy)
+    copy.rewrite_manifest()
 
 
 TAMPERINGS = {
-    "a byte of an event": Tampering(byte_in_an_event, TUTOR, 3),
-    "a byte that makes an event unreadable": Tampering(byte_in_a_name, TUTOR, 3),
-    "a name that is no text": Tampering(no_text, TUTOR, 3),
-    "a name with half a character": Tampering(half_a_character, TUTOR, 3),
-    "a number without end": Tampering(endless_number, TUTOR, 3),
-    "a byte of a blob": Tampering(byte_in_a_blob, TUTOR, 5, stranger=6),
-    "a blob gone": Tampering(blob_gone, TUTOR, 5, stranger=6),
-    "an event dropped": Tampering(event_dropped, TUTOR, 6),
-    "events swapped": Tampering(events_swapped, TUTOR, 6),
-    "an event inserted": Tampering(event_inserted, TUTOR, 6),
-    "the tail cut": Tampering(tail_cut, TUTOR, 37),
-    "two logs spliced": Tampering(logs_spliced, TUTOR, 10),
-    "events of two sessions exchanged": Tampering(sessions_exchanged, TUTOR, 5),
-    "a manifest edited": Tampering(manifest_edited, TUTOR, 6),
-    "everything written anew": Tampering(everything_anew, TUTOR, 6, stranger=37, anew=True),
-    "the tail cut, and the list with it": Tampering(tail_cut_anew, TUTOR, 37, anew=True),
+    "a byte of an event": TamperingCase(change_event_byte, TUTOR, 3),
+    "a byte that makes an event unreadable": TamperingCase(insert_null_byte, TUTOR, 3),
+    "a name that is no text": TamperingCase(insert_invalid_byte, TUTOR, 3),
+    "a name with half a character": TamperingCase(insert_surrogate, TUTOR, 3),
+    "a number without end": TamperingCase(insert_long_number, TUTOR, 3),
+    "a byte of a blob": TamperingCase(change_blob_byte, TUTOR, 5, bundle_event=6),
+    "a blob gone": TamperingCase(remove_blob, TUTOR, 5, bundle_event=6),
+    "an event dropped": TamperingCase(drop_event, TUTOR, 6),
+    "events swapped": TamperingCase(swap_events, TUTOR, 6),
+    "an event inserted": TamperingCase(insert_event, TUTOR, 6),
+    "the tail cut": TamperingCase(cut_tail, TUTOR, 37),
+    "two logs spliced": TamperingCase(merge_histories, TUTOR, 10),
+    "events of two sessions exchanged": TamperingCase(swap_session_events, TUTOR, 5),
+    "a manifest edited": TamperingCase(edit_manifest, TUTOR, 6),
+    "everything written anew": TamperingCase(rewrite_everything, TUTOR, 6, bundle_event=37, is_consistent=True),
+    "the tail cut, and the list with it": TamperingCase(cut_tail_and_manifest, TUTOR, 37, is_consistent=True),
 }

@@ -15,10 +15,10 @@ import pytest
 import pytest_asyncio
 from pyarrow import parquet  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
 
-from tests.parts.reproduction import means, unproven
-from tests.replay.copies import Copy, calls
-from tests.replay.playing import played
-from tests.services.gateway.stand import InMemory, Stand, standing
+from tests.parts.reproduction import get_verification_means, find_unreproducible_calls
+from tests.replay.copies import BundleCopy, list_context_sequences
+from tests.replay.playing import play_sessions
+from tests.services.gateway.stand import MemoryBackend, RunningGateway, start_service
 from turnlog.events.errors import Refused
 from turnlog.projections.audit.verify.session_verification import verify_session
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
@@ -30,9 +30,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @dataclass(frozen=True)
-class Played:
-    stand: Stand
-    held: InMemory
+class RecordedService:
+    stand: RunningGateway
+    held: MemoryBackend
     sessions: tuple[str, ...]
     bundle: Path
 
@@ -40,7 +40,7 @@ class Played:
     def reader(self) -> ServiceReader:
         return ServiceReader(self.stand.http)
 
-    def lines(self, session: str) -> list[bytes]:
+    def list_stored_lines(self, session: str) -> list[bytes]:
         """Return the stored lines of a session."""
         places = self.held.log.sessions["golden", session]
         held = (self.held.log.stored[place - 1] for place in places)
@@ -48,34 +48,34 @@ class Played:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Played]:
-    folder, held = tmp_path_factory.mktemp("played"), InMemory()
-    async with standing(held, "golden", folder) as stand:
-        sessions = await played(stand)
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RecordedService]:
+    folder, held = tmp_path_factory.mktemp("played"), MemoryBackend()
+    async with start_service(held, "golden", folder) as stand:
+        sessions = await play_sessions(stand)
         await export_bundle(ServiceReader(stand.http), sessions, folder / "bundle", None)
-        yield Played(stand, held, sessions, folder / "bundle")
+        yield RecordedService(stand, held, sessions, folder / "bundle")
 
 
-def verified(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_verifier(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a bundle's verifier as a recipient does: nothing installed, no variables, no shell."""
     command = [sys.executable, "-I", "-S", "verify.py", *words]
     return subprocess.run(command, cwd=folder, env={}, capture_output=True, text=True, check=False)
 
 
-def files_in(folder: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
     """Return the files of a folder by name."""
     files = (file for file in folder.rglob("*") if file.is_file())
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
 async def test_every_call_of_every_blueprint_that_is_shipped_is_had_again_both_ways(
-    house: Played,
+    house: RecordedService,
 ) -> None:
-    copy = Copy.read(house.bundle)
+    copy = BundleCopy.read_bundle(house.bundle)
     shipped, made = set(BlueprintFolders().list_names()), 0
     for session in house.sessions:
-        report = verify_session(copy.events(session), copy.texts(), means())
-        fixed = len(calls(copy, session))
+        report = verify_session(copy.read_events(session), copy.read_texts(), get_verification_means())
+        fixed = len(list_context_sequences(copy, session))
         told = report.prompts
         assert (report.findings, told.reference, told.assembly) == ((), fixed, fixed)
         opened = json.loads(copy.sessions[session][0])["data"]["blueprint"]
@@ -83,107 +83,107 @@ async def test_every_call_of_every_blueprint_that_is_shipped_is_had_again_both_w
         made += fixed
     assert shipped == set(), "of each there is a session"
     assert made > 25
-    assert unproven(house.held.log.stored, house.held.blobs.blobs) == []
+    assert find_unreproducible_calls(house.held.log.stored, house.held.blobs.blobs) == []
 
 
-async def test_the_verifier_needs_nothing_but_the_folder_it_lies_in(house: Played) -> None:
-    done = verified(house.bundle, "--prompt", "drawing", "2.1")
+async def test_the_verifier_needs_nothing_but_the_folder_it_lies_in(house: RecordedService) -> None:
+    done = run_verifier(house.bundle, "--prompt", "drawing", "2.1")
     assert done.returncode == 0
     head, _, prompt = done.stdout.partition("verified\n")
     assert head.count("  ok ") == 1 + len(house.sessions)
-    shown = await house.stand.get("/v1/sessions/drawing/calls/2.1/prompt")
+    shown = await house.stand.fetch_json("/v1/sessions/drawing/calls/2.1/prompt")
     assert json.loads(prompt) == shown["messages"]
 
 
 async def test_a_bundle_that_was_touched_ends_the_verifier_with_five(
-    house: Played, tmp_path: Path
+    house: RecordedService, tmp_path: Path
 ) -> None:
-    copy = Copy.read(house.bundle)
-    copy.change("game", 4, lambda event: event["data"]["manifest"].update(tokens=1))
-    copy.beside["verify.py"] = (house.bundle / "verify.py").read_bytes()
-    done = verified(copy.write(tmp_path))
+    copy = BundleCopy.read_bundle(house.bundle)
+    copy.change_event("game", 4, lambda event: event["data"]["manifest"].update(tokens=1))
+    copy.extra_files["verify.py"] = (house.bundle / "verify.py").read_bytes()
+    done = run_verifier(copy.write_bundle(tmp_path))
     assert done.returncode == 5
     assert "FAILED  session game: event 4:" in done.stdout
 
 
-async def test_what_the_stranger_reads_back_is_what_the_house_reads_back(house: Played) -> None:
-    copy = Copy.read(house.bundle)
+async def test_what_the_stranger_reads_back_is_what_the_house_reads_back(house: RecordedService) -> None:
+    copy = BundleCopy.read_bundle(house.bundle)
     for name in house.sessions:
         session = EventChain()
         session.read_lines(copy.sessions[name], "golden", name)
         for _, call in session.iterate_calls():
             path = f"/v1/sessions/{name}/calls/{call['call']}/prompt"
-            shown = await house.stand.get(path)
+            shown = await house.stand.fetch_json(path)
             assert verify_prompt(call, session, copy.blobs) == shown["messages"]
             assert call["manifest"]["digest"] == shown["digest"]
 
 
 async def test_a_bundle_is_a_zip_as_well_and_holds_what_the_folder_holds(
-    house: Played, tmp_path: Path
+    house: RecordedService, tmp_path: Path
 ) -> None:
     await export_bundle(house.reader, house.sessions, tmp_path / "all.zip", None)
     with ZipFile(tmp_path / "all.zip") as archive:
         files = {name: archive.read(name) for name in archive.namelist() if name[-1] != "/"}
     # The lists differ by when they were made
     assert len(files.pop("manifest.json")) > 0
-    assert {"manifest.json", *files} == set(files_in(house.bundle))
-    assert files.items() <= files_in(house.bundle).items()
-    assert set(files_in(tmp_path)) == {"all.zip"}
+    assert {"manifest.json", *files} == set(read_files(house.bundle))
+    assert files.items() <= read_files(house.bundle).items()
+    assert set(read_files(tmp_path)) == {"all.zip"}
 
 
-async def test_a_text_that_was_withheld_is_in_no_export(house: Played, tmp_path: Path) -> None:
+async def test_a_text_that_was_withheld_is_in_no_export(house: RecordedService, tmp_path: Path) -> None:
     for form in ("ndjson", "chat", "parquet"):
         await export_files(house.reader, ["drawing"], form, tmp_path / form)
-    for content in (files_in(tmp_path) | files_in(house.bundle)).values():
+    for content in (read_files(tmp_path) | read_files(house.bundle)).values():
         assert b"trick@example.org" not in content
 
 
 async def test_a_reply_redacted_after_it_was_said_is_in_the_events_and_that_is_told(
-    house: Played, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    house: RecordedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for form in ("ndjson", "parquet"):
         await export_files(house.reader, ["assistant"], form, tmp_path / form)
         assert "2 replies were redacted after being said" in capsys.readouterr().err
     await export_bundle(house.reader, ["assistant", "drawing"], tmp_path / "b", None)
     assert "2 replies were redacted after being said" in capsys.readouterr().err
-    assert b"At last." in b"".join(files_in(tmp_path / "b").values())
+    assert b"At last." in b"".join(read_files(tmp_path / "b").values())
     await export_files(house.reader, ["drawing"], "ndjson", tmp_path / "by-rule")
     await export_files(house.reader, ["assistant"], "chat", tmp_path / "chat")
     assert "redacted" not in capsys.readouterr().err
 
 
 async def test_what_is_no_session_writes_nothing_and_one_named_twice_is_taken_once(
-    house: Played, tmp_path: Path
+    house: RecordedService, tmp_path: Path
 ) -> None:
     for name in ("../../escaped", "/escaped", "a b"):
         with pytest.raises(Refused, match="bad-id"):
             await export_files(house.reader, ["game", name], "ndjson", tmp_path / "in" / "all")
         with pytest.raises(Refused, match="bad-id"):
             await export_bundle(house.reader, [name], tmp_path / "in" / "b", None)
-    assert files_in(tmp_path) == {}
+    assert read_files(tmp_path) == {}
     await export_bundle(house.reader, ["game", "game"], tmp_path / "b", None)
-    assert [each.session for each in Copy.read(tmp_path / "b").listed.sessions] == ["game"]
+    assert [each.session for each in BundleCopy.read_bundle(tmp_path / "b").bundle_list.sessions] == ["game"]
 
 
-async def test_lines_are_the_very_bytes_of_the_log(house: Played, tmp_path: Path) -> None:
+async def test_lines_are_the_very_bytes_of_the_log(house: RecordedService, tmp_path: Path) -> None:
     await export_files(house.reader, house.sessions, "ndjson", tmp_path / "all")
     for session in house.sessions:
         kept = (tmp_path / "all" / f"{session}.ndjson").read_bytes()
-        assert kept == b"".join(line + b"\n" for line in house.lines(session))
+        assert kept == b"".join(line + b"\n" for line in house.list_stored_lines(session))
 
 
 async def test_a_table_has_a_row_for_each_event_with_its_very_bytes(
-    house: Played, tmp_path: Path
+    house: RecordedService, tmp_path: Path
 ) -> None:
     await export_files(house.reader, ["assistant"], "parquet", tmp_path / "table")
     table = cast("dict[str, list[str]]", parquet.read_table(tmp_path / "table").to_pydict())
-    assert [text.encode() for text in table["stored"]] == house.lines("assistant")
+    assert [text.encode() for text in table["stored"]] == house.list_stored_lines("assistant")
     assert table["prevhash"][1:] == table["hash"][:-1]
     assert table["name"][0] == "session-opened"
 
 
 async def test_talk_tells_what_users_saw_and_what_became_of_it(
-    house: Played, tmp_path: Path
+    house: RecordedService, tmp_path: Path
 ) -> None:
     await export_files(house.reader, ["assistant"], "chat", tmp_path / "talk.md")
     talk = (tmp_path / "talk.md").read_text()
@@ -196,12 +196,12 @@ async def test_talk_tells_what_users_saw_and_what_became_of_it(
 
 
 async def test_nothing_that_is_there_is_overwritten_and_nothing_half_done_is_left(
-    house: Played, tmp_path: Path
+    house: RecordedService, tmp_path: Path
 ) -> None:
     with pytest.raises(Refused, match="folder-exists"):
         await export_bundle(house.reader, ["game"], house.bundle, None)
     with pytest.raises(Refused, match="unknown-session"):
         await export_bundle(house.reader, ["game", "nobody"], tmp_path / "b", None)
-    assert files_in(tmp_path) == {}
+    assert read_files(tmp_path) == {}
     with pytest.raises(Refused, match="bad-option"):
         await export_files(house.reader, ["game"], "parquet", None)

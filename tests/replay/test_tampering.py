@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.parts.reproduction import means
-from tests.replay.copies import Copy
-from tests.replay.golden import this_release
-from tests.replay.logs import blobs_of, log_of, made_anew, wrongs
-from tests.replay.tampering import GAME, TAMPERINGS, TUTOR, Tampering
+from tests.parts.reproduction import get_verification_means
+from tests.replay.copies import BundleCopy
+from tests.replay.golden import get_release_folder
+from tests.replay.logs import build_memory_blobs, build_memory_log, replace_streams, list_findings
+from tests.replay.tampering import GAME, TAMPERINGS, TUTOR, TamperingCase
 from turnlog.events.content import compute_digest
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
@@ -26,14 +26,14 @@ from turnlog.services.auditing.verify_service import LocatedFinding
 from turnlog.services.bundle.verifier import EXIT_FAILED, main
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
-SOUND = Copy.read(this_release())
-TENANT = SOUND.listed.tenant
+SOUND = BundleCopy.read_bundle(get_release_folder())
+TENANT = SOUND.bundle_list.tenant
 every = pytest.mark.parametrize("tampering", TAMPERINGS.values(), ids=TAMPERINGS)
 
 
 @pytest.fixture
-def copy() -> Copy:
-    return SOUND.copy()
+def copy() -> BundleCopy:
+    return SOUND.copy_bundle()
 
 
 @pytest.fixture(scope="module")
@@ -55,35 +55,35 @@ def checkpoint() -> SignedCheckpoint:
     return sign_checkpoint(taken, Ed25519PrivateKey.generate())
 
 
-def with_checkpoint(copy: Copy, checkpoint: SignedCheckpoint) -> Copy:
-    copy.beside[CHECKPOINT_FILE] = checkpoint.model_dump_json().encode()
+def add_checkpoint(copy: BundleCopy, checkpoint: SignedCheckpoint) -> BundleCopy:
+    copy.extra_files[CHECKPOINT_FILE] = checkpoint.model_dump_json().encode()
     return copy
 
 
-def of_two(checkpoint: SignedCheckpoint) -> AuditCheckpoint:
+def select_two_sessions(checkpoint: SignedCheckpoint) -> AuditCheckpoint:
     """Give of a checkpoint what it says of the two sessions that are tampered with."""
     noted = {session: checkpoint.checkpoint.sessions[session] for session in (TUTOR, GAME)}
     return checkpoint.checkpoint.model_copy(update={"sessions": noted})
 
 
-def first_bad(found: Sequence[LocatedFinding], session: str) -> int:
+def find_first_fault(found: Sequence[LocatedFinding], session: str) -> int:
     """Give the first event of a session that something is wrong with."""
     return min(filter(None, (each.finding.sequence for each in found if each.key[1] == session)))
 
 
 @every
 def test_the_strangers_verifier_finds_it_and_names_the_first_bad_event(
-    tampering: Tampering,
-    copy: Copy,
+    tampering: TamperingCase,
+    copy: BundleCopy,
     checkpoint: SignedCheckpoint,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    tampering.does(with_checkpoint(copy, checkpoint))
-    assert main(copy.write(tmp_path), []) == EXIT_FAILED
+    tampering.apply_to(add_checkpoint(copy, checkpoint))
+    assert main(copy.write_bundle(tmp_path), []) == EXIT_FAILED
     *lines, verdict = capsys.readouterr().out.splitlines()
     named = [line for line in lines if "FAILED" in line and f"session {tampering.session}" in line]
-    first = tampering.stranger or tampering.event
+    first = tampering.bundle_event or tampering.event
     assert any(f"event {first}: " in line for line in named), lines
     assert verdict == "NOT VERIFIED"
 
@@ -92,95 +92,95 @@ def test_the_strangers_verifier_finds_it_and_names_the_first_bad_event(
 @pytest.mark.tampers
 @pytest.mark.promise("P17")
 async def test_verifying_the_log_finds_it_and_names_the_first_bad_event(
-    tampering: Tampering, copy: Copy, checkpoint: SignedCheckpoint, tmp_path: Path
+    tampering: TamperingCase, copy: BundleCopy, checkpoint: SignedCheckpoint, tmp_path: Path
 ) -> None:
-    tampering.does(copy)
-    log = log_of(copy, SOUND, (TUTOR, GAME))
-    witness = of_two(checkpoint)
-    found = await wrongs(TENANT, log, blobs_of(copy), witness, tmp_path)
-    assert first_bad(found, tampering.session) == tampering.event, found
+    tampering.apply_to(copy)
+    log = build_memory_log(copy, SOUND, (TUTOR, GAME))
+    witness = select_two_sessions(checkpoint)
+    found = await list_findings(TENANT, log, build_memory_blobs(copy), witness, tmp_path)
+    assert find_first_fault(found, tampering.session) == tampering.event, found
 
 
 @pytest.mark.promise("P17")
 async def test_streams_of_a_server_that_were_made_anew_are_found_out_like_a_log_in_memory(
     checkpoint: SignedCheckpoint, tmp_path: Path
 ) -> None:
-    done = {"nothing at all": SOUND.copy()}
+    done = {"nothing at all": SOUND.copy_bundle()}
     for name, tampering in TAMPERINGS.items():
-        tampering.does(done.setdefault(name, SOUND.copy()))
+        tampering.apply_to(done.setdefault(name, SOUND.copy_bundle()))
     told: dict[str, int] = {}
     async with (
         await NatsServer.start(NatsConfig(tmp_path / "nats")) as server,
         open_client(server.url, StreamOptions()) as on,
     ):
         for name, copy in done.items():
-            await made_anew(on, copy, SOUND, (TUTOR, GAME))
-            found = await wrongs(TENANT, on.log, on.blobs, of_two(checkpoint), tmp_path)
+            await replace_streams(on, copy, SOUND, (TUTOR, GAME))
+            found = await list_findings(TENANT, on.log, on.blobs, select_two_sessions(checkpoint), tmp_path)
             if found:
-                told[name] = first_bad(found, TUTOR)
+                told[name] = find_first_fault(found, TUTOR)
     assert told == {name: tampering.event for name, tampering in TAMPERINGS.items()}
 
 
 def test_nothing_is_found_where_nothing_was_done(
-    copy: Copy,
+    copy: BundleCopy,
     checkpoint: SignedCheckpoint,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(with_checkpoint(copy, checkpoint).write(tmp_path), []) == 0
+    assert main(add_checkpoint(copy, checkpoint).write_bundle(tmp_path), []) == 0
     assert "FAILED" not in capsys.readouterr().out
 
 
 @pytest.mark.tampers
 async def test_a_log_is_sound_where_nothing_was_done(
-    copy: Copy, checkpoint: SignedCheckpoint, tmp_path: Path
+    copy: BundleCopy, checkpoint: SignedCheckpoint, tmp_path: Path
 ) -> None:
-    log = log_of(copy, SOUND, tuple(copy.sessions))
-    assert await wrongs(TENANT, log, blobs_of(copy), checkpoint.checkpoint, tmp_path) == []
+    log = build_memory_log(copy, SOUND, tuple(copy.sessions))
+    assert await list_findings(TENANT, log, build_memory_blobs(copy), checkpoint.checkpoint, tmp_path) == []
 
 
-@pytest.mark.parametrize("tampering", [each for each in TAMPERINGS.values() if each.anew])
+@pytest.mark.parametrize("tampering", [each for each in TAMPERINGS.values() if each.is_consistent])
 def test_what_was_written_anew_is_told_by_what_somebody_else_holds_and_by_nothing_less(
-    tampering: Tampering, copy: Copy, tmp_path: Path
+    tampering: TamperingCase, copy: BundleCopy, tmp_path: Path
 ) -> None:
-    tampering.does(copy)
-    assert main(copy.write(tmp_path), []) == 0
+    tampering.apply_to(copy)
+    assert main(copy.write_bundle(tmp_path), []) == 0
 
 
 @pytest.mark.tampers
 async def test_a_manifest_that_reads_back_well_is_found_by_assembling_it_again(
-    copy: Copy, tmp_path: Path
+    copy: BundleCopy, tmp_path: Path
 ) -> None:
-    TAMPERINGS["everything written anew"].does(copy)
-    report = verify_session(copy.events(TUTOR), copy.texts(), means())
+    TAMPERINGS["everything written anew"].apply_to(copy)
+    report = verify_session(copy.read_events(TUTOR), copy.read_texts(), get_verification_means())
     assert [each.check for each in report.findings] == ["assembly"]
     assert "part safety" in report.findings[0].detail
-    log = log_of(copy, SOUND, (TUTOR,))
-    found = await wrongs(TENANT, log, blobs_of(copy), None, tmp_path)
+    log = build_memory_log(copy, SOUND, (TUTOR,))
+    found = await list_findings(TENANT, log, build_memory_blobs(copy), None, tmp_path)
     assert {each.finding.sequence for each in found} == {6}
 
 
 def test_a_checkpoint_that_was_edited_or_signed_by_somebody_else_is_found(
-    copy: Copy,
+    copy: BundleCopy,
     checkpoint: SignedCheckpoint,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     later = checkpoint.checkpoint.model_copy(update={"at": "2026-11-23T05:00:00Z"})
     edited = checkpoint.model_copy(update={"checkpoint": later})
-    assert main(with_checkpoint(copy, edited).write(tmp_path), []) == EXIT_FAILED
+    assert main(add_checkpoint(copy, edited).write_bundle(tmp_path), []) == EXIT_FAILED
     assert "the signature is not that of" in capsys.readouterr().out
     again = sign_checkpoint(later, Ed25519PrivateKey.generate())
-    folder = with_checkpoint(copy, again).write(tmp_path)
+    folder = add_checkpoint(copy, again).write_bundle(tmp_path)
     assert main(folder, []) == 0, "whose key it is, only the reader can know"
     assert main(folder, ["--key", checkpoint.signatures[0].key]) == EXIT_FAILED
     assert "it is not signed by" in capsys.readouterr().out
     unsigned = again.model_copy(update={"signatures": ()})
-    assert main(with_checkpoint(copy, unsigned).write(tmp_path), []) == EXIT_FAILED
+    assert main(add_checkpoint(copy, unsigned).write_bundle(tmp_path), []) == EXIT_FAILED
     assert "it is not signed by anybody" in capsys.readouterr().out
 
 
 def test_a_checkpoint_that_is_asked_for_and_is_not_there_is_missed(
-    copy: Copy, tmp_path: Path
+    copy: BundleCopy, tmp_path: Path
 ) -> None:
-    assert main(copy.write(tmp_path), ["--key", "AAAA"]) == EXIT_FAILED
+    assert main(copy.write_bundle(tmp_path), ["--key", "AAAA"]) == EXIT_FAILED

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.parts.house import BY, TENANT, House
+from tests.parts.house import TESTER, TENANT, SessionHarness
 from turnlog.events.codec import CommandRef
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
@@ -21,7 +21,7 @@ ONE_AT_A_TIME = Policies(second_submit="reject")
 
 
 @dataclass
-class ReadLog(MemoryLog):
+class ReadCountingLog(MemoryLog):
     """A log that records what is read from it."""
 
     reads: list[str] = field(default_factory=list[str])
@@ -77,82 +77,82 @@ class CrossingLog(MemoryLog):
 
 
 @pytest.fixture
-def log() -> ReadLog:
-    return ReadLog()
+def log() -> ReadCountingLog:
+    return ReadCountingLog()
 
 
 @pytest.fixture
-def house(log: ReadLog) -> House:
-    return House(log)
+def house(log: ReadCountingLog) -> SessionHarness:
+    return SessionHarness(log)
 
 
-async def test_a_command_on_a_state_that_is_held_reads_nothing(house: House, log: ReadLog) -> None:
-    await house.open()
-    await house.answer(await house.submit("One"))
-    await house.state()
+async def test_a_command_on_a_state_that_is_held_reads_nothing(house: SessionHarness, log: ReadCountingLog) -> None:
+    await house.open_session()
+    await house.run_turn(await house.submit_turn("One"))
+    await house.load_state()
     log.reads.clear()
-    await house.sessions.handle(TENANT, "s", ExcludeTurn(1), BY)
+    await house.sessions.handle(TENANT, "s", ExcludeTurn(1), TESTER)
     assert log.reads == []
 
 
 async def test_a_worker_does_not_read_again_what_it_said_and_asked(
-    house: House, log: ReadLog
+    house: SessionHarness, log: ReadCountingLog
 ) -> None:
-    await house.open()
-    worker = house.worker()
-    await house.answer(await house.submit("One"), worker)
+    await house.open_session()
+    worker = house.build_worker()
+    await house.run_turn(await house.submit_turn("One"), worker)
     log.reads.clear()
-    await house.answer(await house.submit("Two"), worker)
+    await house.run_turn(await house.submit_turn("Two"), worker)
     assert "at" not in log.reads
     assert len(house.model.requests[-1].messages) > len(house.model.requests[0].messages)
 
 
-async def test_nobody_is_refused_by_a_state_that_is_no_longer_so(house: House) -> None:
-    await house.open()
+async def test_nobody_is_refused_by_a_state_that_is_no_longer_so(house: SessionHarness) -> None:
+    await house.open_session()
     said = asyncio.Event()
     house.model.scripts.append([said, "ok"])
-    submitted = await house.submit("One", policies=ONE_AT_A_TIME)
-    answering = asyncio.create_task(house.answer(submitted))
-    await house.heard(1)
-    running = await house.state()
+    submitted = await house.submit_turn("One", policies=ONE_AT_A_TIME)
+    answering = asyncio.create_task(house.run_turn(submitted))
+    await house.wait_for_tokens(1)
+    running = await house.load_state()
     assert running.open
     assert running.open.running
     said.set()
     await answering
-    again = await house.submit("Two", policies=ONE_AT_A_TIME)
+    again = await house.submit_turn("Two", policies=ONE_AT_A_TIME)
     assert again.sequence > running.head.sequence + 1
 
 
-async def test_nothing_is_left_undone_by_a_state_that_is_no_longer_so(house: House) -> None:
-    await house.open()
-    await house.answer(await house.submit("One"))
-    await house.sessions.handle(TENANT, "s", ExcludeTurn(1), BY)
-    await house.sessions_of("/test/other").handle(TENANT, "s", RestoreTurn(1), BY)
-    done = await house.sessions.handle(TENANT, "s", ExcludeTurn(1), BY)
+async def test_nothing_is_left_undone_by_a_state_that_is_no_longer_so(house: SessionHarness) -> None:
+    await house.open_session()
+    await house.run_turn(await house.submit_turn("One"))
+    await house.sessions.handle(TENANT, "s", ExcludeTurn(1), TESTER)
+    await house.build_command_handler("/test/other").handle(TENANT, "s", RestoreTurn(1), TESTER)
+    done = await house.sessions.handle(TENANT, "s", ExcludeTurn(1), TESTER)
     assert [recorded.event for recorded in done.events] != []
-    assert (await house.state()).turns[0].excluded
+    assert (await house.load_state()).turns[0].excluded
 
 
-async def test_a_key_that_came_to_another_process_first_has_one_effect(house: House) -> None:
-    await house.open()
-    await house.state()
+async def test_a_key_that_came_to_another_process_first_has_one_effect(house: SessionHarness) -> None:
+    await house.open_session()
+    await house.load_state()
     key, submit = CommandRef("key", compute_digest("body")), SubmitTurn("One", Policies())
-    first = await house.sessions_of("/test/other").handle(TENANT, "s", submit, BY, key)
-    again = await house.sessions.handle(TENANT, "s", submit, BY, key)
+    first = await house.build_command_handler("/test/other").handle(TENANT, "s", submit, TESTER, key)
+    again = await house.sessions.handle(TENANT, "s", submit, TESTER, key)
     assert again.events == ()
     assert again.memo
     assert again.memo.sequence == first.state.head.sequence
     with pytest.raises(Refused, match="another body"):
         await house.sessions.handle(
-            TENANT, "s", submit, BY, CommandRef("key", compute_digest("other"))
+            TENANT, "s", submit, TESTER, CommandRef("key", compute_digest("other"))
         )
 
 
-async def test_only_the_very_next_event_is_taken_in(house: House, log: ReadLog) -> None:
-    await house.open()
-    other = house.sessions_of("/test/other")
+async def test_only_the_very_next_event_is_taken_in(house: SessionHarness, log: ReadCountingLog) -> None:
+    await house.open_session()
+    other = house.build_command_handler("/test/other")
     before = await other.require_state(TENANT, "s")
-    events = [await house.submit("One"), await house.submit("Two")]
+    events = [await house.submit_turn("One"), await house.submit_turn("Two")]
     log.reads.clear()
     other.apply_observed_event(events[1])
     assert other.state_cache.get_state(TENANT, "s") == before
@@ -166,30 +166,30 @@ async def test_only_the_very_next_event_is_taken_in(house: House, log: ReadLog) 
 
 async def test_a_command_that_is_seen_half_is_answered_as_a_whole() -> None:
     log = CrossingLog()
-    house = House(log)
-    await house.open()
-    other = house.sessions_of("/test/other")
+    house = SessionHarness(log)
+    await house.open_session()
+    other = house.build_command_handler("/test/other")
     for text in ("One", "Two"):
-        await house.submit(text)
+        await house.submit_turn(text)
     await other.require_state(TENANT, "s")
     key, cancel = CommandRef("key", compute_digest("body")), CancelTurn(None)
     done: list[RecordedEvent] = []
 
     async def cancelled_elsewhere() -> None:
-        done.extend((await house.sessions.handle(TENANT, "s", cancel, BY, key)).events)
+        done.extend((await house.sessions.handle(TENANT, "s", cancel, TESTER, key)).events)
         other.apply_observed_event(done[0])
 
     log.meanwhile = cancelled_elsewhere
-    again = await other.handle(TENANT, "s", cancel, BY, key)
+    again = await other.handle(TENANT, "s", cancel, TESTER, key)
     assert len(done) > 1
     assert again.memo
     assert again.memo.sequence == done[-1].sequence
 
 
-async def test_many_who_ask_at_once_read_a_session_once(house: House, log: ReadLog) -> None:
-    await house.open()
-    await house.answer(await house.submit("One"))
-    other = house.sessions_of("/test/other")
+async def test_many_who_ask_at_once_read_a_session_once(house: SessionHarness, log: ReadCountingLog) -> None:
+    await house.open_session()
+    await house.run_turn(await house.submit_turn("One"))
+    other = house.build_command_handler("/test/other")
     log.reads.clear()
     states = await asyncio.gather(*(other.require_state(TENANT, "s") for _ in range(20)))
     assert log.reads.count("between") == 1
@@ -198,16 +198,16 @@ async def test_many_who_ask_at_once_read_a_session_once(house: House, log: ReadL
 
 async def test_nobody_is_refused_by_what_a_follower_that_lags_still_says() -> None:
     log = LaggingLog()
-    house = House(log)
-    await house.open()
-    submitted = await house.submit("One")
+    house = SessionHarness(log)
+    await house.open_session()
+    submitted = await house.submit_turn("One")
     log.upto = submitted
-    await house.answer(submitted)
-    another_gateway = house.sessions_of("/test/another")
-    await another_gateway.handle(TENANT, "s", ExcludeTurn(1), BY)
-    assert house.names()[-1] == "turn-excluded"
-    log.upto = house.events()[-1]
-    await house.sessions.handle(TENANT, "s", RestoreTurn(1), BY)
-    a_third = house.sessions_of("/test/third")
-    await a_third.handle(TENANT, "s", ExcludeTurn(1), BY)
-    assert house.names()[-1] == "turn-excluded"
+    await house.run_turn(submitted)
+    another_gateway = house.build_command_handler("/test/another")
+    await another_gateway.handle(TENANT, "s", ExcludeTurn(1), TESTER)
+    assert house.list_event_names()[-1] == "turn-excluded"
+    log.upto = house.list_events()[-1]
+    await house.sessions.handle(TENANT, "s", RestoreTurn(1), TESTER)
+    a_third = house.build_command_handler("/test/third")
+    await a_third.handle(TENANT, "s", ExcludeTurn(1), TESTER)
+    assert house.list_event_names()[-1] == "turn-excluded"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.parts.house import TENANT, House
-from tests.parts.reproduction import means
+from tests.parts.house import TENANT, SessionHarness
+from tests.parts.reproduction import get_verification_means
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import open_store
@@ -14,7 +14,7 @@ from turnlog.services.auditing.verify_service import VerifyService
 
 
 @dataclass
-class Growing(MemoryLog):
+class GrowingLog(MemoryLog):
     """A log that grows as soon as its end was read."""
 
     later: tuple[RawEvent, ...] = ()
@@ -28,16 +28,16 @@ class Growing(MemoryLog):
 
 
 async def test_a_checkpoint_ends_where_the_last_event_lies_that_it_holds(tmp_path: Path) -> None:
-    other = House()
-    await other.open("early")
-    log = Growing(stored=list(other.log.stored))
-    await other.open("late")
+    other = SessionHarness()
+    await other.open_session("early")
+    log = GrowingLog(stored=list(other.log.stored))
+    await other.open_session("late")
     log.later = tuple(raw for raw in other.log.stored[len(log.stored) :] if raw)
     house, store = (
-        House(log=log, blobs=other.blobs),
+        SessionHarness(log=log, blobs=other.blobs),
         open_store(f"sqlite:///{tmp_path / 'rows.db'}"),
     )
-    auditing = VerifyService(TENANT, house.sessions, house.segments, store, means())
+    auditing = VerifyService(TENANT, house.sessions, house.segments, store, get_verification_means())
     taken = await auditing.create_checkpoint()
     await store.close()
     assert set(taken.sessions) == {"early", "late"}

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.parts.house import BY, TENANT, House
+from tests.parts.house import TESTER, TENANT, SessionHarness
 from turnlog.events.errors import Corrupt
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.blueprint.schema.policy_specs import Policies
@@ -22,51 +22,51 @@ def roll_back(log: MemoryLog, to: int) -> None:
         places[:] = [place for place in places if place <= to]
 
 
-async def told(turns: int = 2) -> House:
-    house = House()
-    await house.open()
+async def run_session(turns: int = 2) -> SessionHarness:
+    house = SessionHarness()
+    await house.open_session()
     for turn in range(turns):
-        await house.submit(f"turn {turn}", policies=QUEUES)
+        await house.submit_turn(f"turn {turn}", policies=QUEUES)
     return house
 
 
-async def elsewhere(house: House, text: str) -> None:
+async def submit_from_other_process(house: SessionHarness, text: str) -> None:
     """Submit a turn from another process, which has no cached state."""
     command = SubmitTurn(text, QUEUES)
-    await house.sessions_of("/test/other").handle(TENANT, "s", command, BY)
+    await house.build_command_handler("/test/other").handle(TENANT, "s", command, TESTER)
 
 
 @pytest.mark.parametrize("to", [0, 1, 2])
 async def test_a_held_session_that_now_ends_earlier_is_corrupt(to: int) -> None:
-    house = await told()
+    house = await run_session()
     roll_back(house.log, to)
     with pytest.raises(Corrupt, match=f"it ends at {to} and was at 3.*turnlog rebuild"):
         await house.sessions.load_state(TENANT, "s")
     with pytest.raises(Corrupt):
-        await house.submit("behind another history", policies=QUEUES)
+        await house.submit_turn("behind another history", policies=QUEUES)
     assert len(house.log.stored) == to
 
 
 @pytest.mark.parametrize("more", [1, 2])
 async def test_a_held_session_that_went_on_otherwise_is_corrupt(more: int) -> None:
-    house = await told()
+    house = await run_session()
     roll_back(house.log, 2)
     for number in range(more):
-        await elsewhere(house, f"another history {number}")
+        await submit_from_other_process(house, f"another history {number}")
     with pytest.raises(Corrupt):
         await house.sessions.load_state(TENANT, "s")
 
 
 async def test_a_session_nobody_holds_is_taken_as_the_log_has_it() -> None:
-    house = await told()
+    house = await run_session()
     roll_back(house.log, 2)
-    state = await house.sessions_of("/test/anew").require_state(TENANT, "s")
+    state = await house.build_command_handler("/test/anew").require_state(TENANT, "s")
     assert state.head.sequence == 2
 
 
 async def test_the_latest_of_all_held_events_must_still_be_there() -> None:
-    house = await told()
-    await house.open("other")
+    house = await run_session()
+    await house.open_session("other")
     await check_log_identity(house.sessions, timeout=0)
     lost = house.log.stored[3]
     roll_back(house.log, 3)
@@ -79,6 +79,6 @@ async def test_the_latest_of_all_held_events_must_still_be_there() -> None:
 
 
 async def test_a_process_that_holds_nothing_has_nothing_to_prove() -> None:
-    house = await told()
+    house = await run_session()
     roll_back(house.log, 0)
-    await check_log_identity(house.sessions_of("/test/anew"), timeout=0)
+    await check_log_identity(house.build_command_handler("/test/anew"), timeout=0)

@@ -7,22 +7,22 @@ import asyncio
 import httpx
 import pytest
 
-from tests.parts.processes import free_port
+from tests.parts.processes import find_free_port
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.services.platform.process_health import serve_health
 
 
-async def well() -> None:
+async def pass_check() -> None:
     await asyncio.sleep(0)
 
 
-async def ill() -> None:
+async def fail_check() -> None:
     raise Unavailable("database", "no connection")
 
 
 async def test_a_process_is_ready_when_every_part_answers() -> None:
-    place = f"127.0.0.1:{free_port()}"
-    async with serve_health(place, {"nats": well}), httpx.AsyncClient() as http:
+    place = f"127.0.0.1:{find_free_port()}"
+    async with serve_health(place, {"nats": pass_check}), httpx.AsyncClient() as http:
         assert (await http.get(f"http://{place}/healthz")).json() == {"alive": True}
         ready = await http.get(f"http://{place}/readyz")
         assert ready.status_code == 200
@@ -31,9 +31,9 @@ async def test_a_process_is_ready_when_every_part_answers() -> None:
 
 
 async def test_a_part_that_does_not_answer_is_named_and_the_process_still_runs() -> None:
-    place = f"127.0.0.1:{free_port()}"
+    place = f"127.0.0.1:{find_free_port()}"
     async with (
-        serve_health(place, {"nats": well, "database": ill}),
+        serve_health(place, {"nats": pass_check, "database": fail_check}),
         httpx.AsyncClient() as http,
     ):
         answer = await http.get(f"http://{place}/readyz")

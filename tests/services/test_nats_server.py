@@ -20,7 +20,7 @@ from turnlog.services.platform.nats_server import NatsConfig, NatsServer, find_s
 
 
 @asynccontextmanager
-async def connected(server: NatsServer) -> AsyncGenerator[Client]:
+async def connect_client(server: NatsServer) -> AsyncGenerator[Client]:
     client = await nats.connect(server.url, allow_reconnect=False)
     try:
         yield client
@@ -31,7 +31,7 @@ async def connected(server: NatsServer) -> AsyncGenerator[Client]:
 async def test_a_client_reaches_the_server_through_its_url(tmp_path: Path) -> None:
     async with (
         await NatsServer.start(NatsConfig(tmp_path)) as server,
-        connected(server) as client,
+        connect_client(server) as client,
     ):
         account = await client.jetstream().account_info()
         assert account.streams == 0
@@ -40,13 +40,13 @@ async def test_a_client_reaches_the_server_through_its_url(tmp_path: Path) -> No
 
 async def test_a_client_without_the_password_is_turned_away(tmp_path: Path) -> None:
     async with await NatsServer.start(NatsConfig(tmp_path)) as server:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(server.url))
+        reader, writer = await asyncio.open_connection("127.0.0.1", parse_port(server.url))
         writer.write(b"CONNECT {}\r\nPING\r\n")
         assert b"Authorization Violation" in await reader.read()
         writer.close()
 
 
-def port_of(url: str) -> int:
+def parse_port(url: str) -> int:
     return urlsplit(url).port or 0
 
 
@@ -67,29 +67,29 @@ async def test_nothing_is_monitored_unless_asked(tmp_path: Path) -> None:
 async def test_a_restart_keeps_url_and_data(tmp_path: Path) -> None:
     async with await NatsServer.start(NatsConfig(tmp_path)) as server:
         url, pid = server.url, server.pid
-        await keep_one_message(server)
+        await store_message(server)
         await server.restart()
         assert (server.url, server.pid == pid) == (url, False)
-        assert await kept_messages(server) == 1
+        assert await count_messages(server) == 1
 
 
 async def test_a_killed_server_begins_again_with_its_data(tmp_path: Path) -> None:
     async with await NatsServer.start(NatsConfig(tmp_path)) as server:
-        await keep_one_message(server)
+        await store_message(server)
         os.kill(server.pid, signal.SIGKILL)
         assert await server.wait_for_exit() == -signal.SIGKILL
         await server.restart()
-        assert await kept_messages(server) == 1
+        assert await count_messages(server) == 1
 
 
-async def keep_one_message(server: NatsServer) -> None:
-    async with connected(server) as client:
+async def store_message(server: NatsServer) -> None:
+    async with connect_client(server) as client:
         await client.jetstream().add_stream(name="KEPT", subjects=["kept"])
         await client.jetstream().publish("kept", b"1")
 
 
-async def kept_messages(server: NatsServer) -> int:
-    async with connected(server) as client:
+async def count_messages(server: NatsServer) -> int:
+    async with connect_client(server) as client:
         return (await client.jetstream().stream_info("KEPT")).state.messages
 
 
@@ -121,7 +121,7 @@ async def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path) -> No
     async with await NatsServer.start(NatsConfig(tmp_path)) as first:
         with pytest.raises(Refused, match="data-dir-in-use"):
             await NatsServer.start(NatsConfig(tmp_path))
-        async with connected(first) as client:
+        async with connect_client(first) as client:
             assert client.is_connected
 
 
@@ -150,12 +150,12 @@ async def test_a_server_whose_parent_was_killed_is_ended_before_the_next(tmp_pat
     await (await nats.connect(orphan)).close()
     async with await NatsServer.start(NatsConfig(tmp_path)):
         with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection("127.0.0.1", port_of(orphan))
+            await asyncio.open_connection("127.0.0.1", parse_port(orphan))
 
 
 async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     async with await NatsServer.start(NatsConfig(tmp_path / "first")) as first:
-        port = port_of(first.url)
+        port = parse_port(first.url)
         with pytest.raises(Unavailable, match=f"ended at once: .*{port}"):
             await NatsServer.start(NatsConfig(tmp_path / "second", port=port))
 

@@ -31,17 +31,17 @@ FILES = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    put(tmp_path / "agent", {"blueprint.yaml": TEXT, **FILES})
+    write_files(tmp_path / "agent", {"blueprint.yaml": TEXT, **FILES})
     return tmp_path / "agent"
 
 
-def put(folder: Path, files: dict[str, str]) -> None:
+def write_files(folder: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
 
 
-def found(folder: Path, provider: str) -> dict[str, str]:
+def read_prompts(folder: Path, provider: str) -> dict[str, str]:
     library = BlueprintFolders([folder.parent])
     blueprint = library.load_blueprint("agent")
     texts = library.read_prompt_files(blueprint, list_prompt_layers(blueprint), provider, {})
@@ -49,13 +49,13 @@ def found(folder: Path, provider: str) -> dict[str, str]:
 
 
 def test_each_provider_and_each_profile_may_have_words_of_its_own(folder: Path) -> None:
-    said = found(folder, "anthropic")
+    said = read_prompts(folder, "anthropic")
     assert said == {
         "base": "You are Claude.",
         "base@talk": "You talk.",
         "manner": "Talk.",
     }
-    assert found(folder, "openai") == said | {"base": "You are an agent.", "base@talk": "You chat."}
+    assert read_prompts(folder, "openai") == said | {"base": "You are an agent.", "base@talk": "You chat."}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_each_provider_and_each_profile_may_have_words_of_its_own(folder: Path) 
 def test_a_file_that_no_session_would_look_for_is_a_fault(
     folder: Path, place: str, fault: str
 ) -> None:
-    put(folder, {place: "?"})
+    write_files(folder, {place: "?"})
     (said,) = list_read_faults(folder)
     assert fault in str(said)
 

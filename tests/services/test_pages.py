@@ -21,12 +21,12 @@ from turnlog.services.sessions.paged_events import (
 KEY = ("t", "s")
 
 
-def sequence(told: PagedEvent) -> int:
+def get_sequence(told: PagedEvent) -> int:
     assert not isinstance(told, UndecodablePagedEvent), told.detail
     return told.sequence
 
 
-async def lasting(log: MemoryLog, events: int) -> RecordedEvent:
+async def record_long_session(log: MemoryLog, events: int) -> RecordedEvent:
     """Record a session of so many events; gives the last."""
     ref = BlueprintRef(name="small", version=1, digest=compute_digest("small"))
     opened = make_draft(SessionOpened(blueprint=ref, profile="p", attributes={}, reach=1), 1)
@@ -50,10 +50,10 @@ async def test_a_long_session_is_read_a_page_at_a_time_whole_and_in_order() -> N
         2 * MAX_PAGE_EVENTS + 7,
     ):
         log = MemoryLog()
-        last = await lasting(log, events)
+        last = await record_long_session(log, events)
         found = [page async for page in read_event_pages(log, KEY, last)]
         assert max(map(len, found)) <= MAX_PAGE_EVENTS
-        assert [sequence(event) for page in found for event in page] == [*range(1, events + 1)]
+        assert [get_sequence(event) for page in found for event in page] == [*range(1, events + 1)]
 
 
 async def test_large_events_come_few_at_a_time() -> None:
@@ -71,7 +71,7 @@ async def test_large_events_come_few_at_a_time() -> None:
 
 async def test_what_comes_while_it_is_read_is_not_in_it() -> None:
     log = MemoryLog()
-    earlier = await lasting(log, 3)
+    earlier = await record_long_session(log, 3)
     more = [make_draft(TurnExcluded(turn=1), n) for n in (4, 5)]
     assert isinstance(
         await log.append_batch(encode_batch("t", "s", earlier.head, more)), BatchAppended
@@ -81,7 +81,7 @@ async def test_what_comes_while_it_is_read_is_not_in_it() -> None:
 
 async def test_from_what_cannot_be_read_on_everything_is_given_as_it_is_stored() -> None:
     log = MemoryLog()
-    last = await lasting(log, MAX_PAGE_EVENTS + 9)
+    last = await record_long_session(log, MAX_PAGE_EVENTS + 9)
     await log.append_batch(
         encode_batch("t", "another", None, [make_draft(TurnExcluded(turn=1), 1)])
     )
@@ -101,9 +101,9 @@ async def test_from_what_cannot_be_read_on_everything_is_given_as_it_is_stored()
 
 async def test_an_event_that_was_altered_is_given_as_it_stands_there_now() -> None:
     log = MemoryLog()
-    last = await lasting(log, 5)
+    last = await record_long_session(log, 5)
     altered = (await log.read_events_at("t", [3]))[0].stored.replace(b'"turn":1', b'"turn":2')
     log.stored[2] = RawEvent("session.t.s.turn", 3, altered)
     found = [told async for page in read_event_pages(log, KEY, last) for told in page]
-    assert [sequence(told) for told in found] == [1, 2, 3, 4, 5]
+    assert [get_sequence(told) for told in found] == [1, 2, 3, 4, 5]
     assert found[2].stored == altered

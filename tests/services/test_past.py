@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tests.parts.house import TENANT, House
+from tests.parts.house import TENANT, SessionHarness
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Refused
@@ -40,7 +40,7 @@ MOST_OF_A_BATCH = 8
 
 
 @dataclass
-class CountedLog(MemoryLog):
+class EventCountingLog(MemoryLog):
     """A log that counts the events read from sessions; its replica may lag behind."""
 
     read: int = 0
@@ -55,7 +55,7 @@ class CountedLog(MemoryLog):
 
 
 @dataclass
-class Rows:
+class FakeReadModels:
     """Takes the place of the read models."""
 
     known: dict[str, int] = field(default_factory=dict[str, int])
@@ -65,26 +65,26 @@ class Rows:
         return self.known.get(call)
 
 
-def past(house: House, rows: Rows | None = None) -> TimeTravel:
+def build_time_travel(house: SessionHarness, rows: FakeReadModels | None = None) -> TimeTravel:
     """Give the past as a process reads it that has seen nothing yet."""
-    sessions = house.sessions_of("/test/auditor")
-    gathering = house.contexts(sessions).gathering
-    return TimeTravel(sessions, house.blueprints, gathering, rows or Rows())
+    sessions = house.build_command_handler("/test/auditor")
+    gathering = house.build_contexts(sessions).gathering
+    return TimeTravel(sessions, house.blueprints, gathering, rows or FakeReadModels())
 
 
 @pytest.fixture(scope="module")
-def built() -> House:
+def built() -> SessionHarness:
     """A long session with some excluded turns and withheld replies."""
-    return asyncio.run(talked())
+    return asyncio.run(run_session())
 
 
-async def talked() -> House:
-    house = House(log=CountedLog())
-    await house.open()
-    worker = house.worker()
+async def run_session() -> SessionHarness:
+    house = SessionHarness(log=EventCountingLog())
+    await house.open_session()
+    worker = house.build_worker()
     for turn in range(1, TURNS + 1):
         house.model.scripts.append([f"Reply {turn}."])
-        await house.answer(await house.submit(f"Turn {turn}"), worker)
+        await house.run_turn(await house.submit_turn(f"Turn {turn}"), worker)
         if turn % 10 == 0:
             await house.sessions.handle(
                 TENANT, "s", ExcludeTurn(turn - 3), CommandMetadata("tester")
@@ -96,32 +96,32 @@ async def talked() -> House:
 
 
 @pytest.fixture
-def house(built: House) -> Iterator[House]:
+def house(built: SessionHarness) -> Iterator[SessionHarness]:
     """The same for each test, whatever became of its snapshots."""
     held = dict(built.snapshots.snapshots)
     yield built
     built.snapshots.snapshots = held
 
 
-def fixed(house: House) -> dict[str, tuple[RecordedEvent, ContextAssembled]]:
-    said = ((each, each.event) for each in house.events())
+def map_contexts(house: SessionHarness) -> dict[str, tuple[RecordedEvent, ContextAssembled]]:
+    said = ((each, each.event) for each in house.list_events())
     return {call.call: (each, call) for each, call in said if isinstance(call, ContextAssembled)}
 
 
-def then(house: House, at: int) -> SessionState:
-    state = fold(house.events()[:at])
+def fold_until(house: SessionHarness, at: int) -> SessionState:
+    state = fold(house.list_events()[:at])
     assert state
     return remove_command_keys(state)
 
 
-def log_of(house: House) -> CountedLog:
-    assert isinstance(house.log, CountedLog)
+def require_counting_log(house: SessionHarness) -> EventCountingLog:
+    assert isinstance(house.log, EventCountingLog)
     return house.log
 
 
-async def test_the_state_at_a_sequence_is_that_of_the_events_up_to_it(house: House) -> None:
-    last = len(house.events())
-    reader = past(house)
+async def test_the_state_at_a_sequence_is_that_of_the_events_up_to_it(house: SessionHarness) -> None:
+    last = len(house.list_events())
+    reader = build_time_travel(house)
     around = {
         1,
         2,
@@ -133,39 +133,39 @@ async def test_the_state_at_a_sequence_is_that_of_the_events_up_to_it(house: Hou
         last,
     }
     for at in sorted(around | {*range(7, last, 163)}):
-        assert await reader.load_state(TENANT, "s", at) == then(house, at)
+        assert await reader.load_state(TENANT, "s", at) == fold_until(house, at)
 
 
-async def test_to_come_to_any_sequence_takes_no_more_than_one_stretch(house: House) -> None:
-    last = len(house.events())
+async def test_to_come_to_any_sequence_takes_no_more_than_one_stretch(house: SessionHarness) -> None:
+    last = len(house.list_events())
     for at in (5, INTERVAL_LENGTH + 90, last - 200, last):
-        log_of(house).read = 0
-        await past(house).load_state(TENANT, "s", at)
-        assert log_of(house).read <= INTERVAL_LENGTH + MOST_OF_A_BATCH
+        require_counting_log(house).read = 0
+        await build_time_travel(house).load_state(TENANT, "s", at)
+        assert require_counting_log(house).read <= INTERVAL_LENGTH + MOST_OF_A_BATCH
 
 
 async def test_a_session_without_waypoints_is_read_whole_once_and_has_them_then(
-    house: House,
+    house: SessionHarness,
 ) -> None:
-    last = len(house.events())
+    last = len(house.list_events())
     house.snapshots.snapshots.clear()
-    assert await past(house).load_state(TENANT, "s", last - 20) == then(house, last - 20)
-    log_of(house).read = 0
-    assert await past(house).load_state(TENANT, "s", last - 30) == then(house, last - 30)
-    assert log_of(house).read <= INTERVAL_LENGTH + MOST_OF_A_BATCH
+    assert await build_time_travel(house).load_state(TENANT, "s", last - 20) == fold_until(house, last - 20)
+    require_counting_log(house).read = 0
+    assert await build_time_travel(house).load_state(TENANT, "s", last - 30) == fold_until(house, last - 30)
+    assert require_counting_log(house).read <= INTERVAL_LENGTH + MOST_OF_A_BATCH
 
 
-async def test_a_waypoint_of_other_events_is_not_used(house: House) -> None:
+async def test_a_waypoint_of_other_events_is_not_used(house: SessionHarness) -> None:
     checked = CheckedSnapshotStore(house.log, house.snapshots)
     good = await checked.load_state(TENANT, "s", 1)
     assert good
     other = replace(good, head=replace(good.head, hash=Digest("sha256:" + "0" * 64)), submitted=999)
     await IntervalSnapshots(checked).save_state(other)
     at = INTERVAL_LENGTH + 10
-    assert await past(house).load_state(TENANT, "s", at) == then(house, at)
+    assert await build_time_travel(house).load_state(TENANT, "s", at) == fold_until(house, at)
 
 
-async def test_a_waypoint_holds_no_text_and_no_key(house: House) -> None:
+async def test_a_waypoint_holds_no_text_and_no_key(house: SessionHarness) -> None:
     checked = CheckedSnapshotStore(house.log, house.snapshots)
     state = await checked.load_state(TENANT, "s", 1)
     assert state
@@ -176,10 +176,10 @@ async def test_a_waypoint_holds_no_text_and_no_key(house: House) -> None:
 @pytest.mark.parametrize("known", [True, False], ids=["by the rows", "without rows"])
 @pytest.mark.parametrize("call", ["1.1", "61.1", "100.1"])
 async def test_a_call_is_read_back_and_assembled_again_from_what_is_near_it(
-    house: House, call: str, *, known: bool
+    house: SessionHarness, call: str, *, known: bool
 ) -> None:
-    recorded, said = fixed(house)[call]
-    reader = past(house, Rows({call: recorded.sequence} if known else {}))
+    recorded, said = map_contexts(house)[call]
+    reader = build_time_travel(house, FakeReadModels({call: recorded.sequence} if known else {}))
     moment = await reader.find_call(TENANT, "s", call)
     assert moment.recorded == recorded
     events = await reader.load_referenced_events(moment)
@@ -192,49 +192,49 @@ async def test_a_call_is_read_back_and_assembled_again_from_what_is_near_it(
     assert reproduce_by_assembly(await reader.load_assembly_inputs(moment)).outcome == "reproduced"
 
 
-async def test_only_the_events_of_its_window_are_read_for_a_call(house: House) -> None:
-    recorded, _ = fixed(house)["90.1"]
-    reader = past(house, Rows({"90.1": recorded.sequence}))
-    log_of(house).read = 0
+async def test_only_the_events_of_its_window_are_read_for_a_call(house: SessionHarness) -> None:
+    recorded, _ = map_contexts(house)["90.1"]
+    reader = build_time_travel(house, FakeReadModels({"90.1": recorded.sequence}))
+    require_counting_log(house).read = 0
     moment = await reader.find_call(TENANT, "s", "90.1")
     await reader.load_referenced_events(moment)
     await reader.load_assembly_inputs(moment)
-    assert log_of(house).read <= INTERVAL_LENGTH + MOST_OF_A_BATCH
+    assert require_counting_log(house).read <= INTERVAL_LENGTH + MOST_OF_A_BATCH
 
 
-async def test_what_a_replica_does_not_have_yet_is_found_all_the_same(house: House) -> None:
-    log_of(house).lag = 3
+async def test_what_a_replica_does_not_have_yet_is_found_all_the_same(house: SessionHarness) -> None:
+    require_counting_log(house).lag = 3
     try:
         for at in (2, INTERVAL_LENGTH + 90):
-            assert await past(house).load_state(TENANT, "s", at) == then(house, at)
+            assert await build_time_travel(house).load_state(TENANT, "s", at) == fold_until(house, at)
     finally:
-        log_of(house).lag = 0
+        require_counting_log(house).lag = 0
 
 
-async def test_rows_that_are_wrong_cost_time_and_nothing_else(house: House) -> None:
-    recorded, _ = fixed(house)["37.1"]
+async def test_rows_that_are_wrong_cost_time_and_nothing_else(house: SessionHarness) -> None:
+    recorded, _ = map_contexts(house)["37.1"]
     for wrong in (recorded.sequence - 1, 1, 99_999):
-        moment = await past(house, Rows({"37.1": wrong})).find_call(TENANT, "s", "37.1")
+        moment = await build_time_travel(house, FakeReadModels({"37.1": wrong})).find_call(TENANT, "s", "37.1")
         assert moment.recorded == recorded
 
 
-async def test_a_call_that_was_never_made_is_refused(house: House) -> None:
+async def test_a_call_that_was_never_made_is_refused(house: SessionHarness) -> None:
     with pytest.raises(Refused) as refused:
-        await past(house).find_call(TENANT, "s", "37.2")
+        await build_time_travel(house).find_call(TENANT, "s", "37.2")
     assert refused.value.code == "unknown-call"
 
 
 async def test_turns_that_no_window_reaches_any_more_are_told_as_one_run_with_one_event() -> None:
-    house = House()
-    await house.open()
+    house = SessionHarness()
+    await house.open_session()
     for _ in range(8):
         house.model.scripts.append(["Long. " * 1_000])
-        await house.answer(await house.submit("Go on."))
-    recorded, call = fixed(house)["8.1"]
+        await house.run_turn(await house.submit_turn("Go on."))
+    recorded, call = map_contexts(house)["8.1"]
     (run,) = (part.source for part in call.manifest.parts if part.rule == OUT_OF_REACH)
     assert isinstance(run, HistorySource)
     assert run.last > run.first
-    parts = explain_call(build_complete_log(house.events()), "8.1").parts
+    parts = explain_call(build_complete_log(house.list_events()), "8.1").parts
     removed = [gone for part in parts for gone in part.removed]
     told = [(gone.first, gone.last, gone.by) for gone in removed if gone.rule == OUT_OF_REACH]
     assert told == [(run.first, run.last, build_event_ref(recorded))]

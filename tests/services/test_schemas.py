@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.workshop import agent
+from tests.agents.workshop import build_agent_blueprint
 from turnlog.projections.blueprint.schema.blueprint_model import encode_blueprint
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders, list_read_faults
@@ -31,13 +31,13 @@ FAULTY: dict[str, tuple[str, Any, str]] = {
 }
 
 
-def written(folder: Path, call: str, schema: object) -> Path:
+def write_blueprint(folder: Path, call: str, schema: object) -> Path:
     """Write an agent's blueprint, one of whose calls has a form."""
-    calls = json.loads(encode_blueprint(agent()))["calls"]
+    calls = json.loads(encode_blueprint(build_agent_blueprint()))["calls"]
     calls[call]["output"] = {"schema": schema}
     home = folder / "agent"
     home.mkdir(exist_ok=True)
-    body = json.loads(encode_blueprint(agent())) | {"calls": calls}
+    body = json.loads(encode_blueprint(build_agent_blueprint())) | {"calls": calls}
     (home / "blueprint.yaml").write_text(json.dumps(body))
     (home / "mood.json").write_text(json.dumps(MOOD))
     (home / "broken.json").write_text("{")
@@ -50,7 +50,7 @@ def test_a_schema_that_cannot_be_used_is_a_fault_of_the_blueprint(
     tmp_path: Path, case: tuple[str, Any, str]
 ) -> None:
     call, schema, what = case
-    (fault, *_) = list_read_faults(written(tmp_path, call, schema))
+    (fault, *_) = list_read_faults(write_blueprint(tmp_path, call, schema))
     assert fault.path.startswith(f"calls.{call}.output")
     assert what in str(fault)
 
@@ -58,13 +58,13 @@ def test_a_schema_that_cannot_be_used_is_a_fault_of_the_blueprint(
 def test_a_schema_in_a_file_stands_in_the_blueprint_and_is_read_again_when_it_changed(
     tmp_path: Path,
 ) -> None:
-    library, home = BlueprintFolders((tmp_path,)), written(tmp_path, "plan", "mood.json")
-    assert _schema(library) == MOOD
+    library, home = BlueprintFolders((tmp_path,)), write_blueprint(tmp_path, "plan", "mood.json")
+    assert _get_output_schema(library) == MOOD
     (home / "mood.json").write_text('{"type": "array"}')
-    assert _schema(library) == {"type": "array"}
+    assert _get_output_schema(library) == {"type": "array"}
 
 
-def _schema(library: BlueprintFolders) -> object:
+def _get_output_schema(library: BlueprintFolders) -> object:
     output = library.load_blueprint("agent").calls["plan"].output
     assert isinstance(output, OutputSpec)
     return output.schema_

@@ -8,7 +8,7 @@ from contextlib import suppress
 from turnlog.services.platform.concurrency import run_to_completion
 
 
-async def deaf(times: int) -> None:
+async def ignore_cancellations(times: int) -> None:
     for _ in range(times):
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
@@ -19,7 +19,7 @@ def test_a_program_ends_although_a_task_it_left_behind_misses_its_cancellation()
     left: list[asyncio.Task[None]] = []
 
     async def work() -> str:
-        left.append(asyncio.create_task(deaf(2)))
+        left.append(asyncio.create_task(ignore_cancellations(2)))
         await asyncio.sleep(0)
         return "done"
 

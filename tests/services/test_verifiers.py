@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.parts.house import TENANT, House
-from tests.parts.reproduction import means
-from tests.services.whatif.twice import CONVERSATION, FIRST, folder_of, led
+from tests.parts.house import TENANT, SessionHarness
+from tests.parts.reproduction import get_verification_means
+from tests.services.whatif.twice import CONVERSATION, FIRST_VERSION, write_blueprint_folder, run_conversation
 from turnlog.events.errors import Unavailable
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import ReadModelStore, open_store
@@ -44,25 +44,25 @@ async def store(tmp_path: Path) -> AsyncIterator[ReadModelStore]:
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> House:
+async def house(tmp_path: Path) -> SessionHarness:
     """A harness with some sessions."""
-    house, library = House(), folder_of(tmp_path, FIRST, persona_md="You are a clerk.")
+    house, library = SessionHarness(), write_blueprint_folder(tmp_path, FIRST_VERSION, persona_md="You are a clerk.")
     for number in range(SESSIONS):
-        await led(house, library, f"s-{number}", CONVERSATION[: number + 2])
+        await run_conversation(house, library, f"s-{number}", CONVERSATION[: number + 2])
     return house
 
 
-def auditing(house: House, store: ReadModelStore, verifiers: OpenVerifier) -> VerifyService:
-    return VerifyService(TENANT, house.sessions, house.segments, store, means(), verifiers)
+def build_verify_service(house: SessionHarness, store: ReadModelStore, verifiers: OpenVerifier) -> VerifyService:
+    return VerifyService(TENANT, house.sessions, house.segments, store, get_verification_means(), verifiers)
 
 
-async def steps(auditing: VerifyService) -> list[VerifyStep]:
+async def list_verify_steps(auditing: VerifyService) -> list[VerifyStep]:
     return [
         step async for step in auditing.verify_log(None) if not isinstance(step, VerifyProgress)
     ]
 
 
-async def ended_early(auditing: VerifyService, others: Collection[BaseProcess]) -> None:
+async def verify_while_killing(auditing: VerifyService, others: Collection[BaseProcess]) -> None:
     """Verify a log while every process that is started for it is killed."""
     async for _ in auditing.verify_log(None):
         for process in active_children():
@@ -70,7 +70,7 @@ async def ended_early(auditing: VerifyService, others: Collection[BaseProcess]) 
                 process.kill()
 
 
-def altered(log: list[RawEvent | None], session: str, was: bytes, now: bytes) -> None:
+def alter_event(log: list[RawEvent | None], session: str, was: bytes, now: bytes) -> None:
     """Alter the first event of a session that has these bytes."""
     at, raw = next(
         (at, raw)
@@ -82,14 +82,14 @@ def altered(log: list[RawEvent | None], session: str, was: bytes, now: bytes) ->
 
 @pytest.mark.tampers
 async def test_processes_find_what_one_alone_finds_and_are_gone_when_all_is_said(
-    house: House, store: ReadModelStore
+    house: SessionHarness, store: ReadModelStore
 ) -> None:
     before = active_children()
-    altered(house.log.stored, "s-1", b"And the pen?", b"And the hen?")
-    altered(house.log.stored, "s-2", b'"manifest"', b'"manifold"')
-    altered(house.log.stored, "s-3", b'{"specversion"', b'["specversion"')
-    found = await steps(auditing(house, store, lambda _events, _means: start_process_verifier(2)))
-    assert found == await steps(auditing(house, store, open_best_verifier))
+    alter_event(house.log.stored, "s-1", b"And the pen?", b"And the hen?")
+    alter_event(house.log.stored, "s-2", b'"manifest"', b'"manifold"')
+    alter_event(house.log.stored, "s-3", b'{"specversion"', b'["specversion"')
+    found = await list_verify_steps(build_verify_service(house, store, lambda _events, _means: start_process_verifier(2)))
+    assert found == await list_verify_steps(build_verify_service(house, store, open_best_verifier))
     over = found[-1]
     assert isinstance(over, VerifyOutcome)
     assert {session for _, session in over.tally.unsound} == {"s-1", "s-2", "s-3"}
@@ -98,17 +98,17 @@ async def test_processes_find_what_one_alone_finds_and_are_gone_when_all_is_said
 
 
 async def test_where_a_process_is_lost_nothing_is_said_to_be_sound(
-    house: House, store: ReadModelStore
+    house: SessionHarness, store: ReadModelStore
 ) -> None:
     before = active_children()
-    shared = auditing(house, store, lambda _events, _means: start_process_verifier(1))
+    shared = build_verify_service(house, store, lambda _events, _means: start_process_verifier(1))
     with pytest.raises(Unavailable, match="was lost"):
-        await ended_early(shared, before)
+        await verify_while_killing(shared, before)
     assert active_children() == before
 
 
 def test_a_short_log_is_verified_without_another_process() -> None:
-    few = open_best_verifier(IN_PROCESS_EVENT_LIMIT - 1, means())
+    few = open_best_verifier(IN_PROCESS_EVENT_LIMIT - 1, get_verification_means())
     assert isinstance(few, nullcontext)
     with few as alone:
         assert isinstance(alone, ThreadVerifier)

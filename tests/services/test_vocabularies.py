@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from tests.parts.windows import blueprint_of, opened_by
+from tests.parts.windows import parse_blueprint, open_with_blueprint
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
@@ -44,7 +44,7 @@ profiles:
 
 @pytest.fixture(scope="module")
 def blueprint() -> Blueprint:
-    return blueprint_of(BLUEPRINT)
+    return parse_blueprint(BLUEPRINT)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ async def test_a_count_is_exact_for_the_models_that_have_the_vocabulary(
 ) -> None:
     await load_vocabularies(blueprint)
     known = collect_installed().vocabularies
-    session = opened_by(blueprint, {}).apply_steps(submit_turn("What is it?"), claim_turn())
+    session = open_with_blueprint(blueprint, {}).apply_steps(submit_turn("What is it?"), claim_turn())
     material = SessionMaterial(blueprint, vocabularies=known)
     call = PromptCall("reply", model, "openai", "2026-01-01T00:00:00Z")
     asked = find_prompt_needs(material, session.opened_state, call)

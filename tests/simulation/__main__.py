@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.simulation.judging import all_judged
+from tests.simulation.judging import run_seeds
 from tests.simulation.simulation import Simulation
-from tests.simulation.verdict import faults
+from tests.simulation.verdict import find_faults
 from turnlog.events.registry import format_event_name
 
 
@@ -19,10 +19,10 @@ def main() -> int:
     parser.add_argument("--events", action="store_true", help="show one seed's log and history")
     given = parser.parse_args()
     if given.events:
-        return show(given.first)
+        return show_seed(given.first)
     failed = events = 0
     for number, each in enumerate(
-        all_judged(range(given.first, given.first + given.seeds), given.jobs), 1
+        run_seeds(range(given.first, given.first + given.seeds), given.jobs), 1
     ):
         events += each.events
         failed += bool(each.faults)
@@ -34,12 +34,12 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def show(seed: int) -> int:
+def show_seed(seed: int) -> int:
     """Print what happened in a seed, and its faults."""
     simulation = Simulation(seed)
     simulation.run()
-    found = faults(simulation)
-    print(simulation.weather)
+    found = find_faults(simulation)
+    print(simulation.fault_profile)
     for session, events in simulation.log.items():
         for each in events:
             stored = simulation.server.sessions.messages[each.stream_sequence - 1]

@@ -10,44 +10,44 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
-from tests.simulation.stream import key_of
+from tests.simulation.stream import get_lookup_key
 
 if TYPE_CHECKING:
-    from tests.simulation.wire import Holding, Wire
+    from tests.simulation.wire import DeliveryRef, SimulatedConnection
 
-A_MOMENT: Final = 0.05
+REACTION_SECONDS: Final = 0.05
 """Seconds in which a running process sees what has arrived."""
-Word = Literal["ack", "nak", "progress"]
+AcknowledgementKind = Literal["ack", "nak", "progress"]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SentAcknowledgement:
     """One acknowledgement of any kind."""
 
-    word: Word
-    by: Holding
+    kind: AcknowledgementKind
+    delivery: DeliveryRef
     at: datetime
-    knows: int
+    known_sequence: int
     """The stream sequence up to which its worker must have known the session."""
 
 
 @dataclass
-class Acks:
+class AcknowledgementLog:
     """All acknowledgements of a simulation."""
 
-    said: list[Said] = field(default_factory=list[Said])
+    sent: list[SentAcknowledgement] = field(default_factory=list[SentAcknowledgement])
 
-    def note(self, wire: Wire, subject: str, payload: bytes, by: Holding | None) -> None:
+    def record_acknowledgement(self, wire: SimulatedConnection, subject: str, payload: bytes, by: DeliveryRef | None) -> None:
         """Record an acknowledgement as it is sent."""
         place = int(subject.split(".")[5])
-        session = key_of(wire.server.sessions.messages[place - 1].subject)
-        before = wire.process.awake_for - A_MOMENT
+        session = get_lookup_key(wire.server.sessions.messages[place - 1].subject)
+        before = wire.process.awake_for - REACTION_SECONDS
         knows = max((seq for when, seq in wire.seen.get(session, ()) if when <= before), default=0)
         held = by or (place, int(subject.split(".")[4]))
-        self.said.append(Said(_word(payload), held, wire.loop.clock(), knows))
+        self.sent.append(SentAcknowledgement(_classify_payload(payload), held, wire.loop.read_clock(), knows))
 
 
-def _word(payload: bytes) -> Word:
+def _classify_payload(payload: bytes) -> AcknowledgementKind:
     if payload.startswith(b"-NAK"):
         return "nak"
     return "progress" if payload.startswith(b"+WPI") else "ack"

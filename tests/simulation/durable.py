@@ -12,76 +12,76 @@ from typing import TYPE_CHECKING, Final
 
 from nats.aio.msg import Msg
 
-from tests.simulation.stream import Stored
-from tests.simulation.wire import Packet
+from tests.simulation.stream import SimulatedMessage
+from tests.simulation.wire import SentPacket
 
 if TYPE_CHECKING:
-    from tests.simulation.server import Server
+    from tests.simulation.server import SimulatedServer
 
-PULL: Final = "$PULL"
+PULL_SUBJECT: Final = "$PULL"
 PULL_SECONDS: Final = 5.0
-NAK: Final = b"-NAK"
-PROGRESS: Final = b"+WPI"
+NAK_PREFIX: Final = b"-NAK"
+PROGRESS_PREFIX: Final = b"+WPI"
 
 
 @dataclass(eq=False)
-class Durable:
+class SimulatedConsumer:
     """Turns that are not acknowledged yet."""
 
-    server: Server
+    server: SimulatedServer
     ack_wait: float
-    ready: list[Stored] = field(default_factory=list[Stored])
-    pending: dict[int, tuple[Stored, float]] = field(
-        default_factory=dict[int, tuple[Stored, float]]
+    ready: list[SimulatedMessage] = field(default_factory=list[SimulatedMessage])
+    pending: dict[int, tuple[SimulatedMessage, float]] = field(
+        default_factory=dict[int, tuple[SimulatedMessage, float]]
     )
     """By stream sequence: the message, and when it is delivered again."""
     delivered: dict[int, int] = field(default_factory=dict[int, int])
-    asking: list[tuple[float, Packet]] = field(default_factory=list[tuple[float, Packet]])
+    pull_requests: list[tuple[float, SentPacket]] = field(default_factory=list[tuple[float, SentPacket]])
 
-    def offer(self, stored: Stored) -> None:
+    def add_message(self, stored: SimulatedMessage) -> None:
         """Add a turn to be delivered."""
         self.ready.append(stored)
-        self._hand_out()
+        self._match_requests()
 
-    def pull(self, packet: Packet) -> None:
+    def add_pull_request(self, packet: SentPacket) -> None:
         """Add a worker's request for a turn."""
-        self.asking.append((self.server.loop.time() + PULL_SECONDS, packet))
-        self._hand_out()
+        self.pull_requests.append((self.server.loop.time() + PULL_SECONDS, packet))
+        self._match_requests()
 
-    def told(self, packet: Packet) -> None:
+    def handle_acknowledgement(self, packet: SentPacket) -> None:
         """Handle an ack, a nak or a progress message."""
         sequence = int(packet.subject.split(".")[5])
         if sequence not in self.pending:
             return
-        if packet.data.startswith(NAK):
-            wanted = json.loads(packet.data.removeprefix(NAK) or b"{}")
-            self._keep(self.pending[sequence][0], wanted.get("delay", 0) / 1e9)
-        elif packet.data.startswith(PROGRESS):
-            self._keep(self.pending[sequence][0], self.ack_wait)
+        if packet.data.startswith(NAK_PREFIX):
+            wanted = json.loads(packet.data.removeprefix(NAK_PREFIX) or b"{}")
+            self._schedule_redelivery(self.pending[sequence][0], wanted.get("delay", 0) / 1e9)
+        elif packet.data.startswith(PROGRESS_PREFIX):
+            self._schedule_redelivery(self.pending[sequence][0], self.ack_wait)
         else:
             del self.pending[sequence]
 
-    def _keep(self, stored: Stored, seconds: float) -> None:
+    def _schedule_redelivery(self, stored: SimulatedMessage, seconds: float) -> None:
         loop = self.server.loop
         until = loop.time() + seconds
         self.pending[stored.sequence] = stored, until
-        loop.call_at(until, self._look, stored.sequence, context=loop.outside)
+        loop.call_at(until, self._deliver_expired, stored.sequence, context=loop.outside)
 
-    def _look(self, sequence: int) -> None:
+    def _deliver_expired(self, sequence: int) -> None:
         if sequence in self.pending and self.pending[sequence][1] <= self.server.loop.time():
-            self.offer(self.pending.pop(sequence)[0])
+            self.add_message(self.pending.pop(sequence)[0])
 
-    def _hand_out(self) -> None:
+    def _match_requests(self) -> None:
         loop = self.server.loop
-        self.asking = [each for each in self.asking if each[0] > loop.time()]
-        while self.ready and self.asking:
+        self.pull_requests = [each for each in self.pull_requests if each[0] > loop.time()]
+        while self.ready and self.pull_requests:
             stored = self.ready.pop(loop.chance.randrange(len(self.ready)))
-            _, packet = self.asking.pop(loop.chance.randrange(len(self.asking)))
-            self._hand(stored, packet)
+            _, packet = self.pull_requests.pop(loop.chance.randrange(len(self.pull_requests)))
+            self._deliver_message(stored, packet)
 
-    def _hand(self, stored: Stored, packet: Packet) -> None:
+    def _deliver_message(self, stored: SimulatedMessage, packet: SentPacket) -> None:
         count = self.delivered[stored.sequence] = self.delivered.get(stored.sequence, 0) + 1
-        self._keep(stored, self.ack_wait)
+        self._schedule_redelivery(stored, self.ack_wait)
         reply = f"$JS.ACK.SESSIONS.workers.{count}.{stored.sequence}.1.0.0"
         shows = {"Nats-Subject": stored.subject, "Nats-Sequence": str(stored.sequence)}
-        packet.wire.deliver(Msg(packet.wire.client, packet.reply, reply, stored.data, shows))
+        packet.connection.deliver_message(Msg(packet.connection.client, packet.reply, reply, stored.data, shows))

@@ -10,26 +10,26 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from tests.faults.history import Try
+from tests.faults.history import CommandTry
 
-NEVER_EMPTY: Final = frozenset({"open", "submit", "redact", "cancel", "choice", "signal"})
+EFFECTIVE_COMMANDS: Final = frozenset({"open", "submit", "redact", "cancel", "choice", "signal"})
 """Commands that are refused or have an effect."""
 
 
-def judgeable(tries: Sequence[Try], recorded: Collection[str | None]) -> list[Try]:
+def filter_checkable(tries: Sequence[CommandTry], recorded: Collection[str | None]) -> list[CommandTry]:
     """Return the tries whose answers say what must be on the log; `recorded` are the log's keys."""
     known = [each for each in tries if each.key in recorded or has_effect(each)]
-    unsure = {each.key for each in known if not answered(each)}
+    unsure = {each.key for each in known if not is_answered(each)}
     return [
-        each for each in known if has_effect(each) or not answered(each) or each.key not in unsure
+        each for each in known if has_effect(each) or not is_answered(each) or each.key not in unsure
     ]
 
 
-def has_effect(each: Try) -> bool:
+def has_effect(each: CommandTry) -> bool:
     """Tell whether a try was accepted, or may have been, and must then have left an event."""
-    return not each.refused and str(each.body.get("what", each.what)) in NEVER_EMPTY
+    return not each.refused and str(each.body.get("what", each.what)) in EFFECTIVE_COMMANDS
 
 
-def answered(each: Try) -> bool:
+def is_answered(each: CommandTry) -> bool:
     """Tell whether the client knows the outcome."""
     return each.accepted or each.refused

@@ -14,11 +14,11 @@ from multiprocessing import get_context
 from os import cpu_count
 
 from tests.simulation.simulation import Simulation
-from tests.simulation.verdict import faults
+from tests.simulation.verdict import find_faults
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class SeedResult:
     """The outcome of a seed."""
 
     seed: int
@@ -30,19 +30,19 @@ class Judged:
         return "\n  ".join((f"seed {self.seed} fails: {again}", *self.faults))
 
 
-def judged(seed: int) -> Judged:
+def run_seed(seed: int) -> SeedResult:
     """Run a seed; an exception in the simulation itself is a fault too."""
     simulation = Simulation(seed)
     try:
         simulation.run()
-        found = faults(simulation)
+        found = find_faults(simulation)
     except Exception:  # noqa: BLE001 - the other seeds go on
         found = [traceback.format_exc()]
-    return Judged(seed, len(simulation.server.sessions.messages), tuple(found))
+    return SeedResult(seed, len(simulation.server.sessions.messages), tuple(found))
 
 
-def all_judged(seeds: Sequence[int], jobs: int | None = None) -> Iterator[Judged]:
+def run_seeds(seeds: Sequence[int], jobs: int | None = None) -> Iterator[SeedResult]:
     """Run seeds in parallel and yield their results in order."""
     spawning = get_context("spawn")
     with ProcessPoolExecutor(jobs or cpu_count(), spawning) as pool:
-        yield from pool.map(judged, seeds, chunksize=10)
+        yield from pool.map(run_seed, seeds, chunksize=10)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from tests.agents.workshop import agent
+from tests.agents.workshop import build_agent_blueprint
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
@@ -21,7 +21,7 @@ CHOICES: Final = ("share", "check")
 SIGNALS: Final = ("understood", "partial")
 LONGEST_DEADLINE: Final = 60.0
 
-LESSON: Final[Cartridge] = {
+LESSON_CARTRIDGE: Final[Cartridge] = {
     "phases": {
         "start": "share",
         "share": {
@@ -47,25 +47,25 @@ LESSON: Final[Cartridge] = {
 }
 
 
-def dialogue(chance: random.Random) -> Blueprint:
+def draw_dialogue(chance: random.Random) -> Blueprint:
     """Draw the blueprint of a plain dialogue."""
-    return Blueprint.model_validate(_body("dialogue", _policies(chance), {"call": "reply"}))
+    return Blueprint.model_validate(_build_body("dialogue", _draw_policies(chance), {"call": "reply"}))
 
 
-def worker_of_steps(chance: random.Random) -> Blueprint:
+def draw_agent(chance: random.Random) -> Blueprint:
     """Draw the blueprint of an agent; older turns are summarised."""
-    plain = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    plain = build_agent_blueprint().model_dump(mode="json", by_alias=True, exclude_unset=True)
     summary = {"above_tokens": 5, "keep_messages": 2, "call": "sum_up"}
-    return agent(
-        policies=_policies(chance),
+    return build_agent_blueprint(
+        policies=_draw_policies(chance),
         calls={**plain["calls"], "sum_up": {"messages": [{"history": "older"}]}},
         history={"recent": {"summary": summary}, "older": {"of": "selected"}},
     )
 
 
-def lesson(chance: random.Random) -> Blueprint:
+def draw_lesson(chance: random.Random) -> Blueprint:
     """Draw the blueprint of a lesson."""
-    body = _body("lesson", _policies(chance), {"call": "by_phase"})
+    body = _build_body("lesson", _draw_policies(chance), {"call": "by_phase"})
     asked = {"system": ["rules"]}, {"history": "whole"}
     body["calls"]["debrief"] = {"messages": asked, "input": "none", "budget": "window"}
     body["calls"]["reply"]["tools"] = [TRANSITION_TOOL]
@@ -79,7 +79,7 @@ def lesson(chance: random.Random) -> Blueprint:
     return Blueprint.model_validate({**body, "phases": phases, "cartridge": cartridge})
 
 
-def _policies(chance: random.Random) -> dict[str, Any]:
+def _draw_policies(chance: random.Random) -> dict[str, Any]:
     guarded = chance.random() < 0.3
     rules = [{"name": "words", "pattern": FORBIDDEN}] if guarded else []
     return {
@@ -92,7 +92,7 @@ def _policies(chance: random.Random) -> dict[str, Any]:
     }
 
 
-def _body(name: str, policies: dict[str, Any], profile: dict[str, Any]) -> dict[str, Any]:
+def _build_body(name: str, policies: dict[str, Any], profile: dict[str, Any]) -> dict[str, Any]:
     return {
         "blueprint": name,
         "version": 1,

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import compress
 
-from tests.faults.history import Try
-from tests.simulation.loop import BEGAN
-from tests.simulation.stream import Stream
+from tests.faults.history import CommandTry
+from tests.simulation.loop import START_TIME
+from tests.simulation.stream import SimulatedStream
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.projections.session.commands import Command
@@ -23,38 +23,38 @@ from turnlog.projections.session.evolve import evolve
 from turnlog.projections.session.state import SessionState
 
 
-def untrue(
-    tries: Sequence[Try],
+def find_untrue_answers(
+    tries: Sequence[CommandTry],
     wanted: Mapping[str, Command],
     events: Sequence[RecordedEvent],
-    stored: Stream,
+    stored: SimulatedStream,
 ) -> Iterator[str]:
     """Return the answers to a session's commands that were true at no moment."""
     states: list[SessionState | None] = [None]
     for event in events:
         states.append(evolve(states[-1], event))
-    whole = [True, *(_begins(event) for event in events[1:]), True]
+    whole = [True, *(_is_batch_start(event) for event in events[1:]), True]
     times = [stored.messages[event.stream_sequence - 1].at for event in events]
     recorded = {event.envelope.commandkey for event in events}
     for each in tries:
         if each.refused or (each.accepted and each.key not in recorded):
-            first = sum(at <= BEGAN + timedelta(seconds=each.asked_at) for at in times)
-            last = sum(at <= BEGAN + timedelta(seconds=each.told_at) for at in times)
+            first = sum(at <= START_TIME + timedelta(seconds=each.asked_at) for at in times)
+            last = sum(at <= START_TIME + timedelta(seconds=each.told_at) for at in times)
             told = each.body["code"] if each.refused else None
             command = wanted[each.key]
             seen = compress(states[first : last + 1], whole[first:])
-            if told not in {_answer(state, command) for state in seen}:
+            if told not in {_decide_answer(state, command) for state in seen}:
                 yield f"{each.key} ({each.body['what']}) was told {told}, which was true at no time"
 
 
-def _begins(event: RecordedEvent) -> bool:
+def _is_batch_start(event: RecordedEvent) -> bool:
     """Tell whether an event was appended behind what lay there, and not as one with it."""
     return event.envelope.prevstreamseq is not None
 
 
-def _answer(state: SessionState | None, command: Command) -> str | None:
+def _decide_answer(state: SessionState | None, command: Command) -> str | None:
     """Return what a command leads to: a refusal's code, None for no effect, or "events"."""
     try:
-        return "events" if decide(state, command, BEGAN) else None
+        return "events" if decide(state, command, START_TIME) else None
     except Refused as refused:
         return refused.code

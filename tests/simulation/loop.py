@@ -12,11 +12,11 @@ from typing import Any, TypeVar, cast
 from tests.simulation.numbered import NumberedFuture, NumberedTask
 from turnlog.services.platform.concurrency import cancel_tasks
 
-Result = TypeVar("Result")
-BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+LoopResultT = TypeVar("Result")
+START_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class Stuck(Exception):
+class SimulationStuck(Exception):
     """No callback is left that could run, or the time limit has passed."""
 
 
@@ -40,9 +40,9 @@ class SimulatedLoop:
     def time(self) -> float:
         return self._now
 
-    def clock(self, wrong_by: float = 0.0) -> datetime:
+    def read_clock(self, wrong_by: float = 0.0) -> datetime:
         """Read a clock that is off by so many seconds."""
-        return BEGAN + timedelta(seconds=self._now + wrong_by)
+        return START_TIME + timedelta(seconds=self._now + wrong_by)
 
     def call_soon(
         self, callback: Callable[..., object], *args: object, context: Context | None = None
@@ -66,7 +66,7 @@ class SimulatedLoop:
         heapq.heappush(self._timers, (when, self._made, handle))
         return handle
 
-    def again(self, handles: list[asyncio.Handle]) -> None:
+    def run_handles(self, handles: list[asyncio.Handle]) -> None:
         """Schedule handles that were held back."""
         self._ready += handles
 
@@ -76,14 +76,14 @@ class SimulatedLoop:
 
     def create_task(
         self,
-        coro: Coroutine[Any, Any, Result],
+        coro: Coroutine[Any, Any, LoopResultT],
         *,
         name: str | None = None,
         context: Context | None = None,
-    ) -> asyncio.Task[Result]:
+    ) -> asyncio.Task[LoopResultT]:
         self._made += 1
         task = NumberedTask(self._made, coro, loop=self.itself, name=name, context=context)
-        process = (context or copy_context()).get(PROCESS)
+        process = (context or copy_context()).get(CURRENT_PROCESS)
         if process is not None:
             process.tasks[task] = None
             task.add_done_callback(lambda done: process.tasks.pop(done, None), context=self.outside)
@@ -104,29 +104,29 @@ class SimulatedLoop:
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """A cancelled timer is skipped when its time comes."""
 
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def run_until_done(self, work: Coroutine[Any, Any, LoopResultT]) -> LoopResultT:
         """Run until `work` is done; raises `SimulationStuck` where it cannot be."""
         asyncio.events._set_running_loop(self.itself)
         try:
             task = self.create_task(work)
             while not task.done():
-                self._step()
+                self._run_next()
             return task.result()
         finally:
             asyncio.events._set_running_loop(None)
 
-    def wind_up(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
+    def end_tasks(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
         """Cancel tasks and run until they have ended, so that none is collected while it waits."""
 
         async def ended() -> None:
             await cancel_tasks(*tasks)
 
         self.until = float("inf")
-        self.run(ended())
+        self.run_until_done(ended())
 
-    def _step(self) -> None:
+    def _run_next(self) -> None:
         if not self._ready:
-            self._jump()
+            self._advance_time()
         while self._timers and self._timers[0][0] <= self._now:
             self._ready.append(heapq.heappop(self._timers)[2])
         place = int(self.chance.random() * len(self._ready))
@@ -134,22 +134,22 @@ class SimulatedLoop:
         handle = self._ready.pop()
         if handle.cancelled():
             return
-        process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+        process = handle._context.get(CURRENT_PROCESS)  # type: ignore[attr-defined]
         if process is None or process.takes(handle):
             handle._run()
 
-    def _jump(self) -> None:
+    def _advance_time(self) -> None:
         while self._timers and self._timers[0][2].cancelled():
             heapq.heappop(self._timers)
         if not self._timers:
-            raise Stuck("nothing is left to happen")
+            raise SimulationStuck("nothing is left to happen")
         self._now = max(self._now, self._timers[0][0])
         if self._now > self.until:
-            raise Stuck(f"it is not over after {self.until} seconds")
+            raise SimulationStuck(f"it is not over after {self.until} seconds")
 
 
 @dataclass(eq=False)
-class Process:
+class SimulatedProcess:
     """Tasks that are stopped together and killed together."""
 
     name: str
@@ -166,13 +166,13 @@ class Process:
 
     def __post_init__(self) -> None:
         self.context = copy_context()
-        self.context.run(PROCESS.set, self)
+        self.context.run(CURRENT_PROCESS.set, self)
 
-    def spawn(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+    def spawn_task(self, work: Coroutine[Any, Any, LoopResultT]) -> asyncio.Task[LoopResultT]:
         """Start a task of this process."""
         return self.loop.create_task(work, context=self.context.copy())
 
-    def takes(self, handle: asyncio.Handle) -> bool:
+    def accepts_handle(self, handle: asyncio.Handle) -> bool:
         """Tell whether a callback of this process may run now; keep it otherwise."""
         if not self.alive:
             self._dropped.append(handle)
@@ -180,7 +180,7 @@ class Process:
             self._held.append(handle)
         return self.alive and self._asleep_since is None
 
-    def kill(self) -> None:
+    def kill_tasks(self) -> None:
         """Run none of its callbacks any more."""
         self.alive = False
 
@@ -188,22 +188,22 @@ class Process:
         """Stop it as SIGSTOP does, and continue it after so many seconds."""
         if self._asleep_since is None and self.alive:
             self._asleep_since = self.loop.time()
-            self.loop.call_later(seconds, self.wake, context=self.loop.outside)
+            self.loop.call_later(seconds, self.resume_tasks, context=self.loop.outside)
 
-    def wake(self) -> None:
+    def resume_tasks(self) -> None:
         """Continue a stopped process."""
         if self._asleep_since is not None:
             self.asleep_for += self.loop.time() - self._asleep_since
             self._asleep_since = None
             held, self._held = self._held, []
-            self.loop.again(held)
+            self.loop.run_handles(held)
 
-    def revive(self) -> None:
+    def restore_tasks(self) -> None:
         """Run its tasks again, so that they can be ended."""
         self.alive = True
-        self.wake()
+        self.resume_tasks()
         self._dropped, dropped = [], self._dropped
-        self.loop.again(dropped)
+        self.loop.run_handles(dropped)
 
     @property
     def awake_for(self) -> float:
@@ -212,4 +212,4 @@ class Process:
         return (self.loop.time() if since is None else since) - self.asleep_for
 
 
-PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
+CURRENT_PROCESS: ContextVar[SimulatedProcess | None] = ContextVar("process", default=None)

@@ -16,7 +16,7 @@ from collections.abc import Coroutine
 from contextvars import Context
 from typing import Any, TypeVar
 
-Result = TypeVar("Result")
+TaskResultT = TypeVar("Result")
 
 
 class NumberedFuture(asyncio.Future[Any]):
@@ -30,13 +30,13 @@ class NumberedFuture(asyncio.Future[Any]):
         return self._number
 
 
-class NumberedTask(asyncio.Task[Result]):
+class NumberedTask(asyncio.Task[TaskResultT]):
     """A task that hashes by its creation order."""
 
     def __init__(
         self,
         number: int,
-        work: Coroutine[Any, Any, Result],
+        work: Coroutine[Any, Any, TaskResultT],
         *,
         loop: asyncio.AbstractEventLoop,
         name: str | None,

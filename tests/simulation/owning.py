@@ -11,61 +11,61 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tests.faults.settling import settled
-from tests.simulation.acks import Said
-from tests.simulation.stream import Stream
-from tests.simulation.wire import Holding
+from tests.faults.settling import find_settling_events
+from tests.simulation.acks import SentAcknowledgement
+from tests.simulation.stream import SimulatedStream
+from tests.simulation.wire import DeliveryRef
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 
 
 @dataclass
-class Turn:
+class TurnDeliveries:
     """What happened to the message of a turn."""
 
     name: str
-    claims: list[tuple[int, Holding]] = field(default_factory=list[tuple[int, Holding]])
+    claims: list[tuple[int, DeliveryRef]] = field(default_factory=list[tuple[int, DeliveryRef]])
     """Stream sequence of each claim, and the delivery on whose behalf it was made."""
     settled_at: datetime | None = None
     settled_by: int = 0
     """Stream sequence of the event that settled it."""
 
 
-def wrong_words(
-    said: Sequence[Said], stored: Stream, log: Mapping[str, Sequence[RecordedEvent]]
+def find_wrong_acknowledgements(
+    said: Sequence[SentAcknowledgement], stored: SimulatedStream, log: Mapping[str, Sequence[RecordedEvent]]
 ) -> Iterator[str]:
     """Return the acknowledgements whose sender knew that it must not send them."""
-    turns = {place: turn for events in log.values() for place, turn in _turns(events, stored)}
+    turns = {place: turn for events in log.values() for place, turn in _iterate_turns(events, stored)}
     for each in said:
-        turn = turns.get(each.by[0], Turn("a turn that is no longer there"))
-        if each.word == "ack":
+        turn = turns.get(each.delivery[0], TurnDeliveries("a turn that is no longer there"))
+        if each.kind == "ack":
             if turn.settled_at is None or turn.settled_at > each.at:
                 yield f"{turn.name} was acknowledged before it was settled"
-        elif not (turn.settled_by and turn.settled_by <= each.knows):
-            yield from _superseded(each, turn)
+        elif not (turn.settled_by and turn.settled_by <= each.known_sequence):
+            yield from _check_superseded(each, turn)
 
 
-def _superseded(said: Said, turn: Turn) -> Iterator[str]:
-    known = [by for place, by in turn.claims if place <= said.knows]
-    if said.by in known and known[-1] != said.by:
-        yield f"{turn.name}: {said.word} for delivery {said.by}, knowing of {known[-1]}"
+def _check_superseded(said: SentAcknowledgement, turn: TurnDeliveries) -> Iterator[str]:
+    known = [by for place, by in turn.claims if place <= said.known_sequence]
+    if said.delivery in known and known[-1] != said.delivery:
+        yield f"{turn.name}: {said.kind} for delivery {said.delivery}, knowing of {known[-1]}"
 
 
-def _turns(events: Sequence[RecordedEvent], stored: Stream) -> Iterator[tuple[int, Turn]]:
-    ends = settled(events)
-    places: dict[int, tuple[int, Turn]] = {}
+def _iterate_turns(events: Sequence[RecordedEvent], stored: SimulatedStream) -> Iterator[tuple[int, TurnDeliveries]]:
+    ends = find_settling_events(events)
+    places: dict[int, tuple[int, TurnDeliveries]] = {}
     for recorded in events:
         match recorded.event:
             case TurnSubmitted(turn=number) | TurnReleased(turn=number):
-                turn = Turn(f"turn {number} of {recorded.session}")
+                turn = TurnDeliveries(f"turn {number} of {recorded.session}")
                 if number in ends:
                     end = events[ends[number][0] - 1].stream_sequence
                     turn.settled_at, turn.settled_by = stored.messages[end - 1].at, end
                 places[number] = recorded.stream_sequence, turn
             case AttemptStarted(turn=number):
                 place = recorded.stream_sequence
-                by = stored.messages[place - 1].holding
+                by = stored.messages[place - 1].delivery
                 if by:
                     places[number][1].claims.append((place, by))
             case _:

@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 
 from faststream.nats.message import NatsMessage
 
-from tests.simulation.roles import Making
-from tests.simulation.weather import CALM, DEADLY, DOUBTFUL, SLEEPY
+from tests.simulation.roles import ProcessOptions
+from tests.simulation.weather import NO_FAULTS, LOST_REPLIES, LOST_MESSAGES, STOPPED_WORKERS
 from turnlog.events.codec import CommandRef, EventBatch, EventDraft, decode_event, encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
@@ -31,7 +31,7 @@ from turnlog.services.worker.turn_runner import TurnRunner
 
 
 @dataclass
-class Instead:
+class PlantedFault:
     """Wraps an object and forwards everything that the subclass does not define."""
 
     real: Any
@@ -40,59 +40,59 @@ class Instead:
         return getattr(self.real, name)
 
 
-def on_log(kind: type[Instead]) -> Making:
+def inject_into_log(kind: type[PlantedFault]) -> ProcessOptions:
     """Plant a faulty log in every process."""
-    return Making(over=lambda on: replace(on, log=cast("JetStreamLog", kind(on.log))))
+    return ProcessOptions(over=lambda on: replace(on, log=cast("JetStreamLog", kind(on.log))))
 
 
-def _on_tokens(on: JetStreamClient) -> JetStreamClient:
-    return replace(on, tokens=cast("JetStreamTokenStream", Credulous(on.tokens)))
+def _inject_into_tokens(on: JetStreamClient) -> JetStreamClient:
+    return replace(on, tokens=cast("JetStreamTokenStream", UncheckedTokens(on.tokens)))
 
 
-class Overheard(Instead):
+class WatchedMessage(PlantedFault):
     """A message that remembers whether it was acknowledged in any way."""
 
-    said = False
+    acknowledged = False
 
     async def ack(self) -> None:
-        self.said = True
+        self.acknowledged = True
         await self.real.ack()
 
     async def nack(self, delay: float) -> None:
-        self.said = True
+        self.acknowledged = True
         await self.real.nack(delay=delay)
 
 
-async def fenced_naks(message: NatsMessage, answering: TurnRunner) -> None:
+async def hand_back_after_fencing(message: NatsMessage, answering: TurnRunner) -> None:
     """Hand back what one was fenced off from."""
-    overheard = Overheard(message)
+    overheard = WatchedMessage(message)
     await app.handle_message(cast("NatsMessage", overheard), answering)
-    if not overheard.said:
+    if not overheard.acknowledged:
         await message.nack(delay=0)
 
 
-class Blind(Instead):
+class UncheckedClaimLog(PlantedFault):
     """A log that appends claims at whatever position the session has reached."""
 
     async def append_batch(self, batch: EventBatch) -> AppendOutcome:
         outcome: AppendOutcome = await self.real.append(batch)
-        claims = any(isinstance(each.event, AttemptStarted) for each in _read(batch))
+        claims = any(isinstance(each.event, AttemptStarted) for each in _decode_batch(batch))
         if not claims or not isinstance(outcome, BatchConflict):
             return outcome
-        return await self.append_batch(await _behind_whatever_is_there(self.real, batch))
+        return await self.append_batch(await _rebuild_batch(self.real, batch))
 
 
-class Impatient(Instead):
+class ResubmittingLog(PlantedFault):
     """A log that appends the same again as new events after an ambiguous answer."""
 
     async def append_batch(self, batch: EventBatch) -> AppendOutcome:
         outcome: AppendOutcome = await replace(self.real, patience=0.0).append(batch)
         if not (isinstance(outcome, LogUnreachable) and outcome.ambiguous):
             return outcome
-        return await self.append_batch(await _behind_whatever_is_there(self.real, batch))
+        return await self.append_batch(await _rebuild_batch(self.real, batch))
 
 
-class Trusting(Instead):
+class StaleReadLog(PlantedFault):
     """A log that reads from any replica where the leader was requested."""
 
     async def read_last_event(
@@ -103,7 +103,7 @@ class Trusting(Instead):
         return found
 
 
-class Credulous(Instead):
+class UncheckedTokens(PlantedFault):
     """Tokens whose gaps and digests are repaired instead of checked."""
 
     async def read_token_events(
@@ -111,10 +111,10 @@ class Credulous(Instead):
     ) -> Sequence[StampedTokenEvent]:
         held: Sequence[StampedTokenEvent] = await self.real.recorded(tenant, session, turn)
         texts: dict[int, str] = {}
-        return [replace(each, event=_fitted(each.event, texts)) for each in held]
+        return [replace(each, event=_repair_token(each.event, texts)) for each in held]
 
 
-def _fitted(event: Any, texts: dict[int, str]) -> Any:  # noqa: ANN401 - any token event
+def _repair_token(event: Any, texts: dict[int, str]) -> Any:  # noqa: ANN401 - any token event
     text = texts.get(event.attempt, "")
     match event:
         case Token():
@@ -126,46 +126,46 @@ def _fitted(event: Any, texts: dict[int, str]) -> Any:  # noqa: ANN401 - any tok
             return event
 
 
-class Forgetful(Instead):
+class KeylessCommandHandler(PlantedFault):
     """A command handler that does not record the key of a command."""
 
-    async def act(self, *wanted: Any, **named: Any) -> Any:  # noqa: ANN401
+    async def handle(self, *wanted: Any, **named: Any) -> Any:  # noqa: ANN401
         return await self.real.act(*wanted[:4], **named)
 
 
-async def ack_first(message: NatsMessage, answering: TurnRunner) -> None:
+async def acknowledge_first(message: NatsMessage, answering: TurnRunner) -> None:
     """Acknowledge a turn before it is answered."""
     await message.ack()
     await app.handle_message(message, answering)
 
 
-def _forgetful(sessions: CommandHandler) -> CommandHandler:
-    return cast("CommandHandler", Forgetful(sessions))
+def _inject_keyless_handler(sessions: CommandHandler) -> CommandHandler:
+    return cast("CommandHandler", KeylessCommandHandler(sessions))
 
 
 PLANTED: Final = {
-    "a fenced worker that naks": (Making(take=fenced_naks), SLEEPY),
-    "a claim without compare-and-set": (on_log(Blind), SLEEPY),
-    "a retry that builds a new event after an ambiguous answer": (on_log(Impatient), DOUBTFUL),
-    "a read-back that trusts a stale replica": (on_log(Trusting), DEADLY),
-    "a recovery from tokens that ignores gaps and digests": (Making(over=_on_tokens), DEADLY),
-    "an acknowledgement before the end is recorded": (Making(take=ack_first), DEADLY),
-    "a command whose key is not recorded": (Making(asking=_forgetful), CALM),
+    "a fenced worker that naks": (ProcessOptions(take=hand_back_after_fencing), STOPPED_WORKERS),
+    "a claim without compare-and-set": (inject_into_log(UncheckedClaimLog), STOPPED_WORKERS),
+    "a retry that builds a new event after an ambiguous answer": (inject_into_log(ResubmittingLog), LOST_MESSAGES),
+    "a read-back that trusts a stale replica": (inject_into_log(StaleReadLog), LOST_REPLIES),
+    "a recovery from tokens that ignores gaps and digests": (ProcessOptions(over=_inject_into_tokens), LOST_REPLIES),
+    "an acknowledgement before the end is recorded": (ProcessOptions(take=acknowledge_first), LOST_REPLIES),
+    "a command whose key is not recorded": (ProcessOptions(asking=_inject_keyless_handler), NO_FAULTS),
 }
 """Each planted fault, with a fault profile under which it shows."""
 
 
-def _read(batch: EventBatch) -> list[RecordedEvent]:
+def _decode_batch(batch: EventBatch) -> list[RecordedEvent]:
     return [decode_event(message.payload, 0) for message in batch.messages]
 
 
-async def _behind_whatever_is_there(log: JetStreamLog, batch: EventBatch) -> EventBatch:
+async def _rebuild_batch(log: JetStreamLog, batch: EventBatch) -> EventBatch:
     last = await log.read_last_event(batch.tenant, batch.session, leader=True)
-    drafts = [_draft(each) for each in _read(batch)]
+    drafts = [_copy_draft(each) for each in _decode_batch(batch)]
     return encode_batch(batch.tenant, batch.session, last.head if last else None, drafts)
 
 
-def _draft(recorded: RecordedEvent) -> EventDraft:
+def _copy_draft(recorded: RecordedEvent) -> EventDraft:
     of = recorded.envelope
     return EventDraft(
         event=cast("KnownEvent", recorded.event),

@@ -17,13 +17,13 @@ from typing import Any, Final, cast
 from faststream.nats.message import NatsMessage
 from nats import errors
 
-from tests.parts.house import NoOlderCommands
-from tests.simulation.durable import PULL, PULL_SECONDS
-from tests.simulation.loop import Process, SimulatedLoop
+from tests.parts.house import EmptyCommandIndex
+from tests.simulation.durable import PULL_SUBJECT, PULL_SECONDS
+from tests.simulation.loop import SimulatedProcess, SimulatedLoop
 from tests.simulation.model import SimulatedModel
-from tests.simulation.server import Server
-from tests.simulation.shop import SimulatedShop
-from tests.simulation.wire import HOLDING, Wire
+from tests.simulation.server import SimulatedServer
+from tests.simulation.shop import SimulatedToolServer
+from tests.simulation.wire import CURRENT_DELIVERY, SimulatedConnection
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
@@ -42,61 +42,61 @@ from turnlog.services.worker.heartbeat import AttemptHeartbeat
 from turnlog.services.worker.turn_runner import TurnRunner
 
 TENANT: Final = "t"
-PLACES: Final = 3
+TURNS_AT_ONCE: Final = 3
 """Turns that a worker runs at once."""
 
-Take = Callable[[NatsMessage, TurnRunner], Any]
+MessageHandler = Callable[[NatsMessage, TurnRunner], Any]
 """What a worker does with a delivery."""
-Over = Callable[[JetStreamClient], JetStreamClient]
+ConnectionWrapper = Callable[[JetStreamClient], JetStreamClient]
 """What stands between the parts of a process and its connection; planted faults do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
+class ProcessOptions:
     """How processes are composed: unchanged, or with a planted fault."""
 
-    take: Take = app.handle_message
-    over: Over = lambda jetstream: jetstream
+    take: MessageHandler = app.handle_message
+    over: ConnectionWrapper = lambda jetstream: jetstream
     asking: Callable[[CommandHandler], CommandHandler] = lambda sessions: sessions
 
 
 @dataclass(eq=False)
-class Role:
+class SimulatedRole:
     """What gateways and workers share: a process, a connection, and a command handler."""
 
-    process: Process
-    wire: Wire
-    on: JetStreamClient
+    process: SimulatedProcess
+    connection: SimulatedConnection
+    client: JetStreamClient
     sessions: CommandHandler
     blueprints: BlueprintStore
 
 
-def role(name: str, server: Server, making: Making, wrong_by: float) -> Role:
+def build_role(name: str, server: SimulatedServer, making: ProcessOptions, wrong_by: float) -> SimulatedRole:
     """Build a process on its own connection; its clock is off by `wrong_by` seconds."""
     loop = server.loop
-    process = Process(name, loop)
-    wire = Wire(process, server, server.weather)
+    process = SimulatedProcess(name, loop)
+    wire = SimulatedConnection(process, server, server.fault_profile)
     on = making.over(build_client(NatsConnection(wire.client, 5.0)))
     ids = count(1)
     sessions = CommandHandler(
         on.log,
         CheckedSnapshotStore(on.log, on.snapshots),
         TextReader(on.log, on.blobs),
-        NoOlderCommands(),
-        partial(loop.clock, wrong_by),
+        EmptyCommandIndex(),
+        partial(loop.read_clock, wrong_by),
         lambda: f"{name}-{next(ids)}",
         f"/simulated/{name}",
     )
-    return Role(process, wire, on, sessions, BlueprintStore(on.blobs))
+    return SimulatedRole(process, wire, on, sessions, BlueprintStore(on.blobs))
 
 
-def desk(made: Role, sessions: CommandHandler) -> GatewayDependencies:
+def build_dependencies(made: SimulatedRole, sessions: CommandHandler) -> GatewayDependencies:
     """Give what the gateway's handlers work with; read models and the library are left out."""
     parts: dict[str, Any] = {each.name: None for each in fields(GatewayDependencies)}
     parts |= {
         "settings": GatewaySettings.model_construct(tenant=TENANT, keep_alive=15.0),
-        "log": made.on.log,
-        "tokens": made.on.tokens,
+        "log": made.client.log,
+        "tokens": made.client.tokens,
         "sessions": sessions,
         "blueprints": made.blueprints,
         "stopping": asyncio.Event(),
@@ -104,47 +104,47 @@ def desk(made: Role, sessions: CommandHandler) -> GatewayDependencies:
     return GatewayDependencies(**parts)
 
 
-def gathering(made: Role) -> PromptInputLoader:
+def build_input_loader(made: SimulatedRole) -> PromptInputLoader:
     """Give what calls are filled in by; no blueprint here asks for segments."""
-    return PromptInputLoader(made.on.log, made.sessions.texts, cast("Any", None))
+    return PromptInputLoader(made.client.log, made.sessions.texts, cast("Any", None))
 
 
-ON_ITS_WAY: Final = 1.0
+LATE_DELIVERY_SECONDS: Final = 1.0
 """Seconds a worker listens after its pull request has expired, for a late delivery."""
 
 
 @dataclass(eq=False)
-class Worker:
+class SimulatedWorker:
     """A worker that runs turns."""
 
-    role: Role
+    role: SimulatedRole
     model: SimulatedModel
-    shop: SimulatedShop
-    answering: TurnRunner
-    take: Take
-    places: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+    tool_server: SimulatedToolServer
+    turn_runner: TurnRunner
+    take: MessageHandler
+    tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
-    def begin(self) -> None:
+    def start_worker(self) -> None:
         """Start to take turns."""
-        self.places = [self.role.process.spawn(self._work()) for _ in range(PLACES)]
+        self.tasks = [self.role.process.spawn_task(self._run_turns()) for _ in range(TURNS_AT_ONCE)]
 
-    async def _work(self) -> None:
-        while not self.answering.stop_requested.is_set():
+    async def _run_turns(self) -> None:
+        while not self.turn_runner.stop_requested.is_set():
             with suppress(errors.Error):
-                raw = await self.role.wire.request(PULL, timeout=PULL_SECONDS + ON_ITS_WAY)
+                raw = await self.role.connection.request(PULL_SUBJECT, timeout=PULL_SECONDS + LATE_DELIVERY_SECONDS)
                 place = raw.metadata
-                HOLDING.set((place.sequence.stream, place.num_delivered))
+                CURRENT_DELIVERY.set((place.sequence.stream, place.num_delivered))
                 await self.take(
-                    NatsMessage(raw, raw.data, correlation_id="", message_id=""), self.answering
+                    NatsMessage(raw, raw.data, correlation_id="", message_id=""), self.turn_runner
                 )
-            HOLDING.set(None)
+            CURRENT_DELIVERY.set(None)
 
 
-def worker(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> Worker:
-    made = role(name, server, making, wrong_by)
-    model = SimulatedModel(server.loop, server.weather)
-    shop = SimulatedShop(server.loop, server.weather)
-    tokens, blobs = made.on.tokens, made.on.blobs
+def build_worker(name: str, server: SimulatedServer, making: ProcessOptions, wrong_by: float = 0.0) -> SimulatedWorker:
+    made = build_role(name, server, making, wrong_by)
+    model = SimulatedModel(server.loop, server.fault_profile)
+    shop = SimulatedToolServer(server.loop, server.fault_profile)
+    tokens, blobs = made.client.tokens, made.client.blobs
     answering = TurnRunner(
         name=name,
         sessions=made.sessions,
@@ -154,34 +154,34 @@ def worker(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> 
             made.blueprints,
             blobs,
             BlueprintFolders(()),
-            gathering(made),
+            build_input_loader(made),
             "simulated/one",
         ),
         tokens=tokens,
         model=model,
         heartbeat=AttemptHeartbeat(made.sessions, tokens, server.ack_wait / 3),
         outcomes=OutcomeRecorder(
-            made.sessions, tokens, blobs, model.prices, server.loop.chance.random
+            made.sessions, tokens, blobs, model.get_prices, server.loop.chance.random
         ),
         tracing=create_tracing("simulated", None),
         ack_wait=server.ack_wait,
         servers=shop,
     )
-    return Worker(made, model, shop, answering, making.take)
+    return SimulatedWorker(made, model, shop, answering, making.take)
 
 
 @dataclass(eq=False)
-class Gateway:
+class SimulatedGateway:
     """A gateway that clients send requests to."""
 
-    role: Role
-    desk: GatewayDependencies
+    role: SimulatedRole
+    dependencies: GatewayDependencies
 
 
-def gateway(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> Gateway:
-    made = role(name, server, making, wrong_by)
-    return Gateway(made, desk(made, making.asking(made.sessions)))
+def build_gateway(name: str, server: SimulatedServer, making: ProcessOptions, wrong_by: float = 0.0) -> SimulatedGateway:
+    made = build_role(name, server, making, wrong_by)
+    return SimulatedGateway(made, build_dependencies(made, making.asking(made.sessions)))
 
 
-def loop_of(made: Role) -> SimulatedLoop:
+def get_loop(made: SimulatedRole) -> SimulatedLoop:
     return made.process.loop

@@ -18,14 +18,14 @@ from typing import Final
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from tests.faults.history import History
-from tests.simulation.client import Client
-from tests.simulation.kinds import LESSON, dialogue, lesson, worker_of_steps
-from tests.simulation.loop import Process, SimulatedLoop, Stuck
-from tests.simulation.roles import TENANT, Gateway, Making, Role, Worker, gateway, worker
-from tests.simulation.server import Server
-from tests.simulation.watcher import Watcher
-from tests.simulation.weather import CLEARS, ENDS, Weather, weather
+from tests.faults.history import ClientHistory
+from tests.simulation.client import SimulatedClient
+from tests.simulation.kinds import LESSON_CARTRIDGE, draw_dialogue, draw_lesson, draw_agent
+from tests.simulation.loop import SimulatedProcess, SimulatedLoop, SimulationStuck
+from tests.simulation.roles import TENANT, SimulatedGateway, ProcessOptions, SimulatedRole, SimulatedWorker, build_gateway, build_worker
+from tests.simulation.server import SimulatedServer
+from tests.simulation.watcher import SimulatedWatcher
+from tests.simulation.weather import FAULTS_END, TIME_LIMIT, FaultProfile, draw_fault_profile
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
@@ -37,7 +37,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.services.sessions.command_handler import CommandMetadata
 
 ACK_WAIT: Final = 10.0
-AS_IT_IS: Final = Making()
+UNCHANGED: Final = ProcessOptions()
 
 
 @dataclass(eq=False)
@@ -45,14 +45,14 @@ class Simulation:
     """The parts of a simulation, and afterwards its outcome."""
 
     seed: int
-    making: Making = AS_IT_IS
-    under: Weather | None = None
+    options: ProcessOptions = UNCHANGED
+    profile: FaultProfile | None = None
     """A fault profile to use; without one it is drawn from the seed."""
-    history: History = field(default_factory=History)
-    watchers: list[Watcher] = field(default_factory=list[Watcher])
-    gateways: list[Gateway] = field(default_factory=list[Gateway])
-    workers: list[Worker] = field(default_factory=list[Worker])
-    clients: list[Client] = field(default_factory=list[Client])
+    history: ClientHistory = field(default_factory=ClientHistory)
+    watchers: list[SimulatedWatcher] = field(default_factory=list[SimulatedWatcher])
+    gateways: list[SimulatedGateway] = field(default_factory=list[SimulatedGateway])
+    workers: list[SimulatedWorker] = field(default_factory=list[SimulatedWorker])
+    clients: list[SimulatedClient] = field(default_factory=list[SimulatedClient])
     materials: dict[str, SessionMaterial] = field(default_factory=dict[str, SessionMaterial])
     """What each session is made from."""
     complaints: list[str] = field(default_factory=list[str])
@@ -60,9 +60,9 @@ class Simulation:
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)  # noqa: S311 - it guards nothing
-        self.weather = self.under or weather(self.chance)
-        self.loop = SimulatedLoop(self.chance, ENDS)
-        self.server = Server(self.loop, self.weather, ACK_WAIT)
+        self.fault_profile = self.profile or draw_fault_profile(self.chance)
+        self.loop = SimulatedLoop(self.chance, TIME_LIMIT)
+        self.server = SimulatedServer(self.loop, self.fault_profile, ACK_WAIT)
         self._made = 0
         self._watching: list[asyncio.Task[None]] = []
         self._read: list[RecordedEvent] = []
@@ -71,159 +71,159 @@ class Simulation:
     def run(self) -> None:
         """Run the simulation to its end."""
         random.seed(self.seed)  # The product draws its own delays from this generator.
-        with capture_logs(processors=(_told,)) as logs:
+        with capture_logs(processors=(_add_traceback,)) as logs:
             try:
-                self.loop.run(self._run())
-            except Stuck as stuck:
+                self.loop.run_until_done(self._run_session_clients())
+            except SimulationStuck as stuck:
                 self.complaints.append(str(stuck))
             self.complaints += [str(log["told"]) for log in logs if log["event"] == "turn-broke"]
             self.complaints += self.loop.complaints
-            self._wind_up()
+            self._end_tasks()
 
     @property
-    def roles(self) -> list[Role]:
+    def roles(self) -> list[SimulatedRole]:
         """Every process that ever ran."""
         gateways = [each.role for each in self.gateways]
         return [*gateways, *(each.role for each in self.workers)]
 
-    def _wind_up(self) -> None:
+    def _end_tasks(self) -> None:
         for role in self.roles:
-            role.wire.closed = True
-            role.process.revive()
+            role.connection.closed = True
+            role.process.restore_tasks()
         tasks = (task for role in self.roles for task in tuple(role.process.tasks))
-        self.loop.wind_up([*tasks, *self._watching])
+        self.loop.end_tasks([*tasks, *self._watching])
 
     @property
     def log(self) -> dict[str, list[RecordedEvent]]:
         """Every session's events as they are stored."""
         found: dict[str, list[RecordedEvent]] = {session: [] for session in self.materials}
-        for recorded in self._newly_read():
+        for recorded in self._read_new_events():
             found[recorded.session].append(recorded)
         return found
 
-    async def _run(self) -> None:
+    async def _run_session_clients(self) -> None:
         for _ in range(2):
-            self.gateways.append(self._gateway())
+            self.gateways.append(self._start_gateway())
         for _ in range(self.chance.randint(1, 3)):
-            self._worker()
-        sessions = [await self._open(f"s{n}") for n in range(self.chance.randint(1, 3))]
-        self.server.spite = self._kill_it
-        self._spoil()
+            self._start_worker()
+        sessions = [await self._open_session(f"s{n}") for n in range(self.chance.randint(1, 3))]
+        self.server.kill_process = self._kill_process
+        self._schedule_faults()
         async with asyncio.TaskGroup() as clients:
             for session in sessions:
                 for number in range(self.chance.choice((1, 2, 3))):
-                    self.clients.append(self._client(session, number))
-                    clients.create_task(self.clients[-1].run(self.chance.randint(2, 9)))
-        await self._settled()
+                    self.clients.append(self._build_client(session, number))
+                    clients.create_task(self.clients[-1].run_steps(self.chance.randint(2, 9)))
+        await self._wait_until_settled()
         for task in self._watching:
             await task
         # Superseded workers send their last acknowledgements in this time.
         await asyncio.sleep(6 * ACK_WAIT)
 
-    def _named(self, kind: str) -> str:
+    def _create_name(self, kind: str) -> str:
         self._made += 1
         return f"{kind}-{self._made}"
 
-    def _gateway(self) -> Gateway:
+    def _start_gateway(self) -> SimulatedGateway:
         wrong_by = self.chance.choice((0.0, 0.0, 2.0, -2.0))
-        return gateway(self._named("gateway"), self.server, self.making, wrong_by)
+        return build_gateway(self._create_name("gateway"), self.server, self.options, wrong_by)
 
-    def _worker(self) -> None:
+    def _start_worker(self) -> None:
         wrong_by = self.chance.choice((0.0, 0.0, 2.0, -2.0))
-        made = worker(self._named("worker"), self.server, self.making, wrong_by)
+        made = build_worker(self._create_name("worker"), self.server, self.options, wrong_by)
         self.workers.append(made)
-        made.begin()
+        made.start_worker()
 
-    async def _open(self, session: str) -> str:
-        material = self.materials[session] = self._drawn()
+    async def _open_session(self, session: str) -> str:
+        material = self.materials[session] = self._draw_material()
         role = self.gateways[0].role
-        self._newly_read()
+        self._read_new_events()
         while session not in self._states:
             with suppress(Unavailable, Refused):
-                await role.process.spawn(_opened(role, session, material))
-            self._newly_read()
+                await role.process.spawn_task(_open_session(role, session, material))
+            self._read_new_events()
         return session
 
-    def _drawn(self) -> SessionMaterial:
+    def _draw_material(self) -> SessionMaterial:
         drawn = self.chance.random()
         if drawn < 0.35:
-            return SessionMaterial(lesson(self.chance), LESSON)
+            return SessionMaterial(draw_lesson(self.chance), LESSON_CARTRIDGE)
         return SessionMaterial(
-            worker_of_steps(self.chance) if drawn < 0.5 else dialogue(self.chance)
+            draw_agent(self.chance) if drawn < 0.5 else draw_dialogue(self.chance)
         )
 
-    def _client(self, session: str, number: int) -> Client:
-        return Client(
+    def _build_client(self, session: str, number: int) -> SimulatedClient:
+        return SimulatedClient(
             f"{session}c{number}",
             session,
             self.materials[session],
             self.loop,
-            self._some_gateway,
+            self._pick_gateway,
             self.history,
-            self._watch,
+            self._start_watcher,
         )
 
-    def _some_gateway(self) -> Gateway:
+    def _pick_gateway(self) -> SimulatedGateway:
         return self.chance.choice(self.gateways[-2:])
 
-    def _watch(self, session: str, turn: int) -> None:
+    def _start_watcher(self, session: str, turn: int) -> None:
         if self.chance.random() < 0.5:
-            watcher = Watcher(session, turn, self.loop, self._some_gateway)
+            watcher = SimulatedWatcher(session, turn, self.loop, self._pick_gateway)
             self.watchers.append(watcher)
-            self._watching.append(self.loop.create_task(self._watched(watcher)))
+            self._watching.append(self.loop.create_task(self._run_watcher(watcher)))
 
-    async def _watched(self, watcher: Watcher) -> None:
-        self.history.heard.append(await watcher.run())
+    async def _run_watcher(self, watcher: SimulatedWatcher) -> None:
+        self.history.heard.append(await watcher.watch_turn())
 
-    def _spoil(self) -> None:
+    def _schedule_faults(self) -> None:
         """Schedule every fault of the profile at a random time."""
         for times, fault in (
-            (self.weather.kills, self._kill),
-            (self.weather.stops, self._stop),
-            (self.weather.cuts, self._cut),
-            (self.weather.restarts, self._restart),
+            (self.fault_profile.kills, self._kill_role),
+            (self.fault_profile.stops, self._stop_role),
+            (self.fault_profile.cuts, self._cut_connection),
+            (self.fault_profile.restarts, self._restart_server),
         ):
             for _ in range(times):
-                self.loop.call_later(self.chance.random() * CLEARS, fault)
+                self.loop.call_later(self.chance.random() * FAULTS_END, fault)
 
-    def _some_role(self) -> Role:
+    def _pick_role(self) -> SimulatedRole:
         return self.chance.choice([role for role in self.roles if role.process.alive])
 
-    def _kill(self) -> None:
-        self._kill_it(self._some_role().process)
+    def _kill_role(self) -> None:
+        self._kill_process(self._pick_role().process)
 
-    def _kill_it(self, process: Process) -> None:
-        process.kill()
-        again = self._worker if process.name.startswith("worker") else self._gateway_again
+    def _kill_process(self, process: SimulatedProcess) -> None:
+        process.kill_tasks()
+        again = self._start_worker if process.name.startswith("worker") else self._restart_gateway
         self.loop.call_later(self.chance.random() * 5, again)
         self.gateways.sort(key=lambda each: each.role.process.alive)
 
-    def _gateway_again(self) -> None:
-        self.gateways.append(self._gateway())
+    def _restart_gateway(self) -> None:
+        self.gateways.append(self._start_gateway())
 
-    def _stop(self) -> None:
-        self._some_role().process.stop_for(
+    def _stop_role(self) -> None:
+        self._pick_role().process.stop_for(
             self.chance.random() * self.chance.choice((2, 4)) * ACK_WAIT
         )
 
-    def _cut(self) -> None:
-        self._some_role().wire.cut(self.chance.random() * 1.5 * ACK_WAIT)
+    def _cut_connection(self) -> None:
+        self._pick_role().connection.take_down(self.chance.random() * 1.5 * ACK_WAIT)
 
-    def _restart(self) -> None:
-        self.server.restart(self.chance.random() * 5)
+    def _restart_server(self) -> None:
+        self.server.restart_server(self.chance.random() * 5)
 
-    async def _settled(self) -> None:
+    async def _wait_until_settled(self) -> None:
         """Wait until faults have ended and no turn is open."""
-        while self.loop.time() < CLEARS or self.open:  # noqa: ASYNC110 - the log is looked at
+        while self.loop.time() < FAULTS_END or self.open_sessions:  # noqa: ASYNC110 - the log is looked at
             await asyncio.sleep(ACK_WAIT / 2)
 
     @property
-    def open(self) -> list[str]:
+    def open_sessions(self) -> list[str]:
         """Sessions with an open turn."""
-        self._newly_read()
+        self._read_new_events()
         return [name for name, state in self._states.items() if state and state.open]
 
-    def _newly_read(self) -> list[RecordedEvent]:
+    def _read_new_events(self) -> list[RecordedEvent]:
         for stored in self.server.sessions.messages[len(self._read) :]:
             recorded = decode_event(stored.data, stored.sequence)
             self._read.append(recorded)
@@ -232,14 +232,14 @@ class Simulation:
         return self._read
 
 
-def _told(logger: object, name: str, log: EventDict) -> EventDict:
+def _add_traceback(logger: object, name: str, log: EventDict) -> EventDict:
     del logger, name
     if log.get("exc_info"):
         log["told"] = "".join(traceback.format_exception(sys.exception()))
     return log
 
 
-async def _opened(role: Role, session: str, material: SessionMaterial) -> None:
+async def _open_session(role: SimulatedRole, session: str, material: SessionMaterial) -> None:
     blueprint, store = material.blueprint, role.blueprints
     ref = await store.store_blueprint(TENANT, blueprint)
     cartridge = await store.store_cartridge(TENANT, material.cartridge) if material.phases else None

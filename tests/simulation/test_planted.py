@@ -6,29 +6,29 @@ import pytest
 
 from tests.simulation.planted import PLANTED
 from tests.simulation.simulation import Simulation
-from tests.simulation.verdict import faults
-from tests.simulation.weather import CALM, DEADLY, DOUBTFUL, SLEEPY, Weather
+from tests.simulation.verdict import find_faults
+from tests.simulation.weather import NO_FAULTS, LOST_REPLIES, LOST_MESSAGES, STOPPED_WORKERS, FaultProfile
 
-ENOUGH = 150
+SEED_COUNT = 150
 """Seeds within which each fault is found."""
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_fault_is_found(planted: str) -> None:
-    assert any(_found(planted, seed) for seed in range(ENOUGH))
+    assert any(_is_fault_found(planted, seed) for seed in range(SEED_COUNT))
 
 
-def _found(planted: str, seed: int) -> bool:
+def _is_fault_found(planted: str, seed: int) -> bool:
     making, sky = PLANTED[planted]
     simulation = Simulation(seed, making, sky)
     simulation.run()
-    return bool(faults(simulation))
+    return bool(find_faults(simulation))
 
 
-@pytest.mark.parametrize("sky", [CALM, DEADLY, DOUBTFUL, SLEEPY])
-def test_nothing_is_found_in_the_same_weather_where_nothing_is_planted(sky: Weather) -> None:
+@pytest.mark.parametrize("sky", [NO_FAULTS, LOST_REPLIES, LOST_MESSAGES, STOPPED_WORKERS])
+def test_nothing_is_found_in_the_same_weather_where_nothing_is_planted(sky: FaultProfile) -> None:
     for seed in range(20):
-        simulation = Simulation(seed, under=sky)
+        simulation = Simulation(seed, profile=sky)
         simulation.run()
-        assert faults(simulation) == []
+        assert find_faults(simulation) == []

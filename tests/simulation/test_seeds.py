@@ -9,10 +9,10 @@ from itertools import chain
 
 import pytest
 
-from tests.simulation.judging import Judged, all_judged
+from tests.simulation.judging import SeedResult, run_seeds
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.simulation import Simulation
-from tests.simulation.wire import HOLDING
+from tests.simulation.wire import CURRENT_DELIVERY
 
 SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "300"))
 """More of them under `make simulate`."""
@@ -21,7 +21,7 @@ SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "300"))
 @pytest.mark.timeout(1800)
 @pytest.mark.promise("P3", "P4", "P5", "P6", "P7", "P8", "P9")
 def test_whatever_goes_wrong_nothing_is_lost_doubled_or_said_by_a_superseded_worker() -> None:
-    failed = [str(each) for each in all_judged(range(SEEDS)) if each.faults]
+    failed = [str(each) for each in run_seeds(range(SEEDS)) if each.faults]
     assert not failed, "\n".join(failed)
 
 
@@ -44,7 +44,7 @@ def test_what_is_held_in_a_set_comes_out_of_it_in_the_same_order_whatever_ran_be
         tasks.extend(loop.create_task(asyncio.sleep(0)) for _ in range(50))
         await asyncio.wait(tasks)
 
-    loop.run(work())
+    loop.run_until_done(work())
     assert list(set(tasks)) == tasks
 
 
@@ -60,9 +60,9 @@ def test_seeds_together_see_every_kind_of_event_of_a_turn() -> None:
         *("ChoiceRecorded", "PhaseEntered", "ToolCalled", "ToolReturned", "CallCompleted"),
         *("PlanMade", "StepPlanned", "ToolsSnapshotted", "ToolStarted"),
     }
-    assert HOLDING.get() is None
+    assert CURRENT_DELIVERY.get() is None
 
 
 def test_a_failing_seed_is_told_as_the_command_that_runs_it_again() -> None:
-    told = str(Judged(7, 12, ("turn 1 of s0 was acknowledged before it was settled",)))
+    told = str(SeedResult(7, 12, ("turn 1 of s0 was acknowledged before it was settled",)))
     assert "-m tests.simulation --from 7 --seeds 1" in told

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from tests.faults.checker import Evidence, Finding, check
-from tests.faults.history import History
-from tests.faults.settling import settled
+from tests.faults.checker import CheckedEvidence, PromiseViolation, check_evidence
+from tests.faults.history import ClientHistory
+from tests.faults.settling import find_settling_events
 from tests.simulation import linear, owning
-from tests.simulation.judgeable import NEVER_EMPTY, judgeable
-from tests.simulation.loop import BEGAN
+from tests.simulation.judgeable import EFFECTIVE_COMMANDS, filter_checkable
+from tests.simulation.loop import START_TIME
 from tests.simulation.simulation import ACK_WAIT, Simulation
-from tests.simulation.stream import Stream
-from tests.simulation.weather import CLEARS
+from tests.simulation.stream import SimulatedStream
+from tests.simulation.weather import FAULTS_END
 from turnlog.events.content import Digest, PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.ids import BLOBS_STREAM
@@ -33,76 +33,76 @@ from turnlog.events.model.call_events import (
 from turnlog.events.model.turn_events import TurnCompleted, TurnReleased, TurnSubmitted
 from turnlog.projections.session.evolve import fold
 
-CLOCKS: Final = 4.0
+CLOCK_DIFFERENCE: Final = 4.0
 """Seconds that two clocks may differ by."""
 
 
-def faults(done: Simulation) -> list[str]:
+def find_faults(done: Simulation) -> list[str]:
     """Return every fault; an empty list where all is well."""
     log = done.log
-    found = [f"{each.fault} {each.session}: {each.detail}" for each in _checked(done, log)]
+    found = [f"{each.fault} {each.session}: {each.detail}" for each in _run_checker(done, log)]
     found += [f"broke: {each}" for each in done.complaints]
-    found += [f"open: {session}" for session in done.open]
+    found += [f"open: {session}" for session in done.open_sessions]
     for watcher in done.watchers:
         found += [f"watcher of {watcher.session} {watcher.turn}: {r}" for r in watcher.refused]
-    found += _unequal_answers(done.history)
+    found += _find_unequal_answers(done.history)
     for session, events in log.items():
         blueprint = done.materials[session].blueprint
         deadline = timedelta(seconds=blueprint.policies.deadline_seconds)
-        for what in (*_late(events, deadline), *_attempts(events), *_heard(session, done, events)):
+        for what in (*_find_late_turns(events, deadline), *_check_attempts(events), *_check_heard_turns(session, done, events)):
             found.append(f"{session}: {what}")
-    found += _unlike(done, log)
-    found += _unrecorded_requests(done, log)
-    found += _invented(done, log)
-    found += _done_twice(done)
+    found += _find_wrong_states(done, log)
+    found += _find_unrecorded_requests(done, log)
+    found += _find_invented_replies(done, log)
+    found += _find_repeated_payments(done)
     wanted = {key: command for client in done.clients for key, command in client.wanted.items()}
     for session, events in log.items():
         tries = [each for each in done.history.tries if each.session == session]
-        found += linear.untrue(tries, wanted, events, done.server.sessions)
-    found += owning.wrong_words(done.server.acks.said, done.server.sessions, log)
+        found += linear.find_untrue_answers(tries, wanted, events, done.server.sessions)
+    found += owning.find_wrong_acknowledgements(done.server.acknowledgements.sent, done.server.sessions, log)
     return found
 
 
-def _checked(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> Sequence[Finding]:
+def _run_checker(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> Sequence[PromiseViolation]:
     keys = {each.envelope.commandkey for events in log.values() for each in events}
-    tries = judgeable(done.history.tries, keys)
+    tries = filter_checkable(done.history.tries, keys)
     heard = [each for each in done.history.heard if each.end == "done"]
-    history = History(tries, heard)
-    return check(Evidence(history, log, done.loop.clock(), blobs=_blobs(done)))
+    history = ClientHistory(tries, heard)
+    return check_evidence(CheckedEvidence(history, log, done.loop.read_clock(), blobs=_list_blobs(done)))
 
 
-def _blobs(done: Simulation) -> Mapping[Digest, str]:
-    stored: Stream = done.server.streams[BLOBS_STREAM]
+def _list_blobs(done: Simulation) -> Mapping[Digest, str]:
+    stored: SimulatedStream = done.server.streams[BLOBS_STREAM]
     return {compute_digest(each.data): each.data.decode() for each in stored.messages}
 
 
-def _unequal_answers(history: History) -> Iterator[str]:
+def _find_unequal_answers(history: ClientHistory) -> Iterator[str]:
     told: dict[str, object] = {}
     for each in history.tries:
-        if not each.accepted or each.body["what"] not in NEVER_EMPTY:
+        if not each.accepted or each.body["what"] not in EFFECTIVE_COMMANDS:
             continue
         if told.setdefault(each.key, each.body) != each.body:
             yield f"{each.key} was told {told[each.key]} and {each.body}"
 
 
-def _late(events: Sequence[RecordedEvent], deadline: timedelta) -> Iterator[str]:
+def _find_late_turns(events: Sequence[RecordedEvent], deadline: timedelta) -> Iterator[str]:
     """Turns that were settled later than somebody awake could have seen to."""
-    ends = settled(events)
-    clear = BEGAN + timedelta(seconds=CLEARS)
-    patience = timedelta(seconds=3 * ACK_WAIT + CLOCKS)
+    ends = find_settling_events(events)
+    clear = START_TIME + timedelta(seconds=FAULTS_END)
+    patience = timedelta(seconds=3 * ACK_WAIT + CLOCK_DIFFERENCE)
     for recorded in events:
         if isinstance(recorded.event, TurnSubmitted | TurnReleased):
             turn = recorded.event.turn
-            due = max(clear, _at(recorded) + deadline) + patience
-            if turn in ends and _at(events[ends[turn][0] - 1]) > due:
-                yield f"turn {turn} was settled {_at(events[ends[turn][0] - 1]) - due} late"
+            due = max(clear, _read_event_time(recorded) + deadline) + patience
+            if turn in ends and _read_event_time(events[ends[turn][0] - 1]) > due:
+                yield f"turn {turn} was settled {_read_event_time(events[ends[turn][0] - 1]) - due} late"
 
 
-def _at(recorded: RecordedEvent) -> datetime:
+def _read_event_time(recorded: RecordedEvent) -> datetime:
     return datetime.fromisoformat(recorded.envelope.time)
 
 
-def _attempts(events: Sequence[RecordedEvent]) -> Iterator[str]:
+def _check_attempts(events: Sequence[RecordedEvent]) -> Iterator[str]:
     started: dict[int, int] = {}
     replied: dict[int, int] = {}
     digests: dict[int, Digest] = {}
@@ -126,14 +126,14 @@ def _attempts(events: Sequence[RecordedEvent]) -> Iterator[str]:
                 pass
 
 
-def _heard(session: str, done: Simulation, events: Sequence[RecordedEvent]) -> Iterator[str]:
-    ends = settled(events)
+def _check_heard_turns(session: str, done: Simulation, events: Sequence[RecordedEvent]) -> Iterator[str]:
+    ends = find_settling_events(events)
     for heard in done.history.heard:
         if heard.session == session and heard.turn not in ends:
             yield f"a watcher was told that turn {heard.turn} is {heard.end}"
 
 
-def _unlike(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> Iterator[str]:
+def _find_wrong_states(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> Iterator[str]:
     """States that a process holds and that the log does not make."""
     for role in done.roles:
         for held in role.sessions.state_cache.states:
@@ -141,7 +141,7 @@ def _unlike(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> Ite
                 yield f"{role.process.name} holds another {held.session} than the log makes"
 
 
-def _unrecorded_requests(
+def _find_unrecorded_requests(
     done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]
 ) -> Iterator[str]:
     stored = done.server.sessions
@@ -153,13 +153,13 @@ def _unrecorded_requests(
                 digest = each.event.manifest.digest
                 fixed[digest] = min(at, fixed.get(digest, at))
     for worker in done.workers:
-        for at, digest in worker.model.asked:
+        for at, digest in worker.model.requests:
             if digest not in fixed or fixed[digest] > at:
-                yield f"a model was asked by {worker.answering.name} what is not on the log"
+                yield f"a model was asked by {worker.turn_runner.name} what is not on the log"
 
 
-def _invented(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> Iterator[str]:
-    said = {text for worker in done.workers for text in worker.model.said}
+def _find_invented_replies(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> Iterator[str]:
+    said = {text for worker in done.workers for text in worker.model.completed_texts}
     for session, events in log.items():
         for each in events:
             match each.event:
@@ -169,9 +169,9 @@ def _invented(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> I
                     pass
 
 
-def _done_twice(done: Simulation) -> Iterator[str]:
+def _find_repeated_payments(done: Simulation) -> Iterator[str]:
     """Tools that ran twice, by any workers, and must not."""
-    runs = Counter(run for worker in done.workers for run in worker.shop.done if run[0] == "pay")
+    runs = Counter(run for worker in done.workers for run in worker.tool_server.runs if run[0] == "pay")
     yield from (
         f"order {order} was paid {times} times" for (_, order), times in runs.items() if times > 1
     )

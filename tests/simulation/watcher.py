@@ -7,47 +7,47 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from tests.faults.history import Heard
-from tests.simulation.http import Answer, Frame, streamed
+from tests.faults.history import HeardReply
+from tests.simulation.http import SimulatedAnswer, StreamFrame, stream_frames
 from tests.simulation.loop import SimulatedLoop
-from tests.simulation.roles import TENANT, Gateway
+from tests.simulation.roles import TENANT, SimulatedGateway
 from turnlog.services.gateway.streaming.turn_stream import open_turn_stream
 
-ENDS = frozenset({"done", "failed", "cancelled", "redact"})
+END_EVENTS = frozenset({"done", "failed", "cancelled", "redact"})
 
 
 @dataclass(eq=False)
-class Watcher:
+class SimulatedWatcher:
     """Watches until the turn ends."""
 
     session: str
     turn: int
     loop: SimulatedLoop
-    gateway: Callable[[], Gateway]
+    gateway: Callable[[], SimulatedGateway]
     text: str = ""
     cursor: str | None = None
     end: str | None = None
     refused: list[str] = field(default_factory=list[str])
     """Answers that a watcher with its own cursor must never get."""
 
-    async def run(self) -> Heard:
+    async def watch_turn(self) -> HeardReply:
         """Watch the turn and return what the watcher has at the end."""
         while self.end is None:
             await asyncio.sleep(self.loop.chance.random())
-            flow = streamed(
+            flow = stream_frames(
                 self.gateway(),
                 lambda gateway: open_turn_stream(
-                    gateway.desk, TENANT, self.session, self.turn, self.cursor
+                    gateway.dependencies, TENANT, self.session, self.turn, self.cursor
                 ),
             )
             async with aclosing(flow) as frames:
                 async for frame in frames:
-                    if self._ends(frame) or self.loop.chance.random() < 0.05:
+                    if self._handle_frame(frame) or self.loop.chance.random() < 0.05:
                         break
-        return Heard(self.session, self.turn, self.text, self.end)
+        return HeardReply(self.session, self.turn, self.text, self.end)
 
-    def _ends(self, frame: Frame | Answer) -> bool:
-        if isinstance(frame, Answer):
+    def _handle_frame(self, frame: StreamFrame | SimulatedAnswer) -> bool:
+        if isinstance(frame, SimulatedAnswer):
             if frame.status < 500:
                 self.refused.append(f"{self.cursor}: {frame.status} {frame.body}")
                 self.end = "refused"
@@ -57,5 +57,5 @@ class Watcher:
             self.text += data["text"]
         elif name == "attempt-reset":
             self.text = ""
-        self.end = name if name in ENDS else None
+        self.end = name if name in END_EVENTS else None
         return self.end is not None

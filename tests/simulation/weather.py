@@ -10,14 +10,14 @@ import random
 from dataclasses import dataclass, replace
 from typing import Final
 
-CLEARS: Final = 90.0
+FAULTS_END: Final = 90.0
 """Seconds after which no more faults happen."""
-ENDS: Final = 1_500.0
+TIME_LIMIT: Final = 1_500.0
 """Seconds by which everything must have finished."""
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
+class FaultProfile:
     """Probabilities between 0 and 1, and numbers of faults that happen once each."""
 
     latency: float
@@ -46,7 +46,7 @@ class Weather:
     """Restarts of the server, which lose the token stream."""
 
 
-CALM: Final = Weather(
+NO_FAULTS: Final = FaultProfile(
     latency=0.01,
     lost=0,
     unheard=0,
@@ -59,15 +59,15 @@ CALM: Final = Weather(
     spite=0,
     restarts=0,
 )
-DEADLY: Final = replace(CALM, lost=0.02, unheard=0.2, lag=0.3, stops=3, cuts=2, spite=0.1)
+LOST_REPLIES: Final = replace(NO_FAULTS, lost=0.02, unheard=0.2, lag=0.3, stops=3, cuts=2, spite=0.1)
 """Replies are lost between their last token and their record."""
-DOUBTFUL: Final = replace(CALM, lost=0.2)
+LOST_MESSAGES: Final = replace(NO_FAULTS, lost=0.2)
 """Answers are lost, so that the outcome of a request is unknown."""
-SLEEPY: Final = replace(CALM, pace=4.0, stops=20)
+STOPPED_WORKERS: Final = replace(NO_FAULTS, pace=4.0, stops=20)
 """Workers are stopped, and continue when another worker has their turn."""
 
 
-def weather(chance: random.Random) -> Weather:
+def draw_fault_profile(chance: random.Random) -> FaultProfile:
     """Draw the fault profile of a simulation."""
 
     def sometimes(most: float) -> float:
@@ -76,7 +76,7 @@ def weather(chance: random.Random) -> Weather:
     def times(most: int) -> int:
         return chance.choice((0, 1)) * chance.randint(0, most)
 
-    return Weather(
+    return FaultProfile(
         latency=chance.choice((0.001, 0.01, 0.05)),
         lost=sometimes(0.05),
         unheard=sometimes(0.2),

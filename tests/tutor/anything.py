@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from tests.tutor.classroom import FORBIDDEN
-from tests.tutor.lessons import graph, shipped
-from tests.tutor.playhouse import SESSION, Playhouse, impatient
+from tests.tutor.lessons import require_phase_graph, load_shipped_material
+from tests.tutor.playhouse import SESSION, CrashingSession, remove_retry_delays
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.session_material import SessionMaterial
@@ -29,7 +29,7 @@ from turnlog.projections.session.commands import (
 )
 from turnlog.services.worker.model.model_types import ModelFailure
 
-What = Literal["say", "choose", "signal", "redact", "exclude", "restore", "cancel"]
+RequestKind = Literal["say", "choose", "signal", "redact", "exclude", "restore", "cancel"]
 SIGNALS: Final = ("understood", "partial", "max_reached", "victory", "")
 REPLIES: Final = ("Sure.", "", "Hm. And then? ", FORBIDDEN, f"Sure. {FORBIDDEN}", "x" * 90)
 FORBIDDEN_HERE: Final = "trick@example.org"
@@ -66,15 +66,15 @@ CARTRIDGE: Final[dict[str, JsonValue]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class UserRequest:
     """A request of a client; `number` is reduced to a valid turn or choice."""
 
-    what: What
+    what: RequestKind
     number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Answering:
+class AnswerAction:
     """A worker answers the open turn; after some steps another request comes or the worker dies.
 
     Where no turn is open, a choice is sent and then a text.
@@ -84,25 +84,25 @@ class Answering:
     signals: tuple[str, ...] = ()
     failures: int = 0
     steps: int = 0
-    meanwhile: Request | None = None
+    meanwhile: UserRequest | None = None
     dies: bool = False
 
 
-Action = Request | Answering
+Action = UserRequest | AnswerAction
 
 REQUESTS = st.builds(
-    Request,
+    UserRequest,
     st.sampled_from(["say", "say", "choose", "signal", "redact", "exclude", "restore", "cancel"]),
     st.integers(0, 20),
 )
-EXCHANGES = st.builds(Answering, st.sampled_from(REPLIES))
-SIGNALLED = st.builds(
-    Answering,
+PLAIN_ANSWERS = st.builds(AnswerAction, st.sampled_from(REPLIES))
+SIGNALLED_ANSWERS = st.builds(
+    AnswerAction,
     st.sampled_from(REPLIES),
     st.lists(st.sampled_from(SIGNALS), min_size=1, max_size=2).map(tuple),
 )
-DISTURBED = st.builds(
-    Answering,
+DISTURBED_ANSWERS = st.builds(
+    AnswerAction,
     st.sampled_from(REPLIES),
     st.lists(st.sampled_from(SIGNALS), max_size=1).map(tuple),
     st.sampled_from([0, 0, 1, 3]),
@@ -111,48 +111,48 @@ DISTURBED = st.builds(
     st.booleans(),
 )
 ACTIONS: st.SearchStrategy[list[Action]] = st.lists(
-    st.one_of(EXCHANGES, EXCHANGES, SIGNALLED, DISTURBED, DISTURBED, REQUESTS),
+    st.one_of(PLAIN_ANSWERS, PLAIN_ANSWERS, SIGNALLED_ANSWERS, DISTURBED_ANSWERS, DISTURBED_ANSWERS, REQUESTS),
     min_size=12,
     max_size=24,
 )
 
 
-def tight(blueprint: Blueprint) -> Blueprint:
+def shrink_budget(blueprint: Blueprint) -> Blueprint:
     """Return the same blueprint with a budget of 700 tokens, so that much is trimmed."""
-    written = impatient(blueprint).model_dump(mode="json", by_alias=True, exclude_unset=True)
+    written = remove_retry_delays(blueprint).model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["budget"]["window"]["tokens"] = 700
     return Blueprint.model_validate(written)
 
 
-TIGHT: Final = SessionMaterial(tight(shipped("lucky-draw").blueprint), CARTRIDGE)
+TIGHT_MATERIAL: Final = SessionMaterial(shrink_budget(load_shipped_material("lucky-draw").blueprint), CARTRIDGE)
 
 
-async def played(actions: list[Action]) -> Playhouse:
+async def play_actions(actions: list[Action]) -> CrashingSession:
     """Open a session and run all actions."""
-    play = Playhouse(TIGHT)
-    await play.open()
+    play = CrashingSession(TIGHT_MATERIAL)
+    await play.open_session()
     for action in actions:
-        if isinstance(action, Request):
-            await _ask(play, action)
+        if isinstance(action, UserRequest):
+            await _send_request(play, action)
         else:
-            await _answer(play, action)
+            await _run_answer(play, action)
     return play
 
 
-async def _ask(play: Playhouse, request: Request) -> None:
-    state = await play.house.state(SESSION)
+async def _send_request(play: CrashingSession, request: UserRequest) -> None:
+    state = await play.house.load_state(SESSION)
     turn = 1 + request.number % max(1, state.submitted)
     try:
         if request.what == "say":
-            await play.submit(f"Said {request.number}, {'so ' * request.number}")
+            await play.submit_text(f"Said {request.number}, {'so ' * request.number}")
         else:
-            await play.act(_command(play, request, turn))
+            await play.send_command(_build_command(play, request, turn))
     except Refused:
         return
 
 
-def _command(play: Playhouse, request: Request, turn: int) -> Command:
-    phases = graph(play.material)
+def _build_command(play: CrashingSession, request: UserRequest, turn: int) -> Command:
+    phases = require_phase_graph(play.material)
     choices = ("share", "read", "leave", "burn")
     match request.what:
         case "choose":
@@ -171,19 +171,19 @@ def _command(play: Playhouse, request: Request, turn: int) -> Command:
             raise AssertionError(request.what)
 
 
-async def _answer(play: Playhouse, action: Answering) -> None:
+async def _run_answer(play: CrashingSession, action: AnswerAction) -> None:
     for what in ("choose", "say"):
-        if (await play.house.state(SESSION)).open is None:
-            await _ask(play, Request(what, len(action.reply) + len(action.signals)))
-    if (await play.house.state(SESSION)).open is None:
+        if (await play.house.load_state(SESSION)).open is None:
+            await _send_request(play, UserRequest(what, len(action.reply) + len(action.signals)))
+    if (await play.house.load_state(SESSION)).open is None:
         return
     failures = [[ModelFailure("server_error", "down")]] * action.failures
-    play.house.model.scripts = [*failures, [play.wishing(*action.signals), action.reply]]
-    working = play.answering()
+    play.house.model.scripts = [*failures, [play.build_transition_script(*action.signals), action.reply]]
+    working = play.start_answer()
     for _ in range(action.steps):
         await asyncio.sleep(0)
     if action.meanwhile:
-        await _ask(play, action.meanwhile)
+        await _send_request(play, action.meanwhile)
     if action.dies:
         working.cancel()
     await asyncio.gather(working, return_exceptions=action.dies)

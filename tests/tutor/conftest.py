@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from tests.parts.openai_server import OpenAIServer
-from tests.tutor.classroom import Classroom, lesson, school
+from tests.tutor.classroom import TutorService, start_tutor_service, prepare_tutor_host
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -20,7 +20,7 @@ async def provider() -> AsyncIterator[OpenAIServer]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def room(
     provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Classroom]:
+) -> AsyncIterator[TutorService]:
     folder = tmp_path_factory.mktemp("school")
-    async with school(folder, provider) as host, lesson(host, provider) as classroom:
+    async with prepare_tutor_host(folder, provider) as host, start_tutor_service(host, provider) as classroom:
         yield classroom

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from tests.parts.windows import fetched
+from tests.parts.windows import fetch_prompt_texts
 from turnlog.events.content import compute_digest
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.tokens import ToolRequest
@@ -41,13 +41,13 @@ LIBRARY: Final = BlueprintFolders()
 MODEL: Final = "openai/test"
 
 
-def shipped(task: str) -> SessionMaterial:
+def load_shipped_material(task: str) -> SessionMaterial:
     """Give the shipped blueprint with one of its cartridges."""
     blueprint = LIBRARY.load_blueprint("trickster")
     return SessionMaterial(blueprint, LIBRARY.read_cartridge(blueprint, {"task": task}) or {})
 
 
-def shipped_files(task: str) -> dict[str, str]:
+def read_shipped_files(task: str) -> dict[str, str]:
     """Give the prompt files of a task, by layer."""
     blueprint = LIBRARY.load_blueprint("trickster")
     layers = list_prompt_layers(blueprint)
@@ -55,61 +55,61 @@ def shipped_files(task: str) -> dict[str, str]:
     return {name: text for name, (_, text) in found.items()}
 
 
-def graph(material: SessionMaterial) -> PhaseGraph:
+def require_phase_graph(material: SessionMaterial) -> PhaseGraph:
     """Give the state machine of a task."""
     assert material.phases is not None
     return material.phases
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class TutorSession:
     """A session so far, with the material and the files its prompts are assembled from."""
 
     material: SessionMaterial
     files: Mapping[str, str]
     session: SessionScenario
 
-    def later(self, session: SessionScenario) -> Lesson:
+    def with_session(self, session: SessionScenario) -> TutorSession:
         """Go on from another moment."""
-        return Lesson(self.material, self.files, session)
+        return TutorSession(self.material, self.files, session)
 
-    def chosen(self, choice: str) -> Lesson:
+    def record_choice(self, choice: str) -> TutorSession:
         """Make a choice."""
-        return self.later(self.session.apply_steps(RecordChoice(choice, graph(self.material))))
+        return self.with_session(self.session.apply_steps(RecordChoice(choice, require_phase_graph(self.material))))
 
-    def asked(self, text: str) -> Lesson:
+    def submit_text(self, text: str) -> TutorSession:
         policies = self.material.blueprint.policies
-        return self.later(
-            self.session.apply_steps(SubmitTurn(text, policies, graph(self.material)))
+        return self.with_session(
+            self.session.apply_steps(SubmitTurn(text, policies, require_phase_graph(self.material)))
         )
 
-    def called(self) -> Lesson:
+    def claim_turn(self) -> TutorSession:
         """Let a worker claim the open turn and record its prompt."""
         policies = self.material.blueprint.policies
         state = self.session.opened_state
         claimed = self.session.apply_steps(ClaimTurn(get_attempt(state).turn, "w1", policies))
-        found = self.later(claimed).assembled
+        found = self.with_session(claimed).assembled
         attempt = get_attempt(claimed.opened_state)
-        return self.later(claimed.apply_steps(FixContext(attempt, MODEL, {}, found.manifest)))
+        return self.with_session(claimed.apply_steps(FixContext(attempt, MODEL, {}, found.manifest)))
 
-    def answered(self, text: str, *, signal: str | None = None, unsafe: bool = False) -> Lesson:
+    def answer_turn(self, text: str, *, signal: str | None = None, unsafe: bool = False) -> TutorSession:
         """Let the model answer, with a signal or with what may not be said."""
         wish = ToolRequest(id="call-1", tool=TRANSITION_TOOL, arguments=f'{{"signal": "{signal}"}}')
         replacement = self.material.blueprint.policies.replacement
         withheld = WithheldAnswer(
             "it matches a pattern", "contact-details", replacement, compute_digest(text)
         )
-        called = self.called()
+        called = self.claim_turn()
         completed = CompleteTurn(
             get_attempt(called.session.opened_state),
             text,
             "safety" if unsafe else "stop",
             SAMPLE_SPENT,
-            graph(self.material),
+            require_phase_graph(self.material),
             (wish,) if signal else (),
             withheld if unsafe else None,
         )
-        return self.later(called.session.apply_steps(completed))
+        return self.with_session(called.session.apply_steps(completed))
 
     @property
     def assembled(self) -> AssembledPrompt:
@@ -118,22 +118,22 @@ class Lesson:
         call = PromptCall(
             self.material.find_call_kind(state), MODEL, "openai", "2026-01-01T00:00:00Z"
         )
-        texts = fetched(
+        texts = fetch_prompt_texts(
             find_prompt_needs(self.material, state, call), self.session.events, self.files
         )
         return assemble(self.material, state, call, texts)
 
 
-def opened(material: SessionMaterial, files: Mapping[str, str], **attributes: JsonValue) -> Lesson:
+def open_tutor_session(material: SessionMaterial, files: Mapping[str, str], **attributes: JsonValue) -> TutorSession:
     """Open a session with its prompt files pinned."""
     ref = open_session().blueprint
     values = {"task": "any", "locale": "lt", **attributes}
     command = OpenSession(
-        ref, "tutor", compute_history_reach(material.blueprint), values, phases=graph(material)
+        ref, "tutor", compute_history_reach(material.blueprint), values, phases=require_phase_graph(material)
     )
     layers = {
         name: PromptFile(digest=compute_digest(text), path=f"{name}.md")
         for name, text in files.items()
     }
     pinned = PromptsSnapshotted(provider="openai", layers=layers)
-    return Lesson(material, files, given(command, pinned))
+    return TutorSession(material, files, given(command, pinned))

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from tests.parts.house import BY, TENANT, House, delivery
-from tests.parts.puppet import Line, finished
-from tests.tutor.lessons import LIBRARY, graph
+from tests.parts.house import TESTER, TENANT, SessionHarness, build_delivery
+from tests.parts.puppet import ScriptStep, build_finish
+from tests.tutor.lessons import LIBRARY, require_phase_graph
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
@@ -32,7 +32,7 @@ SESSION = "s"
 
 
 @dataclass(frozen=True, slots=True)
-class Yielding:
+class YieldingProxy:
     """A proxy whose coroutines yield to the event loop before and after each call."""
 
     inner: object
@@ -51,16 +51,16 @@ class Yielding:
         return slowly
 
 
-def yielding_house() -> House:
+def build_yielding_house() -> SessionHarness:
     """Return a session harness whose log, blobs and tokens yield."""
-    return House(
-        log=cast("MemoryLog", Yielding(MemoryLog())),
-        blobs=cast("MemoryBlobStore", Yielding(MemoryBlobStore())),
-        tokens=cast("MemoryTokenStream", Yielding(MemoryTokenStream())),
+    return SessionHarness(
+        log=cast("MemoryLog", YieldingProxy(MemoryLog())),
+        blobs=cast("MemoryBlobStore", YieldingProxy(MemoryBlobStore())),
+        tokens=cast("MemoryTokenStream", YieldingProxy(MemoryTokenStream())),
     )
 
 
-def impatient(blueprint: Blueprint) -> Blueprint:
+def remove_retry_delays(blueprint: Blueprint) -> Blueprint:
     """Return the same blueprint with retries that do not wait."""
     written = blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["retries"] = {"max": 2, "base_seconds": 0}
@@ -68,14 +68,14 @@ def impatient(blueprint: Blueprint) -> Blueprint:
 
 
 @dataclass
-class Playhouse:
+class CrashingSession:
     """One session of a task."""
 
     material: SessionMaterial
-    house: House = field(default_factory=yielding_house)
+    house: SessionHarness = field(default_factory=build_yielding_house)
     workers: int = 0
 
-    async def open(self) -> None:
+    async def open_session(self) -> None:
         blueprint = self.material.blueprint
         command = OpenSession(
             await self.house.blueprints.store_blueprint(TENANT, blueprint),
@@ -83,22 +83,22 @@ class Playhouse:
             compute_history_reach(blueprint),
             {"task": "lucky-draw", "locale": "lt"},
             await self.house.blueprints.store_cartridge(TENANT, self.material.cartridge),
-            graph(self.material),
+            require_phase_graph(self.material),
         )
-        await self.act(command)
+        await self.send_command(command)
 
-    async def act(self, command: Command) -> CommandOutcome:
+    async def send_command(self, command: Command) -> CommandOutcome:
         """Ask something of the session."""
-        return await self.house.sessions.handle(TENANT, SESSION, command, BY)
+        return await self.house.sessions.handle(TENANT, SESSION, command, TESTER)
 
-    async def submit(self, text: str) -> None:
+    async def submit_text(self, text: str) -> None:
         policies = self.material.blueprint.policies
-        await self.act(SubmitTurn(text, policies, graph(self.material)))
+        await self.send_command(SubmitTurn(text, policies, require_phase_graph(self.material)))
 
-    def worker(self) -> TurnRunner:
+    def start_worker(self) -> TurnRunner:
         """Start a worker that takes over whatever another one has left."""
         self.workers += 1
-        worker = self.house.worker(f"w{self.workers}")
+        worker = self.house.build_worker(f"w{self.workers}")
         worker.contexts = replace(worker.contexts, library=LIBRARY)
         worker.ack_wait = 0
         return worker
@@ -107,7 +107,7 @@ class Playhouse:
     def opening_event(self) -> RecordedEvent | None:
         """The event by which workers learn of the turn that is open; none when none is."""
         asked: RecordedEvent | None = None
-        for event in self.house.events():
+        for event in self.house.list_events():
             match event.event:
                 case TurnSubmitted() | TurnReleased():
                     asked = event
@@ -115,26 +115,26 @@ class Playhouse:
                     pass
         return asked
 
-    def answering(self) -> asyncio.Task[DeliveryVerdict]:
+    def start_answer(self) -> asyncio.Task[DeliveryVerdict]:
         """Let a new worker take the turn that was opened last."""
         event = self.opening_event
         assert event is not None
-        return asyncio.create_task(self.worker().run_turn(delivery(event, redelivered=True)))
+        return asyncio.create_task(self.start_worker().run_turn(build_delivery(event, redelivered=True)))
 
-    async def answer(self, *script: Line) -> DeliveryVerdict:
+    async def answer_turn(self, *script: ScriptStep) -> DeliveryVerdict:
         """Let the model say these lines to a new worker."""
         if script:
             self.house.model.scripts = [script]
-        return await self.answering()
+        return await self.start_answer()
 
-    async def killed(self, after: int) -> bool:
+    async def kill_after_steps(self, after: int) -> bool:
         """Start a worker and cancel it after `after` steps; return whether it had finished."""
         steps = iter(range(after))
-        return await self.killed_when(lambda: next(steps, None) is None)
+        return await self.kill_when(lambda: next(steps, None) is None)
 
-    async def killed_when(self, reached: Callable[[], bool]) -> bool:
+    async def kill_when(self, reached: Callable[[], bool]) -> bool:
         """Start a worker and cancel it once `reached` is true; return whether it had finished."""
-        task = self.answering()
+        task = self.start_answer()
         while not (reached() or task.done()):  # noqa: ASYNC110 - a step of the loop is the measure
             await asyncio.sleep(0)
         ended = task.done()
@@ -142,22 +142,22 @@ class Playhouse:
         await asyncio.gather(task, return_exceptions=True)
         return ended
 
-    def wishing(self, *signals: str) -> Line:
+    def build_transition_script(self, *signals: str) -> ScriptStep:
         """Return a script step that makes the answer request these transitions."""
         calls = tuple(
             ModelToolCall(f"call-{number}", TRANSITION_TOOL, f'{{"signal": "{name}"}}')
             for number, name in enumerate(signals)
         )
-        end = replace(finished(finish="tool_calls" if calls else "stop"), tool_calls=calls)
+        end = replace(build_finish(finish="tool_calls" if calls else "stop"), tool_calls=calls)
         return lambda: setattr(self.house.model, "end", end)
 
     @property
     def calls(self) -> Sequence[ContextAssembled]:
         """The calls whose prompt is recorded."""
-        events = (event.event for event in self.house.events())
+        events = (event.event for event in self.house.list_events())
         return [event for event in events if isinstance(event, ContextAssembled)]
 
 
-def noted(call: ContextAssembled) -> bool:
+def has_redaction_note(call: ContextAssembled) -> bool:
     """Tell whether a call carries the note of a reply that was withheld."""
     return any(part.layer == "redaction_note" and part.is_included for part in call.manifest.parts)

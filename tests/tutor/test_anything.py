@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from hypothesis import Phase, given, settings
 
-from tests.tutor.anything import ACTIONS, FORBIDDEN_HERE, TIGHT, Action, played
-from tests.tutor.lessons import graph
-from tests.tutor.playhouse import Playhouse, noted
+from tests.tutor.anything import ACTIONS, FORBIDDEN_HERE, TIGHT_MATERIAL, Action, play_actions
+from tests.tutor.lessons import require_phase_graph
+from tests.tutor.playhouse import CrashingSession, has_redaction_note
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
@@ -34,11 +34,11 @@ from turnlog.services.blueprints.plugins import collect_installed
 
 # Shrinking a whole session takes minutes, and a short list of actions is readable as it is.
 lessons = settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-GRAPH = graph(TIGHT)
+GRAPH = require_phase_graph(TIGHT_MATERIAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ReadBackCall:
     """A recorded call with the events before it and the prompt read back from the record."""
 
     call: ContextAssembled
@@ -55,7 +55,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class FinishedSession:
     """A finished session with its blobs and the digests of what was sent."""
 
     events: tuple[RecordedEvent, ...]
@@ -64,23 +64,23 @@ class Played:
     """Digests of the requests that reached the model."""
 
     @property
-    def calls(self) -> Iterator[Made]:
+    def iterate_calls(self) -> Iterator[ReadBackCall]:
         for place, recorded in enumerate(self.events):
             if isinstance(recorded.event, ContextAssembled):
                 before = self.events[:place]
                 request = read_verified_request(recorded.event, before, self.blobs)
-                yield Made(recorded.event, before, request)
+                yield ReadBackCall(recorded.event, before, request)
 
 
-async def all_of(play: Playhouse) -> Played:
-    events = tuple(play.house.events())
+async def collect_session(play: CrashingSession) -> FinishedSession:
+    events = tuple(play.house.list_events())
     wanted = collect_blob_digests(events)
     blobs = {digest: (await play.house.blobs.get_blob("t", digest)).decode() for digest in wanted}
-    sent = tuple(_digest(play, number) for number in range(len(play.house.model.requests)))
-    return Played(events, blobs, sent)
+    sent = tuple(_compute_request_digest(play, number) for number in range(len(play.house.model.requests)))
+    return FinishedSession(events, blobs, sent)
 
 
-def _digest(play: Playhouse, number: int) -> str:
+def _compute_request_digest(play: CrashingSession, number: int) -> str:
     asked = play.house.model.requests[number]
     messages = tuple(
         ChatMessage(said["role"], said["content"])  # type: ignore[arg-type]
@@ -89,9 +89,9 @@ def _digest(play: Playhouse, number: int) -> str:
     return ChatRequest(asked.model, messages, asked.tools, asked.parameters).digest  # type: ignore[arg-type]
 
 
-def session_of(actions: list[Action]) -> Played:
-    async def all_played() -> Played:
-        return await all_of(await played(actions))
+def play_session(actions: list[Action]) -> FinishedSession:
+    async def all_played() -> FinishedSession:
+        return await collect_session(await play_actions(actions))
 
     return asyncio.run(all_played())
 
@@ -100,7 +100,7 @@ def session_of(actions: list[Action]) -> Played:
 @given(ACTIONS)
 def test_a_session_moves_only_along_the_edges_of_its_cartridge(actions: list[Action]) -> None:
     phase, exchanges = None, 0
-    for recorded in session_of(actions).events:
+    for recorded in play_session(actions).events:
         match recorded.event:
             case TurnCompleted():
                 exchanges += 1
@@ -108,13 +108,13 @@ def test_a_session_moves_only_along_the_edges_of_its_cartridge(actions: list[Act
                 exchanges += 1
             case PhaseEntered() as entered:
                 assert entered.before == phase
-                assert leads(entered, exchanges)
+                assert is_edge_open(entered, exchanges)
                 phase, exchanges = entered.phase, 0
             case _:
                 pass
 
 
-def leads(entered: PhaseEntered, exchanges: int) -> bool:
+def is_edge_open(entered: PhaseEntered, exchanges: int) -> bool:
     """Return whether the cartridge has this edge and it was open after so many exchanges."""
     if entered.before is None:
         return entered.phase == GRAPH.start
@@ -139,20 +139,20 @@ def leads(entered: PhaseEntered, exchanges: int) -> bool:
 def test_every_call_reads_back_and_is_assembled_again_to_what_was_recorded_and_sent(
     actions: list[Action],
 ) -> None:
-    session = session_of(actions)
+    session = play_session(actions)
     assert (
         verify_session(
             session.events, session.blobs, VerificationContext(collect_installed())
         ).findings
         == ()
     )
-    recorded = [made.call.manifest.digest for made in session.calls]
+    recorded = [made.call.manifest.digest for made in session.iterate_calls]
     assert set(session.sent) <= set(recorded)
-    for made in session.calls:
-        assert made.request.digest == made.call.manifest.digest == again(made, session.blobs)
+    for made in session.iterate_calls:
+        assert made.request.digest == made.call.manifest.digest == rebuild_digest(made, session.blobs)
 
 
-def again(made: Made, blobs: dict[str, str]) -> str:
+def rebuild_digest(made: ReadBackCall, blobs: dict[str, str]) -> str:
     """Assemble a call from the state at its sequence; gives the digest."""
     state = fold_unbounded(made.before)
     assert state is not None
@@ -160,31 +160,31 @@ def again(made: Made, blobs: dict[str, str]) -> str:
     manifest = made.call.manifest
     call = PromptCall(manifest.kind, made.call.model, parse_provider(made.call.model), manifest.at)
     places = {event.stream_sequence: event.event for event in made.before}
-    wanted = find_prompt_needs(TIGHT, state, call)
+    wanted = find_prompt_needs(TIGHT_MATERIAL, state, call)
     said = {each: getattr(places[each.place], each.field).text for each in wanted.text_refs}
-    return assemble(TIGHT, state, call, PromptTexts(blobs, said)).manifest.digest
+    return assemble(TIGHT_MATERIAL, state, call, PromptTexts(blobs, said)).manifest.digest
 
 
 @lessons
 @given(ACTIONS)
 def test_every_prompt_keeps_the_rules_of_a_window(actions: list[Action]) -> None:
-    session = session_of(actions)
-    for made in session.calls:
-        always_kept(made)
-        within_its_budget(made)
-        shows_only_what_may_be_shown(made)
-        offers_what_the_phase_does(made)
-    for earlier, later in zip(calls := list(session.calls), calls[1:], strict=False):
-        begins_as_the_last_one_of_its_kind(earlier, later)
+    session = play_session(actions)
+    for made in session.iterate_calls:
+        assert_required_layers(made)
+        assert_within_budget(made)
+        assert_only_visible_turns(made)
+        assert_phase_tools(made)
+    for earlier, later in zip(calls := list(session.iterate_calls), calls[1:], strict=False):
+        assert_common_prefix(earlier, later)
 
 
-def always_kept(made: Made) -> None:
+def assert_required_layers(made: ReadBackCall) -> None:
     kept = {part.layer for part in made.parts if part.is_included}
     frame = "reveal" if made.call.manifest.kind == "debrief" else "task"
     assert {frame, "safety_config", "language", "persona", "behaviour", "safety"} <= kept
 
 
-def within_its_budget(made: Made) -> None:
+def assert_within_budget(made: ReadBackCall) -> None:
     manifest = made.call.manifest
     assert manifest.tokens == sum(part.tokens for part in made.parts)
     if manifest.kind == "debrief":
@@ -193,7 +193,7 @@ def within_its_budget(made: Made) -> None:
         assert manifest.budget == 700 >= manifest.tokens
 
 
-def shows_only_what_may_be_shown(made: Made) -> None:
+def assert_only_visible_turns(made: ReadBackCall) -> None:
     runs = [
         part.source
         for part in made.parts
@@ -210,7 +210,7 @@ def shows_only_what_may_be_shown(made: Made) -> None:
     assert FORBIDDEN_HERE not in str(made.request.encode_plain())
 
 
-def offers_what_the_phase_does(made: Made) -> None:
+def assert_phase_tools(made: ReadBackCall) -> None:
     state = fold(made.before)
     assert state is not None
     offered = GRAPH.list_signals(state.phase, state.exchanges)
@@ -219,30 +219,30 @@ def offers_what_the_phase_does(made: Made) -> None:
     assert all(f'"{name}"' in str(tools).replace("'", '"') for name in offered)
 
 
-def begins_as_the_last_one_of_its_kind(earlier: Made, later: Made) -> None:
+def assert_common_prefix(earlier: ReadBackCall, later: ReadBackCall) -> None:
     """Require that parts equal by their manifests are equal in the prompts, up to a change."""
     if earlier.call.manifest.kind != later.call.manifest.kind:
         return
     pairs = zip(earlier.parts, later.parts, strict=False)
     messages = later.request.messages
-    changed = (n for n, (old, new) in enumerate(pairs) if not goes_on(old, new, messages))
+    changed = (n for n, (old, new) in enumerate(pairs) if not is_continued(old, new, messages))
     first = next(changed, min(len(earlier.parts), len(later.parts)))
     behind = [part.message for part in (*earlier.parts[first:], *later.parts[first:])]
     same = min((message for message in behind if message is not None), default=len(messages))
     assert messages[:same] == earlier.request.messages[:same]
 
 
-def goes_on(old: PromptPart, new: PromptPart, messages: tuple[ChatMessage, ...]) -> bool:
+def is_continued(old: PromptPart, new: PromptPart, messages: tuple[ChatMessage, ...]) -> bool:
     """Tell whether a part is the same, or the same run with later turns at its end."""
     if not (isinstance(old.source, HistorySource) and isinstance(new.source, HistorySource)):
         return old == new
     if old.message is None or old.message != new.message or old.source.first != new.source.first:
         return old == new
     starts = (messages[old.message :][:length] for length in range(len(messages) + 1))
-    return any(compute_digest(_lines(start)) == old.digest for start in starts)
+    return any(compute_digest(_format_messages(start)) == old.digest for start in starts)
 
 
-def _lines(messages: tuple[ChatMessage, ...]) -> str:
+def _format_messages(messages: tuple[ChatMessage, ...]) -> str:
     return "".join(f"{said.role} {compute_digest(said.content)}\n" for said in messages)
 
 
@@ -252,7 +252,7 @@ def test_a_note_stands_in_all_calls_of_the_turn_after_a_withheld_reply_and_in_no
     actions: list[Action],
 ) -> None:
     latest, untold, told = 0, False, 0
-    for recorded in session_of(actions).events:
+    for recorded in play_session(actions).events:
         match recorded.event:
             case TurnCompleted(turn=turn):
                 latest = turn
@@ -261,8 +261,8 @@ def test_a_note_stands_in_all_calls_of_the_turn_after_a_withheld_reply_and_in_no
                 if turn == latest:
                     untold, told = True, 0
             case ContextAssembled(turn=turn) as call:
-                assert noted(call) == (untold or turn == told)
-                untold, told = False, turn if noted(call) else 0
+                assert has_redaction_note(call) == (untold or turn == told)
+                untold, told = False, turn if has_redaction_note(call) else 0
             case _:
                 pass
 
@@ -272,8 +272,8 @@ def test_a_note_stands_in_all_calls_of_the_turn_after_a_withheld_reply_and_in_no
 def test_every_tool_that_is_called_returns_and_none_is_accepted_that_was_not_offered(
     actions: list[Action],
 ) -> None:
-    session = session_of(actions)
-    offered = {made.call.call: str(made.request.tools) for made in session.calls}
+    session = play_session(actions)
+    offered = {made.call.call: str(made.request.tools) for made in session.iterate_calls}
     events = [recorded.event for recorded in session.events]
     for place, event in enumerate(events):
         if isinstance(event, ToolCalled):

@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 from pydantic import JsonValue
 
-from tests.parts.windows import drawn
+from tests.parts.windows import draw_prompt
 from tests.tutor.classroom import DRAW, SHARE
-from tests.tutor.lessons import Lesson, opened, shipped, shipped_files
+from tests.tutor.lessons import TutorSession, open_tutor_session, load_shipped_material, read_shipped_files
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
 from turnlog.projections.prompt.chat_request import encode_canonical
 from turnlog.projections.prompt.session_material import SessionMaterial
@@ -44,49 +44,49 @@ SPARSE: Final[dict[str, JsonValue]] = {
 }
 
 
-def full() -> Lesson:
+def build_full_session() -> TutorSession:
     """A session with every layer: a choice, provider-specific text and a withheld reply."""
-    files = {**shipped_files(SHARE), "provider": shipped_files(DRAW)["provider"]}
-    lesson = opened(shipped(SHARE), files).chosen("share")
-    lesson = lesson.asked("Have you read it?").answered("No need! Everybody shares it already.")
-    return lesson.asked("Who says so?").answered("Ask trick@example.org.", unsafe=True)
+    files = {**read_shipped_files(SHARE), "provider": read_shipped_files(DRAW)["provider"]}
+    lesson = open_tutor_session(load_shipped_material(SHARE), files).record_choice("share")
+    lesson = lesson.submit_text("Have you read it?").answer_turn("No need! Everybody shares it already.")
+    return lesson.submit_text("Who says so?").answer_turn("Ask trick@example.org.", unsafe=True)
 
 
-def sparse() -> Lesson:
+def build_sparse_session() -> TutorSession:
     """One file, one filled field, no choices."""
-    material = SessionMaterial(shipped(SHARE).blueprint, SPARSE)
-    return opened(material, {"persona": PERSONA}, locale="fr").asked("Why?").answered("Because.")
+    material = SessionMaterial(load_shipped_material(SHARE).blueprint, SPARSE)
+    return open_tutor_session(material, {"persona": PERSONA}, locale="fr").submit_text("Why?").answer_turn("Because.")
 
 
-def empty() -> Lesson:
+def build_empty_session() -> TutorSession:
     """No file, no field, and nothing is said."""
-    return opened(SessionMaterial(shipped(SHARE).blueprint, LEAST), {}).asked("").answered("")
+    return open_tutor_session(SessionMaterial(load_shipped_material(SHARE).blueprint, LEAST), {}).submit_text("").answer_turn("")
 
 
-def withheld_at_last() -> Lesson:
+def build_withheld_session() -> TutorSession:
     """A session whose dialogue ends by the exchange limit after a withheld reply."""
-    lesson = opened(shipped(DRAW), shipped_files(DRAW))
+    lesson = open_tutor_session(load_shipped_material(DRAW), read_shipped_files(DRAW))
     for number in range(3):
-        lesson = lesson.asked(f"Why {number}?").answered(f"Because {number}.")
-    return lesson.asked("Why 3?").answered("Ask trick@example.org.", unsafe=True)
+        lesson = lesson.submit_text(f"Why {number}?").answer_turn(f"Because {number}.")
+    return lesson.submit_text("Why 3?").answer_turn("Ask trick@example.org.", unsafe=True)
 
 
-VARIANTS: dict[str, Callable[[], Lesson]] = {
-    "dialogue full": lambda: full().asked("And why now?"),
-    "dialogue sparse": lambda: sparse().asked("Why not?"),
-    "dialogue empty": lambda: empty().asked(""),
-    "dialogue first": lambda: opened(shipped(DRAW), shipped_files(DRAW)).asked("Labas"),
-    "debrief full": lambda: full().asked("I see.").answered("You do.", signal="understood"),
-    "debrief sparse": lambda: sparse().asked("I see.").answered("Oh.", signal="understood"),
-    "debrief empty": lambda: empty().asked("").answered("", signal="understood"),
-    "debrief after a withheld reply": withheld_at_last,
+VARIANTS: dict[str, Callable[[], TutorSession]] = {
+    "dialogue full": lambda: build_full_session().submit_text("And why now?"),
+    "dialogue sparse": lambda: build_sparse_session().submit_text("Why not?"),
+    "dialogue empty": lambda: build_empty_session().submit_text(""),
+    "dialogue first": lambda: open_tutor_session(load_shipped_material(DRAW), read_shipped_files(DRAW)).submit_text("Labas"),
+    "debrief full": lambda: build_full_session().submit_text("I see.").answer_turn("You do.", signal="understood"),
+    "debrief sparse": lambda: build_sparse_session().submit_text("I see.").answer_turn("Oh.", signal="understood"),
+    "debrief empty": lambda: build_empty_session().submit_text("").answer_turn("", signal="understood"),
+    "debrief after a withheld reply": build_withheld_session,
 }
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_prompt_is_as_it_was(variant: str) -> None:
     file = GOLDEN / f"{variant.replace(' ', '-')}.txt"
-    found = text(VARIANTS[variant]().assembled)
+    found = format_prompt(VARIANTS[variant]().assembled)
     if not file.exists():
         file.write_text(found)
         pytest.fail(f"{file.name} is new: read it, and commit it")
@@ -105,10 +105,10 @@ def test_a_layer_that_is_absent_leaves_no_gap(variant: str) -> None:
     assert "\n\n\n" not in system
 
 
-def text(found: AssembledPrompt) -> str:
+def format_prompt(found: AssembledPrompt) -> str:
     """Draw a prompt with its tools, what was left out of it, and its digest."""
     tools = "".join(f"──── tool ────\n{encode_canonical(tool)}\n" for tool in found.request.tools)
     parts = [part for part in found.manifest.parts if not part.is_included]
     absent = "".join(f"{part.layer}: {part.treatment}, {part.rule}\n" for part in parts)
     account = f"════ {found.manifest.kind}\n{absent}{found.manifest.digest}\n"
-    return drawn(found.request) + tools + account
+    return draw_prompt(found.request) + tools + account

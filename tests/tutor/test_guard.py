@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tutor.lessons import shipped
-from tests.tutor.playhouse import SESSION, Playhouse, impatient
+from tests.tutor.lessons import load_shipped_material
+from tests.tutor.playhouse import SESSION, CrashingSession, remove_retry_delays
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.tokens import AttemptClosed, Token
@@ -22,19 +22,19 @@ from turnlog.services.worker.attempts.output_guard import GuardViolation, Output
 
 HoldBack = Literal["none", "sentence", "reply"]
 HOLDS: Final[tuple[HoldBack, ...]] = ("none", "sentence", "reply")
-DRAW: Final = shipped("lucky-draw")
+DRAW: Final = load_shipped_material("lucky-draw")
 SECRET: Final = "trick@example.org"
 
 
-def holding(hold_back: HoldBack) -> SessionMaterial:
+def build_material(hold_back: HoldBack) -> SessionMaterial:
     """Give the trickster with another measure of holding back."""
-    blueprint = impatient(DRAW.blueprint)
+    blueprint = remove_retry_delays(DRAW.blueprint)
     written = blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["hold_back"] = hold_back
     return SessionMaterial(Blueprint.model_validate(written), DRAW.cartridge)
 
 
-MATERIALS: Final = {hold: holding(hold) for hold in HOLDS}
+MATERIALS: Final = {hold: build_material(hold) for hold in HOLDS}
 BROKEN: Final = re.compile(
     r"\b\d{8,}\b|\S+@\S+\.\w+|\bgambling\s+addiction\b|\bfamily\s+money\b", re.IGNORECASE
 )
@@ -48,14 +48,14 @@ REPLIES = st.lists(WORDS, min_size=1, max_size=12).map(" ".join)
 
 
 @st.composite
-def chunked(draw: st.DrawFn) -> tuple[str, ...]:
+def draw_chunks(draw: st.DrawFn) -> tuple[str, ...]:
     """Draw a reply split at random positions."""
     reply = draw(REPLIES)
     cuts = sorted(draw(st.sets(st.integers(1, max(1, len(reply) - 1)))))
     return tuple(reply[a:b] for a, b in pairwise([0, *cuts, len(reply)]) if a < b)
 
 
-def heard(guard: OutputGuard, pieces: tuple[str, ...]) -> tuple[list[str], GuardViolation | None]:
+def feed_guard(guard: OutputGuard, pieces: tuple[str, ...]) -> tuple[list[str], GuardViolation | None]:
     """Give what a guard shows of a reply, and what ends it."""
     shown: list[str] = []
     for piece in (*pieces, None):
@@ -67,12 +67,12 @@ def heard(guard: OutputGuard, pieces: tuple[str, ...]) -> tuple[list[str], Guard
 
 
 @pytest.mark.parametrize("hold_back", HOLDS)
-@given(pieces=chunked())
+@given(pieces=draw_chunks())
 def test_nothing_forbidden_is_ever_shown_and_a_reply_that_holds_it_never_ends_well(
     hold_back: HoldBack, pieces: tuple[str, ...]
 ) -> None:
     reply = "".join(pieces)
-    shown, violation = heard(build_guard(MATERIALS[hold_back]), pieces)
+    shown, violation = feed_guard(build_guard(MATERIALS[hold_back]), pieces)
     text = "".join(shown)
     assert reply.startswith(text)
     assert not BROKEN.search(text)
@@ -84,26 +84,26 @@ def test_nothing_forbidden_is_ever_shown_and_a_reply_that_holds_it_never_ends_we
         assert text == reply
 
 
-@given(chunked())
+@given(draw_chunks())
 def test_a_held_back_sentence_is_shown_whole_or_not_at_all(pieces: tuple[str, ...]) -> None:
     reply = "".join(pieces)
-    shown, _ = heard(build_guard(MATERIALS["sentence"]), pieces)
+    shown, _ = feed_guard(build_guard(MATERIALS["sentence"]), pieces)
     for token in shown:
         assert token == reply[-len(token) :] or token[-1].isspace()
 
 
-@given(chunked())
+@given(draw_chunks())
 def test_a_reply_held_back_whole_is_shown_at_once_or_not_at_all(pieces: tuple[str, ...]) -> None:
-    shown, violation = heard(build_guard(MATERIALS["reply"]), pieces)
+    shown, violation = feed_guard(build_guard(MATERIALS["reply"]), pieces)
     assert shown == ([] if violation else ["".join(pieces)])
 
 
-async def spoken(hold_back: HoldBack, *pieces: str) -> tuple[Playhouse, list[str]]:
+async def publish_reply(hold_back: HoldBack, *pieces: str) -> tuple[CrashingSession, list[str]]:
     """Let a worker answer with these pieces and return the published text."""
-    play = Playhouse(MATERIALS[hold_back])
-    await play.open()
-    await play.submit("Who are you?")
-    await play.answer(*pieces)
+    play = CrashingSession(MATERIALS[hold_back])
+    await play.open_session()
+    await play.submit_text("Who are you?")
+    await play.answer_turn(*pieces)
     held = await play.house.tokens.read_token_events("t", SESSION, 1)
     assert not any(isinstance(each.event, AttemptClosed) for each in held)
     return play, [each.event.text for each in held if isinstance(each.event, Token)]
@@ -117,9 +117,9 @@ async def test_what_is_withheld_lies_in_a_blob_that_the_record_names_and_nowhere
     hold_back: HoldBack, shown: int, said: int
 ) -> None:
     pieces = ("Ask me. ", "At trick", "@exa", "mple.org.", " Soon.")
-    play, published = await spoken(hold_back, *pieces)
+    play, published = await publish_reply(hold_back, *pieces)
     assert published == list(pieces[:shown])
-    events = play.house.events()
+    events = play.house.list_events()
     (redacted,) = [each.event for each in events if isinstance(each.event, ReplyRedacted)]
     assert redacted.rule == "contact-details"
     withheld = "".join(pieces[:said])

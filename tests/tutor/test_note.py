@@ -9,8 +9,8 @@ import pytest
 from pydantic import JsonValue
 
 from tests.tutor.classroom import FORBIDDEN, NOTE
-from tests.tutor.lessons import shipped
-from tests.tutor.playhouse import Playhouse, impatient, noted
+from tests.tutor.lessons import load_shipped_material
+from tests.tutor.playhouse import CrashingSession, remove_retry_delays, has_redaction_note
 from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 from turnlog.services.worker.model.model_types import ModelFailure, ModelRequest
@@ -32,59 +32,59 @@ FORCED: Final[dict[str, JsonValue]] = {
 """A dialogue that ends after one exchange."""
 
 
-DRAW: Final = shipped("lucky-draw")
-BLUEPRINT: Final = impatient(DRAW.blueprint)
+DRAW: Final = load_shipped_material("lucky-draw")
+BLUEPRINT: Final = remove_retry_delays(DRAW.blueprint)
 
 
-async def playing(cartridge: dict[str, JsonValue] | None = None) -> Playhouse:
-    play = Playhouse(SessionMaterial(BLUEPRINT, cartridge or DRAW.cartridge))
-    await play.open()
-    await play.submit("One")
+async def open_crashing_session(cartridge: dict[str, JsonValue] | None = None) -> CrashingSession:
+    play = CrashingSession(SessionMaterial(BLUEPRINT, cartridge or DRAW.cartridge))
+    await play.open_session()
+    await play.submit_text("One")
     return play
 
 
-def carries(request: ModelRequest) -> bool:
+def has_note(request: ModelRequest) -> bool:
     return NOTE in str(request.messages[0]["content"])
 
 
-def turns_told(play: Playhouse) -> set[int]:
+def list_noted_turns(play: CrashingSession) -> set[int]:
     """Return the turns whose calls all include the note; a turn with some is an error."""
-    told = {call.turn for call in play.calls if noted(call)}
-    assert all(noted(call) for call in play.calls if call.turn in told)
+    told = {call.turn for call in play.calls if has_redaction_note(call)}
+    assert all(has_redaction_note(call) for call in play.calls if call.turn in told)
     return told
 
 
-def requests_told(play: Playhouse, text: str) -> None:
+def assert_noted_requests(play: CrashingSession, text: str) -> None:
     """Require the note in exactly the requests whose last message is `text`."""
     for request in play.house.model.requests:
-        assert carries(request) == (request.messages[-1]["content"] == text)
+        assert has_note(request) == (request.messages[-1]["content"] == text)
 
 
 async def test_the_next_turn_carries_the_note_all_its_tries_do_and_no_other_turn() -> None:
-    play = await playing()
-    await play.answer(FORBIDDEN)
-    await play.submit("Two")
+    play = await open_crashing_session()
+    await play.answer_turn(FORBIDDEN)
+    await play.submit_text("Two")
     play.house.model.scripts = [[DOWN], [DOWN], ["fine"]]
-    await play.answer()
-    await play.submit("Three")
+    await play.answer_turn()
+    await play.submit_text("Three")
     play.house.model.scripts = [[DOWN], ["fine"]]
-    await play.answer()
-    assert turns_told(play) == {2}
-    requests_told(play, "Two")
+    await play.answer_turn()
+    assert list_noted_turns(play) == {2}
+    assert_noted_requests(play, "Two")
     assert len(play.house.model.requests) == 6
 
 
-async def deaths(*, tries: int) -> AsyncGenerator[tuple[int, Playhouse]]:
+async def iterate_worker_deaths(*, tries: int) -> AsyncGenerator[tuple[int, CrashingSession]]:
     """Cancel the worker of turn 2 after each possible number of steps, and let another continue."""
     ended, step = False, 0
     while not ended:
-        play = await playing()
-        await play.answer(FORBIDDEN)
-        await play.submit("Two")
+        play = await open_crashing_session()
+        await play.answer_turn(FORBIDDEN)
+        await play.submit_text("Two")
         play.house.model.scripts = [[DOWN]] * (tries - 1)
-        ended = await play.killed(step)
+        ended = await play.kill_after_steps(step)
         play.house.model.scripts = []
-        await play.answer()
+        await play.answer_turn()
         yield step, play
         step += 1
 
@@ -94,11 +94,11 @@ async def test_a_worker_that_dies_anywhere_before_the_next_answer_neither_repeat
     tries: int,
 ) -> None:
     steps = 0
-    async for step, play in deaths(tries=tries):
-        await play.submit("Three")
-        await play.answer("fine")
-        assert turns_told(play) == {2}, step
-        requests_told(play, "Two")
+    async for step, play in iterate_worker_deaths(tries=tries):
+        await play.submit_text("Three")
+        await play.answer_turn("fine")
+        assert list_noted_turns(play) == {2}, step
+        assert_noted_requests(play, "Two")
         steps = step
     assert steps > 20
 
@@ -106,74 +106,74 @@ async def test_a_worker_that_dies_anywhere_before_the_next_answer_neither_repeat
 async def test_a_worker_that_dies_anywhere_while_it_withholds_the_reply_changes_nothing() -> None:
     ended, step = False, 0
     while not ended:
-        play = await playing()
+        play = await open_crashing_session()
         play.house.model.scripts = [["Hm. ", FORBIDDEN]]
-        ended = await play.killed(step)
-        await play.answer("Hm. ", FORBIDDEN)
+        ended = await play.kill_after_steps(step)
+        await play.answer_turn("Hm. ", FORBIDDEN)
         for text in ("Two", "Three"):
-            await play.submit(text)
-            await play.answer("fine")
-        assert turns_told(play) == {2}, step
-        assert play.house.names().count("reply-redacted") == 1
+            await play.submit_text(text)
+            await play.answer_turn("fine")
+        assert list_noted_turns(play) == {2}, step
+        assert play.house.list_event_names().count("reply-redacted") == 1
         step += 1
 
 
 async def test_a_debrief_after_a_withheld_reply_carries_it_wherever_its_worker_dies() -> None:
     ended, step = False, 0
     while not ended:
-        play = await playing(FORCED)
-        await play.answer(FORBIDDEN)
-        ended = await play.killed(step)
-        await play.answer("Now look.")
-        assert turns_told(play) == {2}, step
-        assert {call.manifest.kind for call in play.calls if noted(call)} == {"debrief"}
+        play = await open_crashing_session(FORCED)
+        await play.answer_turn(FORBIDDEN)
+        ended = await play.kill_after_steps(step)
+        await play.answer_turn("Now look.")
+        assert list_noted_turns(play) == {2}, step
+        assert {call.manifest.kind for call in play.calls if has_redaction_note(call)} == {"debrief"}
         step += 1
 
 
 async def test_a_turn_that_fails_before_its_prompt_is_fixed_leaves_the_note_to_the_next() -> None:
-    play = await playing()
-    await play.answer(FORBIDDEN)
-    await play.submit("x" * 400_000)
-    await play.answer()
-    assert play.house.names()[-1] == "turn-failed"
-    await play.submit("Three")
-    await play.answer("fine")
-    assert turns_told(play) == {3}
+    play = await open_crashing_session()
+    await play.answer_turn(FORBIDDEN)
+    await play.submit_text("x" * 400_000)
+    await play.answer_turn()
+    assert play.house.list_event_names()[-1] == "turn-failed"
+    await play.submit_text("Three")
+    await play.answer_turn("fine")
+    assert list_noted_turns(play) == {3}
 
 
 async def test_a_reply_withheld_by_a_person_is_noted_though_a_later_turn_has_failed() -> None:
-    play = await playing()
-    await play.answer("fine")
-    await play.submit("Two")
-    await play.answer(ModelFailure("unauthorised"))
-    await play.act(RedactReply(1, "wrong", "operator", "(Withheld.)"))
+    play = await open_crashing_session()
+    await play.answer_turn("fine")
+    await play.submit_text("Two")
+    await play.answer_turn(ModelFailure("unauthorised"))
+    await play.send_command(RedactReply(1, "wrong", "operator", "(Withheld.)"))
     for text in ("Three", "Four"):
-        await play.submit(text)
-        await play.answer("fine")
-    assert turns_told(play) == {3}
+        await play.submit_text(text)
+        await play.answer_turn("fine")
+    assert list_noted_turns(play) == {3}
 
 
 async def test_an_older_reply_withheld_by_a_person_is_no_previous_response() -> None:
-    play = await playing()
-    await play.answer("fine")
-    await play.submit("Two")
-    await play.answer("fine")
-    await play.act(RedactReply(1, "wrong", "operator", "(Withheld.)"))
-    await play.submit("Three")
-    await play.answer("fine")
-    assert turns_told(play) == set()
+    play = await open_crashing_session()
+    await play.answer_turn("fine")
+    await play.submit_text("Two")
+    await play.answer_turn("fine")
+    await play.send_command(RedactReply(1, "wrong", "operator", "(Withheld.)"))
+    await play.submit_text("Three")
+    await play.answer_turn("fine")
+    assert list_noted_turns(play) == set()
 
 
 async def test_a_call_that_stands_in_for_another_carries_the_note_as_the_other_did() -> None:
-    play = await playing()
-    await play.answer("Hm.")
-    await play.submit("Two")
-    await play.answer(FORBIDDEN)
-    await play.submit("Three")
-    assert not await play.killed_when(lambda: len(play.calls) == 3)
-    await play.act(ExcludeTurn(1))
-    await play.answer("fine")
+    play = await open_crashing_session()
+    await play.answer_turn("Hm.")
+    await play.submit_text("Two")
+    await play.answer_turn(FORBIDDEN)
+    await play.submit_text("Three")
+    assert not await play.kill_when(lambda: len(play.calls) == 3)
+    await play.send_command(ExcludeTurn(1))
+    await play.answer_turn("fine")
     assert [(call.call, call.supersedes) for call in play.calls][2:] == [
         ("3.1", None), ("3.2", "3.1"),
     ]  # fmt: skip
-    assert turns_told(play) == {3}
+    assert list_noted_turns(play) == {3}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.parts.openai_behaviours import Answer, Break, Refusal
+from tests.parts.openai_behaviours import ModelAnswer, Break, ModelRefusal
 from tests.parts.openai_server import OpenAIServer
 from tests.tutor.classroom import (
     DRAW,
@@ -17,15 +17,15 @@ from tests.tutor.classroom import (
     REPLACEMENT,
     SHARE,
     SHARED,
-    Classroom,
-    edited,
-    lesson,
-    names,
-    said,
-    school,
-    shown,
-    signal,
-    tools_in,
+    TutorService,
+    edit_file,
+    start_tutor_service,
+    list_event_names,
+    answer_with_text,
+    prepare_tutor_host,
+    join_tokens,
+    answer_with_signal,
+    list_tool_names,
 )
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
@@ -62,34 +62,34 @@ phases:
 
 
 async def test_t1_layers_stand_in_order_joined_by_a_blank_line_and_absent_ones_leave_no_trace(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    session = await room.talking()
-    await room.say(session, "Labas")
-    files = [room.text_of(f"default/{name}.md") for name in ("persona", "behaviour", "safety")]
+    session = await room.open_dialogue()
+    await room.submit_and_watch(session, "Labas")
+    files = [room.read_prompt_file(f"default/{name}.md") for name in ("persona", "behaviour", "safety")]
     layers = [*files, TASK, LIMITS, LANGUAGE, PATH]
-    assert await room.system(session, "1.1") == "\n\n".join(layers)
+    assert await room.fetch_system_prompt(session, "1.1") == "\n\n".join(layers)
     assert room.sent["messages"][0]["content"] == "\n\n".join(layers)
-    parts = (await room.prompt(session, "1.1"))["manifest"]["parts"]
+    parts = (await room.fetch_prompt(session, "1.1"))["manifest"]["parts"]
     absent = {part["layer"]: part["rule"] for part in parts if part["treatment"] == "absent"}
     assert absent == {"provider": "nothing to say", "redaction_note": "when reply_redacted"}
 
 
 async def test_t2_a_file_is_the_tasks_own_else_the_default_else_none_and_the_provider_a_tasks_only(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    with edited(room.trickster / "default/behaviour.md", None):
-        session = await room.open(DRAW)
-        await room.say(session, "Labas")
-    system = await room.system(session, "1.1")
-    own, other = (room.text_of(f"tasks/{DRAW}/{name}.md") for name in ("openai", "gemini"))
-    persona, safety = room.text_of(f"tasks/{DRAW}/persona.md"), room.text_of("default/safety.md")
+    with edit_file(room.trickster / "default/behaviour.md", None):
+        session = await room.open_session(DRAW)
+        await room.submit_and_watch(session, "Labas")
+    system = await room.fetch_system_prompt(session, "1.1")
+    own, other = (room.read_prompt_file(f"tasks/{DRAW}/{name}.md") for name in ("openai", "gemini"))
+    persona, safety = room.read_prompt_file(f"tasks/{DRAW}/persona.md"), room.read_prompt_file("default/safety.md")
     assert system.startswith(f"{persona}\n\n{safety}\n\n{own}\n\n## What to do in this task")
-    assert room.text_of("default/persona.md") not in system
+    assert room.read_prompt_file("default/persona.md") not in system
     assert other not in system
     sources = {
         part["layer"]: part["source"]["path"]
-        for part in (await room.prompt(session, "1.1"))["manifest"]["parts"]
+        for part in (await room.fetch_prompt(session, "1.1"))["manifest"]["parts"]
         if part["source"] and "path" in part["source"]
     }
     assert sources == {
@@ -100,35 +100,35 @@ async def test_t2_a_file_is_the_tasks_own_else_the_default_else_none_and_the_pro
 
 
 async def test_t3_the_task_stands_under_its_heading_and_an_empty_field_leaves_no_line(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    session = await room.open(room.task("bare", BARE))
-    await room.say(session, "Labas")
-    layers = (await room.system(session, "1.1")).split("\n\n")
+    session = await room.open_session(room.write_task("bare", BARE))
+    await room.submit_and_watch(session, "Labas")
+    layers = (await room.fetch_system_prompt(session, "1.1")).split("\n\n")
     assert layers[3] == "## What to do in this task\nCurrent phase: talk"
 
 
 async def test_t4_a_cartridge_without_safety_limits_is_refused_at_opening_with_file_and_line(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
     unsafe = BARE.replace("intensity_ceiling: low", "intensity_ceiling: ''")
-    refused = await room.ask_open(room.task("half-safe", unsafe), session="never")
+    refused = await room.request_session(room.write_task("half-safe", unsafe), session="never")
     assert refused.status_code == 422
     (fault,) = refused.json()["faults"]
     assert fault["field"] == "safety.intensity_ceiling"
     assert fault["detail"].startswith("trickster/tasks/half-safe/cartridge.yaml:2: ")
     unlimited = BARE.replace("safety:", "safely:")
-    refused = await room.ask_open(room.task("unsafe", unlimited), session="never")
+    refused = await room.request_session(room.write_task("unsafe", unlimited), session="never")
     missing = [each["field"] for each in refused.json()["faults"]]
     assert missing == ["safety.content_boundaries", "safety.intensity_ceiling"]
     assert (await room.service.http.get("/v1/sessions/never")).status_code == 404
 
 
-async def test_t4_the_safety_limits_stand_in_every_prompt(room: Classroom) -> None:
-    session = await room.open("bare")
-    await room.say(session, "Labas")
+async def test_t4_the_safety_limits_stand_in_every_prompt(room: TutorService) -> None:
+    session = await room.open_session("bare")
+    await room.submit_and_watch(session, "Labas")
     limits = "## Safety limits\nStay away from: weapons\nIntensity at most: low"
-    assert limits in (await room.system(session, "1.1")).split("\n\n")
+    assert limits in (await room.fetch_system_prompt(session, "1.1")).split("\n\n")
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ async def test_t4_the_safety_limits_stand_in_every_prompt(room: Classroom) -> No
     ],
 )
 async def test_t5_the_language_is_always_named(
-    room: Classroom, given: dict[str, str], language: str
+    room: TutorService, given: dict[str, str], language: str
 ) -> None:
-    session = await room.talking(**given)
-    await room.say(session, "Labas")
-    assert f"\n\nAlways respond in {language}.\n\n" in await room.system(session, "1.1")
+    session = await room.open_dialogue(**given)
+    await room.submit_and_watch(session, "Labas")
+    assert f"\n\nAlways respond in {language}.\n\n" in await room.fetch_system_prompt(session, "1.1")
 
 
 SILENT = """\
@@ -176,28 +176,28 @@ phases:
     ],
 )
 async def test_t6_choices_with_a_label_are_told_in_order_and_without_any_nothing_is(
-    room: Classroom, choices: tuple[str, ...], path: list[str] | None
+    room: TutorService, choices: tuple[str, ...], path: list[str] | None
 ) -> None:
     if not (room.trickster / "tasks/silent").exists():
-        room.task("silent", SILENT)
-    session = await room.open("silent")
+        room.write_task("silent", SILENT)
+    session = await room.open_session("silent")
     for choice in choices:
-        assert (await room.post(session, "choices", choice=choice)).status_code == 200
-    await room.say(session, "Labas")
-    last = (await room.system(session, "1.1")).split("\n\n")[-1]
+        assert (await room.post_command(session, "choices", choice=choice)).status_code == 200
+    await room.submit_and_watch(session, "Labas")
+    last = (await room.fetch_system_prompt(session, "1.1")).split("\n\n")[-1]
     told = "\n".join(["## What the student chose before", *(path or ())])
     assert last == (told if path else LANGUAGE)
 
 
 async def test_t7_the_call_after_a_redacted_reply_carries_the_note_its_retry_too_and_no_later_one(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    session = await room.talking()
+    session = await room.open_dialogue()
     came = len(room.provider.exchanges)
-    await room.say(session, "Who are you?", said("Hm. ", FORBIDDEN, "Soon."))
-    room.provider.will(Refusal(500))
-    await room.say(session, "Pardon?", said("A friend."))
-    await room.say(session, "Really?", said("Of course."))
+    await room.submit_and_watch(session, "Who are you?", answer_with_text("Hm. ", FORBIDDEN, "Soon."))
+    room.provider.queue_behaviours(ModelRefusal(500))
+    await room.submit_and_watch(session, "Pardon?", answer_with_text("A friend."))
+    await room.submit_and_watch(session, "Really?", answer_with_text("Of course."))
     sent: list[Any] = [exchange.body["messages"] for exchange in room.provider.exchanges[came:]]
     assert [messages[0]["content"].endswith(f"\n\n{NOTE}") for messages in sent] == [
         False, True, True, False,
@@ -208,105 +208,105 @@ async def test_t7_the_call_after_a_redacted_reply_carries_the_note_its_retry_too
         {"role": "assistant", "content": REPLACEMENT},
     ]
     assert "trick@example.org" not in str(sent)
-    (first, *_) = await room.history(session)
+    (first, *_) = await room.fetch_history(session)
     assert (first["text"], first["reply"], first["redacted"]) == ("Who are you?", REPLACEMENT, True)
 
 
 async def test_t8_a_debrief_starts_itself_reveals_the_same_data_and_sees_the_whole_history(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    session = await room.talking()
+    session = await room.open_dialogue()
     for n in range(2):
-        await room.say(session, f"Why {n}?", said(f"Because {n}."))
-    lesson = said("Here is ", "how it went.")
-    heard = await room.say(session, "I see it now.", signal("understood", "Well done."), lesson)
+        await room.submit_and_watch(session, f"Why {n}?", answer_with_text(f"Because {n}."))
+    lesson = answer_with_text("Here is ", "how it went.")
+    heard = await room.submit_and_watch(session, "I see it now.", answer_with_signal("understood", "Well done."), lesson)
     assert heard[-1].json["next_phase"] == "debrief"
-    spoken = await room.heard(session, 4)
-    assert shown(spoken) == "Here is how it went."
+    spoken = await room.watch_turn(session, 4)
+    assert join_tokens(spoken) == "Here is how it went."
     assert spoken[-1].json == {"debrief_complete": True}
-    files = [room.text_of(f"default/{name}.md") for name in ("persona", "behaviour", "safety")]
-    prompt = await room.prompt(session, "4.1")
+    files = [room.read_prompt_file(f"default/{name}.md") for name in ("persona", "behaviour", "safety")]
+    prompt = await room.fetch_prompt(session, "4.1")
     assert prompt["messages"][0]["content"] == "\n\n".join([*files, REVEAL, LIMITS, LANGUAGE, PATH])
     talk = ["Why 0?", "Because 0.", "Why 1?", "Because 1.", "I see it now.", "Well done."]
     assert [each["content"] for each in prompt["messages"][1:]] == talk
     assert prompt["messages"] == room.sent["messages"]
-    assert (prompt["tools"], tools_in(room.sent), prompt["manifest"]["budget"]) == ([], [], None)
+    assert (prompt["tools"], list_tool_names(room.sent), prompt["manifest"]["budget"]) == ([], [], None)
     (submitted,) = [
         each.event
-        for each in await room.events(session)
+        for each in await room.load_events(session)
         if isinstance(each.event, TurnSubmitted) and each.event.turn == 4
     ]
     assert submitted.text is None
-    assert (await room.stands(session))["phase"] == "end"
+    assert (await room.fetch_session(session))["phase"] == "end"
 
 
 async def test_t8_a_debrief_that_failed_is_held_again_when_asked_for_without_a_text(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    session = await room.talking()
+    session = await room.open_dialogue()
     for n in range(2):
-        await room.say(session, f"Why {n}?", said(f"Because {n}."))
-    room.provider.will(signal("understood", "Well done."), Refusal(401))
-    await room.heard(session, await room.service.submit(session, "I see it now."))
-    assert names(await room.heard(session, 4)) == ["failed"]
-    told = await room.post(session, "turns", text="Hello?")
+        await room.submit_and_watch(session, f"Why {n}?", answer_with_text(f"Because {n}."))
+    room.provider.queue_behaviours(answer_with_signal("understood", "Well done."), ModelRefusal(401))
+    await room.watch_turn(session, await room.service.submit_turn(session, "I see it now."))
+    assert list_event_names(await room.watch_turn(session, 4)) == ["failed"]
+    told = await room.post_command(session, "turns", text="Hello?")
     assert (told.status_code, told.json()["code"]) == (409, "phase-takes-no-turns")
     assert "leave out the text" in told.json()["fix"]
-    room.provider.will(said("Here is how it went."))
-    assert (await room.post(session, "turns")).json()["turn"] == 5
-    assert shown(await room.heard(session, 5)) == "Here is how it went."
-    assert (await room.stands(session))["phase"] == "end"
+    room.provider.queue_behaviours(answer_with_text("Here is how it went."))
+    assert (await room.post_command(session, "turns")).json()["turn"] == 5
+    assert join_tokens(await room.watch_turn(session, 5)) == "Here is how it went."
+    assert (await room.fetch_session(session))["phase"] == "end"
 
 
 async def test_t9_prompts_are_those_of_the_first_call_for_good_also_after_restarting_everything(
     provider: OpenAIServer, tmp_path: Path
 ) -> None:
-    async with school(tmp_path, provider) as host:
-        async with lesson(host, provider) as room:
+    async with prepare_tutor_host(tmp_path, provider) as host:
+        async with start_tutor_service(host, provider) as room:
             file, late = (room.trickster / f"default/{name}.md" for name in ("persona", "late"))
-            session = await room.talking()
+            session = await room.open_dialogue()
             file.write_text("You are the one between opening and first call.\n")
-            await room.say(session, "One")
+            await room.submit_and_watch(session, "One")
             file.write_text("You are too late.\n")
             late.write_text("Nobody looks here.\n")
             (room.trickster / f"tasks/{SHARE}/persona.md").write_text("You are later still.\n")
             (room.trickster / f"tasks/{SHARE}/openai.md").write_text("Nor here.\n")
-            await room.say(session, "Two")
-            first = await room.system(session, "1.1")
+            await room.submit_and_watch(session, "Two")
+            first = await room.fetch_system_prompt(session, "1.1")
             assert first.startswith("You are the one between opening and first call.\n\n")
-            assert await room.system(session, "2.1") == first
-        async with lesson(host, provider) as room:
-            await room.say(session, "Three")
-            assert await room.system(session, "3.1") == first
+            assert await room.fetch_system_prompt(session, "2.1") == first
+        async with start_tutor_service(host, provider) as room:
+            await room.submit_and_watch(session, "Three")
+            assert await room.fetch_system_prompt(session, "3.1") == first
             assert room.sent["messages"][0]["content"] == first
-            new = await room.talking()
-            await room.say(new, "One")
-            system = await room.system(new, "1.1")
+            new = await room.open_dialogue()
+            await room.submit_and_watch(new, "One")
+            system = await room.fetch_system_prompt(new, "1.1")
             assert system.startswith("You are later still.\n\n")
             assert "\n\nNor here.\n\n" in system
 
 
 async def test_t9_a_file_that_was_not_there_at_the_first_call_is_never_seen_either(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
     persona, behaviour, safety = (
         room.trickster / f"default/{name}.md" for name in ("persona", "behaviour", "safety")
     )
-    with edited(persona, None), edited(behaviour, None), edited(safety, None):
-        session = await room.talking()
-        await room.say(session, "One")
-    await room.say(session, "Two")
-    assert (await room.system(session, "1.1")).startswith("## What to do in this task")
-    assert await room.system(session, "2.1") == await room.system(session, "1.1")
+    with edit_file(persona, None), edit_file(behaviour, None), edit_file(safety, None):
+        session = await room.open_dialogue()
+        await room.submit_and_watch(session, "One")
+    await room.submit_and_watch(session, "Two")
+    assert (await room.fetch_system_prompt(session, "1.1")).startswith("## What to do in this task")
+    assert await room.fetch_system_prompt(session, "2.1") == await room.fetch_system_prompt(session, "1.1")
 
 
 async def test_t10_over_budget_the_oldest_pairs_go_first_and_the_system_prompt_stays(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    session = await room.talking()
+    session = await room.open_dialogue()
     for letter in "abcd":
-        await room.say(session, letter * 100_000, said(f"{letter}?"))
-    prompt = await room.prompt(session, "4.1")
+        await room.submit_and_watch(session, letter * 100_000, answer_with_text(f"{letter}?"))
+    prompt = await room.fetch_prompt(session, "4.1")
     assert [(each["role"], each["content"][:1]) for each in prompt["messages"]] == [
         ("system", "Y"), ("user", "c"), ("assistant", "c"), ("user", "d"),
     ]  # fmt: skip
@@ -314,14 +314,14 @@ async def test_t10_over_budget_the_oldest_pairs_go_first_and_the_system_prompt_s
     assert (manifest["budget"], manifest["counter"]["name"]) == (100_000, "chars/3")
     (cut,) = [part for part in manifest["parts"] if part["treatment"] == "dropped"]
     assert (cut["source"]["first"], cut["source"]["last"]) == (1, 2)
-    whole = (await room.prompt(session, "2.1"))["messages"]
+    whole = (await room.fetch_prompt(session, "2.1"))["messages"]
     assert [each["content"][:1] for each in whole[1:]] == ["a", "a", "b"]
     assert prompt["messages"][0] == whole[0]
 
 
-async def outcomes(room: Classroom, session: str) -> list[tuple[str, str]]:
+async def list_tool_outcomes(room: TutorService, session: str) -> list[tuple[str, str]]:
     """Return each requested tool with its outcome."""
-    events = [each.event for each in await room.events(session)]
+    events = [each.event for each in await room.load_events(session)]
     called = [event for event in events if isinstance(event, ToolCalled)]
     returned = [event for event in events if isinstance(event, ToolReturned)]
     pairs = zip(called, returned, strict=True)
@@ -329,34 +329,34 @@ async def outcomes(room: Classroom, session: str) -> list[tuple[str, str]]:
     return [(c.tool, r.outcome) for c, r in zip(called, returned, strict=True)]
 
 
-async def phases(room: Classroom, session: str) -> list[tuple[str, str | None, bool]]:
+async def list_phases(room: TutorService, session: str) -> list[tuple[str, str | None, bool]]:
     """Return the phases of a session with their signals and whether they were forced."""
-    events = [each.event for each in await room.events(session)]
+    events = [each.event for each in await room.load_events(session)]
     entered = [event for event in events if isinstance(event, PhaseEntered)]
     return [(event.phase, event.signal, event.forced) for event in entered]
 
 
 async def test_t11_the_tool_is_offered_from_min_exchanges_on_with_the_signals_of_the_phase(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    session = await room.talking()
+    session = await room.open_dialogue()
     offered: list[list[str]] = []
     for n in range(3):
-        await room.say(session, f"Why {n}?")
-        offered.append(tools_in(room.sent))
+        await room.submit_and_watch(session, f"Why {n}?")
+        offered.append(list_tool_names(room.sent))
     assert offered == [[], [], ["transition_phase"]]
-    (tool,) = (await room.prompt(session, "3.1"))["tools"]
+    (tool,) = (await room.fetch_prompt(session, "3.1"))["tools"]
     signals = tool["function"]["parameters"]["properties"]["signal"]["enum"]
     assert signals == ["understood", "partial", "max_reached"]
     assert room.sent["tools"] == [tool]
 
 
 async def test_t11_a_signal_that_is_early_or_invented_is_refused_and_recorded_and_changes_nothing(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    session = await room.talking()
-    early = await room.say(session, "One", signal("understood", "Too early."))
-    invented = Answer(
+    session = await room.open_dialogue()
+    early = await room.submit_and_watch(session, "One", answer_with_signal("understood", "Too early."))
+    invented = ModelAnswer(
         ("Too clever.",),
         tool_calls=(
             ("transition_phase", '{"signal": "victory"}'),
@@ -365,43 +365,43 @@ async def test_t11_a_signal_that_is_early_or_invented_is_refused_and_recorded_an
         ),
         finish="tool_calls",
     )
-    await room.say(session, "Two")
-    clever = await room.say(session, "Three", invented)
+    await room.submit_and_watch(session, "Two")
+    clever = await room.submit_and_watch(session, "Three", invented)
     assert [each[-1].json["next_phase"] for each in (early, clever)] == [None, None]
-    assert await outcomes(room, session) == [
+    assert await list_tool_outcomes(room, session) == [
         ("transition_phase", "refused"),
         ("transition_phase", "refused"),
         ("transition_phase", "refused"),
         ("delete_everything", "refused"),
     ]
-    stands = await room.stands(session)
+    stands = await room.fetch_session(session)
     assert (stands["phase"], stands["exchanges"]) == ("talk", 3)
-    assert [turn["reply"] for turn in await room.history(session)][::2] == [
+    assert [turn["reply"] for turn in await room.fetch_history(session)][::2] == [
         "Too early.", "Too clever.",
     ]  # fmt: skip
 
 
 async def test_t11_signals_follow_the_cartridge_and_most_exchanges_force_the_transition(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    session = await room.open(DRAW)
-    await room.say(session, "One")
-    partly = await room.say(session, "Two", signal("partial", "So so."))
+    session = await room.open_session(DRAW)
+    await room.submit_and_watch(session, "One")
+    partly = await room.submit_and_watch(session, "Two", answer_with_signal("partial", "So so."))
     assert partly[-1].json == {
         "phase_transition": "partial", "next_phase": "again", "exchanges_count": 2,
     }  # fmt: skip
     # `again` has no way on for `partial`, so it is not offered there
-    refused = await room.say(session, "Three", signal("partial", "So so still."))
+    refused = await room.submit_and_watch(session, "Three", answer_with_signal("partial", "So so still."))
     assert refused[-1].json["next_phase"] is None
-    forced = await room.say(session, "Four", said("Time is up."), said("Now look."))
+    forced = await room.submit_and_watch(session, "Four", answer_with_text("Time is up."), answer_with_text("Now look."))
     assert forced[-1].json == {
         "phase_transition": "max_reached", "next_phase": "debrief", "exchanges_count": 2,
     }  # fmt: skip
-    assert (await room.heard(session, 5))[-1].json == {"debrief_complete": True}
-    assert await outcomes(room, session) == [
+    assert (await room.watch_turn(session, 5))[-1].json == {"debrief_complete": True}
+    assert await list_tool_outcomes(room, session) == [
         ("transition_phase", "accepted"), ("transition_phase", "refused"),
     ]  # fmt: skip
-    assert await phases(room, session) == [
+    assert await list_phases(room, session) == [
         ("talk", None, False),
         ("again", "partial", False),
         ("debrief", "max_reached", True),
@@ -410,25 +410,25 @@ async def test_t11_signals_follow_the_cartridge_and_most_exchanges_force_the_tra
 
 
 async def test_t11_an_answer_that_is_a_signal_and_no_word_ends_the_phase_too(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    session = await room.open(DRAW)
-    await room.say(session, "One")
-    wordless = Answer((), tool_calls=(("transition_phase", '{"signal": "understood"}'),))
-    heard = await room.say(session, "Two", wordless, said("Now look."))
+    session = await room.open_session(DRAW)
+    await room.submit_and_watch(session, "One")
+    wordless = ModelAnswer((), tool_calls=(("transition_phase", '{"signal": "understood"}'),))
+    heard = await room.submit_and_watch(session, "Two", wordless, answer_with_text("Now look."))
     assert heard[-1].json["next_phase"] == "debrief"
-    assert (await room.heard(session, 3))[-1].json == {"debrief_complete": True}
+    assert (await room.watch_turn(session, 3))[-1].json == {"debrief_complete": True}
 
 
-async def test_t11_a_phase_takes_only_what_it_offers(room: Classroom) -> None:
-    session = await room.open()
+async def test_t11_a_phase_takes_only_what_it_offers(room: TutorService) -> None:
+    session = await room.open_session()
     taken = [
-        await room.post(session, "turns", text="Labas"),
-        await room.post(session, "choices", choice="burn"),
-        await room.post(session, "phase", signal="understood"),
-        await room.post(session, "choices", choice="read"),
-        await room.post(session, "choices", choice="read"),
-        await room.post(session, "phase", signal="understood"),
+        await room.post_command(session, "turns", text="Labas"),
+        await room.post_command(session, "choices", choice="burn"),
+        await room.post_command(session, "phase", signal="understood"),
+        await room.post_command(session, "choices", choice="read"),
+        await room.post_command(session, "choices", choice="read"),
+        await room.post_command(session, "phase", signal="understood"),
     ]
     assert [(each.status_code, each.json().get("code")) for each in taken] == [
         (409, "phase-takes-no-turns"),
@@ -439,43 +439,43 @@ async def test_t11_a_phase_takes_only_what_it_offers(room: Classroom) -> None:
         (409, "signal-not-offered"),
     ]
     assert taken[0].json()["fix"] == "choose one of: read, share"
-    assert await phases(room, session) == [("choose", None, False), ("talk", "choice", False)]
+    assert await list_phases(room, session) == [("choose", None, False), ("talk", "choice", False)]
 
 
-async def test_t11_a_closed_session_takes_no_choice_and_no_signal(room: Classroom) -> None:
-    session = await room.open()
-    assert (await room.post(session, "close")).status_code == 200
+async def test_t11_a_closed_session_takes_no_choice_and_no_signal(room: TutorService) -> None:
+    session = await room.open_session()
+    assert (await room.post_command(session, "close")).status_code == 200
     taken = [
-        await room.post(session, "choices", choice="read"),
-        await room.post(session, "phase", signal="understood"),
+        await room.post_command(session, "choices", choice="read"),
+        await room.post_command(session, "phase", signal="understood"),
     ]
     assert [each.json()["code"] for each in taken] == ["session-closed", "session-closed"]
 
 
-async def test_t11_a_teacher_may_send_a_signal_that_the_phase_offers(room: Classroom) -> None:
-    session = await room.talking()
+async def test_t11_a_teacher_may_send_a_signal_that_the_phase_offers(room: TutorService) -> None:
+    session = await room.open_dialogue()
     for n in range(2):
-        await room.say(session, f"Why {n}?")
+        await room.submit_and_watch(session, f"Why {n}?")
     gate = asyncio.Event()
-    room.provider.will(Answer(("Never ", "heard."), gates={1: gate}))
-    turn = await room.service.submit(session, "And?")
-    busy = await room.post(session, "phase", signal="understood")
+    room.provider.queue_behaviours(ModelAnswer(("Never ", "heard."), gates={1: gate}))
+    turn = await room.service.submit_turn(session, "And?")
+    busy = await room.post_command(session, "phase", signal="understood")
     assert (busy.status_code, busy.json()["code"]) == (409, "turn-open")
     gate.set()
-    await room.heard(session, turn)
-    room.provider.will(said("Now look."))
-    assert (await room.post(session, "phase", signal="partial")).status_code == 200
-    assert shown(await room.heard(session, 4)) == "Now look."
-    assert (await phases(room, session))[-2:] == [
+    await room.watch_turn(session, turn)
+    room.provider.queue_behaviours(answer_with_text("Now look."))
+    assert (await room.post_command(session, "phase", signal="partial")).status_code == 200
+    assert join_tokens(await room.watch_turn(session, 4)) == "Now look."
+    assert (await list_phases(room, session))[-2:] == [
         ("debrief", "partial", False), ("end", "next", False),
     ]  # fmt: skip
-    over = await room.post(session, "turns", text="More?")
+    over = await room.post_command(session, "turns", text="More?")
     assert (over.status_code, over.json()["code"]) == (409, "phase-takes-no-turns")
 
 
-async def test_t12_a_dialogue_streams_its_tokens_and_then_where_it_stands(room: Classroom) -> None:
-    session = await room.talking()
-    heard = await room.say(session, "Labas", said("Hello. ", "Have you ", "heard?"))
+async def test_t12_a_dialogue_streams_its_tokens_and_then_where_it_stands(room: TutorService) -> None:
+    session = await room.open_dialogue()
+    heard = await room.submit_and_watch(session, "Labas", answer_with_text("Hello. ", "Have you ", "heard?"))
     assert [(each.name, each.json) for each in heard] == [
         ("token", {"text": "Hello. "}),
         ("token", {"text": "Have you heard?"}),
@@ -484,46 +484,46 @@ async def test_t12_a_dialogue_streams_its_tokens_and_then_where_it_stands(room: 
 
 
 async def test_t12_a_redacted_reply_ends_with_the_reason_and_the_replacement(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    session = await room.talking()
-    heard = await room.say(session, "Labas", said("Hello. ", FORBIDDEN, "Soon."))
-    assert names(heard) == ["token", "redact"]
+    session = await room.open_dialogue()
+    heard = await room.submit_and_watch(session, "Labas", answer_with_text("Hello. ", FORBIDDEN, "Soon."))
+    assert list_event_names(heard) == ["token", "redact"]
     assert heard[-1].json == {"reason": "it matches a pattern", "replacement": REPLACEMENT}
-    topic = await room.say(session, "And?", said("Think of Self-Harm, ", "my friend."))
-    assert names(topic) == ["redact"]
+    topic = await room.submit_and_watch(session, "And?", answer_with_text("Think of Self-Harm, ", "my friend."))
+    assert list_event_names(topic) == ["redact"]
     assert topic[-1].json == {"reason": "it names self-harm", "replacement": REPLACEMENT}
 
 
-async def test_t12_a_turn_that_fails_or_is_cancelled_says_so(room: Classroom) -> None:
-    session = await room.talking()
-    room.provider.will(Refusal(401))
-    failed = await room.heard(session, await room.service.submit(session, "One"))
-    assert names(failed) == ["failed"]
+async def test_t12_a_turn_that_fails_or_is_cancelled_says_so(room: TutorService) -> None:
+    session = await room.open_dialogue()
+    room.provider.queue_behaviours(ModelRefusal(401))
+    failed = await room.watch_turn(session, await room.service.submit_turn(session, "One"))
+    assert list_event_names(failed) == ["failed"]
     assert failed[-1].json == {"code": "unauthorised", "retryable": False, "partial": ""}
-    room.provider.will(Answer(("Never. ", "Heard."), gates={1: asyncio.Event()}))
+    room.provider.queue_behaviours(ModelAnswer(("Never. ", "Heard."), gates={1: asyncio.Event()}))
     came = len(room.provider.exchanges)
-    turn = await room.service.submit(session, "Two")
-    await room.provider.exchange(came + 1)
+    turn = await room.service.submit_turn(session, "Two")
+    await room.provider.wait_for_exchange(came + 1)
     assert (await room.service.http.post(f"/v1/sessions/{session}/cancel")).status_code == 200
-    assert (await room.heard(session, turn))[-1].name == "cancelled"
+    assert (await room.watch_turn(session, turn))[-1].name == "cancelled"
 
 
 async def test_t12_an_attempt_that_is_given_up_is_announced_and_every_call_has_its_usage(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    session = await room.talking()
-    broken = Answer(("Half. ", "An ans"), breaks=Break(2, "disconnect"))
+    session = await room.open_dialogue()
+    broken = ModelAnswer(("Half. ", "An ans"), breaks=Break(2, "disconnect"))
     usage = {"prompt_tokens": 300, "completion_tokens": 20}
-    room.provider.will(broken, Answer(("Whole.",), usage=usage))
-    turn = await room.service.submit(session, "Labas")
-    heard = await room.heard(session, turn)
-    reset = names(heard).index("attempt-reset")
+    room.provider.queue_behaviours(broken, ModelAnswer(("Whole.",), usage=usage))
+    turn = await room.service.submit_turn(session, "Labas")
+    heard = await room.watch_turn(session, turn)
+    reset = list_event_names(heard).index("attempt-reset")
     assert heard[reset].json == {"attempt": 2}
-    assert shown(heard[reset:]) == "Whole."
-    (call,) = await room.service.calls(session)
+    assert join_tokens(heard[reset:]) == "Whole."
+    (call,) = await room.service.list_calls(session)
     taken = [(each["outcome"], each["known"]) for each in call["attempts"]]
     assert taken == [("failed", "estimated"), ("answered", "reported")]
     assert (call["attempts"][1]["input_tokens"], call["attempts"][1]["output_tokens"]) == (300, 20)
-    done = await room.service.of_kind(session, TurnCompleted, turn)
+    done = await room.service.list_events_of_type(session, TurnCompleted, turn)
     assert len(done) == 1

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.parts.openai_server import OpenAIServer
-from tests.tutor.classroom import Classroom, lesson, school
+from tests.tutor.classroom import TutorService, start_tutor_service, prepare_tutor_host
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -44,7 +44,7 @@ phases:
 """
 
 
-def installed(folder: Path) -> Path:
+def write_package(folder: Path) -> Path:
     """Write a package as an installer leaves it and return the folder for the path."""
     facts = folder / "school_profiles-1.0.dist-info"
     facts.mkdir(parents=True)
@@ -57,33 +57,33 @@ def installed(folder: Path) -> Path:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def room(
     provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Classroom]:
+) -> AsyncIterator[TutorService]:
     """A tutor service with that package and a layer from its source."""
     folder = tmp_path_factory.mktemp("school")
-    told = {"PYTHONPATH": str(installed(folder / "packages"))}
-    async with school(folder, provider, told) as host:
+    told = {"PYTHONPATH": str(write_package(folder / "packages"))}
+    async with prepare_tutor_host(folder, provider, told) as host:
         file = folder / "blueprints/trickster/blueprint.yaml"
         text = file.read_text().replace("  redaction_note:\n", LAYER)
         file.write_text(text.replace("student_path, redaction_note", "student_path, profile"))
-        async with lesson(host, provider, folder / "said") as classroom:
+        async with start_tutor_service(host, provider, folder / "said") as classroom:
             yield classroom
 
 
-def task(room: Classroom, name: str, levels: str) -> str:
-    return room.task(name, CARTRIDGE.replace("TASK", name).replace("LEVELS", levels))
+def write_task(room: TutorService, name: str, levels: str) -> str:
+    return room.write_task(name, CARTRIDGE.replace("TASK", name).replace("LEVELS", levels))
 
 
 async def test_t13_a_level_is_answered_by_a_layer_whose_source_a_package_brings(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
-    session = await room.open(task(room, "known", "[session_only, learning_profile]"))
+    session = await room.open_session(write_task(room, "known", "[session_only, learning_profile]"))
     for _ in range(2):
-        await room.say(session, "Labas")
+        await room.submit_and_watch(session, "Labas")
     expected = "They learn by example, asked 1 time(s) in known."
     for call in ("1.1", "2.1"):
-        assert (await room.system(session, call)).endswith(f"\n\n{expected}")
+        assert (await room.fetch_system_prompt(session, call)).endswith(f"\n\n{expected}")
     assert room.sent["messages"][0]["content"].endswith(f"\n\n{expected}")
-    parts = (await room.prompt(session, "2.1"))["manifest"]["parts"]
+    parts = (await room.fetch_prompt(session, "2.1"))["manifest"]["parts"]
     (profile,) = [part for part in parts if part["layer"] == "profile"]
     assert profile["source"]["path"] == "source:school_profile"
     assert (profile["component"], profile["rule"]) == (
@@ -96,12 +96,12 @@ async def test_t13_a_level_is_answered_by_a_layer_whose_source_a_package_brings(
     [("silent", "[]"), ("only", "[session_only]"), ("unknown", "[full_history]")],
 )
 async def test_t13_a_level_that_is_not_asked_for_or_not_known_is_session_only(
-    room: Classroom, name: str, levels: str
+    room: TutorService, name: str, levels: str
 ) -> None:
-    session = await room.open(task(room, name, levels))
-    await room.say(session, "Labas")
-    assert (await room.system(session, "1.1")).endswith("Always respond in Lithuanian.")
-    parts = (await room.prompt(session, "1.1"))["manifest"]["parts"]
+    session = await room.open_session(write_task(room, name, levels))
+    await room.submit_and_watch(session, "Labas")
+    assert (await room.fetch_system_prompt(session, "1.1")).endswith("Always respond in Lithuanian.")
+    parts = (await room.fetch_prompt(session, "1.1"))["manifest"]["parts"]
     (profile,) = [part for part in parts if part["layer"] == "profile"]
     assert (profile["treatment"], profile["rule"]) == ("absent", "when context learning_profile")
     logged = (room.trickster.parents[1] / "said").read_text()
@@ -109,10 +109,10 @@ async def test_t13_a_level_that_is_not_asked_for_or_not_known_is_session_only(
 
 
 async def test_t13_a_source_that_no_package_registers_is_refused_at_opening(
-    room: Classroom,
+    room: TutorService,
 ) -> None:
     file = room.trickster / "blueprint.yaml"
     file.write_text(file.read_text().replace("source: school_profile", "source: school_profil"))
-    refused = await room.ask_open("known")
+    refused = await room.request_session("known")
     assert (refused.status_code, refused.json()["code"]) == (422, "unknown-source")
     assert refused.json()["fix"] == "write `school_profile`"

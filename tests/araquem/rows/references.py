@@ -6,33 +6,33 @@ from typing import Any
 
 import pytest
 
-from tests.araquem.bank import NOWHERE, PRICE, RISK, Bank, said
-from tests.parts.openai_behaviours import Refusal
+from tests.araquem.bank import UNRESOLVED_QUESTION, PRICE, RISK, QuestionService, answer_with_text
+from tests.parts.openai_behaviours import ModelRefusal
 from turnlog.events.model.turn_events import ReferenceUpdated, TurnResolved
 
 
-def about(resolved: TurnResolved) -> tuple[object, bool, str]:
+def extract_ticker(resolved: TurnResolved) -> tuple[object, bool, str]:
     return resolved.identifiers.get("ticker"), resolved.used, resolved.reason
 
 
-async def resolutions(bank: Bank, conversation: str) -> list[TurnResolved]:
-    events = [recorded.event for recorded in await bank.events(conversation)]
+async def load_resolutions(bank: QuestionService, conversation: str) -> list[TurnResolved]:
+    events = [recorded.event for recorded in await bank.load_events(conversation)]
     return [event for event in events if isinstance(event, TurnResolved)]
 
 
-async def test_a4_the_text_comes_first_and_the_context_second(a_bank: Bank) -> None:
-    a_bank.provider.will(said("Calm."), said("Cheap."), said("Dear."))
-    await a_bank.ask(RISK, "a4")
-    inherited = await a_bank.ask(PRICE, "a4")
+async def test_a4_the_text_comes_first_and_the_context_second(a_bank: QuestionService) -> None:
+    a_bank.provider.queue_behaviours(answer_with_text("Calm."), answer_with_text("Cheap."), answer_with_text("Dear."))
+    await a_bank.submit_question(RISK, "a4")
+    inherited = await a_bank.submit_question(PRICE, "a4")
     assert inherited["results"] == [{"ticker": "LOGT11", "price": "101.20"}]
-    await a_bank.ask("And the price of PAPR11?", "a4")
-    found = await resolutions(a_bank, "a4")
-    assert [about(each) for each in found] == [
+    await a_bank.submit_question("And the price of PAPR11?", "a4")
+    found = await load_resolutions(a_bank, "a4")
+    assert [extract_ticker(each) for each in found] == [
         ("LOGT11", False, "in-text"),
         ("LOGT11", True, "inherited"),
         ("PAPR11", False, "in-text"),
     ]
-    last = (await a_bank.get("a4", "/references"))["last_reference"]
+    last = (await a_bank.fetch_session_part("a4", "/references"))["last_reference"]
     assert {**last, "updated_at": None} == {
         "ticker": "PAPR11",
         "intent": "fiis_precos",
@@ -56,24 +56,24 @@ async def test_a4_the_text_comes_first_and_the_context_second(a_bank: Bank) -> N
     ],
 )
 async def test_a4_nothing_is_inherited_against_the_policy(
-    a_bank: Bank, rule: str, instead: str, reason: str
+    a_bank: QuestionService, rule: str, instead: str, reason: str
 ) -> None:
     text = (a_bank.blueprint / "blueprint.yaml").read_text()
     assert rule in text
-    with a_bank.edited("blueprint.yaml", text.replace(rule, instead)):
-        a_bank.provider.will(said("Calm."))
-        await a_bank.ask(RISK, reason)
-    await a_bank.ask(NOWHERE, reason)
-    a_bank.provider.will(said("Which one?"))
-    await a_bank.ask(PRICE, reason)
-    assert about((await resolutions(a_bank, reason))[-1]) == (None, False, reason)
+    with a_bank.edit_file("blueprint.yaml", text.replace(rule, instead)):
+        a_bank.provider.queue_behaviours(answer_with_text("Calm."))
+        await a_bank.submit_question(RISK, reason)
+    await a_bank.submit_question(UNRESOLVED_QUESTION, reason)
+    a_bank.provider.queue_behaviours(answer_with_text("Which one?"))
+    await a_bank.submit_question(PRICE, reason)
+    assert extract_ticker((await load_resolutions(a_bank, reason))[-1]) == (None, False, reason)
 
 
-async def test_a4_what_a_turn_would_mean_is_said_without_recording_anything(a_bank: Bank) -> None:
-    a_bank.provider.will(said("Calm."))
-    await a_bank.ask(RISK, "a4-resolve")
-    before = len(await a_bank.events("a4-resolve"))
-    url = f"/v1/sessions/{a_bank.session('a4-resolve')}/references/resolve"
+async def test_a4_what_a_turn_would_mean_is_said_without_recording_anything(a_bank: QuestionService) -> None:
+    a_bank.provider.queue_behaviours(answer_with_text("Calm."))
+    await a_bank.submit_question(RISK, "a4-resolve")
+    before = len(await a_bank.load_events("a4-resolve"))
+    url = f"/v1/sessions/{a_bank.get_session_id('a4-resolve')}/references/resolve"
     form: dict[str, Any] = {"intent": "fiis_precos", "entity": "fiis"}
     inherited = (await a_bank.service.http.post(url, json=form)).json()
     form["identifiers"] = {"ticker": "SHOP11"}
@@ -88,16 +88,16 @@ async def test_a4_what_a_turn_would_mean_is_said_without_recording_anything(a_ba
         False,
         "in-text",
     )
-    assert len(await a_bank.events("a4-resolve")) == before
+    assert len(await a_bank.load_events("a4-resolve")) == before
 
 
-async def test_a4_only_a_turn_that_was_answered_is_referred_to(a_bank: Bank) -> None:
+async def test_a4_only_a_turn_that_was_answered_is_referred_to(a_bank: QuestionService) -> None:
     text = (a_bank.blueprint / "blueprint.yaml").read_text()
-    with a_bank.edited("blueprint.yaml", text.replace("    fallback: resolved.answer", "   ")):
-        a_bank.provider.will(said("Calm."), Refusal(401))
-        await a_bank.ask(RISK, "a4-failed")
-        failed = await a_bank.post("And the price of PAPR11?", "a4-failed")
+    with a_bank.edit_file("blueprint.yaml", text.replace("    fallback: resolved.answer", "   ")):
+        a_bank.provider.queue_behaviours(answer_with_text("Calm."), ModelRefusal(401))
+        await a_bank.submit_question(RISK, "a4-failed")
+        failed = await a_bank.post_question("And the price of PAPR11?", "a4-failed")
     assert (failed.status_code, failed.json()["code"]) == (502, "not-answered")
-    assert (await a_bank.get("a4-failed", "/references"))["last_reference"]["ticker"] == "LOGT11"
-    events = [recorded.event for recorded in await a_bank.events("a4-failed")]
+    assert (await a_bank.fetch_session_part("a4-failed", "/references"))["last_reference"]["ticker"] == "LOGT11"
+    events = [recorded.event for recorded in await a_bank.load_events("a4-failed")]
     assert len([event for event in events if isinstance(event, ReferenceUpdated)]) == 1

@@ -29,11 +29,11 @@ from typing import Any
 CRASH_AT = "CRASH_AT"
 CLOCK_AHEAD = "CLOCK_AHEAD"
 
-Named = Callable[..., Iterable[str]]
+PassageNamer = Callable[..., Iterable[str]]
 """Names what a call passes, from its arguments."""
 
 
-def come_to(point: str) -> None:
+def trigger_point(point: str) -> None:
     """Send the signal here if this is the point."""
     file = Path(os.environ[CRASH_AT])
     try:
@@ -46,7 +46,7 @@ def come_to(point: str) -> None:
     os.kill(os.getpid(), signal.Signals[number])
 
 
-def guarded(holder: Any, name: str, named: Named) -> None:  # noqa: ANN401 - a class or a module
+def wrap_with_points(holder: Any, name: str, named: PassageNamer) -> None:  # noqa: ANN401 - a class or a module
     """Make a coroutine function reach a point before and after it runs."""
     real: Callable[..., Awaitable[Any]] = getattr(holder, name)
 
@@ -54,16 +54,16 @@ def guarded(holder: Any, name: str, named: Named) -> None:  # noqa: ANN401 - a c
     async def between(*given: Any, **more: Any) -> Any:  # noqa: ANN401
         passed = tuple(named(*given))
         for what in passed:
-            come_to(f"before-{what}")
+            trigger_point(f"before-{what}")
         came = await real(*given, **more)
         for what in passed:
-            come_to(f"after-{what}")
+            trigger_point(f"after-{what}")
         return came
 
     setattr(holder, name, between)
 
 
-def appending(module: Any) -> None:  # noqa: ANN401
+def patch_append(module: Any) -> None:  # noqa: ANN401
     from turnlog.events.codec import decode_event  # noqa: PLC0415 - while `module` loads, not before
     from turnlog.events.registry import format_event_name  # noqa: PLC0415
 
@@ -71,10 +71,10 @@ def appending(module: Any) -> None:  # noqa: ANN401
         for message in batch.messages:
             yield f"append:{format_event_name(decode_event(message.payload, 1).envelope.type)}"
 
-    guarded(module, "append_batch", events)
+    wrap_with_points(module, "append_batch", events)
 
 
-def speaking(module: Any) -> None:  # noqa: ANN401
+def patch_tokens(module: Any) -> None:  # noqa: ANN401
     from turnlog.events.tokens import Token  # noqa: PLC0415
 
     said: Counter[tuple[str, int, int]] = Counter()
@@ -85,31 +85,31 @@ def speaking(module: Any) -> None:  # noqa: ANN401
         said[session, turn, event.attempt] += 1
         return (f"token:{said[session, turn, event.attempt]}",)
 
-    guarded(module.JetStreamTokenStream, "publish_token", token)
-    guarded(module.JetStreamTokenStream, "publish_and_confirm", lambda *_: ("close",))
+    wrap_with_points(module.JetStreamTokenStream, "publish_token", token)
+    wrap_with_points(module.JetStreamTokenStream, "publish_and_confirm", lambda *_: ("close",))
 
 
-def storing(module: Any) -> None:  # noqa: ANN401
-    guarded(module.JetStreamBlobStore, "put_blob", lambda *_: ("blob",))
+def patch_blobs(module: Any) -> None:  # noqa: ANN401
+    wrap_with_points(module.JetStreamBlobStore, "put_blob", lambda *_: ("blob",))
 
 
-def acknowledging(module: Any) -> None:  # noqa: ANN401
-    guarded(module.Msg, "ack", lambda *_: ("ack",))
-    guarded(module.Msg, "nak", lambda *_: ("nak",))
+def patch_acknowledgements(module: Any) -> None:  # noqa: ANN401
+    wrap_with_points(module.Msg, "ack", lambda *_: ("ack",))
+    wrap_with_points(module.Msg, "nak", lambda *_: ("nak",))
 
 
-def committing(module: Any) -> None:  # noqa: ANN401
+def patch_commit(module: Any) -> None:  # noqa: ANN401
     real = module.DefaultDialect.do_commit
 
     def commit(self: object, connection: object) -> None:
-        come_to("before-commit")
+        trigger_point("before-commit")
         real(self, connection)
-        come_to("after-commit")
+        trigger_point("after-commit")
 
     module.DefaultDialect.do_commit = commit
 
 
-def telling_time(module: Any) -> None:  # noqa: ANN401
+def patch_clock(module: Any) -> None:  # noqa: ANN401
     real: Callable[[], datetime] = module.read_clock
     file = Path(os.environ[CLOCK_AHEAD])
 
@@ -120,17 +120,17 @@ def telling_time(module: Any) -> None:  # noqa: ANN401
     module.read_clock = read_clock
 
 
-AT_POINTS: dict[str, Callable[[Any], None]] = {
-    "turnlog.events.jetstream.batch_append": appending,
-    "turnlog.events.jetstream.token_stream": speaking,
-    "turnlog.events.jetstream.jetstream_client": storing,
-    "nats.aio.msg": acknowledging,
-    "sqlalchemy.engine.default": committing,
+POINT_PATCHES: dict[str, Callable[[Any], None]] = {
+    "turnlog.events.jetstream.batch_append": patch_append,
+    "turnlog.events.jetstream.token_stream": patch_tokens,
+    "turnlog.events.jetstream.jetstream_client": patch_blobs,
+    "nats.aio.msg": patch_acknowledgements,
+    "sqlalchemy.engine.default": patch_commit,
 }
-IN_TIME: dict[str, Callable[[Any], None]] = {"turnlog.services.platform.clock": telling_time}
+CLOCK_PATCHES: dict[str, Callable[[Any], None]] = {"turnlog.services.platform.clock": patch_clock}
 
 
-class Changed:
+class ModulePatcher:
     """An import finder before all others that patches modules as they load."""
 
     def __init__(self, changes: dict[str, Callable[[Any], None]]) -> None:
@@ -154,9 +154,9 @@ class Changed:
 
 
 if __name__ == "sitecustomize":
-    points = AT_POINTS if CRASH_AT in os.environ else {}
-    times = IN_TIME if CLOCK_AHEAD in os.environ else {}
+    points = POINT_PATCHES if CRASH_AT in os.environ else {}
+    times = CLOCK_PATCHES if CLOCK_AHEAD in os.environ else {}
     changes = points | times
     for name in changes.keys() & sys.modules.keys():
         changes[name](sys.modules[name])
-    sys.meta_path.insert(0, Changed(changes))
+    sys.meta_path.insert(0, ModulePatcher(changes))

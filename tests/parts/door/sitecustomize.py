@@ -14,11 +14,11 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
-SLAMMED = 97
+IMPORTED_EXIT_CODE = 97
 """Exit code of a process that imported litellm and may not."""
 
 
-class Door:
+class LitellmImportGuard:
     """An import finder that comes before all others."""
 
     def find_spec(
@@ -27,7 +27,7 @@ class Door:
         if name != "litellm":
             return None
         if "DOOR" not in os.environ:
-            os._exit(SLAMMED)
+            os._exit(IMPORTED_EXIT_CODE)
         found = PathFinder.find_spec(name, path, target)
         assert found is not None
         assert found.loader is not None
@@ -46,4 +46,4 @@ class Door:
 if __name__ == "sitecustomize":
     for name in [name for name in sys.modules if name.partition(".")[0] == "litellm"]:
         del sys.modules[name]
-    sys.meta_path.insert(0, Door())
+    sys.meta_path.insert(0, LitellmImportGuard())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.parts.led import Led, led_by
+from tests.parts.led import TrackedSession, build_tracked_blueprint
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.projections.audit.explain.turn_effects import iterate_effects
@@ -19,40 +19,40 @@ ENTERED = PhaseEntered(phase="walk", before="talk", signal="on_success", turn=1)
 MOVED = "talk → walk by on_success"
 
 
-def told(session: SessionScenario, turn: int) -> list[str]:
+def list_effects(session: SessionScenario, turn: int) -> list[str]:
     """Give what a turn led to, as people read it."""
     return [each.what for each in iterate_effects(build_complete_log(session.events), turn)]
 
 
 def test_a_turn_that_somebody_brought_did_not_start_by_itself() -> None:
     ended = given(open_session(), *build_exchange("Go on.", "We are there."), ENTERED)
-    assert told(ended.apply_steps(submit_turn("And now I speak.")), 1) == [MOVED]
+    assert list_effects(ended.apply_steps(submit_turn("And now I speak.")), 1) == [MOVED]
     alone = f"turn 2 started by itself in phase {ENTERED.phase}"
-    assert told(ended.apply_steps(TurnSubmitted(turn=2)), 1) == [MOVED, alone]
+    assert list_effects(ended.apply_steps(TurnSubmitted(turn=2)), 1) == [MOVED, alone]
 
 
 def test_a_note_is_of_the_latest_reply_although_an_earlier_one_was_withheld_after_it() -> None:
-    led = Led(led_by())
+    led = TrackedSession(build_tracked_blueprint())
     for _ in range(2):
-        led.submit("How?")
-        led.answer("So.")
-    led.redact(2, "(withheld)")
-    led.redact(1, "(withheld)")
-    call = led.submit("And?")
-    led.answer("Well.")
-    led.submit("And then?")
-    assert told(led.session, 2) == [f"call {call} was told of it by note"]
-    assert told(led.session, 1) == []
+        led.submit_turn("How?")
+        led.answer_turn("So.")
+    led.redact_reply(2, "(withheld)")
+    led.redact_reply(1, "(withheld)")
+    call = led.submit_turn("And?")
+    led.answer_turn("Well.")
+    led.submit_turn("And then?")
+    assert list_effects(led.session, 2) == [f"call {call} was told of it by note"]
+    assert list_effects(led.session, 1) == []
 
 
 def test_a_note_that_nobody_was_told_gives_way_to_the_next_one() -> None:
-    led = Led(led_by())
-    led.submit("How?")
-    led.answer("So.")
-    led.submit("And?")
-    led.redact(1, "(withheld)")
-    led.answer("Well.")
-    led.redact(2, "(withheld)")
-    call = led.submit("And then?")
-    assert told(led.session, 1) == []
-    assert told(led.session, 2) == [f"call {call} was told of it by note"]
+    led = TrackedSession(build_tracked_blueprint())
+    led.submit_turn("How?")
+    led.answer_turn("So.")
+    led.submit_turn("And?")
+    led.redact_reply(1, "(withheld)")
+    led.answer_turn("Well.")
+    led.redact_reply(2, "(withheld)")
+    call = led.submit_turn("And then?")
+    assert list_effects(led.session, 1) == []
+    assert list_effects(led.session, 2) == [f"call {call} was told of it by note"]

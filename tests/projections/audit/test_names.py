@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.parts.led import Led, led_by
+from tests.parts.led import TrackedSession, build_tracked_blueprint
 from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.projections.audit.diff.call_diff import compare_calls
 from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
@@ -14,18 +14,18 @@ Told = list[tuple[str, list[tuple[str, list[tuple[int, str]]]]]]
 
 
 def test_a_session_with_the_name_of_the_library_differs_for_its_own_reasons() -> None:
-    assert told("s") == told(SEGMENT_FAMILY)
+    assert compare_two_calls("s") == compare_two_calls(SEGMENT_FAMILY)
 
 
-def told(name: str) -> Told:
+def compare_two_calls(name: str) -> Told:
     """Return the difference of two calls of a session with that name."""
-    led = Led(led_by())
-    led.submit("Hi.")
-    led.answer("Hello.")
-    led.redact(1, "(withheld)")
-    first = led.submit("And?")
-    led.answer("So it is.")
-    last = led.submit("And then?")
+    led = TrackedSession(build_tracked_blueprint())
+    led.submit_turn("Hi.")
+    led.answer_turn("Hello.")
+    led.redact_reply(1, "(withheld)")
+    first = led.submit_turn("And?")
+    led.answer_turn("So it is.")
+    last = led.submit_turn("And then?")
     events = [
         replace(each, envelope=each.envelope.model_copy(update={"subject": name}))
         for each in led.session.events

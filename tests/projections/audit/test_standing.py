@@ -15,16 +15,16 @@ DROPPED = KEPT.model_copy(
 )
 
 
-def of(*parts: PromptPart) -> Manifest:
+def build_parts_manifest(*parts: PromptPart) -> Manifest:
     """Give a manifest of these parts, one an item."""
     items = (part.model_copy(update={"item": f"{place}"}) for place, part in enumerate(parts))
     return build_manifest().model_copy(update={"parts": tuple(items)})
 
 
-@pytest.mark.parametrize("now", [of(DROPPED, KEPT), of(KEPT, DROPPED)])
+@pytest.mark.parametrize("now", [build_parts_manifest(DROPPED, KEPT), build_parts_manifest(KEPT, DROPPED)])
 def test_a_segment_that_two_items_are_given_is_told_of_whichever_loses_it(now: Manifest) -> None:
     cut = PromptAlteration("npc", "cut", "drop_lowest", segment=7)
-    assert compare_manifests(of(KEPT, KEPT), now) == (cut,)
-    assert compare_manifests(now, of(KEPT, KEPT)) == (
+    assert compare_manifests(build_parts_manifest(KEPT, KEPT), now) == (cut,)
+    assert compare_manifests(now, build_parts_manifest(KEPT, KEPT)) == (
         PromptAlteration("npc", "uncut", "drop_lowest", segment=7),
     )

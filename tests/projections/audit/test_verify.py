@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from pydantic import JsonValue
 
-from tests.parts.windows import assembled, blobs_of, blueprint_of, opened_by
+from tests.parts.windows import assemble_next_prompt, build_blobs, parse_blueprint, open_with_blueprint
 from turnlog.events.codec import decode_event, encode_batch
 from turnlog.events.content import Digest, PlainText, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
@@ -41,7 +41,7 @@ from turnlog.projections.testing import (
 )
 
 FILES = {"persona": "You are a guide."}
-BLUEPRINT = blueprint_of(
+BLUEPRINT = parse_blueprint(
     """
 blueprint: guide
 version: 1
@@ -60,34 +60,34 @@ profiles:
 """
 )
 PINNED = compute_digest("assistant")
-BLOBS = {PINNED: "assistant", **blobs_of(FILES)}
+BLOBS = {PINNED: "assistant", **build_blobs(FILES)}
 """The blobs that the events name; the session builders pin a blueprint of that name."""
 
 
-def means() -> VerificationContext:
+def build_means() -> VerificationContext:
     return VerificationContext(
         InstalledExtensions({}, {}), {MaterialPins(PINNED, None, None): SessionMaterial(BLUEPRINT)}
     )
 
 
-def report_on(
+def verify_events(
     events: Sequence[RecordedEvent],
     blobs: Mapping[Digest, str] = BLOBS,
     noted: WitnessedHead | None = None,
 ) -> VerificationReport:
-    return verify_session(events, blobs, means(), noted)
+    return verify_session(events, blobs, build_means(), noted)
 
 
-def told(session: SessionScenario, text: str, reply: str) -> SessionScenario:
+def answer_turn(session: SessionScenario, text: str, reply: str) -> SessionScenario:
     """Say something and have it answered, the prompt recorded as a worker does."""
     session = session.apply_steps(submit_turn(text), claim_turn())
-    found = assembled(session, BLUEPRINT, FILES)
+    found = assemble_next_prompt(session, BLUEPRINT, FILES)
     attempt = get_attempt(session.opened_state)
     fixed = FixContext(attempt, "openai/test", dict(found.request.parameters), found.manifest)
     return session.apply_steps(fixed, complete_turn(reply))
 
 
-SESSION = told(told(opened_by(BLUEPRINT, FILES), "Where am I?", "Here."), "And now?", "Still.")
+SESSION = answer_turn(answer_turn(open_with_blueprint(BLUEPRINT, FILES), "Where am I?", "Here."), "And now?", "Still.")
 EVENTS = SESSION.events
 LAST = EVENTS[-1]
 CALLS = [
@@ -97,39 +97,39 @@ CALLS = [
 Found = list[tuple[str, str, int | None]]
 
 
-def checks(events: Sequence[RecordedEvent], noted: WitnessedHead | None = None) -> Found:
+def list_findings(events: Sequence[RecordedEvent], noted: WitnessedHead | None = None) -> Found:
     """Name what is found: which promise fails, by which check, and where."""
-    found = report_on(events, noted=noted).findings
+    found = verify_events(events, noted=noted).findings
     return [(each.verdict, each.check, each.sequence) for each in found]
 
 
-def unaltered(found: Found) -> Found:
+def drop_reproduction_findings(found: Found) -> Found:
     """Drop the findings that an altered record implies: prompts that cannot be reproduced."""
     return [each for each in found if each[0] != "reproduction"]
 
 
-def unaltered_in(report: VerificationReport) -> list[AuditFinding]:
+def drop_consequential_findings(report: VerificationReport) -> list[AuditFinding]:
     """Leave out what a hole brings with it: a turn whose tools or answers lie in it."""
     return [each for each in report.findings if each.check not in {"reference", "assembly"}]
 
 
-def stored_as(event: RecordedEvent, payload: bytes) -> RecordedEvent:
+def read_stored_event(event: RecordedEvent, payload: bytes) -> RecordedEvent:
     return decode_event(payload, event.stream_sequence)
 
 
-def rechained(events: Sequence[RecordedEvent]) -> list[RecordedEvent]:
+def rewrite_chain(events: Sequence[RecordedEvent]) -> list[RecordedEvent]:
     """Write every digest of the chain anew, as somebody would who owns the whole log."""
     made: list[RecordedEvent] = []
     for event in events:
         said = json.loads(event.stored)
         if made:
             said["prevhash"] = made[-1].head.hash
-        made.append(stored_as(event, json.dumps(said, separators=(",", ":")).encode()))
+        made.append(read_stored_event(event, json.dumps(said, separators=(",", ":")).encode()))
     return made
 
 
 def test_a_sound_session_has_nothing_to_find() -> None:
-    report = report_on(EVENTS)
+    report = verify_events(EVENTS)
     assert report.is_sound
     assert (report.events, report.head) == (len(EVENTS), LAST.head)
     assert (report.prompts.calls, report.prompts.reference, report.prompts.assembly) == (2, 2, 2)
@@ -142,64 +142,64 @@ def test_a_sound_session_has_nothing_to_find() -> None:
 @pytest.mark.parametrize("place", range(len(EVENTS) - 1))
 def test_one_altered_byte_is_found_at_its_event(place: int) -> None:
     event = EVENTS[place]
-    altered = stored_as(event, event.stored.replace(b'"actor":"tester"', b'"actor":"nobody"'))
-    found = checks((*EVENTS[:place], altered, *EVENTS[place + 1 :]))
+    altered = read_stored_event(event, event.stored.replace(b'"actor":"tester"', b'"actor":"nobody"'))
+    found = list_findings((*EVENTS[:place], altered, *EVENTS[place + 1 :]))
     assert found == [("integrity", "chain", event.sequence)]
 
 
 def test_what_a_model_was_told_otherwise_is_found_by_chain_and_by_both_ways() -> None:
     event = EVENTS[2]
-    altered = stored_as(event, event.stored.replace(b"Where am I?", b"Where is he"))
-    found = checks((*EVENTS[:2], altered, *EVENTS[3:]))
+    altered = read_stored_event(event, event.stored.replace(b"Where am I?", b"Where is he"))
+    found = list_findings((*EVENTS[:2], altered, *EVENTS[3:]))
     assert found[0] == ("integrity", "chain", 3)
     assert {check for _, check, _ in found} == {"chain", "reference", "assembly"}
 
 
 @pytest.mark.promise("P17")
 def test_an_altered_last_event_is_found_by_whoever_noted_it() -> None:
-    altered = stored_as(LAST, LAST.stored.replace(b"Still.", b"Never."))
+    altered = read_stored_event(LAST, LAST.stored.replace(b"Still.", b"Never."))
     events = (*EVENTS[:-1], altered)
-    assert checks(events) == []
+    assert list_findings(events) == []
     noted = WitnessedHead(LAST.sequence, LAST.head.hash)
-    assert checks(events, noted) == [("integrity", "noted", LAST.sequence)]
-    assert report_on(EVENTS, noted=noted).verdicts.completeness == "witnessed"
+    assert list_findings(events, noted) == [("integrity", "noted", LAST.sequence)]
+    assert verify_events(EVENTS, noted=noted).verdicts.completeness == "witnessed"
 
 
 @pytest.mark.promise("P17")
 def test_a_missing_end_is_found_by_whoever_noted_it_and_by_nobody_else() -> None:
-    assert checks(EVENTS[:-3]) == []
+    assert list_findings(EVENTS[:-3]) == []
     noted = WitnessedHead(LAST.sequence, LAST.head.hash)
-    assert checks(EVENTS[:-3], noted) == [("completeness", "noted", LAST.sequence)]
-    assert report_on(EVENTS[:-3], noted=noted).verdicts.completeness == "incomplete"
+    assert list_findings(EVENTS[:-3], noted) == [("completeness", "noted", LAST.sequence)]
+    assert verify_events(EVENTS[:-3], noted=noted).verdicts.completeness == "incomplete"
 
 
 def test_a_history_written_anew_from_its_first_event_is_found_by_whoever_noted_it() -> None:
-    bent = [stored_as(e, e.stored.replace(b'"tester"', b'"nobody"')) for e in EVENTS]
-    anew = rechained(bent)
-    assert checks(anew) == []
+    bent = [read_stored_event(e, e.stored.replace(b'"tester"', b'"nobody"')) for e in EVENTS]
+    anew = rewrite_chain(bent)
+    assert list_findings(anew) == []
     noted = WitnessedHead(EVENTS[4].sequence, EVENTS[4].head.hash)
-    assert checks(anew, noted) == [("integrity", "noted", EVENTS[4].sequence)]
+    assert list_findings(anew, noted) == [("integrity", "noted", EVENTS[4].sequence)]
 
 
 @pytest.mark.parametrize("place", range(len(EVENTS) - 1))
 def test_a_missing_event_is_named_and_what_is_behind_it_is_not_checked(place: int) -> None:
-    report = report_on((*EVENTS[:place], *EVENTS[place + 1 :]))
+    report = verify_events((*EVENTS[:place], *EVENTS[place + 1 :]))
     found: Found = [(each.verdict, each.check, each.sequence) for each in report.findings]
     # Of what a turn asked for, the hole may have taken the answer.
-    assert unaltered(found) == [("completeness", "sequence", EVENTS[place].sequence)]
+    assert drop_reproduction_findings(found) == [("completeness", "sequence", EVENTS[place].sequence)]
     assert report.verdicts.integrity == "intact"
     assert report.prompts.unchecked == sum(call > place for call in CALLS)
 
 
 def test_events_in_another_order_are_found() -> None:
     swapped = (*EVENTS[:3], EVENTS[4], EVENTS[3], *EVENTS[5:])
-    found = unaltered(checks(swapped))
+    found = drop_reproduction_findings(list_findings(swapped))
     assert ("integrity", "sequence", 4) in found
 
 
 def test_an_event_that_is_there_twice_is_found() -> None:
-    found = checks((*EVENTS[:3], EVENTS[2], *EVENTS[3:]))
-    assert unaltered(found) == [("integrity", "sequence", 3)]
+    found = list_findings((*EVENTS[:3], EVENTS[2], *EVENTS[3:]))
+    assert drop_reproduction_findings(found) == [("integrity", "sequence", 3)]
 
 
 def test_an_event_that_was_put_in_between_is_found() -> None:
@@ -214,22 +214,22 @@ def test_an_event_that_was_put_in_between_is_found() -> None:
         ],
     )
     put_in = decode_event(forged.messages[0].payload, EVENTS[3].stream_sequence)
-    found = checks((*EVENTS[:3], put_in, *EVENTS[3:]))
+    found = list_findings((*EVENTS[:3], put_in, *EVENTS[3:]))
     assert ("integrity", "sequence", 4) in found
 
 
 def test_an_event_of_another_session_is_found() -> None:
     event = EVENTS[2]
-    moved = stored_as(event, event.stored.replace(b'"subject":"s1"', b'"subject":"s2"'))
-    assert ("integrity", "chain", 3) in checks((*EVENTS[:2], moved, *EVENTS[3:]))
+    moved = read_stored_event(event, event.stored.replace(b'"subject":"s1"', b'"subject":"s2"'))
+    assert ("integrity", "chain", 3) in list_findings((*EVENTS[:2], moved, *EVENTS[3:]))
 
 
 def test_two_logs_that_were_spliced_are_found_at_the_joint() -> None:
-    other = told(
-        told(opened_by(BLUEPRINT, FILES), "Who am I?", "You."), "And now?", "Still."
+    other = answer_turn(
+        answer_turn(open_with_blueprint(BLUEPRINT, FILES), "Who am I?", "You."), "And now?", "Still."
     ).events
     spliced = (*EVENTS[:5], *other[5:])
-    assert unaltered(checks(spliced)) == [("integrity", "chain", 5)]
+    assert drop_reproduction_findings(list_findings(spliced)) == [("integrity", "chain", 5)]
 
 
 def test_a_first_event_that_continues_another_is_found() -> None:
@@ -240,12 +240,12 @@ def test_a_first_event_that_continues_another_is_found() -> None:
         [make_draft(EVENTS[0].event)],  # type: ignore[arg-type]
     )
     first = decode_event(batch.messages[0].payload, 8)
-    assert checks((first,)) == [("integrity", "chain", 1)]
+    assert list_findings((first,)) == [("integrity", "chain", 1)]
 
 
 def test_a_turn_that_is_answered_twice_is_found_with_a_chain_that_holds() -> None:
     again = TurnCompleted(turn=2, call="2.1", text=PlainText(text="Or not."), finish="stop")
-    report = report_on(SESSION.append_events(again).events)
+    report = verify_events(SESSION.append_events(again).events)
     (found,) = report.findings
     assert (found.check, found.sequence) == ("answers", len(EVENTS) + 1)
     assert found.detail == f"turn 2 was settled before, by event {LAST.sequence}"
@@ -255,12 +255,12 @@ def test_a_turn_that_is_answered_twice_is_found_with_a_chain_that_holds() -> Non
 def test_a_tool_that_never_returned_and_one_that_nobody_asked_for_are_found() -> None:
     asked = ToolCalled(turn=2, call="2.1", id="a", tool="look", arguments="{}")
     back = ToolReturned(turn=2, call="2.1", id="b", tool="look", outcome="accepted")
-    assert checks(SESSION.append_events(asked).events) == [("integrity", "tools", len(EVENTS) + 1)]
-    assert checks(SESSION.append_events(back).events) == [("integrity", "tools", len(EVENTS) + 1)]
+    assert list_findings(SESSION.append_events(asked).events) == [("integrity", "tools", len(EVENTS) + 1)]
+    assert list_findings(SESSION.append_events(back).events) == [("integrity", "tools", len(EVENTS) + 1)]
     came = back.model_copy(update={"id": "a"})
-    assert checks(SESSION.append_events(asked, came).events) == []
+    assert list_findings(SESSION.append_events(asked, came).events) == []
     # The same id may be asked for again once it is back, as providers do that give none
-    assert checks(SESSION.append_events(asked, came, asked, came).events) == []
+    assert list_findings(SESSION.append_events(asked, came, asked, came).events) == []
 
 
 def test_tools_that_are_asked_for_begun_or_back_twice_are_found() -> None:
@@ -268,25 +268,25 @@ def test_tools_that_are_asked_for_begun_or_back_twice_are_found() -> None:
     begun = ToolStarted(turn=2, call="2.1", id="a", tool="look", attempt=2)
     back = ToolReturned(turn=2, call="2.1", id="a", tool="look", outcome="answered")
     end = len(EVENTS)
-    assert checks(SESSION.append_events(asked, begun, back).events) == []
-    assert checks(SESSION.append_events(asked, begun, begun, back).events) == [], (
+    assert list_findings(SESSION.append_events(asked, begun, back).events) == []
+    assert list_findings(SESSION.append_events(asked, begun, begun, back).events) == [], (
         "by another worker"
     )
     for bad, at in (([asked, asked, back], 2), ([asked, back, back], 3), ([begun], 1)):
-        assert checks(SESSION.append_events(*bad).events) == [("integrity", "tools", end + at)]
+        assert list_findings(SESSION.append_events(*bad).events) == [("integrity", "tools", end + at)]
 
 
 @pytest.mark.parametrize(
     ("blobs", "verdict"),
     [
         ({PINNED: "assistant"}, "completeness"),
-        ({PINNED: "assistant", **dict.fromkeys(blobs_of(FILES), "You are a thief.")}, "integrity"),
+        ({PINNED: "assistant", **dict.fromkeys(build_blobs(FILES), "You are a thief.")}, "integrity"),
     ],
 )
 def test_a_blob_that_is_gone_or_altered_is_found_and_so_is_every_prompt_of_it(
     blobs: dict[str, str], verdict: str
 ) -> None:
-    report = report_on(EVENTS, blobs)
+    report = verify_events(EVENTS, blobs)
     first, *rest = report.findings
     assert (first.verdict, first.check, first.sequence) == (verdict, "blobs", 2)
     assert [each.check for each in rest] == ["reference", "assembly"] * 2
@@ -302,21 +302,21 @@ def test_every_kind_of_event_that_names_blobs_is_asked_for_them() -> None:
 
 
 def test_a_prompt_of_another_model_than_recorded_is_found() -> None:
-    session = opened_by(BLUEPRINT, FILES).apply_steps(submit_turn("Hi"), claim_turn())
-    found = assembled(session, BLUEPRINT, FILES)
+    session = open_with_blueprint(BLUEPRINT, FILES).apply_steps(submit_turn("Hi"), claim_turn())
+    found = assemble_next_prompt(session, BLUEPRINT, FILES)
     attempt = get_attempt(session.opened_state)
     swapped = FixContext(attempt, "openai/other", {}, found.manifest)
-    report = report_on(session.apply_steps(swapped).events)
+    report = verify_events(session.apply_steps(swapped).events)
     assert [finding.check for finding in report.findings] == ["reference", "assembly"]
 
 
-def rewritten(place: int, **changed: JsonValue) -> list[RecordedEvent]:
+def rewrite_manifest(place: int, **changed: JsonValue) -> list[RecordedEvent]:
     """Give the session with another manifest at a call, the chain written anew behind it."""
     event = EVENTS[place]
     said = json.loads(event.stored)
     said["data"]["manifest"].update(changed)
-    bent = stored_as(event, json.dumps(said, separators=(",", ":")).encode())
-    return rechained((*EVENTS[:place], bent, *EVENTS[place + 1 :]))
+    bent = read_stored_event(event, json.dumps(said, separators=(",", ":")).encode())
+    return rewrite_chain((*EVENTS[:place], bent, *EVENTS[place + 1 :]))
 
 
 def test_a_manifest_that_was_edited_with_its_digest_made_anew_is_found_by_assembling() -> None:
@@ -334,7 +334,7 @@ def test_a_manifest_that_was_edited_with_its_digest_made_anew_is_found_by_assemb
         "tools": [],
     }
     canonical = json.dumps(request, sort_keys=True, separators=(",", ":"))
-    report = report_on(rewritten(CALLS[1], parts=parts, digest=compute_digest(canonical)))
+    report = verify_events(rewrite_manifest(CALLS[1], parts=parts, digest=compute_digest(canonical)))
     (found,) = report.findings
     assert (found.check, found.sequence) == ("assembly", event.sequence)
     assert "part persona" in found.detail
@@ -343,12 +343,12 @@ def test_a_manifest_that_was_edited_with_its_digest_made_anew_is_found_by_assemb
 
 def test_a_figure_of_a_manifest_that_was_edited_is_named() -> None:
     tokens = json.loads(EVENTS[CALLS[0]].stored)["data"]["manifest"]["tokens"]
-    (found,) = report_on(rewritten(CALLS[0], tokens=tokens + 7)).findings
+    (found,) = verify_events(rewrite_manifest(CALLS[0], tokens=tokens + 7)).findings
     assert found.detail == f"call 1.1: manifest: its tokens is {tokens}, recorded as {tokens + 7}"
 
 
 def test_a_prompt_of_an_older_assembler_that_comes_out_otherwise_is_no_failure() -> None:
-    report = report_on(rewritten(CALLS[1], assembler=0, tokens=1))
+    report = verify_events(rewrite_manifest(CALLS[1], assembler=0, tokens=1))
     assert report.is_sound
     assert (report.verdicts.reproduction, report.prompts.unreproducible) == ("unreproducible", 1)
     assert report.prompts.why == "it was assembled by version 0, and this is 1"
@@ -356,12 +356,12 @@ def test_a_prompt_of_an_older_assembler_that_comes_out_otherwise_is_no_failure()
 
 
 def test_what_nobody_can_have_meant_is_a_finding_and_no_error() -> None:
-    report = report_on(rewritten(CALLS[1], kind="prophesy"))
+    report = verify_events(rewrite_manifest(CALLS[1], kind="prophesy"))
     assert [each.check for each in report.findings] == ["assembly"]
 
 
 def test_a_session_without_events_has_no_head() -> None:
-    report = report_on(())
+    report = verify_events(())
     assert report.is_sound
     assert report.head is None
 
@@ -380,9 +380,9 @@ def test_an_event_that_cannot_be_read_is_told_once_and_names_the_calls_behind_it
     raws = [RawEvent("session.acme.s1.x", each.stream_sequence, each.stored) for each in EVENTS]
     raws[place] = replace(raws[place], stored=raws[place].stored.replace(where, b"[" + where))
     events, unread = decode_events(raws)
-    report = verify_session(events, BLOBS, means(), undecodable=unread)
+    report = verify_session(events, BLOBS, build_means(), undecodable=unread)
     bad = EVENTS[place].sequence
-    assert [(each.verdict, each.sequence) for each in unaltered_in(report)] == [("integrity", bad)]
+    assert [(each.verdict, each.sequence) for each in drop_consequential_findings(report)] == [("integrity", bad)]
     behind = [EVENTS[call].event for call in CALLS if call > place]
     assert report.prompts.unchecked == len(behind)
     if behind:
@@ -397,13 +397,13 @@ def test_what_cannot_be_read_and_was_put_in_between_hides_nothing_behind_it() ->
     )
     between = RawEvent("session.acme.s1.x", 99, b"?")
     noted = ChainVerifier({("acme", "s1"): WitnessedHead(4, compute_digest("another"))})
-    assert told_by(noted, first, second, third, between, fourth) == [("log", 4), ("noted", 4)]
+    assert list_chain_findings(noted, first, second, third, between, fourth) == [("log", 4), ("noted", 4)]
     forged = replace(fourth, stored=fourth.stored.replace(b'"prevhash":"', b'"prevhash":"?'))
-    found = told_by(ChainVerifier(), first, second, third, between, forged)
+    found = list_chain_findings(ChainVerifier(), first, second, third, between, forged)
     assert found == [("log", 4), ("chain", 3)]
 
 
-def told_by(chains: ChainVerifier, *raws: RawEvent) -> list[tuple[str, int | None]]:
+def list_chain_findings(chains: ChainVerifier, *raws: RawEvent) -> list[tuple[str, int | None]]:
     found = filter(None, map(chains.check_event, raws))
     return [(finding.check, finding.sequence) for _, finding in found]
 

@@ -21,22 +21,22 @@ profiles: {chat: {default: true, call: reply}}
 """
 
 
-def read(before: str = "", after: str = "") -> Blueprint:
+def read_blueprint(before: str = "", after: str = "") -> Blueprint:
     return load_blueprint_source(TWO_CALLS.replace(before, after)).blueprint
 
 
 def test_a_window_reaches_as_far_as_its_budget_has_characters() -> None:
-    assert compute_history_reach(read()) == 30
+    assert compute_history_reach(read_blueprint()) == 30
 
 
 def test_the_widest_window_counts() -> None:
     wider = "    messages: [{history: recent}]\n    budget: large"
-    assert compute_history_reach(read("    messages: [{history: whole}]", wider)) == 400
+    assert compute_history_reach(read_blueprint("    messages: [{history: whole}]", wider)) == 400
 
 
 def test_one_window_without_a_budget_reaches_without_end() -> None:
-    assert compute_history_reach(read("{history: whole}", "{history: recent}")) == 0
+    assert compute_history_reach(read_blueprint("{history: whole}", "{history: recent}")) == 0
 
 
 def test_where_no_call_looks_back_nothing_bounds_the_state() -> None:
-    assert compute_history_reach(read("{history: recent}, ", "")) == 0
+    assert compute_history_reach(read_blueprint("{history: recent}, ", "")) == 0

@@ -23,7 +23,7 @@ profiles: {chat: {default: true, call: reply}}
 TIME = "command: [mcp-server-time]\nidempotent: [get_current_time]"
 
 
-def reading(**files: str) -> Blueprint:
+def read_with_files(**files: str) -> Blueprint:
     """Read the blueprint with these files in its folder."""
 
     def beside(folder: str) -> Iterable[tuple[str, str]]:
@@ -34,7 +34,7 @@ def reading(**files: str) -> Blueprint:
 
 
 def test_a_folder_stands_for_the_servers_in_it() -> None:
-    blueprint = reading(time=TIME, all="url: http://127.0.0.1:1/mcp")
+    blueprint = read_with_files(time=TIME, all="url: http://127.0.0.1:1/mcp")
     assert blueprint.tools
     assert blueprint.tools.servers == {
         "time": LocalServerSpec(command=("mcp-server-time",), idempotent=("get_current_time",)),
@@ -45,7 +45,7 @@ def test_a_folder_stands_for_the_servers_in_it() -> None:
 
 def test_what_is_wrong_with_a_server_is_told_with_its_file_and_line() -> None:
     with pytest.raises(FaultyBlueprint) as told:
-        reading(time=TIME.replace("idempotent", "idempotnt"))
+        read_with_files(time=TIME.replace("idempotent", "idempotnt"))
     (fault,) = told.value.faults
     assert (fault.file, fault.line) == ("agent/mcp/time.yaml", 2)
     assert fault.fix == "write `idempotent`"
@@ -53,7 +53,7 @@ def test_what_is_wrong_with_a_server_is_told_with_its_file_and_line() -> None:
 
 def test_a_folder_without_servers_is_told_of() -> None:
     with pytest.raises(FaultyBlueprint, match="there is no server in `mcp/`"):
-        reading()
+        read_with_files()
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ SPECS = {
 }
 
 
-def refused(given: dict[str, JsonValue]) -> Refused:
+def expect_refusal(given: dict[str, JsonValue]) -> Refused:
     with pytest.raises(Refused) as refusal:
         check_values(SPECS, given, "attributes")
     return refusal.value
@@ -50,13 +50,13 @@ def test_what_is_given_stands() -> None:
 
 
 def test_a_missing_value_is_named_with_what_to_add() -> None:
-    refusal = refused({})
+    refusal = expect_refusal({})
     assert (refusal.code, refusal.field) == ("missing-value", "attributes.task")
     assert refusal.fix.startswith("add task: an id")
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
-    refusal = refused({"task": "t", "langage": "French"})
+    refusal = expect_refusal({"task": "t", "langage": "French"})
     assert (refusal.code, refusal.field) == ("unknown-value", "attributes.langage")
     assert refusal.fix == "write `language`"
 
@@ -85,7 +85,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
     ],
 )
 def test_a_value_of_another_kind_is_refused_by_name(name: str, value: JsonValue) -> None:
-    refusal = refused({"task": "t", name: value})
+    refusal = expect_refusal({"task": "t", name: value})
     assert (refusal.code, refusal.field) == ("wrong-type", f"attributes.{name}")
     assert refusal.fix.startswith("send ")
 
@@ -107,7 +107,7 @@ def test_a_value_of_another_kind_is_refused_by_name(name: str, value: JsonValue)
 def test_what_cannot_be_stored_is_refused_where_it_stands(
     given: dict[str, JsonValue], code: str, field: str
 ) -> None:
-    refusal = refused({"task": "t", **given})
+    refusal = expect_refusal({"task": "t", **given})
     assert (refusal.code, refusal.field) == (code, field)
 
 
@@ -115,17 +115,17 @@ def test_values_nested_without_end_are_refused() -> None:
     deep: list[JsonValue] = []
     for _ in range(10_000):
         deep = [deep]
-    assert refused({"task": "t", "patterns": deep}).code == "too-deep"
+    assert expect_refusal({"task": "t", "patterns": deep}).code == "too-deep"
 
 
 def test_more_than_an_event_should_hold_is_refused() -> None:
-    refusal = refused({"task": "t", "language": "x" * 100_001})
+    refusal = expect_refusal({"task": "t", "language": "x" * 100_001})
     assert isinstance(refusal, TooLarge)
     assert refusal.field == "attributes"
 
 
 def test_a_name_of_any_length_is_refused_briefly() -> None:
-    refusal = refused({"task": "t", "x" * 90_000: 1})
+    refusal = expect_refusal({"task": "t", "x" * 90_000: 1})
     assert refusal.code == "unknown-value"
     assert len(str(refusal)) < 200
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 
-from tests.parts.library import Library
+from tests.parts.library import SegmentHarness
 from turnlog.events.model.segment_events import SegmentText
 from turnlog.projections.library.segment_inputs import EditSegment
 from turnlog.projections.library.segment_library import SegmentLibrary
@@ -14,50 +14,50 @@ from turnlog.projections.library.segment_selection import SegmentRequest, select
 RULES = SegmentRequest("ruleset", "r")
 
 
-def numbers(
+def list_chosen_ids(
     shelf: SegmentLibrary, *locales: str, wanted: SegmentRequest = RULES, session: str = "s"
 ) -> list[int]:
     return [each.segment.id for each in select_segments(shelf, wanted, locales, session).choices]
 
 
 async def test_a_scope_and_reference_give_their_own_active_segments_in_order() -> None:
-    library = Library()
+    library = SegmentHarness()
     for scope, ref in (("ruleset", "r"), ("ruleset", "q"), ("core", None), ("ruleset", "r")):
-        await library.add(scope, "text", ref)
-    off = await library.add("ruleset", "text", "r")
-    await library.act(EditSegment(off, active=False))
-    shelf = await library.shelf()
-    assert numbers(shelf) == [1, 4]
-    assert numbers(shelf, wanted=SegmentRequest("core")) == [3]
-    assert numbers(shelf, wanted=SegmentRequest("ruleset")) == []
+        await library.add_segment(scope, "text", ref)
+    off = await library.add_segment("ruleset", "text", "r")
+    await library.handle_command(EditSegment(off, active=False))
+    shelf = await library.load_library()
+    assert list_chosen_ids(shelf) == [1, 4]
+    assert list_chosen_ids(shelf, wanted=SegmentRequest("core")) == [3]
+    assert list_chosen_ids(shelf, wanted=SegmentRequest("ruleset")) == []
 
 
 async def test_the_first_locale_that_has_anything_is_taken_whole() -> None:
-    library = Library()
+    library = SegmentHarness()
     for locale in (None, "en", "lt", "lt", "pt"):
-        await library.add("ruleset", "text", "r", locale=locale)
-    shelf = await library.shelf()
-    assert numbers(shelf, "lt-LT", "en") == [3, 4]
-    assert numbers(shelf, "LT_lt") == [3, 4]
-    assert numbers(shelf, "de", "en") == [2]
-    assert numbers(shelf, "pt-BR", "lt") == [5]
-    assert numbers(shelf, "de") == [1], "one without a locale stands in"
+        await library.add_segment("ruleset", "text", "r", locale=locale)
+    shelf = await library.load_library()
+    assert list_chosen_ids(shelf, "lt-LT", "en") == [3, 4]
+    assert list_chosen_ids(shelf, "LT_lt") == [3, 4]
+    assert list_chosen_ids(shelf, "de", "en") == [2]
+    assert list_chosen_ids(shelf, "pt-BR", "lt") == [5]
+    assert list_chosen_ids(shelf, "de") == [1], "one without a locale stands in"
 
 
 async def test_a_locale_whose_segments_are_all_off_is_passed_over() -> None:
-    library = Library()
-    await library.add("ruleset", "text", "r", locale="en")
-    lithuanian = await library.add("ruleset", "text", "r", locale="lt")
-    await library.act(EditSegment(lithuanian, active=False))
-    assert numbers(await library.shelf(), "lt", "en") == [1]
+    library = SegmentHarness()
+    await library.add_segment("ruleset", "text", "r", locale="en")
+    lithuanian = await library.add_segment("ruleset", "text", "r", locale="lt")
+    await library.handle_command(EditSegment(lithuanian, active=False))
+    assert list_chosen_ids(await library.load_library(), "lt", "en") == [1]
 
 
 async def test_a_session_is_always_given_the_same_variant_and_sessions_differ() -> None:
-    library = Library()
+    library = SegmentHarness()
     for _ in range(2):
-        number = await library.add("ruleset", "a", "r")
-        await library.act(EditSegment(number, "b", content="b"))
-    shelf = await library.shelf()
+        number = await library.add_segment("ruleset", "a", "r")
+        await library.handle_command(EditSegment(number, "b", content="b"))
+    shelf = await library.load_library()
 
     def given(session: str) -> tuple[str, ...]:
         choices = select_segments(shelf, RULES, (), session).choices
@@ -70,10 +70,10 @@ async def test_a_session_is_always_given_the_same_variant_and_sessions_differ() 
 
 
 async def test_what_this_release_cannot_use_is_left_out_and_reported() -> None:
-    library = Library()
-    number = await library.add("ruleset", "text", "r", locale="lt")
-    await library.add("ruleset", "text", "r", locale="en")
-    shelf = await library.shelf()
+    library = SegmentHarness()
+    number = await library.add_segment("ruleset", "text", "r", locale="lt")
+    await library.add_segment("ruleset", "text", "r", locale="en")
+    shelf = await library.load_library()
     segment = shelf.segments[number]
     urgent = SegmentText(digest="sha256:0", characters=1, priority="urgent")
     version = dataclasses.replace(segment.versions[0], text=urgent)

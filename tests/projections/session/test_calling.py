@@ -58,11 +58,11 @@ def test_a_turn_must_say_something() -> None:
     TALKED.when(SubmitTurn(None, Policies())).then_refused("text-missing", field="text")
 
 
-def redacting(turn: int = 1) -> RedactReply:
+def build_redaction(turn: int = 1) -> RedactReply:
     return RedactReply(turn, "a secret", "operator", "(Withheld.)")
 
 
-def lost(turn: int, attempt: int) -> AttemptEnded:
+def build_lost_attempt(turn: int, attempt: int) -> AttemptEnded:
     return AttemptEnded(
         turn=turn,
         call=f"{turn}.1",
@@ -97,7 +97,7 @@ def test_a_session_opens_once() -> None:
         CloseSession("done"),
         ExcludeTurn(1),
         RestoreTurn(1),
-        redacting(),
+        build_redaction(),
     ],
     ids=lambda asked: type(asked).__name__,
 )
@@ -162,7 +162,7 @@ def test_a_second_submit_takes_the_place_of_the_first_where_the_blueprint_says_i
 
 def test_an_interrupted_attempt_is_recorded_as_lost_at_a_cost_nobody_knows() -> None:
     CLAIMED.when(submit_turn("Stop", INTERRUPT)).then(
-        lost(1, 1),
+        build_lost_attempt(1, 1),
         TurnCancelled(turn=1, reason="interrupted"),
         TurnSubmitted(turn=2, text=PlainText(text="Stop")),
     )
@@ -176,7 +176,7 @@ def test_cancelling_the_open_turn_releases_the_one_that_waits_longest(turn: int 
 
 
 def test_cancelling_a_turn_that_is_being_answered_ends_its_attempt() -> None:
-    CLAIMED.when(CancelTurn()).then(lost(1, 1), TurnCancelled(turn=1, reason="cancelled"))
+    CLAIMED.when(CancelTurn()).then(build_lost_attempt(1, 1), TurnCancelled(turn=1, reason="cancelled"))
 
 
 def test_cancelling_a_waiting_turn_leaves_the_open_one_alone() -> None:
@@ -193,14 +193,14 @@ def test_where_no_turn_is_open_none_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize("turn", [-1, 0, 4, 10**9])
-@pytest.mark.parametrize("asked", [CancelTurn, ExcludeTurn, RestoreTurn, redacting])
+@pytest.mark.parametrize("asked", [CancelTurn, ExcludeTurn, RestoreTurn, build_redaction])
 def test_a_turn_that_never_was_is_named(asked: Callable[[int], Command], turn: int) -> None:
     WAITING.when(asked(turn)).then_refused("unknown-turn", field="turn")
 
 
 def test_closing_gives_up_what_is_open_and_what_waits() -> None:
     WAITING.apply_steps(claim_turn()).when(CloseSession("done")).then(
-        lost(1, 1),
+        build_lost_attempt(1, 1),
         TurnCancelled(turn=1, reason="closed"),
         TurnCancelled(turn=2, reason="closed"),
         TurnCancelled(turn=3, reason="closed"),
@@ -222,28 +222,28 @@ def test_a_turn_is_excluded_and_restored_once() -> None:
 
 def test_a_closed_session_can_still_be_corrected() -> None:
     CLOSED.when(ExcludeTurn(1)).then(TurnExcluded(turn=1))
-    CLOSED.when(redacting()).then_names("reply-redacted")
+    CLOSED.when(build_redaction()).then_names("reply-redacted")
 
 
-@pytest.mark.parametrize("asked", [ExcludeTurn(1), RestoreTurn(1), redacting()])
+@pytest.mark.parametrize("asked", [ExcludeTurn(1), RestoreTurn(1), build_redaction()])
 def test_an_unsettled_turn_is_not_marked(asked: CommandOrFactory) -> None:
     ASKED.when(asked).then_refused("turn-open", field="turn")
     CLAIMED.when(asked).then_refused("turn-open", field="turn")
 
 
-@pytest.mark.parametrize("asked", [ExcludeTurn(2), RestoreTurn(2), redacting(2)])
+@pytest.mark.parametrize("asked", [ExcludeTurn(2), RestoreTurn(2), build_redaction(2)])
 def test_a_waiting_turn_is_not_marked(asked: CommandOrFactory) -> None:
     WAITING.when(asked).then_refused("turn-open", field="turn")
 
 
-@pytest.mark.parametrize("asked", [ExcludeTurn(1), RestoreTurn(1), redacting()])
+@pytest.mark.parametrize("asked", [ExcludeTurn(1), RestoreTurn(1), build_redaction()])
 def test_a_turn_without_a_reply_has_nothing_to_mark(asked: CommandOrFactory) -> None:
     FAILED.when(asked).then_refused("no-reply", field="turn")
     ASKED.apply_steps(CancelTurn()).when(asked).then_refused("no-reply", field="turn")
 
 
 def test_a_reply_is_withheld_with_its_reason() -> None:
-    TALKED.when(redacting()).then(
+    TALKED.when(build_redaction()).then(
         ReplyRedacted(
             turn=1, reason="a secret", rule="operator", replacement=PlainText(text="(Withheld.)")
         )
@@ -251,7 +251,7 @@ def test_a_reply_is_withheld_with_its_reason() -> None:
 
 
 def test_a_reply_is_withheld_once() -> None:
-    TALKED.apply_steps(redacting()).when(redacting()).then_refused("already-redacted")
+    TALKED.apply_steps(build_redaction()).when(build_redaction()).then_refused("already-redacted")
 
 
 def test_turns_too_old_to_be_kept_one_by_one_follow_the_same_rules() -> None:
@@ -261,7 +261,7 @@ def test_turns_too_old_to_be_kept_one_by_one_follow_the_same_rules() -> None:
     assert [run.first for run in session.opened_state.earlier] == [1]
     excluded = session.when(ExcludeTurn(1)).then(TurnExcluded(turn=1))
     excluded.when(ExcludeTurn(1)).then()
-    session.apply_steps(redacting()).when(redacting()).then_refused("already-redacted")
+    session.apply_steps(build_redaction()).when(build_redaction()).then_refused("already-redacted")
 
 
 def test_a_deadline_is_nothing_to_callers() -> None:

@@ -40,14 +40,14 @@ def house(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def widen(file: Path, union: str, wider: str, *imports: str) -> None:
+def extend_union(file: Path, union: str, wider: str, *imports: str) -> None:
     before, after = file.read_text().split(f"\n{union} = (\n    ")
     head, rest = before.split("from __future__ import annotations\n")
     lines = "".join(f"{line}\n" for line in ("from __future__ import annotations", *imports))
     file.write_text(head + lines + rest + wider + after)
 
 
-def complaints(house: Path, *modules: str) -> list[str]:
+def run_mypy(house: Path, *modules: str) -> list[str]:
     """Return what mypy, with the project's settings, reports for these modules."""
     command = [sys.executable, "-m", "mypy", "--no-error-summary", *modules]
     checked = subprocess.run(command, cwd=house, capture_output=True, text=True, check=False)
@@ -58,15 +58,15 @@ def complaints(house: Path, *modules: str) -> list[str]:
 def test_a_new_event_is_missed_by_the_fold_until_the_fold_knows_it(house: Path) -> None:
     kinds, evolve = f"{EVENTS}/registry.py", f"{SESSION}/evolve.py"
     imports = ("from typing import ClassVar", "from turnlog.events.event_model import EventModel")
-    widen(house / kinds, "KnownEvent", PRAISED, *imports)
-    (missed,) = complaints(house, evolve, kinds)
+    extend_union(house / kinds, "KnownEvent", PRAISED, *imports)
+    (missed,) = run_mypy(house, evolve, kinds)
     assert missed.startswith(f"{evolve}:")
     assert '"assert_never" has incompatible type "TurnPraised"' in missed
 
 
 def test_a_new_command_is_missed_by_the_rules_until_they_know_it(house: Path) -> None:
     commands, decide = f"{SESSION}/commands.py", f"{SESSION}/decide.py"
-    widen(house / commands, "Command", PRAISE)
-    (missed,) = complaints(house, decide, commands)
+    extend_union(house / commands, "Command", PRAISE)
+    (missed,) = run_mypy(house, decide, commands)
     assert missed.startswith(f"{decide}:")
     assert '"assert_never" has incompatible type "PraiseTurn"' in missed

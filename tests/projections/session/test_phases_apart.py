@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from tests.parts.led import PHASES, led_by
+from tests.parts.led import TRACKED_PHASES, build_tracked_blueprint
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.turn_events import ReferenceUpdated
 from turnlog.events.tokens import ToolRequest
@@ -28,19 +28,19 @@ APART: dict[str, JsonValue] = {"can_see": {"talk": ["talk"], "pick": ["pick"]}}
 TALKING = given(open_session(), PhaseEntered(phase="talk"))
 
 
-def graph(**more: JsonValue) -> PhaseGraph:
+def build_phase_graph(**more: JsonValue) -> PhaseGraph:
     """Return a phase graph whose dialogue ends by a signal."""
     drawn: dict[str, JsonValue] = {
         "from": "cartridge.phases",
         "signals": {"understood": "on_success"},
         "calls": {"freeform": "reply", "debrief": "reply"},
     }
-    found = SessionMaterial(led_by(phases=drawn | more), {"phases": PHASES}).phases
+    found = SessionMaterial(build_tracked_blueprint(phases=drawn | more), {"phases": TRACKED_PHASES}).phases
     assert found is not None
     return found
 
 
-def ending(phases: PhaseGraph) -> CommandOrFactory:
+def build_phase_end(phases: PhaseGraph) -> CommandOrFactory:
     """Answer the open turn and end its phase."""
     wanted = ToolRequest(id="t", tool="transition_phase", arguments='{"signal": "understood"}')
     return lambda state: CompleteTurn(
@@ -48,15 +48,15 @@ def ending(phases: PhaseGraph) -> CommandOrFactory:
     )
 
 
-def waiting() -> SessionScenario:
+def build_waiting_session() -> SessionScenario:
     """Let one turn wait for another."""
     return TALKING.apply_steps(submit_turn("one"), submit_turn("two"), claim_turn())
 
 
 def test_a_turn_that_waits_is_given_up_with_the_phase_it_was_said_in() -> None:
     after = (
-        waiting()
-        .when(ending(graph(**APART)))
+        build_waiting_session()
+        .when(build_phase_end(build_phase_graph(**APART)))
         .then_names(
             *("attempt-ended", "call-completed", "tool-called", "tool-returned", "turn-completed"),
             *("turn-cancelled", "phase-entered"),
@@ -70,7 +70,7 @@ def test_a_turn_that_waits_is_given_up_with_the_phase_it_was_said_in() -> None:
 
 
 def test_it_goes_on_waiting_where_every_phase_sees_the_others() -> None:
-    after = waiting().when(ending(graph()))
+    after = build_waiting_session().when(build_phase_end(build_phase_graph()))
     assert [event.type for event in after.events[-2:]] == [
         "turnlog.phase-entered.v1",
         "turnlog.turn-released.v1",

@@ -38,12 +38,12 @@ TALKED = given(open_session(), *build_exchange("Hi", "Hello"))
 REDACT = RedactReply(1, "a secret", "operator", "(Withheld.)")
 
 
-def said(sequence: int, field: str, text: str) -> TextRef:
+def build_text_ref(sequence: int, field: str, text: str) -> TextRef:
     at = format_rfc3339(START + timedelta(seconds=sequence - 1))
     return TextRef(sequence, 1_000 + sequence, field, compute_digest(text), len(text), at)
 
 
-def only(session: SessionScenario) -> SettledTurnRef:
+def get_single_turn(session: SessionScenario) -> SettledTurnRef:
     (ref,) = session.opened_state.turns
     return ref
 
@@ -71,7 +71,7 @@ def test_a_submitted_turn_is_open_from_then_on() -> None:
     session = given(open_session(), submit_turn("Hi"))
     assert get_open_turn(session.opened_state) == OpenTurn(
         turn=1,
-        text=said(2, "text", "Hi"),
+        text=build_text_ref(2, "text", "Hi"),
         event="00000000-0000-4000-8000-000000000002",
         released_at="2026-01-01T00:00:01.000000Z",
     )
@@ -81,15 +81,15 @@ def test_a_submitted_turn_is_open_from_then_on() -> None:
 def test_a_released_turn_is_what_was_queued_and_open_from_its_release() -> None:
     session = given(open_session(), submit_turn("One"), submit_turn("Two"), CancelTurn())
     opened = get_open_turn(session.opened_state)
-    assert (opened.turn, opened.text) == (2, said(3, "text", "Two"))
+    assert (opened.turn, opened.text) == (2, build_text_ref(3, "text", "Two"))
     assert opened.event == "00000000-0000-4000-8000-000000000003"
     assert opened.released_at == session.events[-1].envelope.time
     assert session.opened_state.waiting == ()
 
 
 def test_an_answered_turn_refers_to_what_was_said_and_repeats_none_of_it() -> None:
-    assert only(TALKED) == SettledTurnRef(
-        1, "completed", said(2, "text", "Hi"), said(6, "text", "Hello")
+    assert get_single_turn(TALKED) == SettledTurnRef(
+        1, "completed", build_text_ref(2, "text", "Hi"), build_text_ref(6, "text", "Hello")
     )
     assert TALKED.opened_state.completed == 1
     assert "Hello" not in repr(TALKED.opened_state)
@@ -97,8 +97,8 @@ def test_an_answered_turn_refers_to_what_was_said_and_repeats_none_of_it() -> No
 
 def test_what_stands_for_a_withheld_reply_is_its_replacement() -> None:
     session = TALKED.apply_steps(REDACT)
-    assert only(session).reply == said(7, "replacement", "(Withheld.)")
-    assert only(session).redacted
+    assert get_single_turn(session).reply == build_text_ref(7, "replacement", "(Withheld.)")
+    assert get_single_turn(session).redacted
 
 
 def test_a_reply_withheld_while_it_is_said_ends_its_turn() -> None:
@@ -107,14 +107,14 @@ def test_a_reply_withheld_while_it_is_said_ends_its_turn() -> None:
     )
     session = given(open_session(), submit_turn("Hi"), claim_turn(), withheld)
     assert session.opened_state.open is None
-    assert only(session) == SettledTurnRef(
-        1, "completed", said(2, "text", "Hi"), said(4, "replacement", "(Withheld.)"), redacted=True
+    assert get_single_turn(session) == SettledTurnRef(
+        1, "completed", build_text_ref(2, "text", "Hi"), build_text_ref(4, "replacement", "(Withheld.)"), redacted=True
     )
 
 
 def test_excluding_and_restoring_leave_a_turn_as_it_was() -> None:
-    assert only(TALKED.apply_steps(ExcludeTurn(1))).excluded
-    assert only(TALKED.apply_steps(ExcludeTurn(1), RestoreTurn(1))) == only(TALKED)
+    assert get_single_turn(TALKED.apply_steps(ExcludeTurn(1))).excluded
+    assert get_single_turn(TALKED.apply_steps(ExcludeTurn(1), RestoreTurn(1))) == get_single_turn(TALKED)
 
 
 @pytest.mark.parametrize("steps", [1, 2])

@@ -20,7 +20,7 @@ from turnlog.projections.testing import (
 TURNS = (TurnRange(first=1, last=1),)
 
 
-def summed(state: SessionState) -> RecordSummary:
+def build_summary(state: SessionState) -> RecordSummary:
     return RecordSummary(get_attempt(state), "In short.", "stop", SAMPLE_SPENT, "openai/heron")
 
 
@@ -28,7 +28,7 @@ def test_a_summary_is_of_the_phases_of_the_one_that_it_takes_in() -> None:
     begun = SummaryBegun(turn=2, view="talk", turns=TURNS, characters=100)
     first = given(open_session(), PhaseEntered(phase="a"), *build_exchange("One?", "Two."))
     second = first.apply_steps(
-        PhaseEntered(phase="b"), submit_turn("And?"), claim_turn(), begun, summed
+        PhaseEntered(phase="b"), submit_turn("And?"), claim_turn(), begun, build_summary
     )
     former = second.opened_state.summaries[-1]
     assert former.phases == ("a", "b")
@@ -38,7 +38,7 @@ def test_a_summary_is_of_the_phases_of_the_one_that_it_takes_in() -> None:
     again = begun.model_copy(update={"turn": 3, "former": former.sequence})
     (made,) = (
         event
-        for event in third.apply_steps(again).when(summed).events
+        for event in third.apply_steps(again).when(build_summary).events
         if isinstance(event, HistorySummarised)
     )
     assert made.phases == ("a", "b", "c")

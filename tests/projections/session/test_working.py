@@ -60,7 +60,7 @@ MANIFEST = Manifest(
 )
 
 
-def failing(
+def build_end_attempt(
     attempt: AttemptRef = FIRST,
     then: Literal["retry", "fail", "release"] = "fail",
     fault: AttemptFault | None = LIMITED,
@@ -68,7 +68,7 @@ def failing(
     return EndAttempt(attempt, "failed", SAMPLE_SPENT, then, fault, "Hel")
 
 
-def ended(attempt: AttemptRef = FIRST, fault: AttemptFault | None = LIMITED) -> AttemptEnded:
+def build_attempt_ended(attempt: AttemptRef = FIRST, fault: AttemptFault | None = LIMITED) -> AttemptEnded:
     return AttemptEnded(
         turn=attempt.turn,
         call=attempt.call,
@@ -82,7 +82,7 @@ def ended(attempt: AttemptRef = FIRST, fault: AttemptFault | None = LIMITED) -> 
     )
 
 
-def lost(attempt: int, partial: str | None = None) -> AttemptEnded:
+def build_lost_attempt(attempt: int, partial: str | None = None) -> AttemptEnded:
     return AttemptEnded(
         turn=1,
         call="1.1",
@@ -94,25 +94,25 @@ def lost(attempt: int, partial: str | None = None) -> AttemptEnded:
     )
 
 
-def started(attempt: int, worker: str) -> AttemptStarted:
+def build_started(attempt: int, worker: str) -> AttemptStarted:
     return AttemptStarted(turn=1, call="1.1", attempt=attempt, worker=worker)
 
 
 def test_an_open_turn_is_claimed() -> None:
-    ASKED.when(claim_turn("w1")).then(started(1, "w1"))
+    ASKED.when(claim_turn("w1")).then(build_started(1, "w1"))
 
 
 def test_claiming_a_running_turn_ends_the_attempt_before_it() -> None:
-    CLAIMED.when(claim_turn("w2")).then(lost(1), started(2, "w2"))
+    CLAIMED.when(claim_turn("w2")).then(build_lost_attempt(1), build_started(2, "w2"))
 
 
 def test_what_a_silent_attempt_had_said_is_kept_with_its_loss() -> None:
     claim = ClaimTurn(1, "w2", DEFAULT_POLICIES, partial="Hel")
-    CLAIMED.when(claim).then(lost(1, "Hel"), started(2, "w2"))
+    CLAIMED.when(claim).then(build_lost_attempt(1, "Hel"), build_started(2, "w2"))
 
 
 def test_claiming_a_turn_whose_attempt_has_ended_ends_nothing_twice() -> None:
-    CLAIMED.apply_steps(failing(then="release")).when(claim_turn("w2")).then(started(2, "w2"))
+    CLAIMED.apply_steps(build_end_attempt(then="release")).when(claim_turn("w2")).then(build_started(2, "w2"))
 
 
 @pytest.mark.parametrize("turn", [0, 2, 3, 9])
@@ -129,12 +129,12 @@ def test_a_turn_past_its_deadline_fails_when_claimed() -> None:
     policies = Policies(deadline_seconds=10)
     submitted = ASKED.now - timedelta(seconds=1)
     soon, late = (submitted + timedelta(seconds=seconds) for seconds in (9.999, 10))
-    ASKED.when(claim_turn("w1", policies), at=soon).then(started(1, "w1"))
-    ASKED.when(claim_turn("w1", policies), at=late).then(failed("deadline"))
-    CLAIMED.when(claim_turn("w2", policies), at=late).then(lost(1), failed("deadline"))
+    ASKED.when(claim_turn("w1", policies), at=soon).then(build_started(1, "w1"))
+    ASKED.when(claim_turn("w1", policies), at=late).then(build_turn_failed("deadline"))
+    CLAIMED.when(claim_turn("w2", policies), at=late).then(build_lost_attempt(1), build_turn_failed("deadline"))
 
 
-def failed(code: str) -> TurnFailed:
+def build_turn_failed(code: str) -> TurnFailed:
     details = {
         "deadline": "the turn was not answered in time",
         "claims-exhausted": "2 workers claimed the turn, none answered it",
@@ -160,13 +160,13 @@ def test_the_deadline_of_a_queued_turn_runs_from_its_release() -> None:
 def test_a_turn_that_nobody_answers_is_not_claimed_without_end() -> None:
     policies = Policies(max_claims=2)
     twice = CLAIMED.apply_steps(claim_turn("w2", policies))
-    twice.when(claim_turn("w3", policies)).then(lost(2), failed("claims-exhausted"))
+    twice.when(claim_turn("w3", policies)).then(build_lost_attempt(2), build_turn_failed("claims-exhausted"))
 
 
 def test_a_turn_that_fails_releases_the_next() -> None:
     late = WAITING.now + timedelta(days=1)
-    WAITING.when(claim_turn("w2"), at=late).then(lost(1), failed("deadline"), TurnReleased(turn=2))
-    WAITING.when(failing()).then(ended(), failed("rate_limited"), TurnReleased(turn=2))
+    WAITING.when(claim_turn("w2"), at=late).then(build_lost_attempt(1), build_turn_failed("deadline"), TurnReleased(turn=2))
+    WAITING.when(build_end_attempt()).then(build_attempt_ended(), build_turn_failed("rate_limited"), TurnReleased(turn=2))
 
 
 def test_prompts_are_pinned_once_a_provider() -> None:
@@ -268,23 +268,23 @@ def test_a_superseded_attempt_has_its_answer_kept_as_its_cost_only() -> None:
 def test_a_superseded_attempt_ends_nothing_but_itself(
     then: Literal["retry", "fail", "release"],
 ) -> None:
-    TAKEN_OVER.when(failing(then=then)).then(ended())
-    WAITING.apply_steps(CancelTurn()).when(failing(then=then)).then(ended())
+    TAKEN_OVER.when(build_end_attempt(then=then)).then(build_attempt_ended())
+    WAITING.apply_steps(CancelTurn()).when(build_end_attempt(then=then)).then(build_attempt_ended())
 
 
 def test_an_attempt_that_is_tried_again_starts_the_next_with_its_own_end() -> None:
-    CLAIMED.when(failing(then="retry")).then(ended(), started(2, "w1"))
+    CLAIMED.when(build_end_attempt(then="retry")).then(build_attempt_ended(), build_started(2, "w1"))
 
 
 def test_an_attempt_that_is_handed_back_leaves_the_turn_open() -> None:
-    handed_back = CLAIMED.when(failing(then="release")).then(ended())
+    handed_back = CLAIMED.when(build_end_attempt(then="release")).then(build_attempt_ended())
     assert handed_back.opened_state.open is not None
     assert not handed_back.opened_state.open.running
 
 
 def test_a_turn_fails_with_the_fault_of_its_last_attempt() -> None:
-    CLAIMED.when(failing()).then(ended(), failed("rate_limited"))
-    CLAIMED.when(failing(fault=None)).then(ended(fault=None), failed("failed"))
+    CLAIMED.when(build_end_attempt()).then(build_attempt_ended(), build_turn_failed("rate_limited"))
+    CLAIMED.when(build_end_attempt(fault=None)).then(build_attempt_ended(fault=None), build_turn_failed("failed"))
 
 
 def test_a_turn_is_answered_by_its_latest_attempt_only() -> None:

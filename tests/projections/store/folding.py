@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import select
 
-from tests.projections.store.histories import everything
+from tests.projections.store.histories import read_all_events
 from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.schema.read_model_tables import ROW_TABLES
@@ -15,25 +15,25 @@ from turnlog.projections.store.write.batch_apply import apply_batch
 from turnlog.projections.store.write.batch_fold import PoisonEvent, decode_raw_event
 from turnlog.projections.store.write.projection_positions import ProjectionPosition
 
-LOG = LogIdentity("SESSIONS", "2026-01-01T00:00:00Z")
+LOG_IDENTITY = LogIdentity("SESSIONS", "2026-01-01T00:00:00Z")
 
 Rows = dict[str, list[tuple[object, ...]]]
 
 
-async def live(store: ReadModelStore) -> ProjectionPosition:
+async def ensure_live_position(store: ReadModelStore) -> ProjectionPosition:
     """Give the checkpoint of the build that readers see, made when there is none."""
     async with store.open_writer() as connection:
         there = await projection_positions.read_active_position(connection)
-        return there or await projection_positions.begin_build(connection, LOG, is_active=True)
+        return there or await projection_positions.begin_build(connection, LOG_IDENTITY, is_active=True)
 
 
-async def another(store: ReadModelStore) -> ProjectionPosition:
+async def begin_hidden_build(store: ReadModelStore) -> ProjectionPosition:
     """Begin a build that readers do not see."""
     async with store.open_writer() as connection:
-        return await projection_positions.begin_build(connection, LOG, is_active=False)
+        return await projection_positions.begin_build(connection, LOG_IDENTITY, is_active=False)
 
 
-async def fold(
+async def fold_events(
     store: ReadModelStore, at: ProjectionPosition, raws: Sequence[RawEvent]
 ) -> tuple[ProjectionPosition, list[PoisonEvent]]:
     """Fold events in one transaction, and be sure that nobody else moved the checkpoint."""
@@ -47,12 +47,12 @@ async def fold(
 
 async def fold_log(store: ReadModelStore, log: EventLog) -> list[PoisonEvent]:
     """Fold what the live rows lack of a log."""
-    at = await live(store)
-    waiting = [raw for raw in await everything(log) if raw.stream_sequence > at.position]
-    return (await fold(store, at, waiting))[1]
+    at = await ensure_live_position(store)
+    waiting = [raw for raw in await read_all_events(log) if raw.stream_sequence > at.position]
+    return (await fold_events(store, at, waiting))[1]
 
 
-async def rows_of(store: ReadModelStore, build: int) -> Rows:
+async def read_rows(store: ReadModelStore, build: int) -> Rows:
     """Give all rows of a build without its number, in the order of their keys."""
     rows: Rows = {}
     async with store.open_reader() as connection:

@@ -56,25 +56,25 @@ from turnlog.events.store.append_outcomes import BatchAppended
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import EventLog, RawEvent
 
-DIGEST = compute_digest("anything")
+SAMPLE_DIGEST = compute_digest("anything")
 
 
-def opened(blueprint: str = "assistant", **attributes: str | int | bool) -> SessionOpened:
-    ref = BlueprintRef(name=blueprint, version=1, digest=DIGEST)
+def build_opened(blueprint: str = "assistant", **attributes: str | int | bool) -> SessionOpened:
+    ref = BlueprintRef(name=blueprint, version=1, digest=SAMPLE_DIGEST)
     return SessionOpened(blueprint=ref, profile="chat", attributes={**attributes}, reach=0)
 
 
-def submitted(turn: int, text: str) -> TurnSubmitted:
+def build_submitted(turn: int, text: str) -> TurnSubmitted:
     return TurnSubmitted(turn=turn, text=PlainText(text=text))
 
 
-def completed(turn: int, text: str, call: str | None = None) -> TurnCompleted:
+def build_completed(turn: int, text: str, call: str | None = None) -> TurnCompleted:
     return TurnCompleted(
         turn=turn, call=call or f"{turn}.1", text=PlainText(text=text), finish="stop"
     )
 
 
-def part(component: str, *, tokens: int, message: int | None = 0, turns: int = 0) -> PromptPart:
+def build_part(component: str, *, tokens: int, message: int | None = 0, turns: int = 0) -> PromptPart:
     run = HistorySource(view="recent", first=1, last=turns) if turns else None
     return PromptPart(
         layer=component,
@@ -88,7 +88,7 @@ def part(component: str, *, tokens: int, message: int | None = 0, turns: int = 0
     )
 
 
-def assembled(
+def build_assembled(
     turn: int,
     call: str,
     *parts: PromptPart,
@@ -118,7 +118,7 @@ def assembled(
     )
 
 
-def ended(
+def build_ended(
     turn: int, attempt: int, *, tokens: int | None, micro_dollars: int | None, call: str = ""
 ) -> AttemptEnded:
     return AttemptEnded(
@@ -139,26 +139,26 @@ def ended(
     )
 
 
-def started(turn: int, attempt: int, call: str = "") -> AttemptStarted:
+def build_started(turn: int, attempt: int, call: str = "") -> AttemptStarted:
     return AttemptStarted(turn=turn, call=call or f"{turn}.1", attempt=attempt, worker="w1")
 
 
 @dataclass
-class Story:
+class StoredSession:
     """A session whose events are appended batch by batch."""
 
     log: EventLog
     session: str = "s"
     tenant: str = "t"
-    last: RecordedEvent | None = None
+    last_event: RecordedEvent | None = None
     at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
 
-    async def tell(
+    async def append_events(
         self, *events: KnownEvent, command: codec.CommandRef | None = None
     ) -> Sequence[RecordedEvent]:
         """Append events as one batch, a second after the one before."""
         self.at += timedelta(seconds=1)
-        after = self.last.head if self.last else None
+        after = self.last_event.head if self.last_event else None
         number = after.sequence if after else 0
         drafts = [
             codec.EventDraft(
@@ -176,111 +176,111 @@ class Story:
             codec.encode_batch(self.tenant, self.session, after, drafts)
         )
         assert isinstance(outcome, BatchAppended), outcome
-        self.last = outcome.events[-1]
+        self.last_event = outcome.events[-1]
         return outcome.events
 
 
-def inject(log: MemoryLog, stored: bytes, session: str = "s", tenant: str = "t") -> int:
+def append_raw(log: MemoryLog, stored: bytes, session: str = "s", tenant: str = "t") -> int:
     """Append raw bytes that no release wrote and return their stream sequence."""
     place = len(log.stored) + 1
     log.stored.append(RawEvent(f"session.{tenant}.{session}.turn", place, stored))
     return place
 
 
-async def everything(log: EventLog) -> list[RawEvent]:
+async def read_all_events(log: EventLog) -> list[RawEvent]:
     """Give all that is on a log."""
     return [raw async for bulk in log.stream_raw_events(None, 0, live=False) for raw in bulk]
 
 
-def _assembled(turn: int, call: str, parts: Sequence[PromptPart]) -> ContextAssembled:
-    return assembled(turn, call, *parts)
+def _build_context(turn: int, call: str, parts: Sequence[PromptPart]) -> ContextAssembled:
+    return build_assembled(turn, call, *parts)
 
 
 # Few values of each, so that different events meet the same row.
-_turns = st.integers(1, 2)
-_attempts = st.integers(1, 2)
-_words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.just("nul \0 nul")
-_calls = st.tuples(_turns, st.integers(1, 2)).map(lambda pair: f"{pair[0]}.{pair[1]}")
-_content: st.SearchStrategy[Content] = st.one_of(
-    st.builds(PlainText, text=_words),
-    st.just(SealedText(sealed="c2VhbGVk", key="k", digest=DIGEST, characters=6)),
-    st.just(ErasedText(erased=True, digest=DIGEST, characters=6)),
+_TURNS = st.integers(1, 2)
+_ATTEMPTS = st.integers(1, 2)
+_WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.just("nul \0 nul")
+_CALLS = st.tuples(_TURNS, st.integers(1, 2)).map(lambda pair: f"{pair[0]}.{pair[1]}")
+_CONTENT: st.SearchStrategy[Content] = st.one_of(
+    st.builds(PlainText, text=_WORDS),
+    st.just(SealedText(sealed="c2VhbGVk", key="k", digest=SAMPLE_DIGEST, characters=6)),
+    st.just(ErasedText(erased=True, digest=SAMPLE_DIGEST, characters=6)),
 )
-_figures = st.none() | st.integers(0, 10_000)
-_parts = st.builds(
-    part,
+_FIGURES = st.none() | st.integers(0, 10_000)
+_PARTS = st.builds(
+    build_part,
     st.sampled_from(["system", "history", "input"]),
     tokens=st.integers(0, 99),
     message=st.none() | st.integers(0, 5),
     turns=st.integers(0, 5),
 )
-_events: st.SearchStrategy[KnownEvent] = st.one_of(
-    st.builds(TurnSubmitted, turn=_turns, text=st.none() | _content),
-    st.builds(TurnQueued, turn=_turns, text=st.none() | _content),
-    st.builds(TurnReleased, turn=_turns),
+_EVENTS: st.SearchStrategy[KnownEvent] = st.one_of(
+    st.builds(TurnSubmitted, turn=_TURNS, text=st.none() | _CONTENT),
+    st.builds(TurnQueued, turn=_TURNS, text=st.none() | _CONTENT),
+    st.builds(TurnReleased, turn=_TURNS),
     st.builds(
         TurnCompleted,
-        turn=_turns,
-        call=_calls,
-        text=_content,
+        turn=_TURNS,
+        call=_CALLS,
+        text=_CONTENT,
         finish=st.sampled_from(["stop", "length"]),
     ),
-    st.builds(TurnFailed, turn=_turns, code=_words, detail=_words, retryable=st.booleans()),
-    st.builds(TurnCancelled, turn=_turns, reason=st.sampled_from(["cancelled", "closed"])),
-    st.builds(TurnExcluded, turn=_turns),
-    st.builds(TurnRestored, turn=_turns),
+    st.builds(TurnFailed, turn=_TURNS, code=_WORDS, detail=_WORDS, retryable=st.booleans()),
+    st.builds(TurnCancelled, turn=_TURNS, reason=st.sampled_from(["cancelled", "closed"])),
+    st.builds(TurnExcluded, turn=_TURNS),
+    st.builds(TurnRestored, turn=_TURNS),
     st.builds(
-        ReplyRedacted, turn=_turns, reason=_words, rule=st.just("operator"), replacement=_content
+        ReplyRedacted, turn=_TURNS, reason=_WORDS, rule=st.just("operator"), replacement=_CONTENT
     ),
-    st.builds(AttemptStarted, turn=_turns, call=_calls, attempt=_attempts, worker=_words),
+    st.builds(AttemptStarted, turn=_TURNS, call=_CALLS, attempt=_ATTEMPTS, worker=_WORDS),
     st.builds(
         AttemptEnded,
-        turn=_turns,
-        call=_calls,
-        attempt=_attempts,
+        turn=_TURNS,
+        call=_CALLS,
+        attempt=_ATTEMPTS,
         outcome=st.sampled_from(["answered", "failed", "cancelled", "lost"]),
         usage=st.builds(
             TokenUsage,
             known=st.sampled_from(["reported", "estimated", "unknown"]),
-            input_tokens=_figures,
-            output_tokens=_figures,
+            input_tokens=_FIGURES,
+            output_tokens=_FIGURES,
         ),
         cost=st.builds(
-            AttemptCost, micro_dollars=_figures, price=st.just("exact"), table=st.just("t")
+            AttemptCost, micro_dollars=_FIGURES, price=st.just("exact"), table=st.just("t")
         ),
         timings=st.none()
-        | st.builds(AttemptTimings, first_token=_figures, total=st.integers(0, 9)),
+        | st.builds(AttemptTimings, first_token=_FIGURES, total=st.integers(0, 9)),
         fault=st.none()
-        | st.builds(AttemptFault, code=_words, detail=_words, retryable=st.booleans()),
+        | st.builds(AttemptFault, code=_WORDS, detail=_WORDS, retryable=st.booleans()),
     ),
     st.builds(
         CallCompleted,
-        turn=_turns,
-        call=_calls,
-        attempt=_attempts,
+        turn=_TURNS,
+        call=_CALLS,
+        attempt=_ATTEMPTS,
         finish=st.just("stop"),
-        digest=st.just(DIGEST),
+        digest=st.just(SAMPLE_DIGEST),
         characters=st.integers(0, 99),
     ),
     st.builds(
-        _assembled,
-        _turns,
-        _calls,
-        st.lists(_parts, max_size=4),
+        _build_context,
+        _TURNS,
+        _CALLS,
+        st.lists(_PARTS, max_size=4),
     ),
     st.builds(
         PhaseEntered,
-        phase=_words,
-        before=st.none() | _words,
-        signal=st.none() | _words,
+        phase=_WORDS,
+        before=st.none() | _WORDS,
+        signal=st.none() | _WORDS,
         forced=st.booleans(),
-        turn=st.none() | _turns,
+        turn=st.none() | _TURNS,
     ),
-    st.builds(ChoiceRecorded, phase=_words, choice=_words),
+    st.builds(ChoiceRecorded, phase=_WORDS, choice=_WORDS),
     st.builds(
         BlueprintMoved,
-        before=st.just(BlueprintRef(name="assistant", version=1, digest=DIGEST)),
-        blueprint=st.just(BlueprintRef(name="assistant", version=2, digest=DIGEST)),
+        before=st.just(BlueprintRef(name="assistant", version=1, digest=SAMPLE_DIGEST)),
+        blueprint=st.just(BlueprintRef(name="assistant", version=2, digest=SAMPLE_DIGEST)),
         attributes=st.just({}),
         reach=st.just(0),
     ),
@@ -289,7 +289,7 @@ _events: st.SearchStrategy[KnownEvent] = st.one_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HistoryStep:
     """The next batch and its session; bytes are an undecodable event."""
 
     session: str
@@ -297,35 +297,35 @@ class Step:
     command: codec.CommandRef | None = None
 
 
-_commands = st.none() | st.builds(
-    codec.CommandRef, key=st.sampled_from("abc"), hash=st.just(DIGEST)
+_COMMANDS = st.none() | st.builds(
+    codec.CommandRef, key=st.sampled_from("abc"), hash=st.just(SAMPLE_DIGEST)
 )
-_steps = st.builds(
-    Step,
+_STEPS = st.builds(
+    HistoryStep,
     session=st.sampled_from(["s1", "s2"]),
-    events=st.lists(_events, min_size=1, max_size=4).map(tuple)
+    events=st.lists(_EVENTS, min_size=1, max_size=4).map(tuple)
     | st.sampled_from([b"junk", b'{"specversion": "1.0"}']),
-    command=_commands,
+    command=_COMMANDS,
 )
-histories = st.lists(_steps, max_size=30)
+HISTORIES = st.lists(_STEPS, max_size=30)
 """Steps of two sessions, interleaved."""
 
 
 @dataclass
-class Telling:
+class StoredHistory:
     """Sessions whose events are appended together."""
 
     log: MemoryLog = field(default_factory=MemoryLog)
-    stories: dict[str, Story] = field(default_factory=dict[str, Story])
+    stored_sessions: dict[str, StoredSession] = field(default_factory=dict[str, StoredSession])
 
-    async def tell(self, steps: Sequence[Step]) -> MemoryLog:
+    async def append_steps(self, steps: Sequence[HistoryStep]) -> MemoryLog:
         """Append all steps; each session is opened when it first occurs."""
         for step in steps:
             if isinstance(step.events, bytes):
-                inject(self.log, step.events, step.session)
+                append_raw(self.log, step.events, step.session)
                 continue
-            if step.session not in self.stories:
-                self.stories[step.session] = Story(self.log, step.session)
-                await self.stories[step.session].tell(opened(language="de", level=3))
-            await self.stories[step.session].tell(*step.events, command=step.command)
+            if step.session not in self.stored_sessions:
+                self.stored_sessions[step.session] = StoredSession(self.log, step.session)
+                await self.stored_sessions[step.session].append_events(build_opened(language="de", level=3))
+            await self.stored_sessions[step.session].append_events(*step.events, command=step.command)
         return self.log

@@ -16,7 +16,7 @@ LONG = text(
 )
 
 
-async def busy(store: ReadModelStore) -> None:
+async def run_long_writes(store: ReadModelStore) -> None:
     while True:
         async with store.open_writer() as connection:
             await connection.execute(LONG)
@@ -28,7 +28,7 @@ async def test_a_writer_that_is_cancelled_again_and_again_leaves_nothing_behind(
     store, chance = open_store(f"sqlite:///{tmp_path / 'rows.db'}"), random.Random(7)  # noqa: S311
     before = asyncio.all_tasks()
     for _ in range(150):
-        left = {asyncio.create_task(busy(store))}
+        left = {asyncio.create_task(run_long_writes(store))}
         await asyncio.wait(left, timeout=chance.uniform(0, 0.02))
         while left:
             for task in left:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from tests.projections.store.folding import LOG, another, fold, live, rows_of
-from tests.projections.store.histories import Story, completed, everything, opened, submitted
+from tests.projections.store.folding import LOG_IDENTITY, begin_hidden_build, fold_events, ensure_live_position, read_rows
+from tests.projections.store.histories import StoredSession, build_completed, read_all_events, build_opened, build_submitted
 from turnlog.events.content import compute_digest
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
@@ -25,7 +25,7 @@ from turnlog.projections.store.write.projection_positions import (
 )
 
 
-async def read(store: ReadModelStore) -> ProjectionPosition | None:
+async def read_position(store: ReadModelStore) -> ProjectionPosition | None:
     async with store.open_reader() as connection:
         return await projection_positions.read_active_position(connection)
 
@@ -33,50 +33,50 @@ async def read(store: ReadModelStore) -> ProjectionPosition | None:
 @pytest.fixture
 async def log() -> MemoryLog:
     log = MemoryLog()
-    await Story(log).tell(opened(), submitted(1, "one"), completed(1, "first"))
+    await StoredSession(log).append_events(build_opened(), build_submitted(1, "one"), build_completed(1, "first"))
     return log
 
 
 async def test_checkpoint_names_the_last_event_folded(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    raws = await everything(log)
-    after, _ = await fold(store, await live(store), raws)
+    raws = await read_all_events(log)
+    after, _ = await fold_events(store, await ensure_live_position(store), raws)
     assert (after.position, after.hash) == (3, compute_digest(raws[-1].stored))
-    assert await read(store) == after
+    assert await read_position(store) == after
 
 
 async def test_events_delivered_again_change_nothing(store: ReadModelStore, log: MemoryLog) -> None:
-    raws = await everything(log)
-    at = await live(store)
-    after, _ = await fold(store, at, raws)
-    rows = await rows_of(store, at.build)
+    raws = await read_all_events(log)
+    at = await ensure_live_position(store)
+    after, _ = await fold_events(store, at, raws)
+    rows = await read_rows(store, at.build)
     async with store.open_writer() as connection:
         assert await apply_batch(connection, at, [decode_raw_event(raw) for raw in raws]) is None
-    assert await read(store) == after
-    assert await rows_of(store, at.build) == rows
+    assert await read_position(store) == after
+    assert await read_rows(store, at.build) == rows
 
 
 async def test_two_that_fold_the_same_events_at_once_fold_them_once(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    events = [decode_raw_event(raw) for raw in await everything(log)]
-    at = await live(store)
+    events = [decode_raw_event(raw) for raw in await read_all_events(log)]
+    at = await ensure_live_position(store)
 
     async def folding() -> bool:
         async with store.open_writer() as connection:
             return await apply_batch(connection, at, events) is not None
 
     assert sorted(await asyncio.gather(folding(), folding())) == [False, True]
-    rebuilt, _ = await fold(store, await another(store), await everything(log))
-    assert await rows_of(store, at.build) == await rows_of(store, rebuilt.build)
+    rebuilt, _ = await fold_events(store, await begin_hidden_build(store), await read_all_events(log))
+    assert await read_rows(store, at.build) == await read_rows(store, rebuilt.build)
 
 
 async def test_what_is_given_up_before_the_commit_leaves_no_trace(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    events = [decode_raw_event(raw) for raw in await everything(log)]
-    at = await live(store)
+    events = [decode_raw_event(raw) for raw in await read_all_events(log)]
+    at = await ensure_live_position(store)
     folded = asyncio.Event()
 
     async def killed() -> None:
@@ -90,20 +90,20 @@ async def test_what_is_given_up_before_the_commit_leaves_no_trace(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await read(store) == at
-    assert (await rows_of(store, at.build))["sessions"] == []
-    after, _ = await fold(store, at, await everything(log))
+    assert await read_position(store) == at
+    assert (await read_rows(store, at.build))["sessions"] == []
+    after, _ = await fold_events(store, at, await read_all_events(log))
     assert after.position == 3
 
 
 async def test_all_that_is_read_together_is_of_one_moment(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    raws = await everything(log)
-    at, _ = await fold(store, await live(store), raws[:2])
+    raws = await read_all_events(log)
+    at, _ = await fold_events(store, await ensure_live_position(store), raws[:2])
     async with store.open_reader() as connection:
         before = await session_queries.list_turns(connection, "t", "s", limit=None)
-        await fold(store, at, raws[2:])
+        await fold_events(store, at, raws[2:])
         assert await session_queries.list_turns(connection, "t", "s", limit=None) == before
     async with store.open_reader() as connection:
         assert await session_queries.list_turns(connection, "t", "s", limit=None) != before
@@ -112,12 +112,12 @@ async def test_all_that_is_read_together_is_of_one_moment(
 async def test_readers_are_switched_at_once_and_the_build_before_is_fenced(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    raws = await everything(log)
-    old, _ = await fold(store, await live(store), raws[:1])
-    new, _ = await fold(store, await another(store), raws)
+    raws = await read_all_events(log)
+    old, _ = await fold_events(store, await ensure_live_position(store), raws[:1])
+    new, _ = await fold_events(store, await begin_hidden_build(store), raws)
     async with store.open_writer() as connection:
         switched = await projection_positions.switch_to_build(connection, new)
-    assert await read(store) == switched
+    assert await read_position(store) == switched
     async with store.open_writer() as connection:
         assert (
             await apply_batch(connection, old, [decode_raw_event(raw) for raw in raws[1:]]) is None
@@ -127,9 +127,9 @@ async def test_readers_are_switched_at_once_and_the_build_before_is_fenced(
 async def test_build_that_was_given_up_cannot_be_filled_or_switched_to(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    raws = await everything(log)
-    seen, _ = await fold(store, await live(store), raws)
-    given_up, _ = await fold(store, await another(store), raws[:1])
+    raws = await read_all_events(log)
+    seen, _ = await fold_events(store, await ensure_live_position(store), raws)
+    given_up, _ = await fold_events(store, await begin_hidden_build(store), raws[:1])
     async with store.open_writer() as connection:
         await projection_positions.claim_hidden_builds(connection)
     async with store.open_writer() as connection:
@@ -138,20 +138,20 @@ async def test_build_that_was_given_up_cannot_be_filled_or_switched_to(
             is None
         )
         assert await projection_positions.switch_to_build(connection, given_up) is None
-    assert await read(store) == seen
+    assert await read_position(store) == seen
 
 
 async def test_clearing_away_takes_what_readers_do_not_see_and_nothing_else(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    raws = await everything(log)
-    seen, _ = await fold(store, await live(store), raws)
-    unseen, _ = await fold(store, await another(store), raws)
-    rows = await rows_of(store, seen.build)
+    raws = await read_all_events(log)
+    seen, _ = await fold_events(store, await ensure_live_position(store), raws)
+    unseen, _ = await fold_events(store, await begin_hidden_build(store), raws)
+    rows = await read_rows(store, seen.build)
     await clear_hidden_builds(store)
-    assert await rows_of(store, seen.build) == rows
-    assert not any((await rows_of(store, unseen.build)).values())
-    assert await read(store) == seen
+    assert await read_rows(store, seen.build) == rows
+    assert not any((await read_rows(store, unseen.build)).values())
+    assert await read_position(store) == seen
 
 
 async def test_writer_cancelled_in_a_statement_holds_no_lock_of_sqlite(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_writer_cancelled_in_a_statement_holds_no_lock_of_sqlite(tmp_path:
 
     async def begin_and_count() -> None:
         async with store.open_writer() as connection:
-            await projection_positions.begin_build(connection, LOG, is_active=False)
+            await projection_positions.begin_build(connection, LOG_IDENTITY, is_active=False)
 
     task = asyncio.create_task(begin_and_count())
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.projections.store.folding import fold_log
-from tests.projections.store.histories import Story, completed, opened, submitted
+from tests.projections.store.histories import StoredSession, build_completed, build_opened, build_submitted
 from turnlog.events.content import PlainText
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.store.memory_log import MemoryLog
@@ -22,7 +22,7 @@ def log() -> MemoryLog:
     return MemoryLog()
 
 
-async def found(
+async def list_sessions(
     store: ReadModelStore, log: MemoryLog, wanted: SessionQuery, tenant: str = "t"
 ) -> Sequence[str]:
     await fold_log(store, log)
@@ -33,15 +33,15 @@ async def found(
 
 async def test_newest_sessions_come_first(store: ReadModelStore, log: MemoryLog) -> None:
     for session in ("one", "two", "three"):
-        await Story(log, session).tell(opened())
-    assert await found(store, log, SessionQuery()) == ["three", "two", "one"]
+        await StoredSession(log, session).append_events(build_opened())
+    assert await list_sessions(store, log, SessionQuery()) == ["three", "two", "one"]
 
 
 async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     for number in range(5):
-        await Story(log, f"s{number}").tell(opened())
+        await StoredSession(log, f"s{number}").append_events(build_opened())
     await fold_log(store, log)
     seen: list[str] = []
     before: int | None = None
@@ -52,7 +52,7 @@ async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
             )
         seen += [row.session for row in page.sessions]
         before = page.before
-        await Story(log, opening).tell(opened())
+        await StoredSession(log, opening).append_events(build_opened())
         await fold_log(store, log)
     assert seen == ["s4", "s3", "s2", "s1", "s0"]
     assert before is None
@@ -61,60 +61,60 @@ async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
 async def test_search_looks_into_title_and_id_in_whatever_case(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await Story(log, "a").tell(opened(), submitted(1, "Éclair au CHOCOLAT, Hauptstraße 1"))
-    await Story(log, "b-chocolate").tell(opened(), submitted(1, "something else"))
-    await Story(log, "c").tell(opened(), submitted(1, "first"), submitted(2, "chocolat"))
-    assert await found(store, log, SessionQuery(q="chocolat")) == ["b-chocolate", "a"]
-    assert await found(store, log, SessionQuery(q="éCLAIR")) == ["a"]
-    assert await found(store, log, SessionQuery(q="STRASSE")) == ["a"]
+    await StoredSession(log, "a").append_events(build_opened(), build_submitted(1, "Éclair au CHOCOLAT, Hauptstraße 1"))
+    await StoredSession(log, "b-chocolate").append_events(build_opened(), build_submitted(1, "something else"))
+    await StoredSession(log, "c").append_events(build_opened(), build_submitted(1, "first"), build_submitted(2, "chocolat"))
+    assert await list_sessions(store, log, SessionQuery(q="chocolat")) == ["b-chocolate", "a"]
+    assert await list_sessions(store, log, SessionQuery(q="éCLAIR")) == ["a"]
+    assert await list_sessions(store, log, SessionQuery(q="STRASSE")) == ["a"]
 
 
 @pytest.mark.parametrize("q", ["100%", "a_b", "\\", "'"])
 async def test_search_takes_its_text_literally(
     store: ReadModelStore, log: MemoryLog, q: str
 ) -> None:
-    await Story(log, "has").tell(opened(), submitted(1, f"see {q} there"))
-    await Story(log, "hasnot").tell(opened(), submitted(1, "see 100x aXb there"))
-    assert await found(store, log, SessionQuery(q=q)) == ["has"]
+    await StoredSession(log, "has").append_events(build_opened(), build_submitted(1, f"see {q} there"))
+    await StoredSession(log, "hasnot").append_events(build_opened(), build_submitted(1, "see 100x aXb there"))
+    assert await list_sessions(store, log, SessionQuery(q=q)) == ["has"]
 
 
 async def test_search_for_nul_is_an_answer_and_no_error(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await Story(log, "a").tell(opened(), submitted(1, "plain"))
+    await StoredSession(log, "a").append_events(build_opened(), build_submitted(1, "plain"))
     assert (
-        await found(store, log, SessionQuery(q="\0", blueprint="\0", attributes={"\0": "\0"})) == []
+        await list_sessions(store, log, SessionQuery(q="\0", blueprint="\0", attributes={"\0": "\0"})) == []
     )
 
 
 async def test_filters_by_blueprint_and_attributes_combine(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await Story(log, "a").tell(opened("trickster", language="de", level=3, loud=True))
-    await Story(log, "b").tell(opened("trickster", language="fr", level=3))
-    await Story(log, "c").tell(opened("assistant", language="de", level=3))
-    assert await found(store, log, SessionQuery(blueprint="trickster")) == ["b", "a"]
-    assert await found(store, log, SessionQuery(attributes={"language": "de"})) == ["c", "a"]
+    await StoredSession(log, "a").append_events(build_opened("trickster", language="de", level=3, loud=True))
+    await StoredSession(log, "b").append_events(build_opened("trickster", language="fr", level=3))
+    await StoredSession(log, "c").append_events(build_opened("assistant", language="de", level=3))
+    assert await list_sessions(store, log, SessionQuery(blueprint="trickster")) == ["b", "a"]
+    assert await list_sessions(store, log, SessionQuery(attributes={"language": "de"})) == ["c", "a"]
     both = SessionQuery(blueprint="trickster", attributes={"language": "de", "level": 3})
-    assert await found(store, log, both) == ["a"]
+    assert await list_sessions(store, log, both) == ["a"]
 
 
 async def test_attribute_is_found_by_its_spelling_in_a_query(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await Story(log, "a").tell(opened(level=3, loud=True))
-    assert await found(store, log, SessionQuery(attributes={"level": "3", "loud": "true"})) == ["a"]
-    assert await found(store, log, SessionQuery(attributes={"level": "30"})) == []
+    await StoredSession(log, "a").append_events(build_opened(level=3, loud=True))
+    assert await list_sessions(store, log, SessionQuery(attributes={"level": "3", "loud": "true"})) == ["a"]
+    assert await list_sessions(store, log, SessionQuery(attributes={"level": "30"})) == []
 
 
 async def test_since_finds_sessions_in_which_something_happened_from_then_on(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    old, busy = Story(log, "old"), Story(log, "busy")
-    await old.tell(opened())
-    await busy.tell(opened())
-    await busy.tell(submitted(1, "later"))
-    assert await found(
+    old, busy = StoredSession(log, "old"), StoredSession(log, "busy")
+    await old.append_events(build_opened())
+    await busy.append_events(build_opened())
+    await busy.append_events(build_submitted(1, "later"))
+    assert await list_sessions(
         store, log, SessionQuery(since=datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC))
     ) == ["busy"]
 
@@ -122,19 +122,19 @@ async def test_since_finds_sessions_in_which_something_happened_from_then_on(
 async def test_redacted_sessions_can_be_told_from_the_others(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await Story(log, "kept").tell(opened(), submitted(1, "one"), completed(1, "first"))
-    await Story(log, "redacted").tell(
-        opened(),
-        submitted(1, "one"),
-        completed(1, "first"),
+    await StoredSession(log, "kept").append_events(build_opened(), build_submitted(1, "one"), build_completed(1, "first"))
+    await StoredSession(log, "redacted").append_events(
+        build_opened(),
+        build_submitted(1, "one"),
+        build_completed(1, "first"),
         ReplyRedacted(turn=1, reason="r", rule="operator", replacement=PlainText(text="-")),
     )
-    assert await found(store, log, SessionQuery(redacted=True)) == ["redacted"]
-    assert await found(store, log, SessionQuery(redacted=False)) == ["kept"]
+    assert await list_sessions(store, log, SessionQuery(redacted=True)) == ["redacted"]
+    assert await list_sessions(store, log, SessionQuery(redacted=False)) == ["kept"]
 
 
 async def test_no_tenant_sees_anothers_sessions(store: ReadModelStore, log: MemoryLog) -> None:
-    await Story(log, "same", tenant="a").tell(opened(), submitted(1, "of a"))
-    await Story(log, "same", tenant="b").tell(opened(), submitted(1, "of b"))
-    assert await found(store, log, SessionQuery(q="of a"), tenant="a") == ["same"]
-    assert await found(store, log, SessionQuery(q="of a"), tenant="b") == []
+    await StoredSession(log, "same", tenant="a").append_events(build_opened(), build_submitted(1, "of a"))
+    await StoredSession(log, "same", tenant="b").append_events(build_opened(), build_submitted(1, "of b"))
+    assert await list_sessions(store, log, SessionQuery(q="of a"), tenant="a") == ["same"]
+    assert await list_sessions(store, log, SessionQuery(q="of a"), tenant="b") == []

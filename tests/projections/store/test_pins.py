@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.projections.store.folding import fold_log
-from tests.projections.store.histories import Story, opened
+from tests.projections.store.histories import StoredSession, build_opened
 from turnlog.events.content import compute_digest
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.session_events import (
@@ -25,26 +25,26 @@ def log() -> MemoryLog:
     return MemoryLog()
 
 
-def pinned(text: str) -> PromptsSnapshotted:
+def build_snapshot(text: str) -> PromptsSnapshotted:
     file = PromptFile(digest=compute_digest(text), path="persona.md")
     return PromptsSnapshotted(provider="openai", layers={"persona": file})
 
 
-def version(number: int) -> BlueprintRef:
+def build_blueprint_ref(number: int) -> BlueprintRef:
     return BlueprintRef(name="guide", version=number, digest=compute_digest(f"guide {number}"))
 
 
-def guide(number: int, **pins: str) -> SessionOpened:
-    return opened("guide").model_copy(update={"blueprint": version(number), **pins})
+def build_opened_guide(number: int, **pins: str) -> SessionOpened:
+    return build_opened("guide").model_copy(update={"blueprint": build_blueprint_ref(number), **pins})
 
 
-def moved(before: int, after: int) -> BlueprintMoved:
+def build_moved(before: int, after: int) -> BlueprintMoved:
     return BlueprintMoved(
-        before=version(before), blueprint=version(after), attributes={"city": "Riga"}, reach=0
+        before=build_blueprint_ref(before), blueprint=build_blueprint_ref(after), attributes={"city": "Riga"}, reach=0
     )
 
 
-async def found(store: ReadModelStore, log: MemoryLog, blueprint: str | None) -> list[PinnedText]:
+async def read_pins(store: ReadModelStore, log: MemoryLog, blueprint: str | None) -> list[PinnedText]:
     await fold_log(store, log)
     async with store.open_reader() as connection:
         return list(await list_pins(connection, "t", blueprint))
@@ -54,17 +54,17 @@ async def test_open_sessions_are_counted_by_version_cartridge_and_prompt_file(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     task, old, new = compute_digest("task"), compute_digest("old"), compute_digest("new")
-    await Story(log, "a").tell(guide(1, cartridge=task), pinned("old"))
-    await Story(log, "b").tell(guide(1, cartridge=task), pinned("old"))
-    await Story(log, "c").tell(guide(1), pinned("old"), moved(1, 2))
-    await Story(log, "d").tell(guide(1), pinned("old"), moved(1, 2), pinned("new"))
-    await Story(log, "e").tell(guide(1), pinned("old"), SessionClosed(reason="done"))
-    await Story(log, "f").tell(opened("other"))
-    told = await found(store, log, "guide")
+    await StoredSession(log, "a").append_events(build_opened_guide(1, cartridge=task), build_snapshot("old"))
+    await StoredSession(log, "b").append_events(build_opened_guide(1, cartridge=task), build_snapshot("old"))
+    await StoredSession(log, "c").append_events(build_opened_guide(1), build_snapshot("old"), build_moved(1, 2))
+    await StoredSession(log, "d").append_events(build_opened_guide(1), build_snapshot("old"), build_moved(1, 2), build_snapshot("new"))
+    await StoredSession(log, "e").append_events(build_opened_guide(1), build_snapshot("old"), SessionClosed(reason="done"))
+    await StoredSession(log, "f").append_events(build_opened("other"))
+    told = await read_pins(store, log, "guide")
     counted = {(pin.what, pin.version, pin.digest): pin.sessions for pin in told}
     assert counted == {
-        ("blueprint", 1, version(1).digest): 2,
-        ("blueprint", 2, version(2).digest): 2,
+        ("blueprint", 1, build_blueprint_ref(1).digest): 2,
+        ("blueprint", 2, build_blueprint_ref(2).digest): 2,
         ("cartridge", None, task): 2,
         ("prompt", None, old): 2,
         ("prompt", None, new): 1,
@@ -72,23 +72,23 @@ async def test_open_sessions_are_counted_by_version_cartridge_and_prompt_file(
     assert {(pin.provider, pin.layer, pin.path) for pin in told if pin.what == "prompt"} == {
         ("openai", "persona", "persona.md")
     }
-    assert {pin.blueprint for pin in await found(store, log, None)} == {"guide", "other"}
+    assert {pin.blueprint for pin in await read_pins(store, log, None)} == {"guide", "other"}
 
 
 async def test_sessions_are_found_by_what_they_are_pinned_to_now(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await Story(log, "a").tell(guide(1), pinned("old"))
-    await Story(log, "b").tell(guide(1), pinned("old"), moved(1, 2))
-    await Story(log, "c").tell(guide(1), SessionClosed(reason="done"))
+    await StoredSession(log, "a").append_events(build_opened_guide(1), build_snapshot("old"))
+    await StoredSession(log, "b").append_events(build_opened_guide(1), build_snapshot("old"), build_moved(1, 2))
+    await StoredSession(log, "c").append_events(build_opened_guide(1), SessionClosed(reason="done"))
     shops = {"shop": "baker", "city": "Riga"}
-    await Story(log, "d").tell(opened("baker", **shops), moved(1, 2))
-    await Story(log, "e").tell(opened("baker", **shops))
+    await StoredSession(log, "d").append_events(build_opened("baker", **shops), build_moved(1, 2))
+    await StoredSession(log, "e").append_events(build_opened("baker", **shops))
     await fold_log(store, log)
     for wanted, names in (
-        (SessionQuery(digest=version(1).digest), ["c", "a"]),
-        (SessionQuery(digest=version(1).digest, open=True), ["a"]),
-        (SessionQuery(digest=version(2).digest), ["d", "b"]),
+        (SessionQuery(digest=build_blueprint_ref(1).digest), ["c", "a"]),
+        (SessionQuery(digest=build_blueprint_ref(1).digest, open=True), ["a"]),
+        (SessionQuery(digest=build_blueprint_ref(2).digest), ["d", "b"]),
         (SessionQuery(digest=compute_digest("old")), ["a"]),
         (SessionQuery(open=False), ["c"]),
         (SessionQuery(attributes={"city": "Riga"}), ["e", "d", "b"]),

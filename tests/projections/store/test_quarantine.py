@@ -7,18 +7,18 @@ from typing import cast
 
 import pytest
 
-from tests.projections.store.folding import another, fold_log, live, rows_of
-from tests.projections.store.folding import fold as fold_all
+from tests.projections.store.folding import begin_hidden_build, fold_log, ensure_live_position, read_rows
+from tests.projections.store.folding import fold_events as fold_all
 from tests.projections.store.histories import (
-    Story,
-    assembled,
-    completed,
-    everything,
-    inject,
-    opened,
-    part,
-    started,
-    submitted,
+    StoredSession,
+    build_assembled,
+    build_completed,
+    read_all_events,
+    append_raw,
+    build_opened,
+    build_part,
+    build_started,
+    build_submitted,
 )
 from turnlog.events.content import compute_digest
 from turnlog.events.registry import UnknownEvent
@@ -40,13 +40,13 @@ def log() -> MemoryLog:
     return MemoryLog()
 
 
-async def halted(store: ReadModelStore) -> list[StoppedSession]:
-    at = await live(store)
+async def list_halted(store: ReadModelStore) -> list[StoppedSession]:
+    at = await ensure_live_position(store)
     async with store.open_reader() as connection:
         return list(await quarantine.list_stopped_sessions(connection, at.build))
 
 
-async def replied(store: ReadModelStore, session: str) -> list[bool]:
+async def list_reply_flags(store: ReadModelStore, session: str) -> list[bool]:
     async with store.open_reader() as connection:
         found = await session_queries.list_turns(connection, "t", session, limit=None)
     return [turn.reply_in is not None for turn in found]
@@ -54,17 +54,17 @@ async def replied(store: ReadModelStore, session: str) -> list[bool]:
 
 @pytest.mark.promise("P13")
 async def test_junk_stops_its_session_and_no_other(store: ReadModelStore, log: MemoryLog) -> None:
-    bad, good = Story(log, "bad"), Story(log, "good")
-    await bad.tell(opened(), submitted(1, "one"))
-    await good.tell(opened(), submitted(1, "one"))
-    place = inject(log, b"not an event", "bad")
-    await bad.tell(completed(1, "held back"))
-    await good.tell(completed(1, "folded"))
+    bad, good = StoredSession(log, "bad"), StoredSession(log, "good")
+    await bad.append_events(build_opened(), build_submitted(1, "one"))
+    await good.append_events(build_opened(), build_submitted(1, "one"))
+    place = append_raw(log, b"not an event", "bad")
+    await bad.append_events(build_completed(1, "held back"))
+    await good.append_events(build_completed(1, "folded"))
     (poison,) = await fold_log(store, log)
     assert (poison.session, poison.position) == ("bad", place)
-    assert await replied(store, "good") == [True]
-    assert await replied(store, "bad") == [False]
-    (stopped,) = await halted(store)
+    assert await list_reply_flags(store, "good") == [True]
+    assert await list_reply_flags(store, "bad") == [False]
+    (stopped,) = await list_halted(store)
     assert (stopped.session, stopped.position, stopped.held_back) == ("bad", place, 1)
     assert "Invalid JSON" in stopped.reason
 
@@ -72,36 +72,36 @@ async def test_junk_stops_its_session_and_no_other(store: ReadModelStore, log: M
 async def test_stopped_session_stays_stopped_in_later_portions(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    story = Story(log)
-    await story.tell(opened(), submitted(1, "one"))
-    inject(log, b"not an event")
+    story = StoredSession(log)
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    append_raw(log, b"not an event")
     await fold_log(store, log)
     for turn in (1, 2, 3):
-        await story.tell(completed(turn, "held back"))
+        await story.append_events(build_completed(turn, "held back"))
         assert await fold_log(store, log) == []
-    (stopped,) = await halted(store)
+    (stopped,) = await list_halted(store)
     assert stopped.held_back == 3
-    assert await replied(store, "s") == [False]
+    assert await list_reply_flags(store, "s") == [False]
 
 
 async def test_quarantine_keeps_the_very_bytes(store: ReadModelStore, log: MemoryLog) -> None:
-    await Story(log).tell(opened())
+    await StoredSession(log).append_events(build_opened())
     stored = bytes(range(256))
-    inject(log, stored)
+    append_raw(log, stored)
     await fold_log(store, log)
-    (row,) = (await rows_of(store, (await live(store)).build))["quarantine"]
+    (row,) = (await read_rows(store, (await ensure_live_position(store)).build))["quarantine"]
     assert row[-1] == stored
 
 
 async def test_event_stored_under_anothers_subject_is_poison_there(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    victim, forger = Story(log, "victim"), Story(log, "forger", tenant="u")
-    await victim.tell(opened(), submitted(1, "mine"))
-    await forger.tell(opened())
-    (forged,) = await forger.tell(submitted(1, "forged"))
+    victim, forger = StoredSession(log, "victim"), StoredSession(log, "forger", tenant="u")
+    await victim.append_events(build_opened(), build_submitted(1, "mine"))
+    await forger.append_events(build_opened())
+    (forged,) = await forger.append_events(build_submitted(1, "forged"))
     log.stored.pop()
-    inject(log, forged.stored, "victim", "t")
+    append_raw(log, forged.stored, "victim", "t")
     (poison,) = await fold_log(store, log)
     assert (poison.tenant, poison.session) == ("t", "victim")
     assert "u/forger" in poison.reason
@@ -111,18 +111,18 @@ async def test_event_stored_under_anothers_subject_is_poison_there(
 async def test_message_on_a_subject_of_no_session_is_kept_aside(
     store: ReadModelStore, log: MemoryLog, subject: str
 ) -> None:
-    await Story(log).tell(opened(), submitted(1, "one"))
+    await StoredSession(log).append_events(build_opened(), build_submitted(1, "one"))
     log.stored.append(RawEvent(subject, len(log.stored) + 1, b"stray"))
     (poison,) = await fold_log(store, log)
     assert (poison.tenant, poison.session) == ("", subject)
-    assert await replied(store, "s") == [False]
+    assert await list_reply_flags(store, "s") == [False]
 
 
 async def test_gap_in_a_session_is_not_folded_over(store: ReadModelStore, log: MemoryLog) -> None:
-    story = Story(log)
-    await story.tell(opened(), submitted(1, "one"), completed(1, "first"), submitted(2, "two"))
-    raws = await everything(log)
-    _, (poison,) = await fold_all(store, await live(store), [*raws[:2], *raws[3:]])
+    story = StoredSession(log)
+    await story.append_events(build_opened(), build_submitted(1, "one"), build_completed(1, "first"), build_submitted(2, "two"))
+    raws = await read_all_events(log)
+    _, (poison,) = await fold_all(store, await ensure_live_position(store), [*raws[:2], *raws[3:]])
     assert "sequence 4 where 3 is due" in poison.reason
     assert not poison.is_chained
 
@@ -130,11 +130,11 @@ async def test_gap_in_a_session_is_not_folded_over(store: ReadModelStore, log: M
 async def test_altered_event_breaks_the_chain_behind_it(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    story = Story(log)
-    await story.tell(opened(), submitted(1, "one"), completed(1, "first"))
-    raws = await everything(log)
+    story = StoredSession(log)
+    await story.append_events(build_opened(), build_submitted(1, "one"), build_completed(1, "first"))
+    raws = await read_all_events(log)
     altered = RawEvent(raws[1].subject, 2, raws[1].stored.replace(b"one", b"two"))
-    _, (poison,) = await fold_all(store, await live(store), [raws[0], altered, raws[2]])
+    _, (poison,) = await fold_all(store, await ensure_live_position(store), [raws[0], altered, raws[2]])
     assert poison.position == 3
     assert "not chained" in poison.reason
 
@@ -142,9 +142,9 @@ async def test_altered_event_breaks_the_chain_behind_it(
 async def test_session_that_opens_in_a_later_releases_way_waits_for_that_release(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    (first,) = await Story(log).tell(opened())
+    (first,) = await StoredSession(log).append_events(build_opened())
     log.stored.pop()
-    inject(log, first.stored.replace(b"session-opened.v1", b"session-opened.v9"))
+    append_raw(log, first.stored.replace(b"session-opened.v1", b"session-opened.v9"))
     (poison,) = await fold_log(store, log)
     assert "turnlog.session-opened.v9" in poison.reason
 
@@ -152,16 +152,16 @@ async def test_session_that_opens_in_a_later_releases_way_waits_for_that_release
 async def test_number_that_the_database_refuses_stops_one_session(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    bad, good = Story(log, "bad"), Story(log, "good")
-    await bad.tell(opened())
-    await good.tell(opened(), submitted(1, "one"))
-    await bad.tell(assembled(1, "1.1", part("input", tokens=2**70)), submitted(1, "held back"))
-    await good.tell(completed(1, "folded"))
+    bad, good = StoredSession(log, "bad"), StoredSession(log, "good")
+    await bad.append_events(build_opened())
+    await good.append_events(build_opened(), build_submitted(1, "one"))
+    await bad.append_events(build_assembled(1, "1.1", build_part("input", tokens=2**70)), build_submitted(1, "held back"))
+    await good.append_events(build_completed(1, "folded"))
     (poison,) = await fold_log(store, log)
     assert poison.session == "bad"
     assert "refuses" in poison.reason
-    assert await replied(store, "good") == [True]
-    assert [stopped.held_back for stopped in await halted(store)] == [1]
+    assert await list_reply_flags(store, "good") == [True]
+    assert [stopped.held_back for stopped in await list_halted(store)] == [1]
 
 
 async def test_key_too_long_for_an_index_of_postgres_stops_one_session(
@@ -170,8 +170,8 @@ async def test_key_too_long_for_an_index_of_postgres_stops_one_session(
     store = open_store(postgres_url)
     await prepare_schema(store)
     long = "".join(chr(0x4E00 + number) for number in range(9000))
-    await Story(log, "bad").tell(opened(), assembled(1, "1.1", part(long, tokens=1)))
-    await Story(log, "good").tell(opened())
+    await StoredSession(log, "bad").append_events(build_opened(), build_assembled(1, "1.1", build_part(long, tokens=1)))
+    await StoredSession(log, "good").append_events(build_opened())
     (poison,) = await fold_log(store, log)
     assert poison.session == "bad"
     await store.close()
@@ -180,19 +180,19 @@ async def test_key_too_long_for_an_index_of_postgres_stops_one_session(
 async def test_bug_in_folding_is_named_by_its_place_and_not_by_what_was_said(
     log: MemoryLog,
 ) -> None:
-    story = Story(log)
-    _, second = await story.tell(opened(), submitted(1, "a secret"))
+    story = StoredSession(log)
+    _, second = await story.append_events(build_opened(), build_submitted(1, "a secret"))
     strange = replace(second, event=cast("UnknownEvent", "a secret"))
-    first, behind = map(decode_raw_event, await everything(log))
+    first, behind = map(decode_raw_event, await read_all_events(log))
     (poison,) = fold_events((first, replace(behind, event=strange)), {}, (), {}).poisons
     assert poison.position == 2
     assert poison.reason.startswith("AssertionError in ")
     assert "secret" not in poison.reason
 
 
-async def set_aside(store: ReadModelStore, raws: list[RawEvent]) -> None:
+async def insert_quarantined(store: ReadModelStore, raws: list[RawEvent]) -> None:
     """Leave events in quarantine as an earlier release did, which had a bug."""
-    at = await live(store)
+    at = await ensure_live_position(store)
     async with store.open_writer() as connection:
         for number, raw in enumerate(raws):
             reason = None if number else "KeyError in changes, line 1"
@@ -208,50 +208,50 @@ async def set_aside(store: ReadModelStore, raws: list[RawEvent]) -> None:
 async def test_replay_after_a_fix_makes_the_rows_that_a_rebuild_makes(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    story = Story(log)
-    await story.tell(opened(), submitted(1, "one"))
+    story = StoredSession(log)
+    await story.append_events(build_opened(), build_submitted(1, "one"))
     await fold_log(store, log)
-    await story.tell(started(1, 1), assembled(1, "1.1", part("input", tokens=1)))
-    await story.tell(completed(1, "first"))
-    await set_aside(store, (await everything(log))[2:])
-    await story.tell(submitted(2, "held back by this release too"))
+    await story.append_events(build_started(1, 1), build_assembled(1, "1.1", build_part("input", tokens=1)))
+    await story.append_events(build_completed(1, "first"))
+    await insert_quarantined(store, (await read_all_events(log))[2:])
+    await story.append_events(build_submitted(2, "held back by this release too"))
     assert await fold_log(store, log) == []
-    assert await replied(store, "s") == [False]
+    assert await list_reply_flags(store, "s") == [False]
     async with store.open_writer() as connection:
         assert await replay_session(connection, "t", "s") == ReplayResult(4, None)
-    assert await halted(store) == []
-    rebuilt, _ = await fold_all(store, await another(store), await everything(log))
-    assert await rows_of(store, (await live(store)).build) == await rows_of(store, rebuilt.build)
+    assert await list_halted(store) == []
+    rebuilt, _ = await fold_all(store, await begin_hidden_build(store), await read_all_events(log))
+    assert await read_rows(store, (await ensure_live_position(store)).build) == await read_rows(store, rebuilt.build)
 
 
 async def test_replayed_session_is_folded_on_as_if_nothing_had_been(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    story = Story(log)
-    await story.tell(opened())
+    story = StoredSession(log)
+    await story.append_events(build_opened())
     await fold_log(store, log)
-    await story.tell(submitted(1, "one"))
-    await set_aside(store, (await everything(log))[1:])
+    await story.append_events(build_submitted(1, "one"))
+    await insert_quarantined(store, (await read_all_events(log))[1:])
     async with store.open_writer() as connection:
         await replay_session(connection, "t", "s")
-    await story.tell(completed(1, "first"))
+    await story.append_events(build_completed(1, "first"))
     assert await fold_log(store, log) == []
-    assert await replied(store, "s") == [True]
+    assert await list_reply_flags(store, "s") == [True]
 
 
 async def test_replay_of_what_is_still_poison_keeps_every_event(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    story = Story(log)
-    await story.tell(opened())
-    inject(log, b"not an event")
-    await story.tell(submitted(1, "one"))
+    story = StoredSession(log)
+    await story.append_events(build_opened())
+    append_raw(log, b"not an event")
+    await story.append_events(build_submitted(1, "one"))
     await fold_log(store, log)
-    before = await halted(store)
+    before = await list_halted(store)
     async with store.open_writer() as connection:
         replayed = await replay_session(connection, "t", "s")
     assert replayed.poison is not None
-    assert await halted(store) == before
+    assert await list_halted(store) == before
     assert before[0].held_back == 1
 
 
@@ -260,7 +260,7 @@ async def test_replay_of_a_session_that_is_not_stopped_does_nothing(
 ) -> None:
     async with store.open_writer() as connection:
         assert await replay_session(connection, "t", "s") == ReplayResult(0, None)
-    await Story(log).tell(opened())
+    await StoredSession(log).append_events(build_opened())
     await fold_log(store, log)
     async with store.open_writer() as connection:
         assert await replay_session(connection, "t", "s") == ReplayResult(0, None)

@@ -6,16 +6,16 @@ import pytest
 
 from tests.projections.store.folding import fold_log
 from tests.projections.store.histories import (
-    DIGEST,
-    Story,
-    assembled,
-    completed,
-    ended,
-    inject,
-    opened,
-    part,
-    started,
-    submitted,
+    SAMPLE_DIGEST,
+    StoredSession,
+    build_assembled,
+    build_completed,
+    build_ended,
+    append_raw,
+    build_opened,
+    build_part,
+    build_started,
+    build_submitted,
 )
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import CallCompleted
@@ -36,23 +36,23 @@ from turnlog.projections.store.read.row_types import CallRow, SessionRow, Tenant
 
 
 @pytest.fixture
-def story() -> Story:
-    return Story(MemoryLog())
+def story() -> StoredSession:
+    return StoredSession(MemoryLog())
 
 
-async def turns(store: ReadModelStore, story: Story) -> tuple[TurnRow, ...]:
+async def read_turns(store: ReadModelStore, story: StoredSession) -> tuple[TurnRow, ...]:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
         return await session_queries.list_turns(connection, story.tenant, story.session, limit=None)
 
 
-async def calls(store: ReadModelStore, story: Story) -> tuple[CallRow, ...]:
+async def read_calls(store: ReadModelStore, story: StoredSession) -> tuple[CallRow, ...]:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
         return await session_queries.list_calls(connection, story.tenant, story.session)
 
 
-async def session(store: ReadModelStore, story: Story) -> SessionRow:
+async def read_session(store: ReadModelStore, story: StoredSession) -> SessionRow:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
         row = await session_queries.find_session(connection, story.tenant, story.session)
@@ -61,12 +61,12 @@ async def session(store: ReadModelStore, story: Story) -> SessionRow:
 
 
 async def test_session_row_tells_what_it_was_opened_with_and_how_far_it_came(
-    store: ReadModelStore, story: Story
+    store: ReadModelStore, story: StoredSession
 ) -> None:
-    await story.tell(opened("trickster", language="de", level=3))
-    await story.tell(submitted(1, "Good  morning,\nwho are you?"))
-    await story.tell(completed(1, "A trickster."), submitted(2, "Really?"))
-    row = await session(store, story)
+    await story.append_events(build_opened("trickster", language="de", level=3))
+    await story.append_events(build_submitted(1, "Good  morning,\nwho are you?"))
+    await story.append_events(build_completed(1, "A trickster."), build_submitted(2, "Really?"))
+    row = await read_session(store, story)
     assert (row.blueprint, row.profile, row.attributes) == (
         "trickster",
         "chat",
@@ -79,30 +79,30 @@ async def test_session_row_tells_what_it_was_opened_with_and_how_far_it_came(
 
 
 async def test_title_is_one_line_of_at_most_120_characters(
-    store: ReadModelStore, story: Story
+    store: ReadModelStore, story: StoredSession
 ) -> None:
-    await story.tell(opened(), submitted(1, "word\n" * 1000))
-    title = (await session(store, story)).title
+    await story.append_events(build_opened(), build_submitted(1, "word\n" * 1000))
+    title = (await read_session(store, story)).title
     assert title is not None
     assert len(title) == 120
     assert title.startswith("word word ")
     assert title.endswith("…")
 
 
-async def test_closed_session_says_when(store: ReadModelStore, story: Story) -> None:
-    await story.tell(opened())
-    await story.tell(SessionClosed(reason="done"))
-    assert (await session(store, story)).closed_at == "2026-01-01T00:00:02.000000Z"
+async def test_closed_session_says_when(store: ReadModelStore, story: StoredSession) -> None:
+    await story.append_events(build_opened())
+    await story.append_events(SessionClosed(reason="done"))
+    assert (await read_session(store, story)).closed_at == "2026-01-01T00:00:02.000000Z"
 
 
-async def test_turn_row_goes_through_its_life(store: ReadModelStore, story: Story) -> None:
-    await story.tell(opened(), submitted(1, "one"), TurnQueued(turn=2, text=PlainText(text="two")))
-    first, second = await turns(store, story)
+async def test_turn_row_goes_through_its_life(store: ReadModelStore, story: StoredSession) -> None:
+    await story.append_events(build_opened(), build_submitted(1, "one"), TurnQueued(turn=2, text=PlainText(text="two")))
+    first, second = await read_turns(store, story)
     assert (first.status, first.text_in, first.reply_in) == ("open", 2, None)
     assert first.settled_at is None
     assert (second.status, second.released_at) == ("queued", None)
-    await story.tell(completed(1, "first"), TurnReleased(turn=2))
-    first, second = await turns(store, story)
+    await story.append_events(build_completed(1, "first"), TurnReleased(turn=2))
+    first, second = await read_turns(store, story)
     assert (first.status, first.reply_in, first.call, first.finish) == (
         "completed",
         4,
@@ -112,131 +112,131 @@ async def test_turn_row_goes_through_its_life(store: ReadModelStore, story: Stor
     assert (second.status, second.released_at) == ("open", first.settled_at)
 
 
-async def test_failed_and_cancelled_turns_say_why(store: ReadModelStore, story: Story) -> None:
-    await story.tell(
-        opened(),
-        submitted(1, "one"),
+async def test_failed_and_cancelled_turns_say_why(store: ReadModelStore, story: StoredSession) -> None:
+    await story.append_events(
+        build_opened(),
+        build_submitted(1, "one"),
         TurnFailed(turn=1, code="rate_limited", detail="429", retryable=True),
-        submitted(2, "two"),
+        build_submitted(2, "two"),
         TurnCancelled(turn=2, reason="interrupted"),
     )
-    first, second = await turns(store, story)
+    first, second = await read_turns(store, story)
     assert (first.status, first.cause, first.detail) == ("failed", "rate_limited", "429")
     assert (second.status, second.cause) == ("cancelled", "interrupted")
 
 
 async def test_excluded_turn_is_marked_until_it_is_restored(
-    store: ReadModelStore, story: Story
+    store: ReadModelStore, story: StoredSession
 ) -> None:
-    await story.tell(opened(), submitted(1, "one"), completed(1, "first"), TurnExcluded(turn=1))
-    assert [turn.excluded for turn in await turns(store, story)] == [True]
-    await story.tell(TurnRestored(turn=1))
-    assert [turn.excluded for turn in await turns(store, story)] == [False]
+    await story.append_events(build_opened(), build_submitted(1, "one"), build_completed(1, "first"), TurnExcluded(turn=1))
+    assert [turn.excluded for turn in await read_turns(store, story)] == [True]
+    await story.append_events(TurnRestored(turn=1))
+    assert [turn.excluded for turn in await read_turns(store, story)] == [False]
 
 
 async def test_row_of_a_redacted_reply_leads_to_its_replacement(
-    store: ReadModelStore, story: Story
+    store: ReadModelStore, story: StoredSession
 ) -> None:
-    await story.tell(opened(), submitted(1, "one"))
-    await story.tell(completed(1, "the withheld words"))
-    (before,) = await turns(store, story)
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    await story.append_events(build_completed(1, "the withheld words"))
+    (before,) = await read_turns(store, story)
     taken_back = ReplyRedacted(
         turn=1, reason="privacy", rule="operator", replacement=PlainText(text="[withheld]")
     )
-    await story.tell(taken_back)
-    (after,) = await turns(store, story)
+    await story.append_events(taken_back)
+    (after,) = await read_turns(store, story)
     assert (before.reply_in, after.reply_in) == (3, 4)
     assert (after.redacted, after.status) == (True, "completed")
     assert after.settled_at == before.settled_at
-    assert (await session(store, story)).redacted
+    assert (await read_session(store, story)).redacted
 
 
 async def test_redaction_folded_together_with_the_reply_keeps_when_the_turn_was_settled(
-    store: ReadModelStore, story: Story
+    store: ReadModelStore, story: StoredSession
 ) -> None:
-    await story.tell(opened(), submitted(1, "one"))
-    await story.tell(completed(1, "the withheld words"))
-    await story.tell(
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    await story.append_events(build_completed(1, "the withheld words"))
+    await story.append_events(
         ReplyRedacted(turn=1, reason="r", rule="operator", replacement=PlainText(text="-"))
     )
-    (turn,) = await turns(store, story)
+    (turn,) = await read_turns(store, story)
     assert (turn.reply_in, turn.settled_at) == (4, "2026-01-01T00:00:02.000000Z")
 
 
 async def test_reply_withheld_before_it_was_said_settles_its_turn(
-    store: ReadModelStore, story: Story
+    store: ReadModelStore, story: StoredSession
 ) -> None:
-    await story.tell(opened(), submitted(1, "one"))
-    await story.tell(
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    await story.append_events(
         ReplyRedacted(turn=1, reason="harm", rule="no-harm", replacement=PlainText(text="No."))
     )
-    (turn,) = await turns(store, story)
+    (turn,) = await read_turns(store, story)
     assert (turn.status, turn.reply_in, turn.redacted) == ("completed", 3, True)
     assert turn.settled_at == "2026-01-01T00:00:02.000000Z"
 
 
 async def test_events_of_later_releases_count_and_change_nothing_else(
-    store: ReadModelStore, story: Story
+    store: ReadModelStore, story: StoredSession
 ) -> None:
     assert isinstance(story.log, MemoryLog)
-    await story.tell(opened(), submitted(1, "one"))
-    before = await turns(store, story)
-    (later,) = await story.tell(TurnExcluded(turn=1))
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    before = await read_turns(store, story)
+    (later,) = await story.append_events(TurnExcluded(turn=1))
     stored = later.stored.replace(b"turnlog.turn-excluded.v1", b"turnlog.turn-excluded.v9")
     story.log.stored.pop()
-    inject(story.log, stored)
-    assert await turns(store, story) == before
-    assert (await session(store, story)).last_sequence == 3
+    append_raw(story.log, stored)
+    assert await read_turns(store, story) == before
+    assert (await read_session(store, story)).last_sequence == 3
 
 
 async def test_call_row_holds_its_prompt_in_figures_and_its_attempts(
-    store: ReadModelStore, story: Story
+    store: ReadModelStore, story: StoredSession
 ) -> None:
-    await story.tell(opened(), submitted(1, "one"), started(1, 1))
-    await story.tell(assembled(1, "1.1", part("system", tokens=9), part("input", tokens=1)))
-    await story.tell(ended(1, 1, tokens=None, micro_dollars=None), started(1, 2))
-    await story.tell(
-        ended(1, 2, tokens=7, micro_dollars=21),
-        CallCompleted(turn=1, call="1.1", attempt=2, finish="stop", digest=DIGEST, characters=5),
-        completed(1, "first"),
+    await story.append_events(build_opened(), build_submitted(1, "one"), build_started(1, 1))
+    await story.append_events(build_assembled(1, "1.1", build_part("system", tokens=9), build_part("input", tokens=1)))
+    await story.append_events(build_ended(1, 1, tokens=None, micro_dollars=None), build_started(1, 2))
+    await story.append_events(
+        build_ended(1, 2, tokens=7, micro_dollars=21),
+        CallCompleted(turn=1, call="1.1", attempt=2, finish="stop", digest=SAMPLE_DIGEST, characters=5),
+        build_completed(1, "first"),
     )
-    (call,) = await calls(store, story)
+    (call,) = await read_calls(store, story)
     assert (call.tokens, call.budget, call.parts, call.kind) == (10, 1000, 2, "reply")
     assert (call.sequence, call.attempt, call.finish, call.characters) == (4, 2, "stop", 5)
     assert [attempt.outcome for attempt in call.attempts] == ["lost", "answered"]
 
 
 async def test_cost_of_a_lost_attempt_is_unknown_and_not_zero(
-    store: ReadModelStore, story: Story
+    store: ReadModelStore, story: StoredSession
 ) -> None:
-    await story.tell(opened(), submitted(1, "one"), started(1, 1))
-    await story.tell(assembled(1, "1.1"), ended(1, 1, tokens=None, micro_dollars=None))
-    (call,) = await calls(store, story)
+    await story.append_events(build_opened(), build_submitted(1, "one"), build_started(1, 1))
+    await story.append_events(build_assembled(1, "1.1"), build_ended(1, 1, tokens=None, micro_dollars=None))
+    (call,) = await read_calls(store, story)
     assert (call.micro_dollars, call.output_tokens, call.known) == (None, None, "unknown")
-    await story.tell(started(1, 2), ended(1, 2, tokens=7, micro_dollars=21))
-    (call,) = await calls(store, story)
+    await story.append_events(build_started(1, 2), build_ended(1, 2, tokens=7, micro_dollars=21))
+    (call,) = await read_calls(store, story)
     assert (call.micro_dollars, call.output_tokens, call.known) == (21, 7, "unknown")
 
 
 async def test_a_workers_own_word_replaces_what_others_said_of_its_attempt(
-    store: ReadModelStore, story: Story
+    store: ReadModelStore, story: StoredSession
 ) -> None:
-    await story.tell(opened(), submitted(1, "one"), started(1, 1), assembled(1, "1.1"))
-    await story.tell(ended(1, 1, tokens=None, micro_dollars=None))
-    await story.tell(ended(1, 1, tokens=7, micro_dollars=21))
-    (call,) = await calls(store, story)
+    await story.append_events(build_opened(), build_submitted(1, "one"), build_started(1, 1), build_assembled(1, "1.1"))
+    await story.append_events(build_ended(1, 1, tokens=None, micro_dollars=None))
+    await story.append_events(build_ended(1, 1, tokens=7, micro_dollars=21))
+    (call,) = await read_calls(store, story)
     assert (call.known, call.micro_dollars) == ("reported", 21)
 
 
-async def test_calls_come_in_the_order_they_were_made(store: ReadModelStore, story: Story) -> None:
-    await story.tell(opened(), submitted(1, "one"))
+async def test_calls_come_in_the_order_they_were_made(store: ReadModelStore, story: StoredSession) -> None:
+    await story.append_events(build_opened(), build_submitted(1, "one"))
     made = [f"1.{number}" for number in range(1, 12)]
-    await story.tell(*(assembled(1, call, part("input", tokens=1)) for call in made))
-    assert [call.call for call in await calls(store, story)] == made
+    await story.append_events(*(build_assembled(1, call, build_part("input", tokens=1)) for call in made))
+    assert [call.call for call in await read_calls(store, story)] == made
 
 
-async def test_turns_come_page_by_page(store: ReadModelStore, story: Story) -> None:
-    await story.tell(opened(), *(submitted(turn, str(turn)) for turn in range(1, 6)))
+async def test_turns_come_page_by_page(store: ReadModelStore, story: StoredSession) -> None:
+    await story.append_events(build_opened(), *(build_submitted(turn, str(turn)) for turn in range(1, 6)))
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
         page = await session_queries.list_turns(connection, "t", "s", after=2, limit=2)
@@ -244,14 +244,14 @@ async def test_turns_come_page_by_page(store: ReadModelStore, story: Story) -> N
 
 
 async def test_counts_tell_what_a_tenant_has_and_whose_cost_nobody_knows(
-    store: ReadModelStore, story: Story
+    store: ReadModelStore, story: StoredSession
 ) -> None:
-    await story.tell(opened(), submitted(1, "one"), started(1, 1), assembled(1, "1.1"))
-    await story.tell(ended(1, 1, tokens=None, micro_dollars=None), started(1, 2))
-    await story.tell(ended(1, 2, tokens=7, micro_dollars=21))
-    other = Story(story.log, "other")
-    await other.tell(opened(), SessionClosed(reason="done"))
-    await Story(story.log, "foreign", tenant="u").tell(opened())
+    await story.append_events(build_opened(), build_submitted(1, "one"), build_started(1, 1), build_assembled(1, "1.1"))
+    await story.append_events(build_ended(1, 1, tokens=None, micro_dollars=None), build_started(1, 2))
+    await story.append_events(build_ended(1, 2, tokens=7, micro_dollars=21))
+    other = StoredSession(story.log, "other")
+    await other.append_events(build_opened(), SessionClosed(reason="done"))
+    await StoredSession(story.log, "foreign", tenant="u").append_events(build_opened())
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
         assert await session_queries.count_tenant(connection, "t") == TenantCounts(

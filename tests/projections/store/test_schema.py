@@ -22,13 +22,13 @@ from turnlog.projections.store.schema.read_model_tables import METADATA
 from turnlog.projections.store.schema.schema_migration import SCHEMA_REVISION, prepare_schema
 
 
-def _differences(connection: Connection) -> list[object]:
+def _list_differences(connection: Connection) -> list[object]:
     return list(compare_metadata(MigrationContext.configure(connection), METADATA))
 
 
 async def test_migrations_make_the_very_tables_of_this_release(store: ReadModelStore) -> None:
     async with store.open_reader() as connection:
-        assert await connection.run_sync(_differences) == []
+        assert await connection.run_sync(_list_differences) == []
 
 
 def test_revision_of_this_release_is_the_last_of_the_migrations() -> None:
@@ -42,7 +42,7 @@ async def test_processes_that_start_together_migrate_once(database_url: str) -> 
     await asyncio.gather(*(prepare_schema(store) for store in stores))
     async with stores[0].open_reader() as connection:
         assert await connection.scalar(text("SELECT count(*) FROM alembic_version")) == 1
-        assert await connection.run_sync(_differences) == []
+        assert await connection.run_sync(_list_differences) == []
     for store in stores:
         await store.close()
 
@@ -52,7 +52,7 @@ async def test_a_new_file_that_another_is_just_making_is_waited_for(tmp_path: Pa
     store = open_store(f"sqlite:///{path}")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        looking = asyncio.create_task(_looked_at(store))
+        looking = asyncio.create_task(_assert_wal_mode(store))
         done, _ = await asyncio.wait({looking}, timeout=0.2)
         assert not done
         other.execute("ROLLBACK")
@@ -60,7 +60,7 @@ async def test_a_new_file_that_another_is_just_making_is_waited_for(tmp_path: Pa
     await store.close()
 
 
-async def _looked_at(store: ReadModelStore) -> None:
+async def _assert_wal_mode(store: ReadModelStore) -> None:
     async with store.open_reader() as connection:
         assert await connection.scalar(text("PRAGMA journal_mode")) == "wal"
 

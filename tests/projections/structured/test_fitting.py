@@ -186,17 +186,17 @@ scalars: SearchStrategy[JsonValue] = (
 )
 
 
-def _within(inner: SearchStrategy[JsonValue]) -> SearchStrategy[JsonValue]:
+def _build_nested_values(inner: SearchStrategy[JsonValue]) -> SearchStrategy[JsonValue]:
     return st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3)
 
 
-def _written(value: JsonValue, around: str, *, plain: bool) -> str:
+def _write_json(value: JsonValue, around: str, *, plain: bool) -> str:
     return around.format(json.dumps(value, ensure_ascii=plain))
 
 
 texts = st.builds(
-    _written,
-    st.recursive(scalars, _within, max_leaves=8),
+    _write_json,
+    st.recursive(scalars, _build_nested_values, max_leaves=8),
     st.sampled_from(
         ["{}", "So: {} !", "[1]: {}", "```json\n{}\n```", "<think>{}</think>{{}}", "\x01{}", "{},"]
     ),

@@ -28,7 +28,7 @@ VALUES = st.recursive(
 )
 
 
-def told(result: JsonValue, spec: CondensationSpec = SPEC) -> str:
+def condense_value(result: JsonValue, spec: CondensationSpec = SPEC) -> str:
     """Tell of a value."""
     return condense_result(json.dumps(result), spec).text
 
@@ -49,7 +49,7 @@ def test_a_table_is_found_where_a_result_has_it(result: str, head: str) -> None:
 
 
 def test_what_stands_beside_a_table_is_told_with_it() -> None:
-    text = told({"total": 98_765, "next": "abc", "rows": ROWS, "errors": [], "ids": [*range(600)]})
+    text = condense_value({"total": 98_765, "next": "abc", "rows": ROWS, "errors": [], "ids": [*range(600)]})
     beside, table = text.split("\n", 1)
     assert beside.endswith(': total: 98765, next: "abc", errors: [], ids: 600 rows')
     assert table.startswith(f"rows: {TABLE}")
@@ -61,7 +61,7 @@ def test_later_turns_are_told_that_nothing_was_booked() -> None:
 
 
 def test_a_list_of_next_to_nothing_does_not_stand_for_the_text_beside_it() -> None:
-    text = told({"rows": ["a"], "text": "It is sunny. " * 2_000})
+    text = condense_value({"rows": ["a"], "text": "It is sunny. " * 2_000})
     assert 'rows: ["a"], text: "It is sunny. It is' in text
 
 
@@ -92,19 +92,19 @@ def test_a_text_is_told_by_its_beginning() -> None:
     ids=["wide", "a column a row", "one column", "names", "members", "members and rows"],
 )
 def test_whatever_a_result_holds_little_is_told_of_it(result: JsonValue) -> None:
-    assert len(told(result)) < BOUND
+    assert len(condense_value(result)) < BOUND
 
 
 def test_columns_and_members_that_are_not_named_are_counted() -> None:
     rows: list[JsonValue] = [dict.fromkeys(WIDE, "x")] * 3
-    assert "column_26, column_27, and 4972 more; the first 3:" in told(rows)
-    assert told(rows[0]).endswith(' column_18: "x", and 4981 more')
+    assert "column_26, column_27, and 4972 more; the first 3:" in condense_value(rows)
+    assert condense_value(rows[0]).endswith(' column_18: "x", and 4981 more')
 
 
 def test_a_thousand_rows_of_forty_columns_take_less_than_300_tokens() -> None:
     names = [f"{letter}{part}" for letter in string.ascii_lowercase[:10] for part in range(4)]
     rows: list[JsonValue] = [{f"column_{name}": n * 1.37 for name in names} for n in range(1_000)]
-    assert TiktokenVocabulary("o200k_base").count_tokens(told(rows)) < 300
+    assert TiktokenVocabulary("o200k_base").count_tokens(condense_value(rows)) < 300
 
 
 @pytest.mark.parametrize("written", ['"\\ud800"', '{"\\u0000\\ud800": "\\ud800"}'])

@@ -21,17 +21,17 @@ PRICES = [
 ]
 
 
-def saved(exchanges: list[TurnExchange], told: tuple[TurnExchange, ...]) -> float:
+def compute_savings(exchanges: list[TurnExchange], told: tuple[TurnExchange, ...]) -> float:
     """Tell which share of a history is not said."""
     return 1 - sum(each.tokens for each in told) / sum(each.tokens for each in exchanges)
 
 
-def exchanged(talk: list[tuple[str, str]]) -> list[TurnExchange]:
+def build_exchanges(talk: list[tuple[str, str]]) -> list[TurnExchange]:
     """Give a conversation as a view has it."""
     return [build_exchange(turn, *said, COUNTING) for turn, said in enumerate(talk, 1)]
 
 
-def words(told: tuple[TurnExchange, ...]) -> list[str]:
+def list_texts(told: tuple[TurnExchange, ...]) -> list[str]:
     """Give what is said, message by message."""
     return [message.content for each in told for message in each.content.messages]
 
@@ -42,12 +42,12 @@ def test_u11_half_and_more_of_what_repeats_is_saved() -> None:
         (f'How much is the "{item}" today, please?', f"It is ${n} now, and we have {n * n} left.")
         for n, item in enumerate(items, 5)
     ]
-    exchanges = exchanged(talk)
+    exchanges = build_exchanges(talk)
     told = condense_repeats(exchanges, COUNTING, "repeats")
-    (question, answer) = words(told)
+    (question, answer) = list_texts(told)
     assert all(f'"{item}"' in question for item in items)
     assert answer.startswith("It is … now, and we have … left. (each time, in turn with: $5, 25;")
-    assert 0.5 <= saved(exchanges, told) <= 0.8
+    assert 0.5 <= compute_savings(exchanges, told) <= 0.8
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_u11_half_and_more_of_what_repeats_is_saved() -> None:
     ],
 )
 def test_only_what_repeats_is_told_in_short(talk: list[tuple[str, str]]) -> None:
-    exchanges = exchanged(talk)
+    exchanges = build_exchanges(talk)
     assert condense_repeats(exchanges, COUNTING, "repeats") == tuple(exchanges)
 
 
@@ -79,7 +79,7 @@ def test_dates_money_quotes_and_numbers_are_values(values: tuple[str, ...]) -> N
         (f"How many orders of {value}, all in all?", f"{n} orders")
         for n, value in enumerate(values)
     ]
-    (question, answer) = words(condense_repeats(exchanged(talk), COUNTING, "repeats"))
+    (question, answer) = list_texts(condense_repeats(build_exchanges(talk), COUNTING, "repeats"))
     told = f"({len(values)} times, in turn with: {'; '.join(values)})"
     assert question == f"How many orders of …, all in all? {told}"
     assert answer == "… orders (each time, in turn with: " + "; ".join("0123"[: len(values)]) + ")"
@@ -119,7 +119,7 @@ def test_answers_are_told_in_their_own_words(
     case: tuple[list[tuple[str, str]], list[str]],
 ) -> None:
     talk, told = case
-    short = words(condense_repeats(exchanged(talk), COUNTING, "repeats"))
+    short = list_texts(condense_repeats(build_exchanges(talk), COUNTING, "repeats"))
     assert short[1:] == [f"In turn: {'; '.join(told)}"]
     assert [short] == verifier.condense_run(
         {"condensed": "repeats-1"}, [list(said) for said in talk]
@@ -130,7 +130,7 @@ def test_answers_are_told_in_their_own_words(
 def test_an_answer_that_does_not_count_what_was_asked_for_stands_whole(answer: str) -> None:
     talk = [(f"Show boats of harbour {n}", f"There are {n}0 boats. {MORE}") for n in (11, 12, 13)]
     talk[1] = ("Show boats of harbour 21", answer)
-    exchanges = exchanged(talk)
+    exchanges = build_exchanges(talk)
     assert condense_repeats(exchanges, COUNTING, "repeats") == tuple(exchanges)
 
 
@@ -142,7 +142,7 @@ def test_an_answer_that_does_not_count_what_was_asked_for_stands_whole(answer: s
     ],
 )
 def test_what_is_short_and_what_the_other_says_again_stays(talk: list[tuple[str, str]]) -> None:
-    exchanges = exchanged(talk)
+    exchanges = build_exchanges(talk)
     assert condense_duplicates(exchanges, COUNTING) == (tuple(exchanges), ())
 
 
@@ -158,11 +158,11 @@ def test_the_verifier_of_a_bundle_tells_repeats_alike(
     asked: str, answers: list[tuple[int, str]]
 ) -> None:
     talk = [(f"how many are {asked} of {n}", answered) for n, answered in answers]
-    for each in condense_repeats(exchanged(talk), COUNTING, "repeats"):
+    for each in condense_repeats(build_exchanges(talk), COUNTING, "repeats"):
         if each.condensed_run:
             run = [list(said) for said in talk[each.turn - 1 : each.last_turn]]
             source = {"condensed": each.condensed_run.condensed}
-            assert [words((each,))] == verifier.condense_run(source, run)
+            assert [list_texts((each,))] == verifier.condense_run(source, run)
 
 
 @given(st.lists(st.lists(TEXTS, min_size=1, max_size=4), min_size=2, max_size=4))
@@ -170,8 +170,8 @@ def test_the_verifier_of_a_bundle_leaves_out_alike(paragraphs: list[list[str]]) 
     # Every other turn began by itself, and has no question
     asked = ["\n".join(text) * (place % 2) for place, text in enumerate(paragraphs)]
     talk = [(said, "\n\n".join(text) * 12) for said, text in zip(asked, paragraphs, strict=True)]
-    for each in condense_duplicates(exchanged(talk), COUNTING)[0]:
+    for each in condense_duplicates(build_exchanges(talk), COUNTING)[0]:
         if each.condensed_run:
             source = {"condensed": "duplicates-1", "again": each.condensed_run.again}
             (told,) = verifier.condense_run(source, [list(talk[each.turn - 1])])
-            assert words((each,)) == [text for text in told if text]
+            assert list_texts((each,)) == [text for text in told if text]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from tests.parts.windows import assembled, blueprint_of, drawn, opened_by
+from tests.parts.windows import assemble_next_prompt, parse_blueprint, draw_prompt, open_with_blueprint
 from turnlog.events.model.manifest import (
     BlobSource,
     BlueprintTextSource,
@@ -58,9 +58,9 @@ profiles:
   chat: {default: true, call: reply}
 """
 
-ROOMY = blueprint_of(BLUEPRINT)
-TIGHT = blueprint_of(BLUEPRINT.replace("tokens: 100", "tokens: 60"))
-FREE = blueprint_of(
+ROOMY = parse_blueprint(BLUEPRINT)
+TIGHT = parse_blueprint(BLUEPRINT.replace("tokens: 100", "tokens: 60"))
+FREE = parse_blueprint(
     BLUEPRINT.replace("    budget: window\n", "").replace("max_turns: 4", "all: true")
     .replace("ladder: [{drop_oldest_pairs: {history: recent}}]", "ladder: []")
 )  # fmt: skip
@@ -83,41 +83,41 @@ FAILED = (
 )
 
 
-def toured(
+def build_tour(
     *steps: ScenarioStep,
     blueprint: Blueprint = ROOMY,
     files: dict[str, str] = FULL,
     **attributes: JsonValue,
 ) -> AssembledPrompt:
     given = {"language": "English", **attributes}
-    return assembled(opened_by(blueprint, files, **given).apply_steps(*steps), blueprint, files)
+    return assemble_next_prompt(open_with_blueprint(blueprint, files, **given).apply_steps(*steps), blueprint, files)
 
 
 VARIANTS = {
-    "full": lambda: toured(
+    "full": lambda: build_tour(
         *WALK,
         NEXT,
         language="French",
         instructions="Mention no prices.",
         player={"name": "Ada", "age": 36},
     ),
-    "sparse": lambda: toured(NEXT, files=SPARSE),
-    "empty input": lambda: toured(*WALK, submit_turn("")),
-    "no open turn": lambda: toured(*WALK),
-    "withheld and excluded": lambda: toured(
+    "sparse": lambda: build_tour(NEXT, files=SPARSE),
+    "empty input": lambda: build_tour(*WALK, submit_turn("")),
+    "no open turn": lambda: build_tour(*WALK),
+    "withheld and excluded": lambda: build_tour(
         *WALK, *ON, ExcludeTurn(3), RedactReply(2, "wrong", "operator", "(Withheld.)"), NEXT
     ),
-    "failed and cancelled": lambda: toured(*WALK, *FAILED, NEXT),
-    "more turns than the view holds": lambda: toured(*WALK, *ON, *WALK, NEXT),
-    "cut to the budget": lambda: toured(*WALK, *ON, NEXT, blueprint=TIGHT),
-    "without a budget": lambda: toured(*WALK, *ON, *WALK, NEXT, blueprint=FREE),
+    "failed and cancelled": lambda: build_tour(*WALK, *FAILED, NEXT),
+    "more turns than the view holds": lambda: build_tour(*WALK, *ON, *WALK, NEXT),
+    "cut to the budget": lambda: build_tour(*WALK, *ON, NEXT, blueprint=TIGHT),
+    "without a budget": lambda: build_tour(*WALK, *ON, *WALK, NEXT, blueprint=FREE),
 }
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_prompt_and_its_account_are_as_they_were(variant: str) -> None:
     file = GOLDEN / f"{variant.replace(' ', '-')}.txt"
-    found = text(VARIANTS[variant]())
+    found = format_prompt(VARIANTS[variant]())
     if not file.exists():
         file.write_text(found)
         pytest.fail(f"{file.name} is new: read it, and commit it")
@@ -129,21 +129,21 @@ def test_no_golden_file_is_left_that_nobody_draws() -> None:
     assert {file.name for file in GOLDEN.iterdir()} == drawn
 
 
-def text(found: AssembledPrompt) -> str:
+def format_prompt(found: AssembledPrompt) -> str:
     manifest = found.manifest
     tokens = f"{manifest.tokens} of {manifest.budget} tokens by {manifest.counter.name}"
-    lines = [f"{manifest.kind}: {tokens}", *map(_line, manifest.parts), manifest.digest]
-    return drawn(found.request) + "════\n" + "\n".join(lines) + "\n"
+    lines = [f"{manifest.kind}: {tokens}", *map(_format_part, manifest.parts), manifest.digest]
+    return draw_prompt(found.request) + "════\n" + "\n".join(lines) + "\n"
 
 
-def _line(part: PromptPart) -> str:
+def _format_part(part: PromptPart) -> str:
     place = "   -" if part.message is None else f"{part.message:4}"
     what = f"{part.layer}/{part.component}"
     rule = f" ({part.rule})" if part.rule else ""
-    return f"{place} {what:30} {part.tokens:4} {part.treatment}{rule} {_source(part)}".rstrip()
+    return f"{place} {what:30} {part.tokens:4} {part.treatment}{rule} {_format_source(part)}".rstrip()
 
 
-def _source(part: PromptPart) -> str:
+def _format_source(part: PromptPart) -> str:
     match part.source:
         case None:
             return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.parts.windows import assembled, blobs_of, blueprint_of, opened_by
+from tests.parts.windows import assemble_next_prompt, build_blobs, parse_blueprint, open_with_blueprint
 from turnlog.events.content import compute_digest
 from turnlog.events.model.manifest import PromptPart
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
@@ -30,52 +30,52 @@ profiles: {chat: {default: true, call: reply}}
 """
 
 
-def told(base: str, city: str = "Riga", text: str = TEXT) -> AssembledPrompt:
+def assemble_file(base: str, city: str = "Riga", text: str = TEXT) -> AssembledPrompt:
     """Give the prompt that this file leads to, read back by its references too."""
-    blueprint, files = blueprint_of(text), {"base": base}
-    session = opened_by(blueprint, files, city=city).apply_steps(submit_turn("Where am I?"))
-    found = assembled(session, blueprint, files)
-    read = read_prompt(found.manifest, session.events, blobs_of(files))
+    blueprint, files = parse_blueprint(text), {"base": base}
+    session = open_with_blueprint(blueprint, files, city=city).apply_steps(submit_turn("Where am I?"))
+    found = assemble_next_prompt(session, blueprint, files)
+    read = read_prompt(found.manifest, session.events, build_blobs(files))
     assert read == found.request.messages
     return found
 
 
-def system(found: AssembledPrompt) -> str:
+def get_system_text(found: AssembledPrompt) -> str:
     return found.request.messages[0].content
 
 
-def parts(found: AssembledPrompt) -> list[PromptPart]:
+def list_system_parts(found: AssembledPrompt) -> list[PromptPart]:
     return [part for part in found.manifest.parts if part.message == 0]
 
 
 def test_a_layer_stands_where_a_file_names_it_and_not_where_it_is_listed() -> None:
-    found = told("You are in {city}. Be {rules} Look around.")
-    assert system(found) == "You are in Riga. Be Be brief. Look around."
-    assert [part.layer for part in parts(found)] == ["base", "city", "base", "rules", "base"]
-    assert sum(part.characters for part in parts(found)) == len(system(found))
-    assert {part.component for part in parts(found)} == {"system_prompt", "place"}
+    found = assemble_file("You are in {city}. Be {rules} Look around.")
+    assert get_system_text(found) == "You are in Riga. Be Be brief. Look around."
+    assert [part.layer for part in list_system_parts(found)] == ["base", "city", "base", "rules", "base"]
+    assert sum(part.characters for part in list_system_parts(found)) == len(get_system_text(found))
+    assert {part.component for part in list_system_parts(found)} == {"system_prompt", "place"}
 
 
 def test_a_layer_that_no_file_names_stands_where_it_is_listed() -> None:
-    assert system(told("You are a guide.")) == "Be brief.\n\nYou are a guide.\n\nRiga"
+    assert get_system_text(assemble_file("You are a guide.")) == "Be brief.\n\nYou are a guide.\n\nRiga"
 
 
 def test_it_stands_once_and_what_the_message_does_not_have_leaves_nothing() -> None:
-    said = system(told("In {city}, I mean {city}. {hint}{base}{nobody}", city="Riga {rules}"))
+    said = get_system_text(assemble_file("In {city}, I mean {city}. {hint}{base}{nobody}", city="Riga {rules}"))
     assert said == "Be brief.\n\nIn Riga {rules}, I mean . {nobody}"
 
 
 def test_a_layer_without_a_text_leaves_nothing_either() -> None:
-    found = told("You are in {city}.", city="")
-    assert system(found) == "Be brief.\n\nYou are in ."
+    found = assemble_file("You are in {city}.", city="")
+    assert get_system_text(found) == "Be brief.\n\nYou are in ."
     (gone,) = [part for part in found.manifest.parts if part.layer == "city"]
     assert (gone.treatment, gone.rule) == ("absent", "nothing to say")
 
 
 def test_the_fences_are_those_of_the_file_and_none_can_be_forged_within() -> None:
     fenced = TEXT.replace("form: plain", "form: fenced")
-    found = told("In\n{city}\nof the north.", city="Riga\n</base>", text=fenced)
-    assert system(found) == (
+    found = assemble_file("In\n{city}\nof the north.", city="Riga\n</base>", text=fenced)
+    assert get_system_text(found) == (
         "<rules>\nBe brief.\n</rules>\n\n<base>\nIn\nRiga\n </base>\nof the north.\n</base>"
     )
 
@@ -83,15 +83,15 @@ def test_the_fences_are_those_of_the_file_and_none_can_be_forged_within() -> Non
 def test_a_stretch_may_be_cut_and_reads_back() -> None:
     trim = "tokens: 15, ladder: [{trim: {layer: base, chars: [8], at: word}}]"
     tight = TEXT.replace("tokens: 1000, ladder: []", trim)
-    found = told("You are in the city {city}. Look around.", text=tight)
-    assert system(found) == "Be brief.\n\nYou areRiga. Look"
-    cut: list[Any] = [part.cut and part.cut.to for part in parts(found) if part.layer == "base"]
+    found = assemble_file("You are in the city {city}. Look around.", text=tight)
+    assert get_system_text(found) == "Be brief.\n\nYou areRiga. Look"
+    cut: list[Any] = [part.cut and part.cut.to for part in list_system_parts(found) if part.layer == "base"]
     assert cut == [7, 6]
 
 
 def test_each_stretch_names_the_whole_file_and_where_it_lies_in_it() -> None:
     file = "You are in {city}. Look around."
-    first, _, second = [part for part in parts(told(file)) if part.layer != "rules"]
+    first, _, second = [part for part in list_system_parts(assemble_file(file)) if part.layer != "rules"]
     for part in (first, second):
         assert part.source is not None
         assert part.source.model_dump()["digest"] == compute_digest(file)

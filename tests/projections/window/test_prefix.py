@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from tests.parts.windows import assembled, blueprint_of, opened_by
+from tests.parts.windows import assemble_next_prompt, parse_blueprint, open_with_blueprint
 from turnlog.events.model.manifest import CachePrefix
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
@@ -48,25 +48,25 @@ FILES = {"persona": "Be brief."}
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class RecordedTalk:
     """A session and every prompt recorded in it."""
 
     session: SessionScenario
     blueprint: Blueprint
     prompts: tuple[AssembledPrompt, ...] = ()
 
-    def asked(self, text: str) -> Talk:
+    def run_turn(self, text: str) -> RecordedTalk:
         """Ask, fix the prompt and answer."""
         claimed = self.session.apply_steps(submit_turn(text), claim_turn())
-        prompt = assembled(claimed, self.blueprint, FILES)
+        prompt = assemble_next_prompt(claimed, self.blueprint, FILES)
         attempt = get_attempt(claimed.opened_state)
         fixed = claimed.apply_steps(FixContext(attempt, "openai/test", {}, prompt.manifest))
         answered = fixed.apply_steps(complete_turn(f"To {text}: yes."))
-        return Talk(answered, self.blueprint, (*self.prompts, prompt))
+        return RecordedTalk(answered, self.blueprint, (*self.prompts, prompt))
 
-    def then(self, *steps: CommandOrFactory) -> Talk:
+    def apply_steps(self, *steps: CommandOrFactory) -> RecordedTalk:
         """Let something else happen."""
-        return Talk(self.session.apply_steps(*steps), self.blueprint, self.prompts)
+        return RecordedTalk(self.session.apply_steps(*steps), self.blueprint, self.prompts)
 
     @property
     def prefix(self) -> CachePrefix | None:
@@ -74,46 +74,46 @@ class Talk:
         return self.prompts[-1].manifest.prefix
 
 
-def talk() -> Talk:
-    blueprint = blueprint_of(BLUEPRINT)
-    return Talk(opened_by(blueprint, FILES), blueprint)
+def begin_talk() -> RecordedTalk:
+    blueprint = parse_blueprint(BLUEPRINT)
+    return RecordedTalk(open_with_blueprint(blueprint, FILES), blueprint)
 
 
-def redacting(turn: int) -> RedactReply:
+def build_redaction(turn: int) -> RedactReply:
     return RedactReply(turn, "a secret", "operator", "(Withheld.)")
 
 
 def test_the_first_call_of_a_kind_has_nothing_before_it() -> None:
-    assert talk().asked("one").prefix is None
+    assert begin_talk().run_turn("one").prefix is None
 
 
 def test_a_conversation_that_goes_on_begins_with_all_that_was_said() -> None:
-    told = talk().asked("one").asked("two").asked("three")
+    told = begin_talk().run_turn("one").run_turn("two").run_turn("three")
     before = told.prompts[1].manifest
     assert told.prefix == CachePrefix(call="2.1", messages=4, tokens=before.tokens, ended_by=None)
 
 
 def test_a_layer_that_goes_away_is_named() -> None:
-    assert talk().asked("one").asked("two").prefix == CachePrefix(
+    assert begin_talk().run_turn("one").run_turn("two").prefix == CachePrefix(
         call="1.1", messages=1, tokens=9, ended_by="first"
     )
 
 
 @pytest.mark.parametrize(
     ("steps", "messages"),
-    [((ExcludeTurn(1),), 1), ((redacting(1),), 2), ((ExcludeTurn(1), RestoreTurn(1)), 6)],
+    [((ExcludeTurn(1),), 1), ((build_redaction(1),), 2), ((ExcludeTurn(1), RestoreTurn(1)), 6)],
 )
 def test_a_turn_that_was_changed_or_taken_out_ends_it_there(
     steps: tuple[CommandOrFactory, ...], messages: int
 ) -> None:
-    prefix = talk().asked("one").asked("two").asked("three").then(*steps).asked("four").prefix
+    prefix = begin_talk().run_turn("one").run_turn("two").run_turn("three").apply_steps(*steps).run_turn("four").prefix
     assert prefix is not None
     ended_by = None if messages == 6 else "history"
     assert (prefix.call, prefix.messages, prefix.ended_by) == ("3.1", messages, ended_by)
 
 
 def test_dropping_the_oldest_ends_it_behind_the_system_prompt() -> None:
-    told = talk().asked("a" * 20).asked("b" * 20).asked("c" * 20)
+    told = begin_talk().run_turn("a" * 20).run_turn("b" * 20).run_turn("c" * 20)
     assert told.prefix == CachePrefix(call="2.1", messages=1, tokens=9, ended_by="history")
 
 
@@ -126,24 +126,24 @@ CHANGES = st.lists(
 def test_the_messages_it_names_are_the_same_and_the_next_one_is_not(
     changes: list[str], turn: int
 ) -> None:
-    told = talk().asked("one").asked("two").asked("three")
+    told = begin_talk().run_turn("one").run_turn("two").run_turn("three")
     done = set[str]()
     for number, change in enumerate(changes):
         match change:
             case "ask":
-                told = told.asked(f"what {number}?")
+                told = told.run_turn(f"what {number}?")
             case "ask long":
-                told = told.asked(f"{number}" * 30)
+                told = told.run_turn(f"{number}" * 30)
             case "exclude":
-                told = told.then(ExcludeTurn(turn))
+                told = told.apply_steps(ExcludeTurn(turn))
             case "restore":
-                told = told.then(RestoreTurn(turn))
+                told = told.apply_steps(RestoreTurn(turn))
             case _ if change not in done:
-                told = told.then(redacting(turn))
+                told = told.apply_steps(build_redaction(turn))
                 done.add(change)
             case _:
                 pass
-    told = told.asked("and?")
+    told = told.run_turn("and?")
     before, now = (prompt.request.messages for prompt in told.prompts[-2:])
     prefix = told.prefix
     assert prefix is not None

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.parts.windows import assembled, blobs_of, blueprint_of, opened_by
+from tests.parts.windows import assemble_next_prompt, build_blobs, parse_blueprint, open_with_blueprint
 from turnlog.events.content import Content, PlainText, SealedText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
@@ -15,7 +15,7 @@ from turnlog.projections.prompt.readback import read_prompt
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 from turnlog.projections.testing import build_exchange, submit_turn
 
-BLUEPRINT = blueprint_of("""\
+BLUEPRINT = parse_blueprint("""\
 blueprint: guide
 version: 1
 attributes: {player: {type: map}}
@@ -30,14 +30,14 @@ history: {recent: {}}
 profiles: {chat: {default: true, call: reply}}
 """)
 FILES = {"persona": "You are a guide."}
-BLOBS = blobs_of(FILES)
-TALKED = opened_by(BLUEPRINT, FILES, player={"text": "not content", "name": "Ada"}).apply_steps(
+BLOBS = build_blobs(FILES)
+TALKED = open_with_blueprint(BLUEPRINT, FILES, player={"text": "not content", "name": "Ada"}).apply_steps(
     *build_exchange("Hi", "Hello"), *build_exchange("Where?", "There."), submit_turn("How far?")
 )
-FOUND = assembled(TALKED, BLUEPRINT, FILES)
+FOUND = assemble_next_prompt(TALKED, BLUEPRINT, FILES)
 
 
-def refused(
+def expect_refusal(
     manifest: Manifest = FOUND.manifest,
     events: tuple[RecordedEvent, ...] = TALKED.events,
     blobs: dict[str, str] = BLOBS,
@@ -47,7 +47,7 @@ def refused(
     return str(corrupt.value)
 
 
-def with_part(layer: str, **change: object) -> Manifest:
+def change_part(layer: str, **change: object) -> Manifest:
     """Return the manifest with one part changed."""
     parts = tuple(
         part.model_copy(update=change) if part.layer == layer else part
@@ -74,16 +74,16 @@ def test_what_happens_later_changes_no_prompt_of_before() -> None:
 
 
 def test_a_blob_that_was_not_fetched_is_named() -> None:
-    assert refused(blobs={}) == f"blob {compute_digest(FILES['persona'])}: it was not fetched"
+    assert expect_refusal(blobs={}) == f"blob {compute_digest(FILES['persona'])}: it was not fetched"
 
 
 def test_a_blob_whose_text_has_changed_is_noticed() -> None:
     forged = dict.fromkeys(BLOBS, "You are a thief.")
     said = "part persona: its text does not match the recorded digest"
-    assert refused(blobs=forged) == said
+    assert expect_refusal(blobs=forged) == said
 
 
-def changed(sequence: int, said: Content) -> tuple[RecordedEvent, ...]:
+def change_text(sequence: int, said: Content) -> tuple[RecordedEvent, ...]:
     """Give the events with another text in one of them."""
     recorded = TALKED.events[sequence - 1]
     assert isinstance(recorded.event, TurnSubmitted)
@@ -92,32 +92,32 @@ def changed(sequence: int, said: Content) -> tuple[RecordedEvent, ...]:
 
 
 def test_an_input_that_has_changed_is_noticed() -> None:
-    events = changed(len(TALKED.events), PlainText(text="How long?"))
+    events = change_text(len(TALKED.events), PlainText(text="How long?"))
     said = "part input: its text does not match the recorded digest"
-    assert refused(events=events) == said
+    assert expect_refusal(events=events) == said
 
 
 def test_a_turn_that_has_changed_is_noticed() -> None:
     said = "turns 1 to 2: their texts do not match the recorded digest"
-    assert refused(events=changed(3, PlainText(text="Hey"))) == said
+    assert expect_refusal(events=change_text(3, PlainText(text="Hey"))) == said
 
 
 def test_a_turn_that_is_gone_is_named() -> None:
     events = tuple(e for e in TALKED.events if e.sequence not in range(8, 13))
-    assert refused(events=events) == "turn 2: it is not in the session's history"
+    assert expect_refusal(events=events) == "turn 2: it is not in the session's history"
 
 
 def test_an_event_that_is_gone_is_named() -> None:
-    gone = with_part("input", source=EventTextSource(sequence=99, field="text"))
-    assert refused(gone) == "event 99: it is not among the events of the session"
+    gone = change_part("input", source=EventTextSource(sequence=99, field="text"))
+    assert expect_refusal(gone) == "event 99: it is not among the events of the session"
 
 
 def test_text_that_can_no_longer_be_opened_does_not_pass_for_another() -> None:
     sealed = SealedText(sealed="AAAA", key="k", digest=compute_digest("How far?"), characters=8)
-    assert refused(events=changed(len(TALKED.events), sealed)).startswith("part input: ")
-    assert refused(events=changed(3, sealed)).startswith("turns 1 to 2: ")
+    assert expect_refusal(events=change_text(len(TALKED.events), sealed)).startswith("part input: ")
+    assert expect_refusal(events=change_text(3, sealed)).startswith("turns 1 to 2: ")
 
 
 def test_a_part_without_a_place_among_the_messages_is_noticed() -> None:
-    lost = with_part("input", message=9)
-    assert refused(lost) == "part input: it names no place among the messages"
+    lost = change_part("input", message=9)
+    assert expect_refusal(lost) == "part input: it names no place among the messages"

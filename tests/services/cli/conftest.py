@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.parts.turnlog_up import Up, turnlog_up
+from tests.parts.turnlog_up import BlockingTurnlogUp, run_blocking_turnlog_up
 from turnlog.services.cli.main import main
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandResult:
     """The exit code and the output of a command."""
 
     code: int
@@ -26,28 +26,28 @@ class Ran:
         return json.loads(self.out)
 
 
-Turnlog = Callable[..., Ran]
+RunCommand = Callable[..., CommandResult]
 
 
 @pytest.fixture
-def turnlog(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Turnlog:
+def turnlog(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> RunCommand:
     """Run a command in this process."""
     monkeypatch.setenv("COLUMNS", "100")
 
-    def run(*arguments: str | Path) -> Ran:
+    def run(*arguments: str | Path) -> CommandResult:
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
         said = capsys.readouterr()
-        return Ran(int(ended.value.code or 0), said.out, said.err)
+        return CommandResult(int(ended.value.code or 0), said.out, said.err)
 
     return run
 
 
 @dataclass(frozen=True)
-class Played:
+class RecordedSession:
     """A service with a session of three turns: one plain, one redacted, one excluded."""
 
-    up: Up
+    up: BlockingTurnlogUp
     session: str
 
     @property
@@ -55,24 +55,24 @@ class Played:
         return "--data-dir", str(self.up.data_dir)
 
 
-SAID = ("Hello!", "What does the log hold?", "And how is it proven?")
+SESSION_QUESTIONS = ("Hello!", "What does the log hold?", "And how is it proven?")
 
 
 @pytest.fixture(scope="session")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedSession]:
     with (
-        turnlog_up(tmp_path_factory.mktemp("played") / "data") as up,
+        run_blocking_turnlog_up(tmp_path_factory.mktemp("played") / "data") as up,
         httpx.Client(base_url=up.http, timeout=100) as client,
     ):
-        yield Played(up, play(client))
+        yield RecordedSession(up, record_session(client))
 
 
-def play(client: httpx.Client) -> str:
+def record_session(client: httpx.Client) -> str:
     """Run the conversation that the tests read and return the session id."""
     asked = {"blueprint": "assistant", "attributes": {"language": "Dutch"}}
     session = str(client.post("/v1/sessions", json=asked).raise_for_status().json()["session"])
     here = f"/v1/sessions/{session}"
-    for text in SAID:
+    for text in SESSION_QUESTIONS:
         client.post(f"{here}/turns?wait=90", json={"text": text}).raise_for_status()
     redaction = {"turn": 2, "reason": "asked for"}
     client.post(f"{here}/redactions", json=redaction).raise_for_status()

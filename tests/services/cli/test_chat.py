@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.parts.turnlog_up import TURNLOG, Up, turnlog_up
+from tests.parts.turnlog_up import TURNLOG_PROGRAM, BlockingTurnlogUp, run_blocking_turnlog_up
 
 SCRIPT = """
 replies:
@@ -27,28 +27,28 @@ HANGS = 60.0
 
 
 @pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingTurnlogUp]:
     folder = tmp_path_factory.mktemp("chat")
     (folder / "scripts").mkdir()
     (folder / "scripts" / "slow.yaml").write_text(SCRIPT)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TURNLOG_SCRIPTS", str(folder / "scripts"))
-        with turnlog_up(folder / "data", "--model", "scripted/slow") as up:
+        with run_blocking_turnlog_up(folder / "data", "--model", "scripted/slow") as up:
             yield up
 
 
 @dataclass
-class Person:
+class TerminalUser:
     """A user at a terminal who types, and reads until an expected text appears."""
 
     terminal: int
     process: subprocess.Popen[bytes]
     seen: str = field(default="")
 
-    def types(self, text: str) -> None:
+    def send_line(self, text: str) -> None:
         os.write(self.terminal, text.encode())
 
-    def sees_at_last(self, awaited: str, again: Callable[[], None]) -> None:
+    def repeat_until_seen(self, awaited: str, again: Callable[[], None]) -> None:
         """Repeat an action until its effect appears, because readline may miss an interrupt."""
         until = time.monotonic() + HANGS
         while awaited not in self.seen:
@@ -60,7 +60,7 @@ class Person:
                     break
         self.seen = self.seen.partition(awaited)[2]
 
-    def sees(self, awaited: str) -> None:
+    def wait_for_text(self, awaited: str) -> None:
         until = time.monotonic() + HANGS
         while awaited not in self.seen:
             ready, _, _ = select.select([self.terminal], [], [], until - time.monotonic())
@@ -70,59 +70,59 @@ class Person:
 
 
 @contextmanager
-def chatting(up: Up, *options: str) -> Generator[Person]:
+def start_chat(up: BlockingTurnlogUp, *options: str) -> Generator[TerminalUser]:
     here, there = os.openpty()
-    command = [str(TURNLOG), "chat", "--data-dir", str(up.data_dir), *options]
+    command = [str(TURNLOG_PROGRAM), "chat", "--data-dir", str(up.data_dir), *options]
     environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
     process = subprocess.Popen(
         command, stdin=there, stdout=there, stderr=there, env=environ, process_group=0
     )
     os.close(there)
     try:
-        yield Person(here, process)
+        yield TerminalUser(here, process)
     finally:
         process.kill()
         process.wait()
         os.close(here)
 
 
-def test_a_line_is_a_turn_and_its_reply_comes_as_it_is_said(up: Up) -> None:
-    with chatting(up) as person:
-        person.sees("you ▌")
-        person.types("a quick one\n")
-        person.sees("reply ▌ Done at once.")
-        person.sees("you ▌")
+def test_a_line_is_a_turn_and_its_reply_comes_as_it_is_said(up: BlockingTurnlogUp) -> None:
+    with start_chat(up) as person:
+        person.wait_for_text("you ▌")
+        person.send_line("a quick one\n")
+        person.wait_for_text("reply ▌ Done at once.")
+        person.wait_for_text("you ▌")
 
 
-def test_ctrl_c_cancels_the_turn_and_not_the_conversation(up: Up) -> None:
-    with chatting(up) as person:
-        person.sees("you ▌")
-        person.types("take your time\n")
-        person.sees("One ")
+def test_ctrl_c_cancels_the_turn_and_not_the_conversation(up: BlockingTurnlogUp) -> None:
+    with start_chat(up) as person:
+        person.wait_for_text("you ▌")
+        person.send_line("take your time\n")
+        person.wait_for_text("One ")
         person.process.send_signal(signal.SIGINT)
-        person.sees("cancelled")
-        person.sees("you ▌")
-        person.types("a quick one\n")
-        person.sees("Done at once.")
+        person.wait_for_text("cancelled")
+        person.wait_for_text("you ▌")
+        person.send_line("a quick one\n")
+        person.wait_for_text("Done at once.")
 
 
-def test_ctrl_d_leaves(up: Up) -> None:
-    with chatting(up) as person:
-        person.sees("you ▌")
-        person.types("\x04")
+def test_ctrl_d_leaves(up: BlockingTurnlogUp) -> None:
+    with start_chat(up) as person:
+        person.wait_for_text("you ▌")
+        person.send_line("\x04")
         assert person.process.wait(HANGS) == 0
 
 
-def test_ctrl_c_at_the_prompt_says_how_to_leave(up: Up) -> None:
-    with chatting(up) as person:
-        person.sees("you ▌")
-        person.sees_at_last("(Ctrl-D leaves)", lambda: person.process.send_signal(signal.SIGINT))
-        person.sees("you ▌")
+def test_ctrl_c_at_the_prompt_says_how_to_leave(up: BlockingTurnlogUp) -> None:
+    with start_chat(up) as person:
+        person.wait_for_text("you ▌")
+        person.repeat_until_seen("(Ctrl-D leaves)", lambda: person.process.send_signal(signal.SIGINT))
+        person.wait_for_text("you ▌")
 
 
-def test_a_conversation_can_be_piped_and_resumed(up: Up) -> None:
+def test_a_conversation_can_be_piped_and_resumed(up: BlockingTurnlogUp) -> None:
     def say(text: str, *options: str) -> str:
-        command = [str(TURNLOG), "chat", "--data-dir", str(up.data_dir), *options]
+        command = [str(TURNLOG_PROGRAM), "chat", "--data-dir", str(up.data_dir), *options]
         ran = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
         return ran.stdout
 
@@ -131,7 +131,7 @@ def test_a_conversation_can_be_piped_and_resumed(up: Up) -> None:
     assert "Done at once." in first
     assert "Done at once." in say("another quick one\n", session)
     shown = subprocess.run(
-        [str(TURNLOG), "history", session, "--data-dir", str(up.data_dir)],
+        [str(TURNLOG_PROGRAM), "history", session, "--data-dir", str(up.data_dir)],
         capture_output=True,
         text=True,
         check=True,

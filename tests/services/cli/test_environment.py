@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.services.cli.conftest import Turnlog
+from tests.services.cli.conftest import RunCommand
 from turnlog.events.errors import Refused
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.platform.process_settings import AllInOneSettings, WorkerSettings
 
 
 def test_a_setting_is_shown_with_where_it_comes_from(
-    turnlog: Turnlog, monkeypatch: pytest.MonkeyPatch
+    turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TURNLOG_ACK_WAIT", "12")
     shown = {each["setting"]: each for each in turnlog("config", "show", "-o", "json").json}
@@ -22,7 +22,7 @@ def test_a_setting_is_shown_with_where_it_comes_from(
     assert shown["http"]["origin"] == "default"
 
 
-def test_secrets_are_never_shown(turnlog: Turnlog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_never_shown(turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNLOG_NATS_URL", "nats://me:hunter2@10.0.0.1:4222")
     monkeypatch.setenv("TURNLOG_DATABASE_URL", "postgresql://host/db?password=hunter2")
     for form in ("table", "json"):
@@ -34,7 +34,7 @@ def test_secrets_are_never_shown(turnlog: Turnlog, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("command", [["config", "show"], ["up"], ["run", "worker"], ["doctor"]])
 def test_a_variable_nobody_knows_is_refused_with_the_nearest_that_is_known(
-    turnlog: Turnlog, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     monkeypatch.setenv("TURNLOG_CONCURENCY", "3")
     ran = turnlog(*command)
@@ -44,7 +44,7 @@ def test_a_variable_nobody_knows_is_refused_with_the_nearest_that_is_known(
 
 
 def test_a_value_that_cannot_be_is_refused_by_the_name_of_its_variable(
-    turnlog: Turnlog, monkeypatch: pytest.MonkeyPatch
+    turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TURNLOG_CONCURRENCY", "many")
     ran = turnlog("run", "worker")

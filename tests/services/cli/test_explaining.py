@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.parts.turnlog_up import turnlog_up
-from tests.services.cli.conftest import Played, Turnlog
+from tests.parts.turnlog_up import run_blocking_turnlog_up
+from tests.services.cli.conftest import RecordedSession, RunCommand
 
 SAID = (
     "What is that headline about?",
@@ -24,17 +24,17 @@ WITHHELD = "prof.foxglove@truth-now.example"
 
 
 @pytest.fixture(scope="module")
-def tutored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+def tutored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedSession]:
     """A session whose second reply is withheld and whose fourth turn ends the dialogue."""
     place = tmp_path_factory.mktemp("tutored") / "data"
     with (
-        turnlog_up(place, "--model", "scripted/trickster") as up,
+        run_blocking_turnlog_up(place, "--model", "scripted/trickster") as up,
         httpx.Client(base_url=up.http, timeout=100) as client,
     ):
-        yield Played(up, lesson(client))
+        yield RecordedSession(up, run_lesson(client))
 
 
-def lesson(client: httpx.Client) -> str:
+def run_lesson(client: httpx.Client) -> str:
     """Run the tutor session to its end."""
     given = {"task": "share-before-reading", "locale": "en"}
     asked = {"blueprint": "trickster", "attributes": given}
@@ -47,16 +47,16 @@ def lesson(client: httpx.Client) -> str:
     return session
 
 
-def explained(turnlog: Turnlog, tutored: Played, turn: int) -> Any:  # noqa: ANN401 - JSON
+def run_why(turnlog: RunCommand, tutored: RecordedSession, turn: int) -> Any:  # noqa: ANN401 - JSON
     return turnlog("why", tutored.session, str(turn), "-o", "json", *tutored.here).json
 
 
-def by_layer(told: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+def map_by_layer(told: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return {each["part"]["layer"]: each for each in told["parts"]}
 
 
 def test_why_shows_every_layer_and_under_it_where_it_came_from(
-    turnlog: Turnlog, tutored: Played
+    turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     ran = turnlog("why", tutored.session, "3", *tutored.here)
     assert ran.code == 0
@@ -78,8 +78,8 @@ def test_why_shows_every_layer_and_under_it_where_it_came_from(
         assert known in ran.out
 
 
-def test_why_names_the_events_behind_each_part(turnlog: Turnlog, tutored: Played) -> None:
-    layers = by_layer(explained(turnlog, tutored, 3))
+def test_why_names_the_events_behind_each_part(turnlog: RunCommand, tutored: RecordedSession) -> None:
+    layers = map_by_layer(run_why(turnlog, tutored, 3))
     (pinned,) = layers["persona"]["by"]
     assert (pinned["sequence"], pinned["event"]) == (7, "prompts-snapshotted")
     (chosen,) = layers["student_path"]["filled"]
@@ -89,35 +89,35 @@ def test_why_names_the_events_behind_each_part(turnlog: Turnlog, tutored: Played
 
 
 def test_why_gives_a_program_the_very_prompt_and_its_proof(
-    turnlog: Turnlog, tutored: Played
+    turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
-    told = explained(turnlog, tutored, 3)
+    told = run_why(turnlog, tutored, 3)
     prompt = turnlog("prompt", tutored.session, told["call"], "-o", "json", *tutored.here).json
     assert told["messages"] == prompt["messages"]
     assert (told["digest"], told["verified"]) == (prompt["digest"], True)
 
 
 def test_why_says_by_which_rule_a_reply_was_withheld_and_who_was_told(
-    turnlog: Turnlog, tutored: Played
+    turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     ran = turnlog("why", tutored.session, "2", *tutored.here)
     assert "✗ withheld by contact-details: it matches a pattern" in ran.out
     assert "(The Trickster thinks better of it.)" in ran.out
     assert "call 3.1 was told of it by redaction_note" in ran.out
-    assert WITHHELD not in ran.out + str(explained(turnlog, tutored, 2))
+    assert WITHHELD not in ran.out + str(run_why(turnlog, tutored, 2))
 
 
 def test_the_note_stands_in_the_next_call_and_in_no_other(
-    turnlog: Turnlog, tutored: Played
+    turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     noted = {
-        turn: NOTE in str(explained(turnlog, tutored, turn)["messages"]) for turn in range(1, 6)
+        turn: NOTE in str(run_why(turnlog, tutored, turn)["messages"]) for turn in range(1, 6)
     }
     assert noted == {1: False, 2: False, 3: True, 4: False, 5: False}
 
 
-def test_why_says_what_a_turn_led_to(turnlog: Turnlog, tutored: Played) -> None:
-    told = explained(turnlog, tutored, 4)
+def test_why_says_what_a_turn_led_to(turnlog: RunCommand, tutored: RecordedSession) -> None:
+    told = run_why(turnlog, tutored, 4)
     assert [each["what"] for each in told["consequences"]] == [
         'it asked for transition_phase {"signal": "understood"}',
         "transition_phase was accepted",
@@ -128,24 +128,24 @@ def test_why_says_what_a_turn_led_to(turnlog: Turnlog, tutored: Played) -> None:
 
 
 def test_why_of_a_turn_nobody_asked_for_says_what_started_it(
-    turnlog: Turnlog, tutored: Played
+    turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
-    told = explained(turnlog, tutored, 5)
+    told = run_why(turnlog, tutored, 5)
     assert told["said"] is None
     assert told["started"]["event"] == "phase-entered"
 
 
-def test_why_explains_a_call_by_its_id_as_well(turnlog: Turnlog, tutored: Played) -> None:
+def test_why_explains_a_call_by_its_id_as_well(turnlog: RunCommand, tutored: RecordedSession) -> None:
     told = turnlog("why", tutored.session, "4.1", "-o", "json", *tutored.here).json
     assert (told["turn"], told["call"]) == (4, "4.1")
-    note = by_layer(told)["redaction_note"]
+    note = map_by_layer(told)["redaction_note"]
     assert [each["event"] for each in note["because"]] == ["context-assembled"]
     (run,) = [each for each in told["parts"] if each["part"]["layer"] == "history"]
     assert [(each["first"], each["rule"]) for each in run["removed"]] == [(2, "redacted")]
 
 
 def test_diff_says_what_came_and_went_between_two_calls_and_by_which_event(
-    turnlog: Turnlog, tutored: Played
+    turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     ran = turnlog("diff", tutored.session, "3.1", "4.1", *tutored.here)
     assert ran.code == 0
@@ -161,7 +161,7 @@ def test_diff_says_what_came_and_went_between_two_calls_and_by_which_event(
 
 
 def test_diff_of_a_debrief_with_the_dialogue_names_the_phase_that_was_entered(
-    turnlog: Turnlog, tutored: Played
+    turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     told = turnlog("diff", tutored.session, "4.1", "5.1", "-o", "json", *tutored.here).json
     why = {
@@ -173,7 +173,7 @@ def test_diff_of_a_debrief_with_the_dialogue_names_the_phase_that_was_entered(
     assert why["history"] == [("answered", ["turn-completed"])]
 
 
-def test_diff_with_a_call_that_was_never_made_says_so(turnlog: Turnlog, tutored: Played) -> None:
+def test_diff_with_a_call_that_was_never_made_says_so(turnlog: RunCommand, tutored: RecordedSession) -> None:
     ran = turnlog("diff", tutored.session, "3.1", "9.1", *tutored.here)
     assert ran.code == 3
     assert "there is no call '9.1'" in ran.err
@@ -181,7 +181,7 @@ def test_diff_with_a_call_that_was_never_made_says_so(turnlog: Turnlog, tutored:
 
 @pytest.mark.parametrize("turn", ["6", "99"])
 def test_why_of_a_turn_that_is_not_there_says_so(
-    turnlog: Turnlog, tutored: Played, turn: str
+    turnlog: RunCommand, tutored: RecordedSession, turn: str
 ) -> None:
     ran = turnlog("why", tutored.session, turn, *tutored.here)
     assert ran.code == 3
@@ -189,14 +189,14 @@ def test_why_of_a_turn_that_is_not_there_says_so(
 
 
 def test_history_says_of_a_debrief_that_nobody_asked_for_it(
-    turnlog: Turnlog, tutored: Played
+    turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     ran = turnlog("history", tutored.session, *tutored.here)
     assert "you ▌ (nothing: it started by itself" in ran.out.partition("turn 5")[2]
 
 
 def test_an_auditor_reads_the_withheld_text_from_the_log_itself(
-    turnlog: Turnlog, tutored: Played
+    turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
     ran = turnlog("withheld", tutored.session, "2", *tutored.here)
     assert ran.code == 0
@@ -208,18 +208,18 @@ def test_an_auditor_reads_the_withheld_text_from_the_log_itself(
     assert (elsewhere["sequence"], elsewhere["rule"]) == (17, "contact-details")
 
 
-def test_an_auditor_reads_it_where_no_service_runs(turnlog: Turnlog, tmp_path: Path) -> None:
+def test_an_auditor_reads_it_where_no_service_runs(turnlog: RunCommand, tmp_path: Path) -> None:
     with (
-        turnlog_up(tmp_path / "data", "--model", "scripted/trickster") as up,
+        run_blocking_turnlog_up(tmp_path / "data", "--model", "scripted/trickster") as up,
         httpx.Client(base_url=up.http, timeout=100) as client,
     ):
-        session = lesson(client)
+        session = run_lesson(client)
     here = ("--data-dir", str(tmp_path / "data"))
     assert WITHHELD in turnlog("withheld", session, "2", *here).out
     assert "turns 1 to 2" in turnlog("why", session, "3", *here).out
 
 
-def test_nothing_else_shows_a_withheld_text(turnlog: Turnlog, tutored: Played) -> None:
+def test_nothing_else_shows_a_withheld_text(turnlog: RunCommand, tutored: RecordedSession) -> None:
     shown = [
         turnlog(*command, tutored.session, *words, *tutored.here).out
         for command in (("show",), ("history",), ("window",), ("tail", "--no-follow"), ("verify",))
@@ -234,12 +234,12 @@ def test_nothing_else_shows_a_withheld_text(turnlog: Turnlog, tutored: Played) -
     [(None, "3", "nothing was withheld from turn 3"), ("nowhere", "1", "no such session")],
 )
 def test_where_nothing_was_withheld_it_says_so(
-    turnlog: Turnlog, tutored: Played, session: str | None, turn: str, says: str
+    turnlog: RunCommand, tutored: RecordedSession, session: str | None, turn: str, says: str
 ) -> None:
     ran = turnlog("withheld", session or tutored.session, turn, *tutored.here)
     assert ran.code == 3
     assert says in ran.err
 
 
-def test_help_says_who_may_read_a_withheld_text(turnlog: Turnlog) -> None:
+def test_help_says_who_may_read_a_withheld_text(turnlog: RunCommand) -> None:
     assert "for whoever holds the data directory" in turnlog("withheld", "--help").out

@@ -28,7 +28,7 @@ ERRORS: list[tuple[TurnlogError, ExitCode]] = [
 ]
 
 
-def answered(error: TurnlogError) -> httpx.Response:
+def build_problem_response(error: TurnlogError) -> httpx.Response:
     problem = convert_error(error)
     body = problem.model_dump_json(exclude_none=True)
     headers = {"content-type": PROBLEM_MEDIA_TYPE}
@@ -42,7 +42,7 @@ def test_an_error_has_the_same_exit_code_here_and_over_http(
 ) -> None:
     assert describe_error(error).exit_code == code
     with pytest.raises(TurnlogError) as raised:
-        require_success(answered(error))
+        require_success(build_problem_response(error))
     assert describe_error(raised.value).exit_code == code
 
 

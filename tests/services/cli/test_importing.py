@@ -60,13 +60,13 @@ VALUES (1,'core','Be brief; it\\'s\\nthe rule.');
 """
 
 
-def written(folder: Path, name: str, text: str) -> Path:
+def write_file(folder: Path, name: str, text: str) -> Path:
     file = folder / name
     file.write_text(text, newline="")
     return file
 
 
-def segments(file: Path) -> list[SegmentInput]:
+def read_segments(file: Path) -> list[SegmentInput]:
     found = read_segment_files([file])
     assert found.faults == []
     return [authored for _, authored in found.segments]
@@ -74,22 +74,22 @@ def segments(file: Path) -> list[SegmentInput]:
 
 @pytest.mark.parametrize(("name", "text"), [("s.yaml", YAML), ("s.CSV", CSV), ("s.sql", SQL)])
 def test_every_form_says_the_same(tmp_path: Path, name: str, text: str) -> None:
-    assert segments(written(tmp_path, name, text)) == [CORE, CUE]
+    assert read_segments(write_file(tmp_path, name, text)) == [CORE, CUE]
 
 
 def test_a_dump_of_mysql_is_read_with_its_own_escapes(tmp_path: Path) -> None:
-    assert segments(written(tmp_path, "s.sql", MYSQL)) == [CORE]
+    assert read_segments(write_file(tmp_path, "s.sql", MYSQL)) == [CORE]
 
 
 def test_backticks_in_a_text_do_not_make_a_dump_one_of_mysql(tmp_path: Path) -> None:
     text = r"INSERT INTO s (scope, content) VALUES ('core', 'Say `hi\'), ('core', 'or $$no$$');"
-    said = [each.content for each in segments(written(tmp_path, "s.sql", text))]
+    said = [each.content for each in read_segments(write_file(tmp_path, "s.sql", text))]
     assert said == ["Say `hi\\", "or $$no$$"]
 
 
 def test_a_file_with_a_byte_order_mark_and_carriage_returns_is_read(tmp_path: Path) -> None:
     text = "\ufeffscope,content\r\ncore,Be kind.\r\n\r\n"
-    assert segments(written(tmp_path, "s.csv", text)) == [SegmentInput("core", "Be kind.")]
+    assert read_segments(write_file(tmp_path, "s.csv", text)) == [SegmentInput("core", "Be kind.")]
 
 
 @pytest.mark.parametrize(
@@ -134,15 +134,15 @@ def test_a_file_with_a_byte_order_mark_and_carriage_returns_is_read(tmp_path: Pa
 def test_what_is_wrong_is_told_with_its_line_and_the_way_out(
     tmp_path: Path, name: str, text: str, line: int, field: str, said: str
 ) -> None:
-    fault = read_segment_files([written(tmp_path, name, text)]).faults[0]
+    fault = read_segment_files([write_file(tmp_path, name, text)]).faults[0]
     assert (fault.file, fault.line, fault.path) == (str(tmp_path / name), line, field)
     assert said in fault.what
     assert fault.fix
 
 
 def test_everything_that_is_wrong_in_all_files_is_told_at_once(tmp_path: Path) -> None:
-    first = written(tmp_path, "a.yaml", "- scope: A\n  content: ''\n- scope: b\n  content: ''\n")
-    second = written(tmp_path, "b.csv", "scope,content\nC,x\n")
+    first = write_file(tmp_path, "a.yaml", "- scope: A\n  content: ''\n- scope: b\n  content: ''\n")
+    second = write_file(tmp_path, "b.csv", "scope,content\nC,x\n")
     faults = read_segment_files([first, second]).faults
     assert [(Path(fault.file).name, fault.line, fault.path) for fault in faults] == [
         ("a.yaml", 2, "content"),
@@ -154,5 +154,5 @@ def test_everything_that_is_wrong_in_all_files_is_told_at_once(tmp_path: Path) -
 
 def test_a_file_of_no_known_form_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="bad-option") as refused:
-        read_segment_files([written(tmp_path, "s.txt", "")])
+        read_segment_files([write_file(tmp_path, "s.txt", "")])
     assert ".yaml" in refused.value.fix

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.parts.turnlog_up import turnlog_up
-from tests.services.cli.conftest import Played, Turnlog
+from tests.parts.turnlog_up import run_blocking_turnlog_up
+from tests.services.cli.conftest import RecordedSession, RunCommand
 from turnlog.services.auditing.checkpoint_signatures import KEY_FILE, load_or_create_key
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.doctor import machine_checks
 
 
-def test_a_machine_that_has_everything_is_told_so(turnlog: Turnlog, tmp_path: Path) -> None:
+def test_a_machine_that_has_everything_is_told_so(turnlog: RunCommand, tmp_path: Path) -> None:
     ran = turnlog("doctor", "--data-dir", tmp_path, "-o", "json")
     found = {each["what"]: each["verdict"] for each in ran.json}
     assert found["nats-server"] == found["JetStream"] == found["acknowledgement"] == "good"
@@ -27,7 +27,7 @@ def test_a_machine_that_has_everything_is_told_so(turnlog: Turnlog, tmp_path: Pa
 
 
 def test_a_port_that_is_taken_is_named_with_a_way_out(
-    turnlog: Turnlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -38,7 +38,7 @@ def test_a_port_that_is_taken_is_named_with_a_way_out(
     assert "--http 127.0.0.1:0" in ran.out
 
 
-def test_a_port_taken_by_the_service_itself_is_well(turnlog: Turnlog, played: Played) -> None:
+def test_a_port_taken_by_the_service_itself_is_well(turnlog: RunCommand, played: RecordedSession) -> None:
     ran = turnlog("doctor", *played.here)
     assert ran.code == 0
     assert f"{played.up.http} answers" in ran.out
@@ -69,7 +69,7 @@ def test_a_clock_behind_what_was_written_is_named(tmp_path: Path) -> None:
     assert machine_checks.check_clock(tmp_path).verdict == "wary"
 
 
-def test_read_models_of_a_later_release_are_named(turnlog: Turnlog, tmp_path: Path) -> None:
+def test_read_models_of_a_later_release_are_named(turnlog: RunCommand, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "read-models.db")) as database:
         database.execute("CREATE TABLE alembic_version (version_num TEXT)")
         database.execute("INSERT INTO alembic_version VALUES ('9999')")
@@ -79,14 +79,14 @@ def test_read_models_of_a_later_release_are_named(turnlog: Turnlog, tmp_path: Pa
     assert "schema 9999" in ran.out
 
 
-def test_a_shipped_blueprint_has_no_faults(turnlog: Turnlog) -> None:
+def test_a_shipped_blueprint_has_no_faults(turnlog: RunCommand) -> None:
     ran = turnlog("blueprint", "check", SHIPPED_BLUEPRINTS / "assistant")
     assert ran.code == 0
     assert "can be used" in ran.out
 
 
 def test_every_fault_of_a_blueprint_has_its_line_and_the_way_out(
-    turnlog: Turnlog, tmp_path: Path
+    turnlog: RunCommand, tmp_path: Path
 ) -> None:
     folder = tmp_path / "assistant"
     shutil.copytree(SHIPPED_BLUEPRINTS / "assistant", folder)
@@ -100,7 +100,7 @@ def test_every_fault_of_a_blueprint_has_its_line_and_the_way_out(
     assert {fault["line"] for fault in faults} >= {6}
 
 
-def test_a_blueprint_that_is_not_there_is_a_fault(turnlog: Turnlog, tmp_path: Path) -> None:
+def test_a_blueprint_that_is_not_there_is_a_fault(turnlog: RunCommand, tmp_path: Path) -> None:
     ran = turnlog("blueprint", "check", tmp_path / "none")
     assert ran.code == 1
     assert "put a blueprint.yaml there" in ran.out
@@ -109,10 +109,10 @@ def test_a_blueprint_that_is_not_there_is_a_fault(turnlog: Turnlog, tmp_path: Pa
 def test_a_service_whose_terminal_is_closed_ends_in_good_order_and_leaves_no_server(
     tmp_path: Path,
 ) -> None:
-    with turnlog_up(tmp_path / "data") as up:
+    with run_blocking_turnlog_up(tmp_path / "data") as up:
         server = int((up.data_dir / "server.pid").read_text())
         up.process.send_signal(signal.SIGHUP)
-        assert up.process.ended(60) == 0
+        assert up.process.join_process(60) == 0
         assert not (up.data_dir / "ready.json").exists()
         with pytest.raises(ProcessLookupError):
             os.kill(server, 0)

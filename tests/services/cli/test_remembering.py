@@ -5,14 +5,14 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from tests.services.cli.conftest import Played, Turnlog
+from tests.services.cli.conftest import RecordedSession, RunCommand
 
 ASKED = {"client_id": "cli", "conversation_id": "c", "nickname": "Ada"}
 RISK = "How risky is LOGT11?"
 
 
 @pytest.fixture(scope="module")
-def session(played: Played) -> str:
+def session(played: RecordedSession) -> str:
     """The session of a conversation with one question."""
     with httpx.Client(base_url=played.up.http, timeout=100) as client:
         client.post("/v1/ask", json={**ASKED, "question": RISK}).raise_for_status()
@@ -21,7 +21,7 @@ def session(played: Played) -> str:
         return str(found.raise_for_status().json()["session"])
 
 
-def test_what_a_turn_would_be_told_is_shown(turnlog: Turnlog, played: Played, session: str) -> None:
+def test_what_a_turn_would_be_told_is_shown(turnlog: RunCommand, played: RecordedSession, session: str) -> None:
     assert RISK in turnlog("memory", session, *played.here).out
     told = turnlog("memory", session, "--reader", "narrator", "--entity", "shares", *played.here)
     assert told.out.strip() == "nothing would be told"
@@ -30,7 +30,7 @@ def test_what_a_turn_would_be_told_is_shown(turnlog: Turnlog, played: Played, se
 
 
 def test_what_was_spoken_of_last_is_shown_and_what_a_turn_would_mean(
-    turnlog: Turnlog, played: Played, session: str
+    turnlog: RunCommand, played: RecordedSession, session: str
 ) -> None:
     assert "LOGT11" in turnlog("references", session, *played.here).out
     asked = ("--intent", "fiis_precos", "--entity", "fiis")
@@ -40,7 +40,7 @@ def test_what_was_spoken_of_last_is_shown_and_what_a_turn_would_mean(
     assert turnlog("references", session, *asked, "-i", "SHOP11", *played.here).code == 2
 
 
-def test_a_session_without_a_policy_says_all_there_is(turnlog: Turnlog, played: Played) -> None:
+def test_a_session_without_a_policy_says_all_there_is(turnlog: RunCommand, played: RecordedSession) -> None:
     assert "Hello!" in turnlog("memory", played.session, *played.here).out
     spoken = turnlog("references", played.session, *played.here)
     assert spoken.out.strip() == "nothing was spoken of yet"

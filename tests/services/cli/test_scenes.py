@@ -27,13 +27,13 @@ LOST = AttemptUsage(
 FAULT = AttemptFault(code="disconnected", detail="mid-stream", retryable=True)
 
 
-def shown(session: SessionScenario) -> list[tuple[str, str]]:
+def list_scenes(session: SessionScenario) -> list[tuple[str, str]]:
     return [(scene.speaker, scene.text) for scene in build_scenes(session.events)]
 
 
 def test_turns_and_replies_come_in_the_order_they_were_seen() -> None:
     session = given(open_session(), *build_exchange("Hi", "Hello."), *build_exchange("And?", "So."))
-    assert shown(session)[1:] == [
+    assert list_scenes(session)[1:] == [
         ("you", "Hi"),
         ("reply", "Hello."),
         ("you", "And?"),
@@ -46,7 +46,7 @@ def test_what_an_attempt_had_said_before_it_was_lost_is_shown_and_taken_back() -
         lambda state: EndAttempt(get_attempt(state), "failed", LOST, "retry", FAULT, "Hel"),
         complete_turn("Hello."),
     )
-    assert shown(session)[2:] == [
+    assert list_scenes(session)[2:] == [
         ("reply", "Hel"),
         ("note", "attempt 2 begins anew"),
         ("reply", "Hello."),
@@ -56,7 +56,7 @@ def test_what_an_attempt_had_said_before_it_was_lost_is_shown_and_taken_back() -
 def test_a_withheld_reply_is_seen_before_it_is_withheld() -> None:
     session = given(open_session(), *build_exchange("Hi", "Secret."))
     session = session.apply_steps(RedactReply(1, "asked for", "operator", "(Withheld.)"))
-    assert shown(session)[2:] == [
+    assert list_scenes(session)[2:] == [
         ("reply", "Secret."),
         ("note", "the reply of turn 1 is withheld: (Withheld.)"),
     ]

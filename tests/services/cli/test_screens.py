@@ -7,10 +7,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tests.parts.any_event import EVENTS
-from tests.parts.blueprint_strategies import Variant, variants
-from tests.parts.sessions import Request, played_on, requests
-from tests.parts.windows import assembled, blueprint_of, opened_by
+from tests.parts.any_event import EVENT_STRATEGIES
+from tests.parts.blueprint_strategies import BlueprintVariant, draw_variants
+from tests.parts.sessions import SessionRequest, continue_session, draw_requests
+from tests.parts.windows import assemble_next_prompt, parse_blueprint, open_with_blueprint
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.registry import EVENT_TYPES, KnownEvent, UnknownEvent
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
@@ -35,27 +35,27 @@ profiles: {chat: {default: true, call: reply}}
 """
 
 
-def drawn(width: int = 100) -> Console:
+def build_console(width: int = 100) -> Console:
     return Console(width=width, file=StringIO(), record=True, highlight=False, markup=False)
 
 
-def prompt_of(variant: Variant, asked: list[Request]) -> AssembledPrompt:
-    session = played_on(opened_by(variant.blueprint, variant.files, **variant.attributes), asked)
+def assemble_variant(variant: BlueprintVariant, asked: list[SessionRequest]) -> AssembledPrompt:
+    session = continue_session(open_with_blueprint(variant.blueprint, variant.files, **variant.attributes), asked)
     if session.opened_state.open is None:
         assume(not session.opened_state.closed)
         session = session.apply_steps(submit_turn("What now?"), claim_turn())
     try:
-        return assembled(session, variant.blueprint, variant.files)
+        return assemble_next_prompt(session, variant.blueprint, variant.files)
     except Refused:
         assume(condition=False)
         raise
 
 
-@given(variants(), requests(most=12))
+@given(draw_variants(), draw_requests(most=12))
 def test_every_character_of_a_prompt_is_shown_under_the_layer_it_came_from(
-    variant: Variant, asked: list[Request]
+    variant: BlueprintVariant, asked: list[SessionRequest]
 ) -> None:
-    found = prompt_of(variant, asked)
+    found = assemble_variant(variant, asked)
     said = split_prompt(found.request.messages, found.manifest)
     for place, message in enumerate(found.request.messages):
         of_this = [passage for passage in said if passage.message_index == place]
@@ -63,10 +63,10 @@ def test_every_character_of_a_prompt_is_shown_under_the_layer_it_came_from(
         assert {passage.role for passage in of_this} == {message.role}
 
 
-@given(variants(), requests(most=12))
-def test_any_prompt_can_be_drawn(variant: Variant, asked: list[Request]) -> None:
-    found = prompt_of(variant, asked)
-    console = drawn()
+@given(draw_variants(), draw_requests(most=12))
+def test_any_prompt_can_be_drawn(variant: BlueprintVariant, asked: list[SessionRequest]) -> None:
+    found = assemble_variant(variant, asked)
+    console = build_console()
     console.print(render_prompt_messages(found.request.messages, found.manifest))
     console.print(render_parts(found.manifest), render_token_bars(found.manifest))
     text = console.export_text()
@@ -75,9 +75,9 @@ def test_any_prompt_can_be_drawn(variant: Variant, asked: list[Request]) -> None
 
 
 def test_a_manifest_that_does_not_add_up_is_not_drawn_as_if_it_did() -> None:
-    blueprint, files = blueprint_of(KIND), {"persona": "You are kind."}
-    session = opened_by(blueprint, files).apply_steps(submit_turn("Hi"), claim_turn())
-    found = assembled(session, blueprint, files)
+    blueprint, files = parse_blueprint(KIND), {"persona": "You are kind."}
+    session = open_with_blueprint(blueprint, files).apply_steps(submit_turn("Hi"), claim_turn())
+    found = assemble_next_prompt(session, blueprint, files)
     longer = found.manifest.parts[0].model_copy(update={"characters": 999})
     manifest = found.manifest.model_copy(update={"parts": (longer, *found.manifest.parts[1:])})
     with pytest.raises(Corrupt):
@@ -93,13 +93,13 @@ def test_bars_fill_their_columns_and_hide_nothing_that_is_there(
     assert all(bool(width) == bool(size) for width, size in zip(given_columns, sizes, strict=True))
 
 
-@given(variants(), requests(most=12))
-def test_components_add_up_to_the_whole_prompt(variant: Variant, asked: list[Request]) -> None:
-    manifest = prompt_of(variant, asked).manifest
+@given(draw_variants(), draw_requests(most=12))
+def test_components_add_up_to_the_whole_prompt(variant: BlueprintVariant, asked: list[SessionRequest]) -> None:
+    manifest = assemble_variant(variant, asked).manifest
     assert sum(share.tokens for share in sum_shares(manifest.parts)) == manifest.tokens
 
 
-@given(st.one_of(*EVENTS.values()))
+@given(st.one_of(*EVENT_STRATEGIES.values()))
 def test_every_kind_of_event_has_a_sentence(event: KnownEvent) -> None:
     assert isinstance(describe_event(event), str)
 
@@ -113,7 +113,7 @@ def test_an_event_of_a_later_release_has_one_as_well() -> None:
 
 @given(st.text(), st.integers(30, 80))
 def test_no_text_can_steer_the_terminal_it_is_shown_on(text: str, width: int) -> None:
-    console = drawn(width)
+    console = build_console(width)
     console.print(render_labelled_text("reply", text, "blue", 5))
     file = console.file
     assert isinstance(file, StringIO)
@@ -126,16 +126,16 @@ def test_no_text_can_steer_the_terminal_it_is_shown_on(text: str, width: int) ->
 @given(st.lists(st.sampled_from(["Hello ", "wor", "ld", ", it", "\n", " is\tso. ", "x" * 30])))
 def test_what_was_typed_piece_by_piece_is_what_is_shown_at_once(pieces: list[str]) -> None:
     assume("".join(pieces).strip())
-    typed, shown = drawn(60), drawn(60)
+    typed, shown = build_console(60), build_console(60)
     typist = LabelledTextWriter(typed, "reply", "blue", 5)
     for piece in pieces:
         typist.write_text(piece)
     typist.end_text()
     shown.print(render_labelled_text("reply", "".join(pieces), "blue", 5))
-    assert words(typed) == words(shown)
+    assert list_words(typed) == list_words(shown)
 
 
-def words(console: Console) -> list[str]:
+def list_words(console: Console) -> list[str]:
     return console.export_text().replace("▌", " ").split()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.parts.turnlog_up import turnlog_up
-from tests.services.cli.conftest import Turnlog
+from tests.parts.turnlog_up import run_blocking_turnlog_up
+from tests.services.cli.conftest import RunCommand
 
 ROWS = """\
 - {id: 1, scope: core, content: You lead a game.}
@@ -18,12 +18,12 @@ ROWS = """\
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    with turnlog_up(tmp_path_factory.mktemp("segments") / "data") as up:
+    with run_blocking_turnlog_up(tmp_path_factory.mktemp("segments") / "data") as up:
         yield "--data-dir", str(up.data_dir)
 
 
 def test_segments_are_imported_edited_and_shown(
-    turnlog: Turnlog, here: tuple[str, str], tmp_path: Path
+    turnlog: RunCommand, here: tuple[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "rows.yaml"
     file.write_text(ROWS)
@@ -40,7 +40,7 @@ def test_segments_are_imported_edited_and_shown(
 
 
 def test_what_is_wrong_is_told_by_line_and_nothing_is_imported(
-    turnlog: Turnlog, here: tuple[str, str], tmp_path: Path
+    turnlog: RunCommand, here: tuple[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "rows.yaml"
     file.write_text("- {scope: core, content: New., id: 90}\n- {scope: Core, content: x}\n")
@@ -54,7 +54,7 @@ def test_what_is_wrong_is_told_by_line_and_nothing_is_imported(
 
 
 def test_an_edit_of_what_was_edited_meanwhile_is_a_conflict(
-    turnlog: Turnlog, here: tuple[str, str]
+    turnlog: RunCommand, here: tuple[str, str]
 ) -> None:
     number = str(turnlog("segments", "add", "world", "Mist.", "-o", "json", *here).json["segment"])
     turnlog("segments", "edit", number, "Rain.", "--seen", "1", *here)
@@ -66,9 +66,9 @@ def test_an_edit_of_what_was_edited_meanwhile_is_a_conflict(
 
 
 def test_segments_are_listed_when_no_service_runs_and_editing_needs_one(
-    turnlog: Turnlog, tmp_path: Path
+    turnlog: RunCommand, tmp_path: Path
 ) -> None:
-    with turnlog_up(tmp_path / "data") as up:
+    with run_blocking_turnlog_up(tmp_path / "data") as up:
         here = ("--data-dir", str(up.data_dir))
         for number in range(3):
             added = turnlog("segments", "add", "core", f"Rule {number}.", *here)

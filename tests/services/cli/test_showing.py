@@ -16,14 +16,14 @@ Said = tuple[str, dict[str, JsonValue]]
 HELLO: Said = ("token", {"text": "Hello. "})
 
 
-async def stream(*said: Said) -> AsyncGenerator[SseFrame]:
+async def iterate_frames(*said: Said) -> AsyncGenerator[SseFrame]:
     for name, data in said:
         yield SseFrame(name, json.dumps(data), "1.1.0")
 
 
-async def shown(*said: Said) -> list[str]:
+async def render_stream(*said: Said) -> list[str]:
     console = Console(width=60, file=StringIO(), highlight=False)
-    await ReplyDisplay(console).show_turn(stream(*said))
+    await ReplyDisplay(console).show_turn(iterate_frames(*said))
     file = console.file
     assert isinstance(file, StringIO)
     return [" ".join(line.replace("▌", "").split()) for line in file.getvalue().splitlines()]
@@ -41,7 +41,7 @@ async def shown(*said: Said) -> list[str]:
     ],
 )
 async def test_however_a_reply_ends_it_is_said(end: Said, line: str) -> None:
-    assert await shown(HELLO, ("something-of-a-later-release", {"a": 1}), end) == [line]
+    assert await render_stream(HELLO, ("something-of-a-later-release", {"a": 1}), end) == [line]
 
 
 async def test_what_a_turn_is_at_is_said_until_its_first_word() -> None:
@@ -50,7 +50,7 @@ async def test_what_a_turn_is_at_is_said_until_its_first_word() -> None:
     tool: Said = ("progress", {"call": "1.2", "doing": "tool", "tool": "shop_look"})
 
     async def slowly() -> AsyncGenerator[SseFrame]:
-        async for frame in stream(plan, tool, HELLO, ("done", {"finish": "stop"})):
+        async for frame in iterate_frames(plan, tool, HELLO, ("done", {"finish": "stop"})):
             yield frame
             console.print(end="")  # as the spinner's own thread does, ten times a second
 
@@ -63,8 +63,8 @@ async def test_what_a_turn_is_at_is_said_until_its_first_word() -> None:
 
 async def test_a_replacement_stands_where_a_reply_was_withheld() -> None:
     redact: Said = ("redact", {"replacement": "(No.)"})
-    assert await shown(redact) == ["withheld (No.)"]
-    assert await shown(HELLO, redact) == ["reply Hello.", "withheld (No.)"]
+    assert await render_stream(redact) == ["withheld (No.)"]
+    assert await render_stream(HELLO, redact) == ["reply Hello.", "withheld (No.)"]
 
 
 async def test_on_a_terminal_nothing_is_left_of_a_reply_that_is_withheld() -> None:
@@ -73,13 +73,13 @@ async def test_on_a_terminal_nothing_is_left_of_a_reply_that_is_withheld() -> No
         "text": "One two three four five six seven eight nine ten eleven twelve. "
     }
     redact: Said = ("redact", {"replacement": "(No.)"})
-    await ReplyDisplay(console).show_turn(stream(("token", three_lines), redact))
+    await ReplyDisplay(console).show_turn(iterate_frames(("token", three_lines), redact))
     file = console.file
     assert isinstance(file, StringIO)
-    assert screen(file.getvalue()) == ["  withheld ▌ (No.)"]
+    assert render_terminal(file.getvalue()) == ["  withheld ▌ (No.)"]
 
 
-def screen(written: str) -> list[str]:
+def render_terminal(written: str) -> list[str]:
     """Return what remains on a terminal that supports erasing a line and moving up."""
     lines, row = [""], 0
     for code, text in re.findall(r"\x1b\[([0-9;?]*[A-Za-z])|([\n\r]|[^\n\r\x1b]+)", written):
@@ -98,7 +98,7 @@ def screen(written: str) -> list[str]:
 async def test_what_an_attempt_that_was_given_up_had_said_is_marked_as_void() -> None:
     again: Said = ("attempt-reset", {"attempt": 2})
     done: Said = ("done", {"finish": "stop"})
-    assert await shown(HELLO, again, ("token", {"text": "Hi."}), done) == [
+    assert await render_stream(HELLO, again, ("token", {"text": "Hi."}), done) == [
         "reply Hello. what was said so far is void",
         "reply Hi.",
     ]
@@ -107,7 +107,7 @@ async def test_what_an_attempt_that_was_given_up_had_said_is_marked_as_void() ->
 async def test_nothing_is_void_where_nothing_was_said() -> None:
     again: Said = ("attempt-reset", {"attempt": 2})
     failed: Said = ("failed", {"code": "tools_unreachable"})
-    assert await shown(again, again, failed) == ["reply failed: tools_unreachable"]
+    assert await render_stream(again, again, failed) == ["reply failed: tools_unreachable"]
 
 
 async def test_signs_of_life_and_broken_lines_of_a_stream_are_understood() -> None:

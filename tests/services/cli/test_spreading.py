@@ -12,23 +12,23 @@ from turnlog.services.cli.options import expand_option_groups
 
 
 @dataclass(frozen=True, slots=True)
-class Sized:
+class SizeOptions:
     width: Annotated[int, typer.Option("--width")] = 80
     height: Annotated[int, typer.Option("--height")] = 24
 
 
 def test_a_group_of_options_reaches_the_command_as_one_value() -> None:
-    given: list[tuple[str, Sized, bool]] = []
+    given: list[tuple[str, SizeOptions, bool]] = []
 
-    def draw(name: str, *, sized: Sized, loud: bool = False) -> None:
+    def draw(name: str, *, sized: SizeOptions, loud: bool = False) -> None:
         """Draw something."""
         given.append((name, sized, loud))
 
     # Annotations are looked up where a function stands, and this one stands in a test
-    draw.__annotations__ = {"name": str, "sized": Sized, "loud": bool, "return": None}
+    draw.__annotations__ = {"name": str, "sized": SizeOptions, "loud": bool, "return": None}
     app = typer.Typer()
     app.command()(expand_option_groups(draw))
     assert CliRunner().invoke(app, ["a tree", "--width", "100", "--loud"]).exit_code == 0
     assert CliRunner().invoke(app, ["a bush"]).exit_code == 0
     assert CliRunner().invoke(app, ["a bush", "--sized", "9"]).exit_code != 0
-    assert given == [("a tree", Sized(width=100), True), ("a bush", Sized(), False)]
+    assert given == [("a tree", SizeOptions(width=100), True), ("a bush", SizeOptions(), False)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.services.cli.conftest import Played, Turnlog
+from tests.services.cli.conftest import RecordedSession, RunCommand
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 
 def test_a_folder_is_brought_along_and_all_sessions_of_its_blueprint_are_told(
-    turnlog: Turnlog, played: Played, tmp_path: Path
+    turnlog: RunCommand, played: RecordedSession, tmp_path: Path
 ) -> None:
     folder = tmp_path / "assistant"
     shutil.copytree(SHIPPED_BLUEPRINTS / "assistant", folder)
@@ -28,14 +28,14 @@ def test_a_folder_is_brought_along_and_all_sessions_of_its_blueprint_are_told(
     assert played.session in report.read_text()
 
 
-def test_a_change_is_asked_for_and_a_folder_must_be_one(turnlog: Turnlog, played: Played) -> None:
+def test_a_change_is_asked_for_and_a_folder_must_be_one(turnlog: RunCommand, played: RecordedSession) -> None:
     ran = turnlog("what-if", played.session, *played.here)
     assert (ran.code, "nothing is supposed" in ran.err) == (2, True)
     ran = turnlog("what-if", "--blueprint", played.up.data_dir, *played.here)
     assert (ran.code, "blueprint.yaml" in ran.err) == (3, True)
 
 
-def test_pins_and_moves_say_what_they_are(turnlog: Turnlog, played: Played) -> None:
+def test_pins_and_moves_say_what_they_are(turnlog: RunCommand, played: RecordedSession) -> None:
     ran = turnlog("blueprint", "pinned", "assistant", *played.here)
     assert ran.code == 0, ran.err
     assert "version 1" in ran.out

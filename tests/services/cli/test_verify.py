@@ -11,8 +11,8 @@ import httpx
 import pytest
 from pydantic import JsonValue
 
-from tests.parts.turnlog_up import turnlog_up
-from tests.services.cli.conftest import Turnlog
+from tests.parts.turnlog_up import run_blocking_turnlog_up
+from tests.services.cli.conftest import RunCommand
 from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.jetstream.jetstream_client import JetStreamLog
@@ -27,13 +27,13 @@ ANSWER = TurnCompleted(turn=1, call="1.1", text=PlainText(text="Another answer."
 
 
 @dataclass(frozen=True)
-class Tampered:
+class TamperedService:
     data_dir: Path
     unchained: str
     answered_twice: str
 
 
-async def append(nats: str, session: str, event: KnownEvent, *, chained: bool) -> None:
+async def append_event(nats: str, session: str, event: KnownEvent, *, chained: bool) -> None:
     """Write past every rule, as somebody with the server's password could."""
     async with open_connection(nats, name="tamperer") as connection:
         log = JetStreamLog(connection)
@@ -47,22 +47,22 @@ async def append(nats: str, session: str, event: KnownEvent, *, chained: bool) -
 
 
 @pytest.fixture(scope="module")
-def tampered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tampered]:
+def tampered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TamperedService]:
     data_dir = tmp_path_factory.mktemp("tampered") / "data"
-    with turnlog_up(data_dir) as up, httpx.Client(base_url=up.http, timeout=100) as client:
+    with run_blocking_turnlog_up(data_dir) as up, httpx.Client(base_url=up.http, timeout=100) as client:
         nats = json.loads((data_dir / "ready.json").read_bytes())["nats"]
         for session in ("sound", "unchained", "answered-twice"):
             asked = {"blueprint": "assistant", "session": session}
             client.post("/v1/sessions", json=asked).raise_for_status()
             turn = {"text": "Hello!"}
             client.post(f"/v1/sessions/{session}/turns?wait=90", json=turn).raise_for_status()
-        asyncio.run(append(nats, "unchained", TurnExcluded(turn=1), chained=False))
-        asyncio.run(append(nats, "answered-twice", ANSWER, chained=True))
-        yield Tampered(data_dir, "unchained", "answered-twice")
+        asyncio.run(append_event(nats, "unchained", TurnExcluded(turn=1), chained=False))
+        asyncio.run(append_event(nats, "answered-twice", ANSWER, chained=True))
+        yield TamperedService(data_dir, "unchained", "answered-twice")
 
 
 def test_a_broken_chain_is_exit_code_five_and_names_the_first_bad_event(
-    turnlog: Turnlog, tampered: Tampered
+    turnlog: RunCommand, tampered: TamperedService
 ) -> None:
     ran = turnlog("verify", tampered.unchained, "--data-dir", tampered.data_dir)
     assert ran.code == 5
@@ -71,14 +71,14 @@ def test_a_broken_chain_is_exit_code_five_and_names_the_first_bad_event(
     assert "not verified: 1 finding" in ran.out
 
 
-def test_a_second_answer_is_found(turnlog: Turnlog, tampered: Tampered) -> None:
+def test_a_second_answer_is_found(turnlog: RunCommand, tampered: TamperedService) -> None:
     ran = turnlog("verify", tampered.answered_twice, "--data-dir", tampered.data_dir)
     assert ran.code == 5
     assert "answered-twice, event 9: turn 1 was settled before, by event 8" in ran.out
 
 
 def test_all_sessions_are_verified_and_the_sound_ones_are_not_blamed(
-    turnlog: Turnlog, tampered: Tampered
+    turnlog: RunCommand, tampered: TamperedService
 ) -> None:
     ran = turnlog("verify", "--all", "-o", "json", "--data-dir", tampered.data_dir)
     assert ran.code == 5
@@ -90,12 +90,12 @@ def test_all_sessions_are_verified_and_the_sound_ones_are_not_blamed(
 
 @pytest.mark.promise("P17")
 def test_a_checkpoint_is_signed_and_shows_what_was_cut_off_since(
-    turnlog: Turnlog, tampered: Tampered, tmp_path: Path
+    turnlog: RunCommand, tampered: TamperedService, tmp_path: Path
 ) -> None:
     here, kept = ("--data-dir", tampered.data_dir), tmp_path / "checkpoint.json"
     refused = turnlog("checkpoint", kept, *here)
     assert (refused.code, kept.exists()) == (5, False), "a broken chain is nothing to sign"
-    key = signed_for(turnlog, tampered, kept)
+    key = sign_sound_head(turnlog, tampered, kept)
     assert (tampered.data_dir / "key.pem").stat().st_mode & 0o777 == 0o600
     by_whom = turnlog("verify", "sound", "--checkpoint", kept, *here)
     assert (by_whom.code, by_whom.err) == (0, f"signed by {key}\n")
@@ -110,7 +110,7 @@ def test_a_checkpoint_is_signed_and_shows_what_was_cut_off_since(
     ran = turnlog("verify", "sound", "--checkpoint", forged, *here)
     assert (ran.code, "is not one of this checkpoint" in ran.err) == (5, True)
     resigned = tmp_path / "resigned.json"
-    resign(longer["checkpoint"], tampered.data_dir / "key.pem", resigned)
+    sign_changed_checkpoint(longer["checkpoint"], tampered.data_dir / "key.pem", resigned)
     cut = turnlog("verify", "sound", "--checkpoint", resigned, *here)
     assert cut.code == 5
     assert "it was noted, and is not there" in cut.out
@@ -118,7 +118,7 @@ def test_a_checkpoint_is_signed_and_shows_what_was_cut_off_since(
     assert (gone.code, "it was noted, and is not there" in gone.out) == (5, True)
 
 
-def signed_for(turnlog: Turnlog, tampered: Tampered, file: Path) -> str:
+def sign_sound_head(turnlog: RunCommand, tampered: TamperedService, file: Path) -> str:
     """Sign the head of the sound session, as `turnlog checkpoint` signs all of them."""
     found = turnlog("verify", "sound", "-o", "json", "--data-dir", tampered.data_dir).json
     head = {"sequence": found["sequence"], "hash": found["head"]}
@@ -131,10 +131,10 @@ def signed_for(turnlog: Turnlog, tampered: Tampered, file: Path) -> str:
         "sessions": {"sound": head},
         "library": {},
     }
-    return resign(made, tampered.data_dir / "key.pem", file)
+    return sign_changed_checkpoint(made, tampered.data_dir / "key.pem", file)
 
 
-def resign(checkpoint: dict[str, JsonValue], key: Path, file: Path) -> str:
+def sign_changed_checkpoint(checkpoint: dict[str, JsonValue], key: Path, file: Path) -> str:
     kept = sign_checkpoint(AuditCheckpoint.model_validate(checkpoint), load_or_create_key(key))
     file.write_text(kept.model_dump_json())
     return kept.signatures[0].key
@@ -142,10 +142,10 @@ def resign(checkpoint: dict[str, JsonValue], key: Path, file: Path) -> str:
 
 @pytest.mark.promise("P17")
 def test_a_bundle_is_checked_as_by_a_stranger_and_not_by_what_came_with_it(
-    turnlog: Turnlog, tampered: Tampered, tmp_path: Path
+    turnlog: RunCommand, tampered: TamperedService, tmp_path: Path
 ) -> None:
     here, signed_as = ("--data-dir", tampered.data_dir), tmp_path / "signed.json"
-    key = signed_for(turnlog, tampered, signed_as)
+    key = sign_sound_head(turnlog, tampered, signed_as)
     sound, bad = tmp_path / "sound.zip", tmp_path / "bad"
     assert turnlog("export", "sound", "--bundle", sound, "--checkpoint", signed_as, *here).code == 0
     assert turnlog("export", tampered.unchained, "--bundle", bad, *here).code == 0
@@ -165,14 +165,14 @@ def test_a_bundle_is_checked_as_by_a_stranger_and_not_by_what_came_with_it(
 
 
 def test_a_session_that_was_tampered_with_is_verified_even_when_nobody_serves_it(
-    turnlog: Turnlog, tampered: Tampered
+    turnlog: RunCommand, tampered: TamperedService
 ) -> None:
     """The read models have set it aside, and the log is asked all the same."""
     listed = turnlog("sessions", "-o", "json", "--data-dir", tampered.data_dir).json["sessions"]
     assert {each["session"]: each["sequence"] for each in listed}["unchained"] == 8
 
 
-def test_a_page_of_sessions_says_how_to_see_more(turnlog: Turnlog, tampered: Tampered) -> None:
+def test_a_page_of_sessions_says_how_to_see_more(turnlog: RunCommand, tampered: TamperedService) -> None:
     here = ("--data-dir", tampered.data_dir, "--limit", "2")
     page = turnlog("sessions", *here).out
     assert page.index("answered-twice") < page.index("unchained")
@@ -182,7 +182,7 @@ def test_a_page_of_sessions_says_how_to_see_more(turnlog: Turnlog, tampered: Tam
 
 
 def test_read_models_are_rebuilt_beside_the_service_that_reads_them(
-    turnlog: Turnlog, tampered: Tampered
+    turnlog: RunCommand, tampered: TamperedService
 ) -> None:
     listed = ("sessions", "-o", "json", "--data-dir", tampered.data_dir)
     before = turnlog(*listed).json

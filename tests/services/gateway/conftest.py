@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.parts.reproduction import KEPT
-from tests.services.gateway.stand import Holding, InMemory, Stand, holding, standing
+from tests.parts.reproduction import MEMORY_LOGS
+from tests.services.gateway.stand import LogBackend, MemoryBackend, RunningGateway, open_backend, start_service
 
 
 @pytest.fixture(params=["memory", "nats"])
@@ -19,30 +19,30 @@ def log_url(request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest_asyncio.fixture
-async def held(log_url: str | None) -> AsyncIterator[Holding]:
-    async with holding(log_url) as log:
+async def held(log_url: str | None) -> AsyncIterator[LogBackend]:
+    async with open_backend(log_url) as log:
         yield log
 
 
 @pytest_asyncio.fixture
-async def stand(held: Holding, fresh_tenant: str, tmp_path: Path) -> AsyncIterator[Stand]:
+async def stand(held: LogBackend, fresh_tenant: str, tmp_path: Path) -> AsyncIterator[RunningGateway]:
     """A gateway with a projector and a worker."""
-    if isinstance(held, InMemory):
-        KEPT.keep(held.log, held.blobs)
-    async with standing(held, fresh_tenant, tmp_path) as running:
+    if isinstance(held, MemoryBackend):
+        MEMORY_LOGS.register_log(held.log, held.blobs)
+    async with start_service(held, fresh_tenant, tmp_path) as running:
         yield running
 
 
 @pytest_asyncio.fixture
-async def idle(held: Holding, fresh_tenant: str, tmp_path: Path) -> AsyncIterator[Stand]:
+async def idle(held: LogBackend, fresh_tenant: str, tmp_path: Path) -> AsyncIterator[RunningGateway]:
     """The same without a worker: submitted turns stay open."""
-    async with standing(held, fresh_tenant, tmp_path, working=False) as running:
+    async with start_service(held, fresh_tenant, tmp_path, working=False) as running:
         yield running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def bare(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stand]:
+async def bare(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
     """One gateway per module on a log in memory, for requests that are refused before the log."""
     folder = tmp_path_factory.mktemp("bare")
-    async with standing(InMemory(), "bare", folder, working=False) as running:
+    async with start_service(MemoryBackend(), "bare", folder, working=False) as running:
         yield running

@@ -12,62 +12,62 @@ from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True, slots=True)
-class RawAnswer:
+class RawResponse:
     """One response."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
-    def json(self) -> Any:  # noqa: ANN401 - JSON of any shape
+    def parse_json(self) -> Any:  # noqa: ANN401 - JSON of any shape
         return json.loads(self.body)
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class RawConnection:
     """One connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
-    async def send(self, *pieces: bytes) -> None:
+    async def send_bytes(self, *pieces: bytes) -> None:
         """Send bytes, flushing after each piece."""
         for piece in pieces:
             self.writer.write(piece)
             await self.writer.drain()
 
-    async def begin(self, method: str, path: str, headers: Mapping[str, str]) -> None:
+    async def send_head(self, method: str, path: str, headers: Mapping[str, str]) -> None:
         """Send the head of a request."""
         lines = [f"{method} {path} HTTP/1.1", "Host: gateway"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
-        await self.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        await self.send_bytes("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
-    async def answer(self) -> RawAnswer:
+    async def read_response(self) -> RawResponse:
         """Read one response that has a Content-Length."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         status = int(head[0].split()[1])
         pairs = (line.split(":", 1) for line in head[1:] if line)
         headers = {name.lower(): value.strip() for name, value in pairs}
         body = await self.reader.readexactly(int(headers.get("content-length", "0")))
-        return RawAnswer(status, headers, body)
+        return RawResponse(status, headers, body)
 
-    async def closed(self) -> bool:
+    async def is_closed(self) -> bool:
         """Wait for the peer to close; return false if it sent anything more."""
         return await self.reader.read() == b""
 
 
 @asynccontextmanager
-async def wire(address: str) -> AsyncGenerator[Wire]:
+async def open_raw_connection(address: str) -> AsyncGenerator[RawConnection]:
     place = urlsplit(address)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     try:
-        yield Wire(reader, writer)
+        yield RawConnection(reader, writer)
     finally:
         writer.close()
 
 
-async def sent(address: str, path: str, body: bytes, headers: Mapping[str, str]) -> RawAnswer:
-    async with wire(address) as line:
-        await line.begin("POST", path, headers)
-        await line.send(body)
-        return await line.answer()
+async def post_raw(address: str, path: str, body: bytes, headers: Mapping[str, str]) -> RawResponse:
+    async with open_raw_connection(address) as line:
+        await line.send_head("POST", path, headers)
+        await line.send_bytes(body)
+        return await line.read_response()

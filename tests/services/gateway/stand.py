@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from tests.parts.house import delivery
+from tests.parts.house import build_delivery
 from tests.parts.puppet import PuppetModel
 from turnlog.events.codec import decode_event
 from turnlog.events.jetstream.jetstream_client import open_client
@@ -51,14 +51,14 @@ from turnlog.services.worker.heartbeat import AttemptHeartbeat
 from turnlog.services.worker.model.model_types import LanguageModel
 from turnlog.services.worker.turn_runner import TurnRunner
 
-SILENT = create_tracing("test", None)
-FOLDERS = (Path(__file__).parent / "blueprints", Path(__file__).parents[2] / "parts/blueprints")
+NO_TRACING = create_tracing("test", None)
+BLUEPRINT_FOLDERS = (Path(__file__).parent / "blueprints", Path(__file__).parents[2] / "parts/blueprints")
 MODEL = "puppet/one"
-WAITED = (TurnSubmitted.leaf, TurnReleased.leaf)
+QUEUE_SUBJECTS = (TurnSubmitted.leaf, TurnReleased.leaf)
 """The subject endings that workers subscribe to."""
 
 
-class Holding(Protocol):
+class LogBackend(Protocol):
     """A log with its blobs, snapshots and tokens."""
 
     @property
@@ -74,7 +74,7 @@ class Holding(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class InMemory:
+class MemoryBackend:
     """A backend in memory; it outlives the gateways that use it."""
 
     log: MemoryLog = field(default_factory=MemoryLog)
@@ -85,33 +85,33 @@ class InMemory:
 
 
 @asynccontextmanager
-async def holding(nats_url: str | None) -> AsyncGenerator[Holding]:
+async def open_backend(nats_url: str | None) -> AsyncGenerator[LogBackend]:
     """Open a backend on a nats-server, or one in memory when `nats_url` is None."""
     if nats_url is None:
-        yield InMemory()
+        yield MemoryBackend()
         return
     async with open_client(nats_url, StreamOptions()) as jetstream:
         yield jetstream
 
 
-def desk_on(
-    held: Holding,
+def build_dependencies(
+    held: LogBackend,
     store: ReadModelStore,
     bell: ProjectionSignal,
     settings: GatewaySettings,
-    traces: Tracing = SILENT,
+    traces: Tracing = NO_TRACING,
 ) -> GatewayDependencies:
     """Put a gateway's desk together, as its process does."""
-    sessions = sessions_on(held, store, "/turnlog/gateway")
+    sessions = build_command_handler(held, store, "/turnlog/gateway")
     return GatewayDependencies(
         settings=settings,
         log=held.log,
         tokens=held.tokens,
         command_handler=sessions,
-        segment_service=shelves_on(held, "gateway"),
-        prompt_inputs=gathering_on(held, sessions, "gateway"),
+        segment_service=build_segment_service(held, "gateway"),
+        prompt_inputs=build_prompt_inputs(held, sessions, "gateway"),
         blueprints=BlueprintStore(held.blobs),
-        blueprint_folders=BlueprintFolders((*settings.blueprints, *FOLDERS, SHIPPED_BLUEPRINTS)),
+        blueprint_folders=BlueprintFolders((*settings.blueprints, *BLUEPRINT_FOLDERS, SHIPPED_BLUEPRINTS)),
         store=store,
         projection_signal=bell,
         tracing=traces,
@@ -119,7 +119,7 @@ def desk_on(
     )
 
 
-def sessions_on(held: Holding, store: ReadModelStore, source: str) -> CommandHandler:
+def build_command_handler(held: LogBackend, store: ReadModelStore, source: str) -> CommandHandler:
     """Make the sessions of one process."""
     snapshots = CheckedSnapshotStore(held.log, held.snapshots)
     texts = TextReader(held.log, held.blobs)
@@ -128,32 +128,32 @@ def sessions_on(held: Holding, store: ReadModelStore, source: str) -> CommandHan
     )
 
 
-def shelves_on(held: Holding, role: str) -> SegmentService:
+def build_segment_service(held: LogBackend, role: str) -> SegmentService:
     """Make one process's view of the library."""
     return SegmentService(held.library, held.blobs, read_clock, create_id, f"/turnlog/{role}")
 
 
-def gathering_on(held: Holding, sessions: CommandHandler, role: str) -> PromptInputLoader:
+def build_prompt_inputs(held: LogBackend, sessions: CommandHandler, role: str) -> PromptInputLoader:
     """Make what gives calls of one process their inputs and segments."""
-    segments = SegmentFetcher(shelves_on(held, role), sessions.texts)
+    segments = SegmentFetcher(build_segment_service(held, role), sessions.texts)
     return PromptInputLoader(held.log, sessions.texts, segments)
 
 
 @dataclass
-class Stand:
+class RunningGateway:
     """A running gateway with the backend, the store and the model behind it."""
 
-    held: Holding
+    backend: LogBackend
     tenant: str
     store: ReadModelStore
-    bell: ProjectionSignal
+    projection_signal: ProjectionSignal
     settings: GatewaySettings
     address: str
     http: httpx.AsyncClient
-    desk: GatewayDependencies
+    dependencies: GatewayDependencies
     model: PuppetModel
 
-    async def open(self, blueprint: str = "clerk", **form: object) -> str:
+    async def open_session(self, blueprint: str = "clerk", **form: object) -> str:
         """Open a session and return its id."""
         attributes = {"desk": "d-1"} if blueprint == "clerk" else {}
         body = {"blueprint": blueprint, "attributes": attributes} | form
@@ -161,13 +161,13 @@ class Stand:
         assert answer.status_code == 201, answer.text
         return str(answer.json()["session"])
 
-    async def submit(self, session: str, text: str = "Hi", **form: object) -> dict[str, Any]:
+    async def submit_turn(self, session: str, text: str = "Hi", **form: object) -> dict[str, Any]:
         """Submit a turn and return the response body."""
         answer = await self.http.post(f"/v1/sessions/{session}/turns", json={"text": text} | form)
         assert answer.status_code == 202, answer.text
         return dict(answer.json())
 
-    async def say(self, session: str, text: str, reply: str) -> dict[str, Any]:
+    async def submit_and_answer(self, session: str, text: str, reply: str) -> dict[str, Any]:
         """Submit a turn, let the model give `reply`, and return the settled turn."""
         self.model.scripts.append([reply])
         url = f"/v1/sessions/{session}/turns?wait=30"
@@ -175,40 +175,40 @@ class Stand:
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
-    async def get(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
+    async def fetch_json(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
         answer = await self.http.get(path, params=query)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    async def stored(self) -> int:
+    async def count_stored_events(self) -> int:
         """Count the tenant's events on the log."""
         answer = await self.http.get("/v1/events", headers={"Accept": "application/x-ndjson"})
         return len(answer.content.splitlines())
 
     @asynccontextmanager
-    async def another_gateway(self, **settings: object) -> AsyncGenerator[Stand]:
+    async def start_another_gateway(self, **settings: object) -> AsyncGenerator[RunningGateway]:
         """Start a second gateway on the same log, as after a restart."""
         changed = self.settings.model_copy(update=settings)
-        async with fronted(self.held, self.store, self.bell, changed, self.model) as stand:
+        async with start_gateway(self.backend, self.store, self.projection_signal, changed, self.model) as stand:
             yield stand
 
 
 @asynccontextmanager
-async def standing(
-    held: Holding,
+async def start_service(
+    held: LogBackend,
     tenant: str,
     folder: Path,
     *,
     working: bool = True,
-    traces: Tracing = SILENT,
+    traces: Tracing = NO_TRACING,
     blueprints: tuple[Path, ...] = (),
-) -> AsyncGenerator[Stand]:
+) -> AsyncGenerator[RunningGateway]:
     """Run a gateway, a projector and a worker on a log."""
     bell, model = ProjectionSignal(), PuppetModel()
     store = open_store(f"sqlite:///{folder / 'rows.db'}")
     await prepare_schema(store)
     projector = build_projector(
-        ProjectorSettings(tenant=tenant), log=held.log, store=store, signal=bell, tracing=SILENT
+        ProjectorSettings(tenant=tenant), log=held.log, store=store, signal=bell, tracing=NO_TRACING
     )
     settings = GatewaySettings(
         tenant=tenant, http="127.0.0.1:0", model=MODEL, grace=2, blueprints=blueprints
@@ -218,30 +218,30 @@ async def standing(
         library = SegmentProjector(held.library, held.blobs, store, tenant, bell)
         running = [asyncio.create_task(projector.run()), asyncio.create_task(library.run())]
         if working:
-            worker = worker_on(held, store, model, model.prices)
-            running.append(asyncio.create_task(answering(held, tenant, worker)))
-        stack.push_async_callback(ended, *running)
-        yield await stack.enter_async_context(fronted(held, store, bell, settings, model, traces))
+            worker = build_worker(held, store, model, model.get_prices)
+            running.append(asyncio.create_task(run_worker(held, tenant, worker)))
+        stack.push_async_callback(cancel_tasks, *running)
+        yield await stack.enter_async_context(start_gateway(held, store, bell, settings, model, traces))
 
 
 @asynccontextmanager
-async def fronted(
-    held: Holding,
+async def start_gateway(
+    held: LogBackend,
     store: ReadModelStore,
     bell: ProjectionSignal,
     settings: GatewaySettings,
     model: PuppetModel,
-    traces: Tracing = SILENT,
-) -> AsyncGenerator[Stand]:
+    traces: Tracing = NO_TRACING,
+) -> AsyncGenerator[RunningGateway]:
     """Start one gateway."""
-    desk = desk_on(held, store, bell, settings, traces)
+    desk = build_dependencies(held, store, bell, settings, traces)
     # The client ends last, so that it hears what a gateway says as it ends
     async with httpx.AsyncClient(timeout=60) as http, serve_app(desk) as address:
         http.base_url = httpx.URL(address)
-        yield Stand(held, settings.tenant, store, bell, settings, address, http, desk, model)
+        yield RunningGateway(held, settings.tenant, store, bell, settings, address, http, desk, model)
 
 
-async def ended(*tasks: asyncio.Task[None]) -> None:
+async def cancel_tasks(*tasks: asyncio.Task[None]) -> None:
     """Cancel tasks until all have ended; a task gets 5 s to close its resources."""
     left = set(tasks)
     while left:
@@ -250,8 +250,8 @@ async def ended(*tasks: asyncio.Task[None]) -> None:
         _, left = await asyncio.wait(left, timeout=5)
 
 
-def worker_on(
-    held: Holding,
+def build_worker(
+    held: LogBackend,
     store: ReadModelStore,
     model: LanguageModel,
     prices: Callable[[], Awaitable[PriceTable]],
@@ -260,10 +260,10 @@ def worker_on(
     blueprints: tuple[Path, ...] = (),
 ) -> TurnRunner:
     """Put a worker together, as its process does."""
-    sessions = sessions_on(held, store, "/turnlog/worker")
+    sessions = build_command_handler(held, store, "/turnlog/worker")
     kinds = BlueprintStore(held.blobs)
-    library = BlueprintFolders((*blueprints, *FOLDERS, SHIPPED_BLUEPRINTS))
-    gathering = gathering_on(held, sessions, "worker")
+    library = BlueprintFolders((*blueprints, *BLUEPRINT_FOLDERS, SHIPPED_BLUEPRINTS))
+    gathering = build_prompt_inputs(held, sessions, "worker")
     return TurnRunner(
         name="w1",
         sessions=sessions,
@@ -273,12 +273,12 @@ def worker_on(
         model=model,
         heartbeat=AttemptHeartbeat(sessions, held.tokens, 10.0),
         outcomes=OutcomeRecorder(sessions, held.tokens, held.blobs, prices, lambda: 0.0),
-        tracing=SILENT,
+        tracing=NO_TRACING,
         ack_wait=30.0,
     )
 
 
-async def answering(held: Holding, tenant: str, worker: TurnRunner) -> None:
+async def run_worker(held: LogBackend, tenant: str, worker: TurnRunner) -> None:
     """Answer turns as they come, each beside the others, as a worker does."""
     async with (
         asyncio.TaskGroup() as turns,
@@ -286,6 +286,6 @@ async def answering(held: Holding, tenant: str, worker: TurnRunner) -> None:
     ):
         async for bulk in log:
             for raw in bulk:
-                if raw.subject.endswith(WAITED):
+                if raw.subject.endswith(QUEUE_SUBJECTS):
                     event = decode_event(raw.stored, raw.stream_sequence)
-                    turns.create_task(worker.run_turn(delivery(event)))
+                    turns.create_task(worker.run_turn(build_delivery(event)))

@@ -12,7 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from tests.parts.house import BY, NoOlderCommands, SteppingClock, blueprint
+from tests.parts.house import TESTER, EmptyCommandIndex, SteppingClock, build_small_blueprint
 from turnlog.events.errors import TurnlogError
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
@@ -56,14 +56,14 @@ from turnlog.services.sessions.segment_service import SegmentService
 from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
 from turnlog.services.sessions.text_cache import TextReader
 
-NARROW = 16 * 1024
+NARROW_BUFFER_BYTES = 16 * 1024
 """The buffer size in bytes of a narrow connection, on either side."""
-QUEUE = Policies(second_submit="queue")
-UNKNOWN = AttemptUsage(TokenUsage(known="unknown"), AttemptCost(price="unknown", table="none"))
+QUEUE_POLICY = Policies(second_submit="queue")
+UNKNOWN_USAGE = AttemptUsage(TokenUsage(known="unknown"), AttemptCost(price="unknown", table="none"))
 
 
 @dataclass
-class Stage:
+class StreamedSession:
     """One session on any log."""
 
     log: EventLog
@@ -73,23 +73,23 @@ class Stage:
     tenant: str
     session: str = "s"
     clock: SteppingClock = field(default_factory=SteppingClock)
-    said: dict[int, str] = field(default_factory=dict[int, str])
+    partial_replies: dict[int, str] = field(default_factory=dict[int, str])
 
-    def sessions(self) -> CommandHandler:
+    def build_command_handler(self) -> CommandHandler:
         """Make the sessions of one more process."""
         snapshots = CheckedSnapshotStore(self.log, self.snapshots)
         texts = TextReader(self.log, self.blobs)
-        older = NoOlderCommands()
+        older = EmptyCommandIndex()
         return CommandHandler(self.log, snapshots, texts, older, self.clock, create_id, "/test")
 
-    def desk(self, keep_alive: float = 15.0, reader_seconds: float = 20.0) -> GatewayDependencies:
+    def build_dependencies(self, keep_alive: float = 15.0, reader_seconds: float = 20.0) -> GatewayDependencies:
         """Make the desk of one more gateway."""
         settings = GatewaySettings(
             tenant=self.tenant, keep_alive=keep_alive, reader_seconds=reader_seconds
         )
         blueprints = BlueprintStore(self.blobs)
         shelves = SegmentService(MemoryLibraryLog(), self.blobs, self.clock, create_id, "/test")
-        sessions = self.sessions()
+        sessions = self.build_command_handler()
         return GatewayDependencies(
             settings=settings,
             log=self.log,
@@ -107,76 +107,76 @@ class Stage:
             durability=Durability("relaxed", checked=False),
         )
 
-    async def open(self) -> None:
-        small = blueprint()
+    async def open_session(self) -> None:
+        small = build_small_blueprint()
         ref = await BlueprintStore(self.blobs).store_blueprint(self.tenant, small)
-        await self.act(OpenSession(ref, "one", compute_history_reach(small)))
+        await self.send_command(OpenSession(ref, "one", compute_history_reach(small)))
 
-    async def act(self, command: object) -> None:
+    async def send_command(self, command: object) -> None:
         """Carry out a command, as yet another process."""
-        await self.sessions().handle(self.tenant, self.session, command, BY)  # type: ignore[arg-type]
+        await self.build_command_handler().handle(self.tenant, self.session, command, TESTER)  # type: ignore[arg-type]
 
-    async def submit(self, text: str = "Hi") -> None:
+    async def submit_turn(self, text: str = "Hi") -> None:
         """Submit a turn; it is queued while another turn is open."""
-        await self.act(SubmitTurn(text, QUEUE))
+        await self.send_command(SubmitTurn(text, QUEUE_POLICY))
 
-    async def claim(self, turn: int = 1) -> AttemptRef:
+    async def claim_turn(self, turn: int = 1) -> AttemptRef:
         """Take a turn for a worker, with the next attempt."""
-        await self.act(ClaimTurn(turn, "w", QUEUE, self.said.pop(turn, "")))
-        state = await self.sessions().require_state(self.tenant, self.session)
+        await self.send_command(ClaimTurn(turn, "w", QUEUE_POLICY, self.partial_replies.pop(turn, "")))
+        state = await self.build_command_handler().require_state(self.tenant, self.session)
         assert state.open
         attempt = AttemptRef(turn, f"{turn}.1", state.open.attempt)
         sign = AttemptAlive if attempt.attempt == 1 else AttemptReset
-        await self._publish(attempt, sign(call=attempt.call, attempt=attempt.attempt))
+        await self._publish_token(attempt, sign(call=attempt.call, attempt=attempt.attempt))
         return attempt
 
-    async def say(self, attempt: AttemptRef, text: str) -> None:
+    async def publish_text(self, attempt: AttemptRef, text: str) -> None:
         """Say a piece of a reply."""
-        before = self.said.get(attempt.turn, "")
-        self.said[attempt.turn] = before + text
+        before = self.partial_replies.get(attempt.turn, "")
+        self.partial_replies[attempt.turn] = before + text
         token = Token(call=attempt.call, attempt=attempt.attempt, offset=len(before), text=text)
-        await self._publish(attempt, token)
+        await self._publish_token(attempt, token)
 
-    async def complete(self, attempt: AttemptRef) -> str:
+    async def complete_turn(self, attempt: AttemptRef) -> str:
         """Record what was said as the reply."""
-        text = self.said.get(attempt.turn, "")
-        await self.act(CompleteTurn(attempt, text, "stop", UNKNOWN))
+        text = self.partial_replies.get(attempt.turn, "")
+        await self.send_command(CompleteTurn(attempt, text, "stop", UNKNOWN_USAGE))
         return text
 
-    async def fail(self, attempt: AttemptRef, code: str = "server_error") -> None:
+    async def fail_turn(self, attempt: AttemptRef, code: str = "server_error") -> None:
         """Give up the turn, with what was said so far."""
         fault = AttemptFault(code=code, detail="it broke", retryable=True)
-        partial = self.said.get(attempt.turn, "")
-        await self.act(EndAttempt(attempt, "failed", UNKNOWN, "fail", fault, partial))
+        partial = self.partial_replies.get(attempt.turn, "")
+        await self.send_command(EndAttempt(attempt, "failed", UNKNOWN_USAGE, "fail", fault, partial))
 
-    async def cancel(self, turn: int = 1) -> None:
-        await self.act(CancelTurn(turn))
+    async def cancel_turn(self, turn: int = 1) -> None:
+        await self.send_command(CancelTurn(turn))
 
-    async def redact(self, turn: int = 1) -> None:
-        await self.act(RedactReply(turn, "it names a person", "operator", "(withheld)"))
+    async def redact_reply(self, turn: int = 1) -> None:
+        await self.send_command(RedactReply(turn, "it names a person", "operator", "(withheld)"))
 
-    async def _publish(
+    async def _publish_token(
         self, attempt: AttemptRef, event: AttemptAlive | AttemptReset | Token
     ) -> None:
         await self.tokens.publish_token(self.tenant, self.session, attempt.turn, event)
 
 
 @asynccontextmanager
-async def staged(tenant: str, nats_url: str | None) -> AsyncGenerator[Stage]:
+async def open_streamed_session(tenant: str, nats_url: str | None) -> AsyncGenerator[StreamedSession]:
     """Open a session on a real server's log, or on one in memory when `nats_url` is None."""
     if nats_url is None:
         parts = MemoryLog(), MemoryBlobStore(), MemorySnapshotStore(), MemoryTokenStream()
-        stage = Stage(*parts, tenant)
-        await stage.open()
+        stage = StreamedSession(*parts, tenant)
+        await stage.open_session()
         yield stage
         return
     async with open_client(nats_url, StreamOptions()) as on:
-        stage = Stage(on.log, on.blobs, on.snapshots, on.tokens, tenant)
-        await stage.open()
+        stage = StreamedSession(on.log, on.blobs, on.snapshots, on.tokens, tenant)
+        await stage.open_session()
         yield stage
 
 
-def gateway(desk: GatewayDependencies) -> FastAPI:
+def build_stream_gateway(desk: GatewayDependencies) -> FastAPI:
     """Make a gateway that has streams and nothing else."""
     app = FastAPI()
     app.state.desk = desk
@@ -187,11 +187,11 @@ def gateway(desk: GatewayDependencies) -> FastAPI:
 
 
 @asynccontextmanager
-async def served(app: ASGIApp, *, narrow: bool = False) -> AsyncGenerator[int]:
+async def serve_app(app: ASGIApp, *, narrow: bool = False) -> AsyncGenerator[int]:
     """Serve an application on a free port and yield the port; `narrow` sockets buffer little."""
     listening = socket.create_server(("127.0.0.1", 0))
     if narrow:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NARROW)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NARROW_BUFFER_BYTES)
     config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.services.gateway.stand import Stand
+from tests.services.gateway.stand import RunningGateway
 from turnlog.events.ids import ID_PATTERN
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -35,35 +35,35 @@ REFUSED: Final = {"bad-text", "bad-number", "too-deep", "bad-json", "duplicate-k
 
 
 @contextmanager
-def client(stand: Stand) -> Generator[httpx.Client]:
+def open_client(stand: RunningGateway) -> Generator[httpx.Client]:
     headers = {"Content-Type": "application/json"}
     with httpx.Client(base_url=stand.address, headers=headers, timeout=60) as http:
         yield http
 
 
-def spelt(value: object) -> bytes:
+def encode_json(value: object) -> bytes:
     """Return JSON as Python writes it, NaN and lone surrogates included."""
     return json.dumps(value).encode()
 
 
-def alike(one: object, other: object) -> bool:
+def is_same_json(one: object, other: object) -> bool:
     """Return whether two values have the same JSON: 1 is not 1.0, and -0.0 is not 0.0."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-async def held(property_of: Callable[[], None]) -> None:
+async def run_property(property_of: Callable[[], None]) -> None:
     await asyncio.to_thread(property_of)
 
 
-async def test_any_string_is_an_id_that_arrives_unchanged_or_is_refused(bare: Stand) -> None:
-    with client(bare) as http:
+async def test_any_string_is_an_id_that_arrives_unchanged_or_is_refused(bare: RunningGateway) -> None:
+    with open_client(bare) as http:
 
         @CALM
         @given(st.text() | NEARLY | st.from_regex(ID_PATTERN, fullmatch=True))
         @example("..")
         @example("\ud800")
         def arrives(session: str) -> None:
-            body = spelt({"blueprint": "anything", "session": session})
+            body = encode_json({"blueprint": "anything", "session": session})
             opened = http.post("/v1/sessions", content=body)
             if re.fullmatch(ID_PATTERN, session) is None:
                 assert opened.json()["field"] == "session"
@@ -77,11 +77,11 @@ async def test_any_string_is_an_id_that_arrives_unchanged_or_is_refused(bare: St
             assert (shown["session"], event["subject"]) == (session, session)
             assert session in [each["session"] for each in listed]
 
-        await held(arrives)
+        await run_property(arrives)
 
 
-async def test_any_json_given_at_opening_comes_back_as_it_was_or_is_refused(bare: Stand) -> None:
-    with client(bare) as http:
+async def test_any_json_given_at_opening_comes_back_as_it_was_or_is_refused(bare: RunningGateway) -> None:
+    with open_client(bare) as http:
 
         @CALM
         @given(VALUES)
@@ -90,7 +90,7 @@ async def test_any_json_given_at_opening_comes_back_as_it_was_or_is_refused(bare
         @example(float("nan"))
         def comes_back(value: object) -> None:
             given_ = {"list": [value], "map": {"a": value}}
-            body = spelt({"blueprint": "anything", "attributes": given_})
+            body = encode_json({"blueprint": "anything", "attributes": given_})
             opened = http.post("/v1/sessions", content=body).json()
             if "code" in opened:
                 assert_refused(opened, "attributes")
@@ -101,14 +101,14 @@ async def test_any_json_given_at_opening_comes_back_as_it_was_or_is_refused(bare
             wanted = {"q": session, "min_sequence": f"{session}:1"}
             (row,) = http.get("/v1/sessions", params=wanted).json()["sessions"]
             for kept in (stored["data"]["attributes"], shown["attributes"], row["attributes"]):
-                assert alike(kept, given_)
+                assert is_same_json(kept, given_)
 
-        await held(comes_back)
+        await run_property(comes_back)
 
 
-async def test_any_json_given_with_a_turn_comes_back_as_it_was_or_is_refused(bare: Stand) -> None:
-    session = await bare.open("anything")
-    with client(bare) as http:
+async def test_any_json_given_with_a_turn_comes_back_as_it_was_or_is_refused(bare: RunningGateway) -> None:
+    session = await bare.open_session("anything")
+    with open_client(bare) as http:
 
         @CALM
         @given(VALUES, TEXTS.filter(bool))
@@ -116,7 +116,7 @@ async def test_any_json_given_with_a_turn_comes_back_as_it_was_or_is_refused(bar
         def comes_back(value: object, text: str) -> None:
             given_ = {"meta": {"a": value}, "references": {"a": value}, "inputs": {"list": [value]}}
             said = http.post(
-                f"/v1/sessions/{session}/turns", content=spelt({"text": text} | given_)
+                f"/v1/sessions/{session}/turns", content=encode_json({"text": text} | given_)
             )
             told = said.json()
             if said.status_code != 202:
@@ -124,12 +124,12 @@ async def test_any_json_given_with_a_turn_comes_back_as_it_was_or_is_refused(bar
                 return
             after = {"after": told["sequence"] - 1, "limit": 1}
             (event,) = http.get(f"/v1/sessions/{session}/events", params=after).json()["events"]
-            assert all(alike(event["data"][name], given_[name]) for name in given_)
+            assert all(is_same_json(event["data"][name], given_[name]) for name in given_)
             assert event["data"]["text"]["text"] == text
             turn = http.get(f"/v1/sessions/{session}/history").json()["turns"][-1]
             assert (turn["turn"], turn["text"]) == (told["turn"], text)
 
-        await held(comes_back)
+        await run_property(comes_back)
 
 
 def assert_refused(said: dict[str, Any], *fields: str) -> None:

@@ -6,100 +6,100 @@ import asyncio
 
 import pytest
 
-from tests.services.gateway.stand import Stand
+from tests.services.gateway.stand import RunningGateway
 
 
-async def test_an_open_turn_is_cancelled_and_the_next_one_released(idle: Stand) -> None:
-    session = await idle.open()
-    await idle.submit(session, "one")
-    await idle.submit(session, "two")
+async def test_an_open_turn_is_cancelled_and_the_next_one_released(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    await idle.submit_turn(session, "one")
+    await idle.submit_turn(session, "two")
     answer = await idle.http.post(f"/v1/sessions/{session}/cancel")
     assert answer.status_code == 200
     assert answer.json() == {"session": session, "turn": None, "sequence": 5}
     assert answer.headers["ETag"] == '"5"'
-    turns = (await idle.get(f"/v1/sessions/{session}/history"))["turns"]
+    turns = (await idle.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
     assert [(turn["status"], turn["reason"]) for turn in turns] == [
         ("cancelled", "cancelled"),
         ("open", None),
     ]
 
 
-async def test_a_waiting_turn_is_cancelled_by_its_number(idle: Stand) -> None:
-    session = await idle.open()
-    await idle.submit(session, "one")
-    await idle.submit(session, "two")
+async def test_a_waiting_turn_is_cancelled_by_its_number(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    await idle.submit_turn(session, "one")
+    await idle.submit_turn(session, "two")
     answer = await idle.http.post(f"/v1/sessions/{session}/cancel", json={"turn": 2})
     assert answer.status_code == 200
-    assert (await idle.get(f"/v1/sessions/{session}"))["waiting"] == []
+    assert (await idle.fetch_json(f"/v1/sessions/{session}"))["waiting"] == []
 
 
-async def test_cancelling_ends_the_call_that_is_under_way(stand: Stand) -> None:
-    session = await stand.open()
+async def test_cancelling_ends_the_call_that_is_under_way(stand: RunningGateway) -> None:
+    session = await stand.open_session()
     spoken, never = asyncio.Event(), asyncio.Event()
     stand.model.scripts.append(["Half", spoken.set, never])
-    await stand.submit(session)
+    await stand.submit_turn(session)
     await asyncio.wait_for(spoken.wait(), 30)
     assert (await stand.http.post(f"/v1/sessions/{session}/cancel")).status_code == 200
-    told = await stand.say(session, "and now?", "Now this.")
+    told = await stand.submit_and_answer(session, "and now?", "Now this.")
     assert told["turn"] == 2
-    turns = (await stand.get(f"/v1/sessions/{session}/history"))["turns"]
+    turns = (await stand.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
     assert [(turn["status"], turn["reply"]) for turn in turns] == [
         ("cancelled", None),
         ("completed", "Now this."),
     ]
-    assert stand.model.closed == 2
+    assert stand.model.closed_count == 2
 
 
-async def test_closing_cancels_what_is_open_and_keeps_everything_readable(idle: Stand) -> None:
-    session = await idle.open()
-    await idle.submit(session, "one")
+async def test_closing_cancels_what_is_open_and_keeps_everything_readable(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    await idle.submit_turn(session, "one")
     form = {"reason": "the case is settled"}
     answer = await idle.http.post(f"/v1/sessions/{session}/close", json=form)
     assert answer.status_code == 200
     again = await idle.http.post(f"/v1/sessions/{session}/close")
     assert again.json() == answer.json()
-    shown = await idle.get(f"/v1/sessions/{session}")
+    shown = await idle.fetch_json(f"/v1/sessions/{session}")
     assert (shown["closed"], shown["open"]) == (True, None)
-    assert len((await idle.get(f"/v1/sessions/{session}/history"))["turns"]) == 1
+    assert len((await idle.fetch_json(f"/v1/sessions/{session}/history"))["turns"]) == 1
 
 
 @pytest.mark.parametrize(
     ("words", "shown"), [({}, "(Taken back.)"), ({"replacement": "Ask again."}, "Ask again.")]
 )
 async def test_a_redacted_reply_is_shown_as_its_replacement(
-    stand: Stand, words: dict[str, str], shown: str
+    stand: RunningGateway, words: dict[str, str], shown: str
 ) -> None:
-    session = await stand.open()
-    await stand.say(session, "Hi", "Something private.")
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "Hi", "Something private.")
     form = {"turn": 1, "reason": "names a person"} | words
     answer = await stand.http.post(f"/v1/sessions/{session}/redactions", json=form)
     assert answer.status_code == 200
-    view = await stand.get(f"/v1/sessions/{session}/history")
+    view = await stand.fetch_json(f"/v1/sessions/{session}/history")
     (turn,) = view["turns"]
     assert (turn["reply"], turn["redacted"], turn["reason"]) == (shown, True, "names a person")
     assert view["sequence"] == answer.json()["sequence"]
-    window = await stand.get(f"/v1/sessions/{session}/window")
+    window = await stand.fetch_json(f"/v1/sessions/{session}/window")
     assert [said["content"] for said in window["messages"]][1:] == ["Hi", shown]
-    before = await stand.get(f"/v1/sessions/{session}/history", at=answer.json()["sequence"] - 1)
+    before = await stand.fetch_json(f"/v1/sessions/{session}/history", at=answer.json()["sequence"] - 1)
     assert before["turns"][0]["reply"] == "Something private."
 
 
-async def test_an_excluded_turn_leaves_the_window_and_comes_back(stand: Stand) -> None:
-    session = await stand.open()
-    await stand.say(session, "one", "first")
-    await stand.say(session, "two", "second")
+async def test_an_excluded_turn_leaves_the_window_and_comes_back(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "one", "first")
+    await stand.submit_and_answer(session, "two", "second")
     url = f"/v1/sessions/{session}/turns/1/exclusion"
     out = await stand.http.put(url)
     assert out.status_code == 200
     assert (await stand.http.put(url)).json() == out.json()
     said = [
-        each["content"] for each in (await stand.get(f"/v1/sessions/{session}/window"))["messages"]
+        each["content"] for each in (await stand.fetch_json(f"/v1/sessions/{session}/window"))["messages"]
     ]
     assert said[1:] == ["two", "second"]
-    assert (await stand.get(f"/v1/sessions/{session}/history"))["turns"][0]["excluded"] is True
+    assert (await stand.fetch_json(f"/v1/sessions/{session}/history"))["turns"][0]["excluded"] is True
     assert (await stand.http.delete(url)).status_code == 200
     said = [
-        each["content"] for each in (await stand.get(f"/v1/sessions/{session}/window"))["messages"]
+        each["content"] for each in (await stand.fetch_json(f"/v1/sessions/{session}/window"))["messages"]
     ]
     assert said[1:] == ["one", "first", "two", "second"]
 
@@ -124,42 +124,42 @@ REFUSED: list[tuple[str, str, object, int, str]] = [
 ]
 
 
-async def test_a_command_that_makes_no_sense_is_refused_and_changes_nothing(stand: Stand) -> None:
-    session = await stand.open()
-    await stand.say(session, "Hi", "Hello.")
+async def test_a_command_that_makes_no_sense_is_refused_and_changes_nothing(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "Hi", "Hello.")
     stand.model.scripts.append([asyncio.Event()])
-    await stand.submit(session, "never answered")
+    await stand.submit_turn(session, "never answered")
     await stand.http.post(f"/v1/sessions/{session}/cancel", json={"turn": 2})
-    before = (await stand.get(f"/v1/sessions/{session}"))["turns"]
+    before = (await stand.fetch_json(f"/v1/sessions/{session}"))["turns"]
     for method, path, body, status, code in REFUSED:
         answer = await stand.http.request(method, f"/v1/sessions/{session}/{path}", json=body)
         assert (answer.status_code, answer.json().get("code")) == (status, code), (path, body)
-    told = await stand.get(f"/v1/sessions/{session}/events", types="turn-cancelled")
+    told = await stand.fetch_json(f"/v1/sessions/{session}/events", types="turn-cancelled")
     assert len(told["events"]) == 1
-    assert (await stand.get(f"/v1/sessions/{session}"))["turns"] == before
+    assert (await stand.fetch_json(f"/v1/sessions/{session}"))["turns"] == before
 
 
-async def test_a_reply_is_redacted_once(stand: Stand) -> None:
-    session = await stand.open()
-    await stand.say(session, "Hi", "Hello.")
+async def test_a_reply_is_redacted_once(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "Hi", "Hello.")
     url = f"/v1/sessions/{session}/redactions"
     await stand.http.post(url, json={"turn": 1, "reason": "r"})
     answer = await stand.http.post(url, json={"turn": 1, "reason": "r"})
     assert (answer.status_code, answer.json()["code"]) == (409, "already-redacted")
 
 
-async def test_a_turn_in_flight_has_no_reply_to_redact(idle: Stand) -> None:
-    session = await idle.open()
-    await idle.submit(session)
+async def test_a_turn_in_flight_has_no_reply_to_redact(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    await idle.submit_turn(session)
     form = {"turn": 1, "reason": "r"}
     answer = await idle.http.post(f"/v1/sessions/{session}/redactions", json=form)
     assert (answer.status_code, answer.json()["code"]) == (409, "turn-open")
 
 
-async def test_another_tenants_session_is_unknown(idle: Stand) -> None:
-    session = await idle.open()
-    async with idle.another_gateway(tenant=f"{idle.tenant}-other") as other:
+async def test_another_tenants_session_is_unknown(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    async with idle.start_another_gateway(tenant=f"{idle.tenant}-other") as other:
         answer = await other.http.get(f"/v1/sessions/{session}")
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown-session")
-        assert (await other.get("/v1/sessions"))["sessions"] == []
-        assert (await other.get("/v1/events"))["events"] == []
+        assert (await other.fetch_json("/v1/sessions"))["sessions"] == []
+        assert (await other.fetch_json("/v1/events"))["events"] == []

@@ -25,8 +25,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.services.gateway.routes import DOCUMENT, ROUTES, Route
-from tests.services.gateway.stand import InMemory, Stand, standing
+from tests.services.gateway.routes import DOCUMENT, ROUTES, DocumentedRoute
+from tests.services.gateway.stand import MemoryBackend, RunningGateway, start_service
 
 # pyright: reportUnknownVariableType=false
 # schemathesis leaves the types of its own generics open.
@@ -54,32 +54,32 @@ DOCUMENTS: Final = tuple(route for route in ROUTES if not route.template.endswit
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stand(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stand]:
-    async with standing(InMemory(), "described", tmp_path_factory.mktemp("rows")) as running:
+async def stand(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
+    async with start_service(MemoryBackend(), "described", tmp_path_factory.mktemp("rows")) as running:
         yield running
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def places(stand: Stand) -> Mapping[str, str]:
+async def places(stand: RunningGateway) -> Mapping[str, str]:
     """Ids of a session, a turn and other objects that exist."""
-    session = await stand.open()
-    await stand.say(session, "Hi", "Hello.")
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "Hi", "Hello.")
     return {"session": session, "turn": "1", "call": "1.1", "blueprint": "clerk"}
 
 
 @pytest.mark.parametrize("route", DOCUMENTS, ids=str)
 async def test_what_comes_back_is_what_the_document_says(
-    stand: Stand, places: Mapping[str, str], route: Route
+    stand: RunningGateway, places: Mapping[str, str], route: DocumentedRoute
 ) -> None:
     def answered(case: Asked) -> None:
         response = case.call(base_url=stand.address, timeout=60)
         case.validate_response(response, checks=CHECKS)
 
     operation = SCHEMA[route.template][route.method]
-    await asyncio.to_thread(each_case, operation, places, answered)
+    await asyncio.to_thread(check_each_case, operation, places, answered)
 
 
-def each_case(
+def check_each_case(
     operation: Any,  # noqa: ANN401 - generic in what nobody names
     places: Mapping[str, str],
     look: Callable[[Asked], None],
@@ -90,12 +90,12 @@ def each_case(
     @CALM
     @given(case=st.one_of(kept, broken), real=st.booleans())
     def looked(case: Asked, *, real: bool) -> None:
-        look(speaking_of(case, places) if real else case)
+        look(fill_known_values(case, places) if real else case)
 
     looked()
 
 
-def speaking_of(case: Asked, places: Mapping[str, str]) -> Asked:
+def fill_known_values(case: Asked, places: Mapping[str, str]) -> Asked:
     """Replace the ids of a case by ids that exist."""
     known = {name: places[name] for name in case.path_parameters if name in places}
     case.path_parameters = {**case.path_parameters, **known}

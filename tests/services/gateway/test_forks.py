@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.services.gateway.stand import Stand
+from tests.services.gateway.stand import RunningGateway
 from turnlog.events.fork_copy import copy_events
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.session_events import SessionOpened
@@ -16,107 +16,107 @@ from turnlog.services.sessions.command_handler import CommandMetadata
 LATER = "And what did I say?"
 
 
-async def talked(stand: Stand) -> str:
+async def run_session(stand: RunningGateway) -> str:
     """Run turns, exclude one and redact one, and run one more."""
-    session = await stand.open()
+    session = await stand.open_session()
     for number in ("one", "two", "three"):
-        await stand.say(session, f"File {number}", f"Filed {number}.")
+        await stand.submit_and_answer(session, f"File {number}", f"Filed {number}.")
     await stand.http.put(f"/v1/sessions/{session}/turns/1/exclusion")
     form = {"turn": 2, "reason": "not ours to say"}
     await stand.http.post(f"/v1/sessions/{session}/redactions", json=form)
-    await stand.say(session, "File four", "Filed four.")
+    await stand.submit_and_answer(session, "File four", "Filed four.")
     return session
 
 
-async def forked(stand: Stand, origin: str, **form: object) -> dict[str, Any]:
+async def fork_session(stand: RunningGateway, origin: str, **form: object) -> dict[str, Any]:
     answer = await stand.http.post(f"/v1/sessions/{origin}/fork", json=form)
     assert answer.status_code == 201, answer.text
     return dict(answer.json())
 
 
-async def head(stand: Stand, session: str) -> int:
-    return int((await stand.get(f"/v1/sessions/{session}"))["sequence"])
+async def fetch_sequence(stand: RunningGateway, session: str) -> int:
+    return int((await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"])
 
 
-async def said(stand: Stand, session: str, turn: int) -> tuple[list[dict[str, str]], str]:
+async def fetch_prompt(stand: RunningGateway, session: str, turn: int) -> tuple[list[dict[str, str]], str]:
     """Return the messages and the digest of a turn's first prompt."""
-    prompt = await stand.get(f"/v1/sessions/{session}/calls/{turn}.1/prompt")
+    prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/{turn}.1/prompt")
     assert prompt["verified"]
     return prompt["messages"], prompt["digest"]
 
 
-async def test_the_next_prompt_of_a_fork_is_that_of_its_origin_byte_for_byte(stand: Stand) -> None:
-    session = await talked(stand)
-    at = await head(stand, session)
-    fork = (await forked(stand, session, at=at))["session"]
+async def test_the_next_prompt_of_a_fork_is_that_of_its_origin_byte_for_byte(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    at = await fetch_sequence(stand, session)
+    fork = (await fork_session(stand, session, at=at))["session"]
     for each in (session, fork):
-        await stand.say(each, LATER, "Much.")
-    assert await said(stand, fork, 5) == await said(stand, session, 5)
+        await stand.submit_and_answer(each, LATER, "Much.")
+    assert await fetch_prompt(stand, fork, 5) == await fetch_prompt(stand, session, 5)
 
 
 async def test_a_fork_of_a_place_in_the_middle_knows_nothing_of_what_came_later(
-    stand: Stand,
+    stand: RunningGateway,
 ) -> None:
-    session = await talked(stand)
-    history = await stand.get(f"/v1/sessions/{session}/history")
+    session = await run_session(stand)
+    history = await stand.fetch_json(f"/v1/sessions/{session}/history")
     (excluded,) = [
         event.sequence
-        for event in await stand.desk.command_handler.load_events(stand.tenant, session)
+        for event in await stand.dependencies.command_handler.load_events(stand.tenant, session)
         if event.envelope.type == "turnlog.turn-excluded.v1"
     ]
-    fork = (await forked(stand, session, at=excluded - 1))["session"]
+    fork = (await fork_session(stand, session, at=excluded - 1))["session"]
     assert len(history["turns"]) == 4
-    then = await stand.get(f"/v1/sessions/{session}/history", at=excluded - 1)
-    assert (await stand.get(f"/v1/sessions/{fork}/history"))["turns"] == then["turns"]
-    await stand.say(fork, LATER, "Much.")
-    words = [each["content"] for each in (await said(stand, fork, 4))[0]]
+    then = await stand.fetch_json(f"/v1/sessions/{session}/history", at=excluded - 1)
+    assert (await stand.fetch_json(f"/v1/sessions/{fork}/history"))["turns"] == then["turns"]
+    await stand.submit_and_answer(fork, LATER, "Much.")
+    words = [each["content"] for each in (await fetch_prompt(stand, fork, 4))[0]]
     assert "Filed two." in words
     assert "File four" not in words
 
 
-async def test_an_origin_is_not_touched_and_both_records_hold(stand: Stand) -> None:
-    session = await talked(stand)
-    before = await stand.desk.command_handler.load_events(stand.tenant, session)
-    fork = (await forked(stand, session, at=len(before)))["session"]
-    assert await stand.desk.command_handler.load_events(stand.tenant, session) == before
+async def test_an_origin_is_not_touched_and_both_records_hold(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    before = await stand.dependencies.command_handler.load_events(stand.tenant, session)
+    fork = (await fork_session(stand, session, at=len(before)))["session"]
+    assert await stand.dependencies.command_handler.load_events(stand.tenant, session) == before
     for each in (session, fork):
-        assert (await stand.get(f"/v1/sessions/{each}/verify"))["verified"]
+        assert (await stand.fetch_json(f"/v1/sessions/{each}/verify"))["verified"]
 
 
-async def test_a_fork_of_a_fork_is_one_too(stand: Stand) -> None:
-    session = await talked(stand)
-    at = await head(stand, session)
-    first = (await forked(stand, session, at=at, session="first"))["session"]
-    second = (await forked(stand, first, at=at, session="second"))["session"]
+async def test_a_fork_of_a_fork_is_one_too(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    at = await fetch_sequence(stand, session)
+    first = (await fork_session(stand, session, at=at, session="first"))["session"]
+    second = (await fork_session(stand, first, at=at, session="second"))["session"]
     for each in (session, second):
-        await stand.say(each, LATER, "Much.")
-    assert await said(stand, second, 5) == await said(stand, session, 5)
-    assert (await stand.get(f"/v1/sessions/{second}/verify"))["verified"]
-    opened = (await stand.desk.command_handler.load_events(stand.tenant, second))[0].event
+        await stand.submit_and_answer(each, LATER, "Much.")
+    assert await fetch_prompt(stand, second, 5) == await fetch_prompt(stand, session, 5)
+    assert (await stand.fetch_json(f"/v1/sessions/{second}/verify"))["verified"]
+    opened = (await stand.dependencies.command_handler.load_events(stand.tenant, second))[0].event
     assert isinstance(opened, SessionOpened)
     assert opened.drawn == session, "variants would be drawn anew"
 
 
-async def test_a_fork_says_where_it_comes_from_and_is_found_by_that(stand: Stand) -> None:
-    session = await talked(stand)
-    at = await head(stand, session)
-    fork = await forked(stand, session, at=at, session="elsewhere")
+async def test_a_fork_says_where_it_comes_from_and_is_found_by_that(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    at = await fetch_sequence(stand, session)
+    fork = await fork_session(stand, session, at=at, session="elsewhere")
     origin = {"kind": "fork", "session": session, "sequence": at}
     assert (fork["origin"], fork["sequence"]) == (origin, at)
-    assert (await stand.get("/v1/sessions/elsewhere"))["origin"] == origin
-    found = await stand.get("/v1/sessions", origin=session, min_sequence=f"elsewhere:{at}")
+    assert (await stand.fetch_json("/v1/sessions/elsewhere"))["origin"] == origin
+    found = await stand.fetch_json("/v1/sessions", origin=session, min_sequence=f"elsewhere:{at}")
     assert [(each["session"], each["origin"]) for each in found["sessions"]] == [
         ("elsewhere", origin)
     ]
-    assert (await stand.get("/v1/sessions", origin="elsewhere"))["sessions"] == []
+    assert (await stand.fetch_json("/v1/sessions", origin="elsewhere"))["sessions"] == []
 
 
-async def test_every_event_of_a_fork_says_what_it_is_a_copy_of(stand: Stand) -> None:
-    session = await talked(stand)
-    at = await head(stand, session)
-    await forked(stand, session, at=at, session="copy")
-    events = await stand.desk.command_handler.load_events(stand.tenant, session)
-    copies = await stand.desk.command_handler.load_events(stand.tenant, "copy")
+async def test_every_event_of_a_fork_says_what_it_is_a_copy_of(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    at = await fetch_sequence(stand, session)
+    await fork_session(stand, session, at=at, session="copy")
+    events = await stand.dependencies.command_handler.load_events(stand.tenant, session)
+    copies = await stand.dependencies.command_handler.load_events(stand.tenant, "copy")
     assert copies[0].envelope.copyof is None
     for event, copy in zip(events[1:], copies[1:], strict=True):
         assert copy.envelope.copyof == event.envelope.id != copy.envelope.id
@@ -126,22 +126,22 @@ async def test_every_event_of_a_fork_says_what_it_is_a_copy_of(stand: Stand) -> 
         )
 
 
-async def test_what_a_fork_has_from_its_origin_is_not_paid_for_twice(stand: Stand) -> None:
-    session = await talked(stand)
-    at = await head(stand, session)
-    await forked(stand, session, at=at, session="copy")
-    page = await stand.get("/v1/sessions", min_sequence=f"copy:{at}")
+async def test_what_a_fork_has_from_its_origin_is_not_paid_for_twice(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    at = await fetch_sequence(stand, session)
+    await fork_session(stand, session, at=at, session="copy")
+    page = await stand.fetch_json("/v1/sessions", min_sequence=f"copy:{at}")
     assert len(page["sessions"]) == 2
     async with stand.store.open_reader() as connection:
         counted = await count_tenant(connection, stand.tenant)
-    calls = (await stand.get(f"/v1/sessions/{session}/calls"))["calls"]
+    calls = (await stand.fetch_json(f"/v1/sessions/{session}/calls"))["calls"]
     assert counted.micro_dollars == sum(call["micro_dollars"] or 0 for call in calls)
-    assert len((await stand.get("/v1/sessions/copy/calls"))["calls"]) == len(calls)
+    assert len((await stand.fetch_json("/v1/sessions/copy/calls"))["calls"]) == len(calls)
 
 
-async def test_the_same_fork_under_the_same_key_is_one_fork(stand: Stand) -> None:
-    session = await talked(stand)
-    at = await head(stand, session)
+async def test_the_same_fork_under_the_same_key_is_one_fork(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    at = await fetch_sequence(stand, session)
     path, key = f"/v1/sessions/{session}/fork", {"Idempotency-Key": "k-1"}
     first = await stand.http.post(path, json={"at": at}, headers=key)
     again = await stand.http.post(path, json={"at": at}, headers=key)
@@ -150,26 +150,26 @@ async def test_the_same_fork_under_the_same_key_is_one_fork(stand: Stand) -> Non
     assert (other.status_code, other.json()["code"]) == (409, "key-reused")
 
 
-async def test_a_place_where_a_turn_is_open_is_refused_with_the_turn(idle: Stand) -> None:
-    session = await idle.open()
-    await idle.submit(session)
+async def test_a_place_where_a_turn_is_open_is_refused_with_the_turn(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    await idle.submit_turn(session)
     answer = await idle.http.post(f"/v1/sessions/{session}/fork", json={"at": 2})
     assert (answer.status_code, answer.json()["code"]) == (409, "turn-open")
     assert "turn 1" in answer.json()["detail"]
-    assert (await forked(idle, session, at=1))["sequence"] == 1
+    assert (await fork_session(idle, session, at=1))["sequence"] == 1
 
 
-async def test_a_closed_session_is_forked_before_it_closed(idle: Stand) -> None:
-    session = await idle.open()
+async def test_a_closed_session_is_forked_before_it_closed(idle: RunningGateway) -> None:
+    session = await idle.open_session()
     await idle.http.post(f"/v1/sessions/{session}/close")
     answer = await idle.http.post(f"/v1/sessions/{session}/fork", json={"at": 2})
     assert (answer.status_code, answer.json()["code"]) == (409, "session-closed")
-    fork = (await forked(idle, session, at=1))["session"]
-    assert not (await idle.get(f"/v1/sessions/{fork}"))["closed"]
+    fork = (await fork_session(idle, session, at=1))["session"]
+    assert not (await idle.fetch_json(f"/v1/sessions/{fork}"))["closed"]
 
 
-async def test_an_id_that_is_taken_is_refused(idle: Stand) -> None:
-    session = await idle.open()
+async def test_an_id_that_is_taken_is_refused(idle: RunningGateway) -> None:
+    session = await idle.open_session()
     answer = await idle.http.post(
         f"/v1/sessions/{session}/fork", json={"at": 1, "session": session}
     )
@@ -177,10 +177,10 @@ async def test_an_id_that_is_taken_is_refused(idle: Stand) -> None:
 
 
 async def test_a_fork_that_was_left_half_done_takes_nothing_until_it_is_whole(
-    stand: Stand,
+    stand: RunningGateway,
 ) -> None:
-    session = await talked(stand)
-    sessions, at = stand.desk.command_handler, await head(stand, session)
+    session = await run_session(stand)
+    sessions, at = stand.dependencies.command_handler, await fetch_sequence(stand, session)
     events = await sessions.load_events(stand.tenant, session)
     begun = ForkSession(
         build_fork_opening(await sessions.require_state(stand.tenant, session), events[0])
@@ -189,23 +189,23 @@ async def test_a_fork_that_was_left_half_done_takes_nothing_until_it_is_whole(
     await sessions.append_batch(half, copy_events("half", half.head, events[1:6], "/test"))
     turn = await stand.http.post("/v1/sessions/half/turns", json={"text": "Hi"})
     assert (turn.status_code, turn.json()["code"]) == (409, "fork-unfinished")
-    await forked(stand, session, at=at, session="half")
+    await fork_session(stand, session, at=at, session="half")
     for each in (session, "half"):
-        await stand.say(each, LATER, "Much.")
-    assert await said(stand, "half", 5) == await said(stand, session, 5)
+        await stand.submit_and_answer(each, LATER, "Much.")
+    assert await fetch_prompt(stand, "half", 5) == await fetch_prompt(stand, session, 5)
 
 
-async def test_no_worker_is_told_of_turns_that_were_copied(stand: Stand) -> None:
-    session = await talked(stand)
-    at = await head(stand, session)
-    await forked(stand, session, at=at, session="copy")
-    stream = stand.held.log.stream_raw_events(stand.tenant, 0, live=False)
+async def test_no_worker_is_told_of_turns_that_were_copied(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    at = await fetch_sequence(stand, session)
+    await fork_session(stand, session, at=at, session="copy")
+    stream = stand.backend.log.stream_raw_events(stand.tenant, 0, live=False)
     subjects = [raw.subject async for bulk in stream for raw in bulk]
     told = [each for each in subjects if ".copy." in each and each.endswith(".submitted")]
     assert told == []
     fixed = [
         event
-        for event in await stand.desk.command_handler.load_events(stand.tenant, "copy")
+        for event in await stand.dependencies.command_handler.load_events(stand.tenant, "copy")
         if isinstance(event.event, ContextAssembled)
     ]
     assert len(fixed) == 4

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.services.gateway.stand import InMemory, standing
+from tests.services.gateway.stand import MemoryBackend, start_service
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.store.memory_log import MemoryLog
 
 
 @dataclass
-class Lagging(MemoryLog):
+class LaggingFollowerLog(MemoryLog):
     """A log whose followers lack the latest events of a session."""
 
     lag: int = 0
@@ -26,19 +26,19 @@ class Lagging(MemoryLog):
 
 
 async def test_a_sequence_that_only_the_leader_has_is_not_refused(tmp_path: Path) -> None:
-    log = Lagging()
-    held = InMemory(log=log)
-    async with standing(held, "t", tmp_path) as stand:
-        session = await stand.open()
-        await stand.say(session, "Hi", "Hello.")
-        last = (await stand.get(f"/v1/sessions/{session}"))["sequence"]
+    log = LaggingFollowerLog()
+    held = MemoryBackend(log=log)
+    async with start_service(held, "t", tmp_path) as stand:
+        session = await stand.open_session()
+        await stand.submit_and_answer(session, "Hi", "Hello.")
+        last = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
         log.lag = 2
-        async with stand.another_gateway() as fresh:
+        async with stand.start_another_gateway() as fresh:
             path = f"/v1/sessions/{session}"
             for asked in ("", "/history", "/window"):
-                assert (await fresh.get(path + asked, at=last))["sequence"] == last, asked
-            assert (await fresh.get(f"{path}/events", after=last - 1))["sequence"] == last
-            await fresh.get(f"{path}/calls", min_sequence=last)
+                assert (await fresh.fetch_json(path + asked, at=last))["sequence"] == last, asked
+            assert (await fresh.fetch_json(f"{path}/events", after=last - 1))["sequence"] == last
+            await fresh.fetch_json(f"{path}/calls", min_sequence=last)
             forked = await fresh.http.post(f"{path}/fork", json={"at": last})
             assert (forked.status_code, forked.json()["sequence"]) == (201, last)
             for asked in (f"?at={last + 1}", f"/events?after={last + 1}"):

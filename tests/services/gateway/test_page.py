@@ -11,7 +11,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.services.gateway.stand import InMemory, standing
+from tests.services.gateway.stand import MemoryBackend, start_service
 from turnlog.events.registry import EVENT_NAMES
 
 STATIC = resources.files("turnlog.services.gateway").joinpath("static")
@@ -21,7 +21,7 @@ SCRIPTS = {name: text for name, text in FILES.items() if name.endswith(".js")}
 
 @pytest_asyncio.fixture
 async def http(fresh_tenant: str, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with standing(InMemory(), fresh_tenant, tmp_path, working=False) as stand:
+    async with start_service(MemoryBackend(), fresh_tenant, tmp_path, working=False) as stand:
         yield stand.http
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import httpx
 import pytest
 
-from tests.services.gateway.stand import Stand
+from tests.services.gateway.stand import RunningGateway
 from turnlog.events.errors import Conflict, Corrupt, Refused, TooLarge, Unavailable
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.gateway.main import serve_app
@@ -74,10 +74,10 @@ class BrokenLibrary(BlueprintFolders):
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_bug_is_answered_like_everything_else_and_gives_nothing_away(bare: Stand) -> None:
+async def test_a_bug_is_answered_like_everything_else_and_gives_nothing_away(bare: RunningGateway) -> None:
     settings = bare.settings.model_copy(update={"http": "127.0.0.1:0"})
     desk = replace(
-        bare.desk,
+        bare.dependencies,
         settings=settings,
         blueprint_folders=BrokenLibrary(),
         shutdown_event=asyncio.Event(),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.gateway.stand import MODEL, Stand
+from tests.services.gateway.stand import MODEL, RunningGateway
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.events.store.ports import RawEvent
@@ -18,29 +18,29 @@ from turnlog.projections.prompt.chat_request import ChatRequest
 in_memory = pytest.mark.parametrize("log_url", ["memory"], indirect=True)
 
 
-async def talked(stand: Stand) -> str:
-    session = await stand.open()
-    await stand.say(session, "File it", "Filed.")
-    await stand.say(session, "And this?", "That too.")
+async def run_session(stand: RunningGateway) -> str:
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "File it", "Filed.")
+    await stand.submit_and_answer(session, "And this?", "That too.")
     return session
 
 
-async def test_history_at_a_sequence_is_the_history_there_was(stand: Stand) -> None:
-    session = await talked(stand)
-    now = await stand.get(f"/v1/sessions/{session}/history")
+async def test_history_at_a_sequence_is_the_history_there_was(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    now = await stand.fetch_json(f"/v1/sessions/{session}/history")
     assert [(turn["text"], turn["reply"]) for turn in now["turns"]] == [
         ("File it", "Filed."),
         ("And this?", "That too."),
     ]
-    then = await stand.get(f"/v1/sessions/{session}/history", at=2)
+    then = await stand.fetch_json(f"/v1/sessions/{session}/history", at=2)
     assert [(turn["text"], turn["status"]) for turn in then["turns"]] == [("File it", "open")]
     assert then["sequence"] == 2
-    at_head = await stand.get(f"/v1/sessions/{session}/history", at=now["sequence"])
+    at_head = await stand.fetch_json(f"/v1/sessions/{session}/history", at=now["sequence"])
     assert at_head == now
 
 
-async def test_what_has_not_happened_yet_cannot_be_asked_for(stand: Stand) -> None:
-    session = await stand.open()
+async def test_what_has_not_happened_yet_cannot_be_asked_for(stand: RunningGateway) -> None:
+    session = await stand.open_session()
     for path in ("history?at=2", "window?at=2"):
         answer = await stand.http.get(f"/v1/sessions/{session}/{path}")
         assert (answer.status_code, answer.json()["code"]) == (422, "not-there-yet")
@@ -50,9 +50,9 @@ async def test_what_has_not_happened_yet_cannot_be_asked_for(stand: Stand) -> No
         assert (answer.status_code, answer.json()["field"]) == (422, "at")
 
 
-async def test_a_window_shows_what_the_next_call_would_see(stand: Stand) -> None:
-    session = await talked(stand)
-    window = await stand.get(f"/v1/sessions/{session}/window")
+async def test_a_window_shows_what_the_next_call_would_see(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    window = await stand.fetch_json(f"/v1/sessions/{session}/window")
     assert (window["call"], window["model"]) == ("reply", MODEL)
     assert [(said["role"], said["content"]) for said in window["messages"]] == [
         ("system", "You file what you are told.\n\nAnswer in en."),
@@ -66,41 +66,41 @@ async def test_a_window_shows_what_the_next_call_would_see(stand: Stand) -> None
 
 
 async def test_a_window_before_the_first_call_reads_the_files_that_call_would_pin(
-    idle: Stand,
+    idle: RunningGateway,
 ) -> None:
-    session = await idle.open()
-    await idle.submit(session, "File it")
-    said = (await idle.get(f"/v1/sessions/{session}/window"))["messages"]
+    session = await idle.open_session()
+    await idle.submit_turn(session, "File it")
+    said = (await idle.fetch_json(f"/v1/sessions/{session}/window"))["messages"]
     assert [each["content"] for each in said] == [
         "You file what you are told.\n\nAnswer in en.",
         "File it",
     ]
 
 
-async def test_a_window_of_the_past_is_the_prompt_that_was_sent(stand: Stand) -> None:
-    session = await talked(stand)
-    events = await stand.desk.command_handler.load_events(stand.tenant, session)
+async def test_a_window_of_the_past_is_the_prompt_that_was_sent(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    events = await stand.dependencies.command_handler.load_events(stand.tenant, session)
     fixed = [event for event in events if isinstance(event.event, ContextAssembled)]
     for event, call in zip(fixed, ("1.1", "2.1"), strict=True):
         assert isinstance(event.event, ContextAssembled)
         at = event.event.manifest.sequence
-        window = await stand.get(f"/v1/sessions/{session}/window", at=at)
-        prompt = await stand.get(f"/v1/sessions/{session}/calls/{call}/prompt")
+        window = await stand.fetch_json(f"/v1/sessions/{session}/window", at=at)
+        prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/{call}/prompt")
         assert window["messages"] == prompt["messages"]
         assert window["manifest"]["digest"] == prompt["digest"]
 
 
-async def test_a_call_that_the_blueprint_does_not_know_is_refused(stand: Stand) -> None:
-    session = await stand.open()
+async def test_a_call_that_the_blueprint_does_not_know_is_refused(stand: RunningGateway) -> None:
+    session = await stand.open_session()
     answer = await stand.http.get(f"/v1/sessions/{session}/window?call=replay")
     assert (answer.status_code, answer.json()["code"]) == (422, "unknown-kind")
     assert answer.json()["fix"] == "write `reply`"
 
 
-async def test_calls_are_listed_with_what_they_took(stand: Stand) -> None:
-    session = await talked(stand)
-    head = (await stand.get(f"/v1/sessions/{session}"))["sequence"]
-    listed = await stand.get(f"/v1/sessions/{session}/calls", min_sequence=head)
+async def test_calls_are_listed_with_what_they_took(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    head = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
+    listed = await stand.fetch_json(f"/v1/sessions/{session}/calls", min_sequence=head)
     assert listed["sequence"] == head
     assert [call["call"] for call in listed["calls"]] == ["1.1", "2.1"]
     first = listed["calls"][0]
@@ -110,16 +110,16 @@ async def test_calls_are_listed_with_what_they_took(stand: Stand) -> None:
 
 
 async def test_rows_that_are_not_there_yet_are_waited_for_and_never_invented(
-    stand: Stand,
+    stand: RunningGateway,
 ) -> None:
-    session = await stand.open()
+    session = await stand.open_session()
     answer = await stand.http.get(f"/v1/sessions/{session}/calls?min_sequence=2")
     assert (answer.status_code, answer.json()["code"]) == (422, "not-there-yet")
 
 
-async def test_the_exact_prompt_of_a_call_is_read_back(stand: Stand) -> None:
-    session = await talked(stand)
-    prompt = await stand.get(f"/v1/sessions/{session}/calls/2.1/prompt")
+async def test_the_exact_prompt_of_a_call_is_read_back(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/2.1/prompt")
     sent = stand.model.requests[1]
     assert [dict(message) for message in sent.messages] == prompt["messages"]
     assert (prompt["verified"], prompt["fault"], prompt["model"]) == (True, None, sent.model)
@@ -134,35 +134,35 @@ async def test_the_exact_prompt_of_a_call_is_read_back(stand: Stand) -> None:
     assert prompt["digest"] == f"sha256:{sha256(canonical.encode()).hexdigest()}"
 
 
-async def test_a_call_that_was_never_made_has_no_prompt(stand: Stand) -> None:
-    session = await talked(stand)
+async def test_a_call_that_was_never_made_has_no_prompt(stand: RunningGateway) -> None:
+    session = await run_session(stand)
     for call in ("3.1", "1.2", "1", "x", "%00"):
         answer = await stand.http.get(f"/v1/sessions/{session}/calls/{call}/prompt")
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown-call"), call
 
 
-def forgotten(stand: Stand, prompt: dict[str, Any]) -> str:
+def remove_persona_blob(stand: RunningGateway, prompt: dict[str, Any]) -> str:
     """Remove the blob of a prompt file, which no real store allows, and return its digest."""
     (persona,) = (part for part in prompt["manifest"]["parts"] if part["layer"] == "persona")
     digest = str(persona["source"]["digest"])
-    assert isinstance(stand.held.blobs, MemoryBlobStore)
-    del stand.held.blobs.blobs[stand.tenant, digest]
+    assert isinstance(stand.backend.blobs, MemoryBlobStore)
+    del stand.backend.blobs.blobs[stand.tenant, digest]
     return digest
 
 
 @in_memory
 @pytest.mark.tampers
 async def test_a_prompt_whose_text_is_gone_shows_its_manifest_and_says_so(
-    stand: Stand,
+    stand: RunningGateway,
 ) -> None:
-    session = await talked(stand)
-    whole = await stand.get(f"/v1/sessions/{session}/calls/1.1/prompt")
-    digest = forgotten(stand, whole)
-    prompt = await stand.get(f"/v1/sessions/{session}/calls/1.1/prompt")
+    session = await run_session(stand)
+    whole = await stand.fetch_json(f"/v1/sessions/{session}/calls/1.1/prompt")
+    digest = remove_persona_blob(stand, whole)
+    prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/1.1/prompt")
     assert (prompt["verified"], prompt["reference"]["outcome"]) == (False, "failed")
     assert prompt["assembly"]["outcome"] == "failed", "whatever the service still holds of it"
-    async with stand.another_gateway() as restarted:
-        prompt = await restarted.get(f"/v1/sessions/{session}/calls/1.1/prompt")
+    async with stand.start_another_gateway() as restarted:
+        prompt = await restarted.fetch_json(f"/v1/sessions/{session}/calls/1.1/prompt")
         assert (prompt["verified"], prompt["messages"]) == (False, [])
         assert digest in prompt["fault"]["where"]
         assert prompt["manifest"] == whole["manifest"]
@@ -172,22 +172,22 @@ async def test_a_prompt_whose_text_is_gone_shows_its_manifest_and_says_so(
 @pytest.mark.promise("P17")
 @pytest.mark.tampers
 async def test_a_text_that_is_gone_is_missed_by_the_very_service_that_has_just_used_it(
-    stand: Stand,
+    stand: RunningGateway,
 ) -> None:
-    session = await talked(stand)
-    whole = await stand.get(f"/v1/sessions/{session}/calls/1.1/prompt")
-    assert (await stand.get(f"/v1/sessions/{session}/verify"))["verified"]
-    forgotten(stand, whole)
-    checked = await stand.get(f"/v1/sessions/{session}/verify")
+    session = await run_session(stand)
+    whole = await stand.fetch_json(f"/v1/sessions/{session}/calls/1.1/prompt")
+    assert (await stand.fetch_json(f"/v1/sessions/{session}/verify"))["verified"]
+    remove_persona_blob(stand, whole)
+    checked = await stand.fetch_json(f"/v1/sessions/{session}/verify")
     checks = [found["check"] for found in checked["findings"]]
     assert checks == ["blobs", *(["reference", "assembly"] * 2)]
     assert (checked["completeness"], checked["reproduction"]) == ("incomplete", "failed")
     assert (checked["verified"], checked["prompts"]["reference"]) == (False, 0)
 
 
-async def test_a_session_that_is_gone_is_known_by_the_head_that_was_noted(stand: Stand) -> None:
+async def test_a_session_that_is_gone_is_known_by_the_head_that_was_noted(stand: RunningGateway) -> None:
     noted = {"noted": 3, "head": f"sha256:{'0' * 64}"}
-    checked = await stand.get("/v1/sessions/gone/verify", **noted)
+    checked = await stand.fetch_json("/v1/sessions/gone/verify", **noted)
     found = [(each["check"], each["sequence"]) for each in checked["findings"]]
     assert (checked["verified"], checked["events"], found) == (False, 0, [("noted", 3)])
     unknown = await stand.http.get("/v1/sessions/gone/verify")
@@ -196,43 +196,43 @@ async def test_a_session_that_is_gone_is_known_by_the_head_that_was_noted(stand:
 
 @pytest.mark.tampers
 async def test_a_session_whose_last_event_cannot_be_read_is_verified_all_the_same(
-    stand: Stand,
+    stand: RunningGateway,
 ) -> None:
-    session = await talked(stand)
-    log = stand.held.log
+    session = await run_session(stand)
+    log = stand.backend.log
     if not isinstance(log, MemoryLog):
         return  # No event of a real log can be altered from here
     place = log.sessions[stand.tenant, session][-1]
     raw = log.stored[place - 1]
     assert raw is not None
     log.stored[place - 1] = RawEvent(raw.subject, place, b"junk")
-    checked = await stand.get(f"/v1/sessions/{session}/verify")
+    checked = await stand.fetch_json(f"/v1/sessions/{session}/verify")
     assert (checked["integrity"], checked["findings"][0]["check"]) == ("broken", "log")
 
 
-async def test_a_sound_record_verifies(stand: Stand) -> None:
-    session = await talked(stand)
-    report = await stand.get(f"/v1/sessions/{session}/verify")
+async def test_a_sound_record_verifies(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    report = await stand.fetch_json(f"/v1/sessions/{session}/verify")
     assert (report["verified"], report["findings"]) == (True, [])
     prompts = report["prompts"]
     assert (prompts["calls"], prompts["reference"], prompts["assembly"]) == (2, 2, 2)
     verdicts = [report[each] for each in ("integrity", "completeness", "reproduction")]
     assert verdicts == ["intact", "unwitnessed", "reproduced"]
     assert report["events"] == report["sequence"]
-    last = await stand.held.log.read_last_event(stand.tenant, session)
+    last = await stand.backend.log.read_last_event(stand.tenant, session)
     assert last is not None
     assert report["head"] == last.head.hash
 
 
-async def test_a_noted_head_proves_that_nothing_was_cut_off_or_redone(stand: Stand) -> None:
-    session = await stand.open()
-    before = await stand.get(f"/v1/sessions/{session}/verify")
-    await stand.say(session, "Hi", "Hello.")
+async def test_a_noted_head_proves_that_nothing_was_cut_off_or_redone(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    before = await stand.fetch_json(f"/v1/sessions/{session}/verify")
+    await stand.submit_and_answer(session, "Hi", "Hello.")
     noted = {"noted": before["sequence"], "head": before["head"]}
-    assert (await stand.get(f"/v1/sessions/{session}/verify", **noted))["verified"]
-    other = await stand.get(f"/v1/sessions/{session}/verify", **(noted | {"noted": 2}))
+    assert (await stand.fetch_json(f"/v1/sessions/{session}/verify", **noted))["verified"]
+    other = await stand.fetch_json(f"/v1/sessions/{session}/verify", **(noted | {"noted": 2}))
     assert [found["check"] for found in other["findings"]] == ["noted"]
-    ahead = await stand.get(f"/v1/sessions/{session}/verify", **(noted | {"noted": 99}))
+    ahead = await stand.fetch_json(f"/v1/sessions/{session}/verify", **(noted | {"noted": 99}))
     assert ahead["findings"] == [
         {
             "verdict": "completeness",
@@ -248,15 +248,15 @@ async def test_a_noted_head_proves_that_nothing_was_cut_off_or_redone(stand: Sta
 
 @pytest.mark.tampers
 async def test_a_record_that_cannot_be_read_is_found_out_and_is_no_surprise(
-    stand: Stand,
+    stand: RunningGateway,
 ) -> None:
-    session = await talked(stand)
-    if not isinstance(stand.held.log, MemoryLog):
+    session = await run_session(stand)
+    if not isinstance(stand.backend.log, MemoryLog):
         return  # No event of a real log can be altered from here
-    place = stand.held.log.sessions[stand.tenant, session][1]
+    place = stand.backend.log.sessions[stand.tenant, session][1]
     subject = f"session.{stand.tenant}.{session}.session"
-    stand.held.log.stored[place - 1] = RawEvent(subject, place, b"{}")
-    report = await stand.get(f"/v1/sessions/{session}/verify")
+    stand.backend.log.stored[place - 1] = RawEvent(subject, place, b"{}")
+    report = await stand.fetch_json(f"/v1/sessions/{session}/verify")
     found = [(each["check"], each["sequence"]) for each in report["findings"]]
     assert found == [("log", 2)]
     assert report["prompts"]["behind"].endswith("since event 2 cannot be read")
@@ -266,14 +266,14 @@ async def test_a_record_that_cannot_be_read_is_found_out_and_is_no_surprise(
 
 
 async def test_what_a_model_is_shown_is_what_a_window_shows_of_a_turn_in_flight(
-    stand: Stand,
+    stand: RunningGateway,
 ) -> None:
-    session = await stand.open()
+    session = await stand.open_session()
     asked, answered = asyncio.Event(), asyncio.Event()
     stand.model.scripts.append([asked.set, answered, "Done."])
-    await stand.submit(session, "File it")
+    await stand.submit_turn(session, "File it")
     await asyncio.wait_for(asked.wait(), 30)
-    window = await stand.get(f"/v1/sessions/{session}/window")
+    window = await stand.fetch_json(f"/v1/sessions/{session}/window")
     assert [dict(message) for message in stand.model.requests[0].messages] == window["messages"]
     answered.set()
 

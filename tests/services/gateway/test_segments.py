@@ -10,7 +10,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.services.gateway.stand import Stand
+from tests.services.gateway.stand import RunningGateway
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 CUE = {"scope": "npc", "ref": "npc.innkeeper", "content": "He nods.", "type": "npc_cue", "tier": 1}
@@ -23,71 +23,71 @@ async def nats_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[st
         yield server.url
 
 
-async def add(stand: Stand, **form: object) -> dict[str, Any]:
+async def add_segment(stand: RunningGateway, **form: object) -> dict[str, Any]:
     answer = await stand.http.post("/v1/segments", json=form)
     assert answer.status_code == 201, answer.text
     return dict(answer.json())
 
 
-async def edit(stand: Stand, number: int, **form: object) -> httpx.Response:
+async def edit_segment(stand: RunningGateway, number: int, **form: object) -> httpx.Response:
     return await stand.http.patch(f"/v1/segments/{number}", json=form)
 
 
-async def listed(stand: Stand, sequence: int, **query: object) -> list[dict[str, Any]]:
-    page = await stand.get("/v1/segments", min_sequence=sequence, **query)
+async def list_segments(stand: RunningGateway, sequence: int, **query: object) -> list[dict[str, Any]]:
+    page = await stand.fetch_json("/v1/segments", min_sequence=sequence, **query)
     return list(page["segments"])
 
 
-def problem(answer: httpx.Response) -> tuple[int, str, str | None]:
+def read_problem(answer: httpx.Response) -> tuple[int, str, str | None]:
     told = answer.json()
     assert answer.headers["content-type"] == "application/problem+json"
     assert told["fix"]
     return answer.status_code, told["code"], told.get("field")
 
 
-async def test_a_segment_is_added_edited_and_shown_with_all_it_ever_said(idle: Stand) -> None:
-    added = await add(idle, **CUE)
+async def test_a_segment_is_added_edited_and_shown_with_all_it_ever_said(idle: RunningGateway) -> None:
+    added = await add_segment(idle, **CUE)
     assert added == {"segment": 1, "version": 1, "sequence": 1}
-    edited = await edit(idle, 1, content="He waves.", tier=2)
+    edited = await edit_segment(idle, 1, content="He waves.", tier=2)
     assert edited.json() == {"segment": 1, "version": 2, "sequence": 2}
-    shown = await idle.get("/v1/segments/1")
+    shown = await idle.fetch_json("/v1/segments/1")
     assert (shown["scope"], shown["ref"], shown["active"]) == ("npc", "npc.innkeeper", True)
     assert shown["variants"] == {"a": 2}
     assert [(each["content"], each["tier"]) for each in shown["versions"]] == [
         ("He nods.", 1),
         ("He waves.", 2),
     ]
-    (row,) = await listed(idle, 2)
+    (row,) = await list_segments(idle, 2)
     assert (row["content"], row["version"], row["priority"]) == ("He waves.", 2, "normal")
 
 
-async def test_the_list_is_filtered_and_read_page_by_page(idle: Stand) -> None:
+async def test_the_list_is_filtered_and_read_page_by_page(idle: RunningGateway) -> None:
     for number in range(5):
-        await add(idle, scope="core", content=f"Rule {number}.")
-    await add(idle, **CUE)
-    switched = (await edit(idle, 6, active=False)).json()
+        await add_segment(idle, scope="core", content=f"Rule {number}.")
+    await add_segment(idle, **CUE)
+    switched = (await edit_segment(idle, 6, active=False)).json()
     sequence = switched["sequence"]
-    assert [row["id"] for row in await listed(idle, sequence, scope="npc")] == [6]
-    assert [row["id"] for row in await listed(idle, sequence, active=False)] == [6]
-    assert [row["id"] for row in await listed(idle, sequence, q="rule 3")] == [4]
-    page = await idle.get("/v1/segments", limit=2)
+    assert [row["id"] for row in await list_segments(idle, sequence, scope="npc")] == [6]
+    assert [row["id"] for row in await list_segments(idle, sequence, active=False)] == [6]
+    assert [row["id"] for row in await list_segments(idle, sequence, q="rule 3")] == [4]
+    page = await idle.fetch_json("/v1/segments", limit=2)
     assert ([row["id"] for row in page["segments"]], page["next"]) == ([1, 2], 2)
-    page = await idle.get("/v1/segments", limit=4, after=page["next"])
+    page = await idle.fetch_json("/v1/segments", limit=4, after=page["next"])
     assert ([row["id"] for row in page["segments"]], page["next"]) == ([3, 4, 5, 6], None)
 
 
-async def test_a_request_under_a_key_is_carried_out_once_and_answered_alike(idle: Stand) -> None:
+async def test_a_request_under_a_key_is_carried_out_once_and_answered_alike(idle: RunningGateway) -> None:
     key = {"Idempotency-Key": "k"}
     first = await idle.http.post("/v1/segments", json=CUE, headers=key)
-    await edit(idle, 1, content="Later.")
+    await edit_segment(idle, 1, content="Later.")
     again = await idle.http.post("/v1/segments", json=CUE, headers=key)
     assert (again.status_code, again.json()) == (201, first.json())
     assert again.headers["ETag"] == first.headers["ETag"]
     other = await idle.http.post("/v1/segments", json=CUE | {"tier": 3}, headers=key)
-    assert problem(other) == (409, "key-reused", "Idempotency-Key")
+    assert read_problem(other) == (409, "key-reused", "Idempotency-Key")
 
 
-async def test_an_import_is_whole_or_not_at_all_and_once_is_enough(idle: Stand) -> None:
+async def test_an_import_is_whole_or_not_at_all_and_once_is_enough(idle: RunningGateway) -> None:
     rows = [CUE, {"scope": "core", "content": "Be kind.", "id": 40}]
     answer = await idle.http.post("/v1/segments/import", json={"segments": rows})
     assert answer.json() == {"added": [40, 41], "edited": [], "rows": 2, "sequence": 1}
@@ -95,22 +95,22 @@ async def test_an_import_is_whole_or_not_at_all_and_once_is_enough(idle: Stand) 
     assert again.json() == {"added": [], "edited": [], "rows": 2, "sequence": 1}
     bad = [*rows, {"scope": "core", "content": "x", "id": 7}, CUE | {"priority": "urgent"}]
     refused = await idle.http.post("/v1/segments/import", json={"segments": bad})
-    assert problem(refused) == (422, "invalid", "segments.3.priority")
+    assert read_problem(refused) == (422, "invalid", "segments.3.priority")
     taken = await idle.http.post("/v1/segments/import", json={"segments": [CUE | {"id": 40}]})
-    assert problem(taken) == (409, "segment-taken", "segments.0.id")
-    assert [row["id"] for row in await listed(idle, 1)] == [40, 41]
+    assert read_problem(taken) == (409, "segment-taken", "segments.0.id")
+    assert [row["id"] for row in await list_segments(idle, 1)] == [40, 41]
 
 
-async def test_an_import_may_be_larger_than_other_bodies_but_not_without_end(idle: Stand) -> None:
+async def test_an_import_may_be_larger_than_other_bodies_but_not_without_end(idle: RunningGateway) -> None:
     rows = [{"scope": "core", "content": f"{number} {'x' * 900}"} for number in range(1_200)]
     answer = await idle.http.post("/v1/segments/import", json={"segments": rows})
     assert answer.status_code == 200, answer.text
     assert len(answer.json()["added"]) == 1_200
     large = await idle.http.post("/v1/segments", json={"scope": "core", "content": "x" * 300_000})
-    assert problem(large) == (413, "too-large", "body")
-    async with idle.another_gateway(import_limit=2_000) as narrow:
+    assert read_problem(large) == (413, "too-large", "body")
+    async with idle.start_another_gateway(import_limit=2_000) as narrow:
         refused = await narrow.http.post("/v1/segments/import", json={"segments": rows})
-    assert problem(refused) == (413, "too-large", "body")
+    assert read_problem(refused) == (413, "too-large", "body")
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,10 @@ async def test_an_import_may_be_larger_than_other_bodies_but_not_without_end(idl
 )
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_wrong_with_a_segment_is_named_and_nothing_is_stored(
-    bare: Stand, form: dict[str, object], told: tuple[int, str, str]
+    bare: RunningGateway, form: dict[str, object], told: tuple[int, str, str]
 ) -> None:
-    assert problem(await bare.http.post("/v1/segments", json=form)) == told
-    page = await bare.get("/v1/segments")
+    assert read_problem(await bare.http.post("/v1/segments", json=form)) == told
+    page = await bare.fetch_json("/v1/segments")
     assert page["segments"] == []
 
 
@@ -157,43 +157,43 @@ async def test_what_is_wrong_with_a_segment_is_named_and_nothing_is_stored(
 )
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_not_there_or_cannot_be_asked_is_named(
-    bare: Stand, method: str, path: str, told: tuple[int, str, str]
+    bare: RunningGateway, method: str, path: str, told: tuple[int, str, str]
 ) -> None:
     body = {"json": {"content": "x"}} if method == "PATCH" else {}
-    assert problem(await bare.http.request(method, path, **body)) == told  # type: ignore[arg-type]
+    assert read_problem(await bare.http.request(method, path, **body)) == told  # type: ignore[arg-type]
 
 
-async def test_two_gateways_that_edit_at_once_lose_nothing(idle: Stand) -> None:
-    async with idle.another_gateway() as other:
-        await add(idle, **CUE)
+async def test_two_gateways_that_edit_at_once_lose_nothing(idle: RunningGateway) -> None:
+    async with idle.start_another_gateway() as other:
+        await add_segment(idle, **CUE)
         edits = (
-            edit(stand, 1, content=f"{name} {number}")
+            edit_segment(stand, 1, content=f"{name} {number}")
             for name, stand in (("one", idle), ("two", other))
             for number in range(10)
         )
         answers = await asyncio.gather(*edits)
         assert {answer.status_code for answer in answers} == {200}
         assert sorted(answer.json()["version"] for answer in answers) == list(range(2, 22))
-        shown = [await stand.get("/v1/segments/1") for stand in (idle, other)]
+        shown = [await stand.fetch_json("/v1/segments/1") for stand in (idle, other)]
     assert shown[0] == shown[1]
     said = {each["content"] for each in shown[0]["versions"]}
     assert len(said) == 21
 
 
-async def test_of_two_who_edit_what_both_have_seen_one_is_told(idle: Stand) -> None:
-    async with idle.another_gateway() as other:
-        await add(idle, **CUE)
+async def test_of_two_who_edit_what_both_have_seen_one_is_told(idle: RunningGateway) -> None:
+    async with idle.start_another_gateway() as other:
+        await add_segment(idle, **CUE)
         answers = await asyncio.gather(
-            *(edit(stand, 1, content=stand.address, version=1) for stand in (idle, other))
+            *(edit_segment(stand, 1, content=stand.address, version=1) for stand in (idle, other))
         )
     assert sorted(answer.status_code for answer in answers) == [200, 409]
     (refused,) = (answer for answer in answers if answer.status_code == 409)
-    assert problem(refused) == (409, "segment-moved", "version")
+    assert read_problem(refused) == (409, "segment-moved", "version")
 
 
-async def test_tenants_do_not_see_each_others_segments(idle: Stand) -> None:
-    await add(idle, **CUE)
-    async with idle.another_gateway(tenant=f"{idle.tenant}-other") as other:
+async def test_tenants_do_not_see_each_others_segments(idle: RunningGateway) -> None:
+    await add_segment(idle, **CUE)
+    async with idle.start_another_gateway(tenant=f"{idle.tenant}-other") as other:
         assert (await other.http.get("/v1/segments/1")).status_code == 404
-        assert (await other.get("/v1/segments"))["segments"] == []
-        assert (await add(other, **CUE))["segment"] == 1
+        assert (await other.fetch_json("/v1/segments"))["segments"] == []
+        assert (await add_segment(other, **CUE))["segment"] == 1

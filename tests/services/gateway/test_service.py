@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.services.gateway.stand import Holding, InMemory, Stand, desk_on, fronted, standing
+from tests.services.gateway.stand import LogBackend, MemoryBackend, RunningGateway, build_dependencies, start_gateway, start_service
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.store.memory_log import MemoryLog
@@ -28,12 +28,12 @@ from turnlog.services.platform.telemetry import Tracing
 REFERENCE = Path(__file__).parents[3] / "docs/reference/openapi.json"
 
 
-async def test_blueprints_are_listed_with_what_they_take(idle: Stand) -> None:
-    listed = await idle.get("/v1/blueprints")
+async def test_blueprints_are_listed_with_what_they_take(idle: RunningGateway) -> None:
+    listed = await idle.fetch_json("/v1/blueprints")
     names = [each["blueprint"] for each in listed["blueprints"]]
     assert {"assistant", "clerk"} <= set(names)
     assert listed["faulty"] == []
-    clerk = await idle.get("/v1/blueprints/clerk")
+    clerk = await idle.fetch_json("/v1/blueprints/clerk")
     assert clerk in [clerk | each for each in listed["blueprints"]]
     assert (clerk["version"], clerk["profiles"]) == (3, ["chat", "terse"])
     takes = Draft202012Validator(clerk["attributes"])
@@ -45,7 +45,7 @@ async def test_blueprints_are_listed_with_what_they_take(idle: Stand) -> None:
     assert set(clerk["inputs"]["properties"]) == {"urgency", "tags"}
 
 
-async def test_an_unknown_blueprint_is_refused_with_the_nearest_one(idle: Stand) -> None:
+async def test_an_unknown_blueprint_is_refused_with_the_nearest_one(idle: RunningGateway) -> None:
     answer = await idle.http.get("/v1/blueprints/clark")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown-blueprint")
     assert answer.json()["fix"] == "write `clerk`"
@@ -54,14 +54,14 @@ async def test_an_unknown_blueprint_is_refused_with_the_nearest_one(idle: Stand)
 
 
 async def test_a_faulty_blueprint_is_listed_apart_and_opens_no_session(
-    idle: Stand, tmp_path: Path
+    idle: RunningGateway, tmp_path: Path
 ) -> None:
     faulty = tmp_path / "library" / "broken" / "blueprint.yaml"
     faulty.parent.mkdir(parents=True)
     faulty.write_text("blueprint: broken\nversion: one\n")
     settings = idle.settings.model_copy(update={"blueprints": (tmp_path / "library",)})
-    async with fronted(idle.held, idle.store, idle.bell, settings, idle.model) as stand:
-        listed = await stand.get("/v1/blueprints")
+    async with start_gateway(idle.backend, idle.store, idle.projection_signal, settings, idle.model) as stand:
+        listed = await stand.fetch_json("/v1/blueprints")
         assert [each["blueprint"] for each in listed["faulty"]] == ["broken"]
         answer = await stand.http.post("/v1/sessions", json={"blueprint": "broken"})
         assert (answer.status_code, answer.json()["code"]) == (422, "faulty-blueprint")
@@ -70,9 +70,9 @@ async def test_a_faulty_blueprint_is_listed_apart_and_opens_no_session(
 
 
 @pytest.mark.promise("P2")
-async def test_a_gateway_is_ready_and_names_its_durability(idle: Stand) -> None:
-    assert await idle.get("/healthz") == {"alive": True}
-    ready = await idle.get("/readyz")
+async def test_a_gateway_is_ready_and_names_its_durability(idle: RunningGateway) -> None:
+    assert await idle.fetch_json("/healthz") == {"alive": True}
+    ready = await idle.fetch_json("/readyz")
     assert (ready["ready"], ready["durability"], ready["checked"]) == (True, "fsync-acked", True)
     assert {name: part["ready"] for name, part in ready["parts"].items()} == {
         "nats": True,
@@ -80,7 +80,7 @@ async def test_a_gateway_is_ready_and_names_its_durability(idle: Stand) -> None:
         "read_models": True,
     }
     # On the server that tests share, others write to the log as well
-    assert ready["lag"] == 0 or not isinstance(idle.held, InMemory)
+    assert ready["lag"] == 0 or not isinstance(idle.backend, MemoryBackend)
 
 
 class SilentLog(MemoryLog):
@@ -97,8 +97,8 @@ class SilentLog(MemoryLog):
 async def test_a_gateway_without_its_log_is_alive_and_not_ready(
     tmp_path: Path, fresh_tenant: str
 ) -> None:
-    async with standing(InMemory(SilentLog()), fresh_tenant, tmp_path, working=False) as stand:
-        assert await stand.get("/healthz") == {"alive": True}
+    async with start_service(MemoryBackend(SilentLog()), fresh_tenant, tmp_path, working=False) as stand:
+        assert await stand.fetch_json("/healthz") == {"alive": True}
         answer = await stand.http.get("/readyz")
         assert (answer.status_code, answer.json()["ready"]) == (503, False)
         assert answer.json()["parts"]["nats"]["detail"] == "nats is unavailable: no responders"
@@ -109,11 +109,11 @@ async def test_a_gateway_without_its_log_is_alive_and_not_ready(
 
 
 async def test_a_gateway_without_its_database_takes_turns_and_is_not_ready(
-    held: Holding, fresh_tenant: str, tmp_path: Path
+    held: LogBackend, fresh_tenant: str, tmp_path: Path
 ) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'nowhere' / 'rows.db'}")
     settings = GatewaySettings(tenant=fresh_tenant, http="127.0.0.1:0")
-    desk = desk_on(held, store, ProjectionSignal(), settings)
+    desk = build_dependencies(held, store, ProjectionSignal(), settings)
     async with httpx.AsyncClient() as http, serve_app(desk) as address:
         answer = await http.get(f"{address}/readyz")
         assert (answer.status_code, answer.json()["parts"]["nats"]["ready"]) == (503, True)
@@ -128,16 +128,16 @@ async def test_a_gateway_without_its_database_takes_turns_and_is_not_ready(
 
 
 async def test_rows_that_do_not_come_in_time_are_answered_504(
-    held: Holding, fresh_tenant: str, tmp_path: Path
+    held: LogBackend, fresh_tenant: str, tmp_path: Path
 ) -> None:
-    async with standing(held, fresh_tenant, tmp_path, working=False) as stand:
+    async with start_service(held, fresh_tenant, tmp_path, working=False) as stand:
         empty = open_store(f"sqlite:///{tmp_path / 'other.db'}")
         await prepare_schema(empty)
         desk = replace(
-            stand.desk, store=empty, read_model_timeout=0.05, shutdown_event=asyncio.Event()
+            stand.dependencies, store=empty, read_model_timeout=0.05, shutdown_event=asyncio.Event()
         )
         async with httpx.AsyncClient() as http, serve_app(desk) as address:
-            session = await stand.open()
+            session = await stand.open_session()
             url = f"{address}/v1/sessions/{session}/calls"
             answer = await http.get(url, params={"min_sequence": 1})
             assert (answer.status_code, answer.json()["code"]) == (504, "behind")
@@ -147,12 +147,12 @@ async def test_rows_that_do_not_come_in_time_are_answered_504(
         await empty.close()
 
 
-async def test_a_request_within_a_trace_leaves_it_in_the_events(idle: Stand) -> None:
+async def test_a_request_within_a_trace_leaves_it_in_the_events(idle: RunningGateway) -> None:
     parent = f"00-{'a' * 32}-{'b' * 16}-01"
     form = {"blueprint": "assistant"}
     headers = {"traceparent": parent}
     answer = await idle.http.post("/v1/sessions", json=form, headers=headers)
-    last = await idle.held.log.read_last_event(idle.tenant, answer.json()["session"])
+    last = await idle.backend.log.read_last_event(idle.tenant, answer.json()["session"])
     assert last is not None
     assert (last.envelope.traceparent or "").split("-")[1] == "a" * 32
     for garbage in ("", "00-xyz", "žalia", "0" * 5000):
@@ -162,14 +162,14 @@ async def test_a_request_within_a_trace_leaves_it_in_the_events(idle: Stand) -> 
 
 
 async def test_every_request_is_a_span_named_by_its_route_and_events_hang_below_it(
-    held: Holding, fresh_tenant: str, tmp_path: Path
+    held: LogBackend, fresh_tenant: str, tmp_path: Path
 ) -> None:
     spans, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
     traces = Tracing(provider.get_tracer("test"))
-    async with standing(held, fresh_tenant, tmp_path, working=False, traces=traces) as stand:
-        session = await stand.open()
-        await stand.submit(session)
+    async with start_service(held, fresh_tenant, tmp_path, working=False, traces=traces) as stand:
+        session = await stand.open_session()
+        await stand.submit_turn(session)
         await stand.http.get("/nowhere")
     named = {span.name: span for span in spans.get_finished_spans()}
     assert list(named) == ["POST /v1/sessions", "POST /v1/sessions/{session}/turns", "GET"]
@@ -181,7 +181,7 @@ async def test_every_request_is_a_span_named_by_its_route_and_events_hang_below_
     assert (last.envelope.traceparent or "").startswith(within)
 
 
-async def test_unknown_routes_and_methods_are_answered_like_everything_else(idle: Stand) -> None:
+async def test_unknown_routes_and_methods_are_answered_like_everything_else(idle: RunningGateway) -> None:
     for path in ("/v2", "/v1", "/v1/session", "/v1/sessions/", "/docs", "/redoc"):
         answer = await idle.http.get(path)
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown-route"), path
@@ -191,7 +191,7 @@ async def test_unknown_routes_and_methods_are_answered_like_everything_else(idle
     assert answer.headers["Allow"] == "GET"
 
 
-async def test_the_gateway_describes_itself_as_the_reference_says(idle: Stand) -> None:
+async def test_the_gateway_describes_itself_as_the_reference_says(idle: RunningGateway) -> None:
     served = (await idle.http.get("/openapi.json")).json()
     assert served == json.loads(REFERENCE.read_text()), "run `make docs`"
     problems = {
@@ -205,16 +205,16 @@ async def test_the_gateway_describes_itself_as_the_reference_says(idle: Stand) -
 
 
 @pytest.mark.parametrize("http", ["8700", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", ""])
-async def test_a_place_to_listen_that_is_none_is_refused(idle: Stand, http: str) -> None:
-    desk = replace(idle.desk, settings=idle.settings.model_copy(update={"http": http}))
+async def test_a_place_to_listen_that_is_none_is_refused(idle: RunningGateway, http: str) -> None:
+    desk = replace(idle.dependencies, settings=idle.settings.model_copy(update={"http": http}))
     with pytest.raises(Refused, match="bad-setting"):
         async with serve_app(desk):
             pass
 
 
-async def test_a_port_that_is_taken_is_refused_with_the_way_out(idle: Stand) -> None:
+async def test_a_port_that_is_taken_is_refused_with_the_way_out(idle: RunningGateway) -> None:
     taken = idle.address.removeprefix("http://")
-    desk = replace(idle.desk, settings=idle.settings.model_copy(update={"http": taken}))
+    desk = replace(idle.dependencies, settings=idle.settings.model_copy(update={"http": taken}))
     with pytest.raises(Refused) as refused:
         async with serve_app(desk):
             pass

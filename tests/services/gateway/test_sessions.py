@@ -4,61 +4,61 @@ from __future__ import annotations
 
 import pytest
 
-from tests.services.gateway.stand import Stand
+from tests.services.gateway.stand import RunningGateway
 
 
-async def test_a_session_opens_by_a_blueprint_and_says_how_it_stands(stand: Stand) -> None:
+async def test_a_session_opens_by_a_blueprint_and_says_how_it_stands(stand: RunningGateway) -> None:
     form = {"blueprint": "clerk", "attributes": {"desk": "d-7"}, "session": "mine"}
     answer = await stand.http.post("/v1/sessions", json=form)
     assert answer.status_code == 201
     assert answer.headers["Location"] == "/v1/sessions/mine"
     assert answer.headers["ETag"] == '"1"'
     opened = answer.json()
-    digest = (await stand.get("/v1/blueprints/clerk"))["digest"]
+    digest = (await stand.fetch_json("/v1/blueprints/clerk"))["digest"]
     assert opened == {"session": "mine", "blueprint": "clerk", "digest": digest, "sequence": 1}
-    shown = await stand.get("/v1/sessions/mine")
+    shown = await stand.fetch_json("/v1/sessions/mine")
     assert shown["attributes"] == {"desk": "d-7", "language": "en"}
     assert (shown["profile"], shown["version"], shown["closed"]) == ("chat", 3, False)
     assert (shown["turns"], shown["open"], shown["waiting"]) == (0, None, [])
 
 
-async def test_without_an_id_every_session_gets_one_of_its_own(stand: Stand) -> None:
-    assert len({await stand.open() for _ in range(3)}) == 3
+async def test_without_an_id_every_session_gets_one_of_its_own(stand: RunningGateway) -> None:
+    assert len({await stand.open_session() for _ in range(3)}) == 3
 
 
-async def test_a_profile_is_taken_by_name_and_an_unknown_one_refused(stand: Stand) -> None:
-    session = await stand.open(profile="terse")
-    assert (await stand.get(f"/v1/sessions/{session}"))["profile"] == "terse"
+async def test_a_profile_is_taken_by_name_and_an_unknown_one_refused(stand: RunningGateway) -> None:
+    session = await stand.open_session(profile="terse")
+    assert (await stand.fetch_json(f"/v1/sessions/{session}"))["profile"] == "terse"
     form = {"blueprint": "clerk", "attributes": {"desk": "d"}, "profile": "ters"}
     answer = await stand.http.post("/v1/sessions", json=form)
     assert answer.status_code == 422
     assert (answer.json()["field"], answer.json()["fix"]) == ("profile", "write `terse`")
 
 
-async def test_an_id_that_is_taken_is_refused(stand: Stand) -> None:
-    await stand.open(session="mine")
+async def test_an_id_that_is_taken_is_refused(stand: RunningGateway) -> None:
+    await stand.open_session(session="mine")
     form = {"blueprint": "clerk", "attributes": {"desk": "d"}, "session": "mine"}
     answer = await stand.http.post("/v1/sessions", json=form)
     assert answer.status_code == 409
     assert answer.json()["code"] == "session-exists"
 
 
-async def test_an_open_turn_and_those_that_wait_are_shown(idle: Stand) -> None:
-    session = await idle.open()
+async def test_an_open_turn_and_those_that_wait_are_shown(idle: RunningGateway) -> None:
+    session = await idle.open_session()
     for text in "abc":
-        await idle.submit(session, text)
-    shown = await idle.get(f"/v1/sessions/{session}")
+        await idle.submit_turn(session, text)
+    shown = await idle.fetch_json(f"/v1/sessions/{session}")
     assert (shown["open"]["turn"], shown["open"]["attempt"]) == (1, 0)
     assert shown["waiting"] == [2, 3]
     assert shown["turns"] == 3
     assert shown["sequence"] == 4
 
 
-async def test_sessions_are_listed_newest_first_in_pages(stand: Stand) -> None:
-    opened = [await stand.open() for _ in range(5)]
+async def test_sessions_are_listed_newest_first_in_pages(stand: RunningGateway) -> None:
+    opened = [await stand.open_session() for _ in range(5)]
     seen = f"{opened[-1]}:1"
-    first = await stand.get("/v1/sessions", limit=3, min_sequence=seen)
-    rest = await stand.get("/v1/sessions", limit=3, before=first["next"])
+    first = await stand.fetch_json("/v1/sessions", limit=3, min_sequence=seen)
+    rest = await stand.fetch_json("/v1/sessions", limit=3, before=first["next"])
     listed = [each["session"] for each in (*first["sessions"], *rest["sessions"])]
     assert listed == opened[::-1]
     assert rest["next"] is None
@@ -73,26 +73,26 @@ async def test_sessions_are_listed_newest_first_in_pages(stand: Stand) -> None:
         {"redacted": "true"},
     ],
 )
-async def test_a_list_is_filtered(stand: Stand, query: dict[str, str]) -> None:
-    await stand.open("assistant")
-    await stand.open()
-    wanted = await stand.open(attributes={"desk": "d-2"})
-    await stand.say(wanted, "File the INVOICE, please", "Done.")
+async def test_a_list_is_filtered(stand: RunningGateway, query: dict[str, str]) -> None:
+    await stand.open_session("assistant")
+    await stand.open_session()
+    wanted = await stand.open_session(attributes={"desk": "d-2"})
+    await stand.submit_and_answer(wanted, "File the INVOICE, please", "Done.")
     acted = await stand.http.post(
         f"/v1/sessions/{wanted}/redactions", json={"turn": 1, "reason": "wrong"}
     )
     seen = f"{wanted}:{acted.json()['sequence']}"
-    found = await stand.get("/v1/sessions", **query, min_sequence=seen)
+    found = await stand.fetch_json("/v1/sessions", **query, min_sequence=seen)
     assert [each["session"] for each in found["sessions"]] == [wanted]
     assert found["sessions"][0]["title"] == "File the INVOICE, please"
 
 
-async def test_a_list_is_filtered_by_when_something_last_happened(stand: Stand) -> None:
-    session = await stand.open()
-    listed = await stand.get("/v1/sessions", min_sequence=f"{session}:1")
+async def test_a_list_is_filtered_by_when_something_last_happened(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    listed = await stand.fetch_json("/v1/sessions", min_sequence=f"{session}:1")
     at = listed["sessions"][0]["last_at"]
-    assert (await stand.get("/v1/sessions", since=at))["sessions"] != []
-    assert (await stand.get("/v1/sessions", since="2999-01-01T00:00:00Z"))["sessions"] == []
+    assert (await stand.fetch_json("/v1/sessions", since=at))["sessions"] != []
+    assert (await stand.fetch_json("/v1/sessions", since="2999-01-01T00:00:00Z"))["sessions"] == []
 
 
 REFUSED = [
@@ -112,12 +112,12 @@ REFUSED = [
 ]
 
 
-async def test_a_list_refuses_what_it_cannot_be_asked(idle: Stand) -> None:
+async def test_a_list_refuses_what_it_cannot_be_asked(idle: RunningGateway) -> None:
     for query, field in REFUSED:
         answer = await idle.http.get(f"/v1/sessions?{query}")
         assert (answer.status_code, answer.json()["field"]) == (422, field), query
 
 
-async def test_a_list_waits_for_no_session_that_nobody_opened(idle: Stand) -> None:
+async def test_a_list_waits_for_no_session_that_nobody_opened(idle: RunningGateway) -> None:
     answer = await idle.http.get("/v1/sessions?min_sequence=nobody:7")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown-session")

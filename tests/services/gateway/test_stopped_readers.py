@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tests.services.gateway.streaming import NARROW, Stage, gateway, served, staged
-from tests.services.gateway.watching import Heard, Watcher, asking
+from tests.services.gateway.streaming import NARROW_BUFFER_BYTES, StreamedSession, build_stream_gateway, serve_app, open_streamed_session
+from tests.services.gateway.watching import ReceivedEvent, ResumingWatcher, open_stream
 from turnlog.services.gateway.streaming.sse import MAX_PENDING_BYTES
 
 LONG = "x" * 50_000
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.promise("P8", "P14")
 @pytest_asyncio.fixture(params=["memory", "nats"])
 async def stage(
     request: pytest.FixtureRequest, fresh_tenant: str, nats_url: str
-) -> AsyncIterator[Stage]:
-    async with staged(fresh_tenant, nats_url if request.param == "nats" else None) as stage:
+) -> AsyncIterator[StreamedSession]:
+    async with open_streamed_session(fresh_tenant, nats_url if request.param == "nats" else None) as stage:
         yield stage
 
 
 @dataclass
-class Counted:
+class CountingApp:
     """An application that counts what it sends and signals the end of a request."""
 
     app: ASGIApp
@@ -50,58 +50,58 @@ class Counted:
             self.left.set()
 
 
-async def long_session(stage: Stage) -> None:
+async def run_long_session(stage: StreamedSession) -> None:
     for turn in range(1, TURNS + 1):
-        await stage.submit(LONG)
-        attempt = await stage.claim(turn)
-        await stage.say(attempt, LONG)
-        await stage.complete(attempt)
+        await stage.submit_turn(LONG)
+        attempt = await stage.claim_turn(turn)
+        await stage.publish_text(attempt, LONG)
+        await stage.complete_turn(attempt)
 
 
 @pytest.mark.promise("P14")
 @pytest.mark.parametrize("path", ["/v1/sessions/s/events", "/v1/events"])
 async def test_a_reader_of_events_who_stops_is_cut_and_comes_back_without_a_gap(
-    stage: Stage, path: str
+    stage: StreamedSession, path: str
 ) -> None:
-    await long_session(stage)
-    whole = [event.stored for event in await stage.sessions().load_events(stage.tenant, "s")]
+    await run_long_session(stage)
+    whole = [event.stored for event in await stage.build_command_handler().load_events(stage.tenant, "s")]
     assert sum(map(len, whole)) > 2 * WAITING
-    app = Counted(gateway(stage.desk(reader_seconds=0.3)))
-    async with served(app, narrow=True) as port:
-        async with asking(port, path, room=NARROW) as stuck:
+    app = CountingApp(build_stream_gateway(stage.build_dependencies(reader_seconds=0.3)))
+    async with serve_app(app, narrow=True) as port:
+        async with open_stream(port, path, room=NARROW_BUFFER_BYTES) as stuck:
             await app.left.wait()
             assert app.sent < WAITING + MAX_PENDING_BYTES
-            got = await stuck.whole()
-            assert stuck.unfinished
+            got = await stuck.read_all()
+            assert stuck.is_unfinished
         assert 0 < len(got) < len(whole)
-        async with asking(port, path, last_id=got[-1].id) as again:
-            got += await some(again.events(), len(whole) - len(got))
+        async with open_stream(port, path, last_id=got[-1].id) as again:
+            got += await take_events(again.iterate_events(), len(whole) - len(got))
     assert [event.data.encode() for event in got] == whole
 
 
-async def some(events: AsyncIterator[Heard], count: int) -> list[Heard]:
+async def take_events(events: AsyncIterator[ReceivedEvent], count: int) -> list[ReceivedEvent]:
     return [await anext(events) for _ in range(count)]
 
 
 @pytest.mark.promise("P8", "P14")
 async def test_a_reader_of_a_reply_who_stops_gets_it_whole_when_they_come_back(
-    stage: Stage,
+    stage: StreamedSession,
 ) -> None:
-    await stage.submit()
-    attempt = await stage.claim()
-    app = Counted(gateway(stage.desk(reader_seconds=0.3)))
+    await stage.submit_turn()
+    attempt = await stage.claim_turn()
+    app = CountingApp(build_stream_gateway(stage.build_dependencies(reader_seconds=0.3)))
     path = "/v1/sessions/s/turns/1/stream"
-    async with served(app, narrow=True) as port:
-        watcher = Watcher(port, path)
-        async with asking(port, path, room=NARROW) as stuck:
+    async with serve_app(app, narrow=True) as port:
+        watcher = ResumingWatcher(port, path)
+        async with open_stream(port, path, room=NARROW_BUFFER_BYTES) as stuck:
             for number in range(16):
-                await stage.say(attempt, f"{number:x}" * 50_000)
+                await stage.publish_text(attempt, f"{number:x}" * 50_000)
             await app.left.wait()
-            for event in await stuck.whole():
-                watcher.get(event)
-            assert stuck.unfinished
-        told = await stage.complete(attempt)
+            for event in await stuck.read_all():
+                watcher.apply_event(event)
+            assert stuck.is_unfinished
+        told = await stage.complete_turn(attempt)
         assert len(watcher.text) < len(told)
-        await watcher.watch()
+        await watcher.watch_connection()
     assert watcher.text == told
-    assert watcher.end is not None
+    assert watcher.end_event is not None

@@ -35,18 +35,18 @@ UNKNOWN = TokenUsage(known="unknown")
 TURN = 3
 
 
-def logged(events: Sequence[KnownEvent]) -> list[RecordedEvent]:
+def record_events(events: Sequence[KnownEvent]) -> list[RecordedEvent]:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     drafts = [EventDraft(event, f"id-{n}", at, "/test", "tester") for n, event in enumerate(events)]
     batch = encode_batch("t", "s", None, drafts)
     return [decode_event(message.payload, message.sequence) for message in batch.messages]
 
 
-def started(attempt: int) -> AttemptStarted:
+def build_started(attempt: int) -> AttemptStarted:
     return AttemptStarted(turn=TURN, call="3.1", attempt=attempt, worker="w")
 
 
-def lost(attempt: int, partial: str = "") -> AttemptEnded:
+def build_lost(attempt: int, partial: str = "") -> AttemptEnded:
     return AttemptEnded(
         turn=TURN,
         call="3.1",
@@ -58,11 +58,11 @@ def lost(attempt: int, partial: str = "") -> AttemptEnded:
     )
 
 
-def completed(text: str) -> TurnCompleted:
+def build_completed(text: str) -> TurnCompleted:
     return TurnCompleted(turn=TURN, call="3.1", text=PlainText(text=text), finish="stop")
 
 
-def redacted() -> ReplyRedacted:
+def build_redacted() -> ReplyRedacted:
     return ReplyRedacted(
         turn=TURN,
         reason="it names a person",
@@ -71,7 +71,7 @@ def redacted() -> ReplyRedacted:
     )
 
 
-def said(attempt: int, pieces: Sequence[str]) -> list[TokenEvent]:
+def build_token_events(attempt: int, pieces: Sequence[str]) -> list[TokenEvent]:
     """Return all token events of an attempt that completes."""
     sign = AttemptAlive if attempt == 1 else AttemptReset
     events: list[TokenEvent] = [
@@ -96,7 +96,7 @@ def said(attempt: int, pieces: Sequence[str]) -> list[TokenEvent]:
 
 
 @dataclass
-class Client:
+class JoinClient:
     """A client that applies events as the documentation says."""
 
     text: str = ""
@@ -104,7 +104,7 @@ class Client:
     attempt: int = 0
     ends: list[TurnStreamEvent] = field(default_factory=list[TurnStreamEvent])
 
-    def get(self, shown: TurnStreamEvent) -> None:
+    def apply_event(self, shown: TurnStreamEvent) -> None:
         assert self.last_id is None or not self.ends or self.ends[-1].name == "done"
         self.last_id = str(shown.cursor)
         self.attempt = shown.cursor.attempt
@@ -123,7 +123,7 @@ pieces = st.lists(st.text(min_size=1, max_size=5), max_size=5)
 
 
 @dataclass(frozen=True)
-class Story:
+class PublishedTurn:
     """A turn with its events on the log and all its token events."""
 
     log: list[RecordedEvent]
@@ -131,10 +131,10 @@ class Story:
     tokens: list[TokenEvent]
 
     @property
-    def ending(self) -> RecordedEvent:
+    def find_last_event(self) -> RecordedEvent:
         return self.log[-1]
 
-    def begun(self, attempt: int) -> int:
+    def count_until_attempt(self, attempt: int) -> int:
         """Return the length of the log once an attempt has started."""
         for index, event in enumerate(self.log):
             if isinstance(event.event, AttemptStarted) and event.event.attempt == attempt:
@@ -143,28 +143,28 @@ class Story:
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> Story:
+def draw_turn(draw: st.DrawFn) -> PublishedTurn:
     attempts = draw(st.lists(pieces, min_size=1, max_size=3))
     texts = ["".join(each) for each in attempts]
     events: list[KnownEvent] = [TurnSubmitted(turn=TURN, text=PlainText(text="Hi"))]
     for number, text in enumerate(texts, 1):
-        events += [started(number), lost(number, text)]
+        events += [build_started(number), build_lost(number, text)]
     match draw(st.sampled_from(["done", "failed", "cancelled", "withheld", "redacted"])):
         case "done":
-            events[-1:] = [completed(texts[-1])]
+            events[-1:] = [build_completed(texts[-1])]
         case "failed":
             events.append(TurnFailed(turn=TURN, code="x", detail="", retryable=True))
         case "cancelled":
             events.append(TurnCancelled(turn=TURN, reason="cancelled"))
         case "withheld":
-            events.append(redacted())
+            events.append(build_redacted())
         case _:
-            events[-1:] = [completed(texts[-1]), redacted()]
-    tokens = [event for n, each in enumerate(attempts, 1) for event in said(n, each)]
-    return Story(logged(events), texts, tokens)
+            events[-1:] = [build_completed(texts[-1]), build_redacted()]
+    tokens = [event for n, each in enumerate(attempts, 1) for event in build_token_events(n, each)]
+    return PublishedTurn(record_events(events), texts, tokens)
 
 
-def connect(story: Story, known: int, client: Client) -> tuple[TurnCursor, TurnStreamRecord] | None:
+def resume_stream(story: PublishedTurn, known: int, client: JoinClient) -> tuple[TurnCursor, TurnStreamRecord] | None:
     record = apply_log_events(TurnStreamRecord(TURN), story.log[:known])
     at = resume_cursor(
         parse_turn_cursor(client.last_id, TURN) if client.last_id else TurnCursor(TURN), record
@@ -172,16 +172,16 @@ def connect(story: Story, known: int, client: Client) -> tuple[TurnCursor, TurnS
     return None if at is None else (at, record)
 
 
-@given(stories(), st.data())
+@given(draw_turn(), st.data())
 def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
-    story: Story, data: st.DataObject
+    story: PublishedTurn, data: st.DataObject
 ) -> None:
-    client, known, cuts = Client(), 1, data.draw(st.integers(0, 4))
+    client, known, cuts = JoinClient(), 1, data.draw(st.integers(0, 4))
     while True:
-        known = data.draw(st.integers(max(known, story.begun(client.attempt)), len(story.log)))
+        known = data.draw(st.integers(max(known, story.count_until_attempt(client.attempt)), len(story.log)))
         if client.ends:
             known = len(story.log)
-        connection = connect(story, known, client)
+        connection = resume_stream(story, known, client)
         if connection is None:
             break
         at, record = connection
@@ -202,10 +202,10 @@ def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
         arrived = data.draw(st.integers(0, len(frames))) if cuts else len(frames)
         cuts -= 1 if cuts else 0
         for frame in frames[:arrived]:
-            client.get(frame)
+            client.apply_event(frame)
             if client.attempt and not client.ends:
                 assert story.texts[client.attempt - 1].startswith(client.text)
-    match story.ending.event:
+    match story.find_last_event.event:
         case TurnCompleted(text=PlainText(text=text)):
             assert client.text == text
             assert [end.name for end in client.ends] == ["done"]
@@ -225,7 +225,7 @@ def test_tokens_alone_are_shown_as_they_come_once_and_in_order(
     said_pieces: list[str], data: st.DataObject
 ) -> None:
     at, shown_texts = TurnCursor(TURN), list[str]()
-    events = said(1, said_pieces)
+    events = build_token_events(1, said_pieces)
     for event in data.draw(st.sampled_from([events, events * 2, [*events[:2], *events]])):
         at, shown = apply_token_event(at, event)
         shown_texts += [str(each.data["text"]) for each in shown if each.name == "token"]
@@ -244,7 +244,7 @@ def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
         TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=5, text="!")
     )
     assert shown == ()
-    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), completed("Hello!")]))
+    record = apply_log_events(TurnStreamRecord(TURN), record_events([build_started(1), build_completed("Hello!")]))
     _, shown = apply_record(at, record)
     assert [each.data for each in shown] == [
         {"text": "lo!"},
@@ -254,7 +254,7 @@ def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
 
 def test_a_new_attempt_resets_once_whoever_tells_of_it_first() -> None:
     at = TurnCursor(TURN, 1, 5)
-    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), lost(1), started(2)]))
+    record = apply_log_events(TurnStreamRecord(TURN), record_events([build_started(1), build_lost(1), build_started(2)]))
     after_log, by_log = apply_record(at, record)
     after_tokens, by_tokens = apply_token_event(at, AttemptReset(call="3.1", attempt=2))
     assert by_log == by_tokens
@@ -271,12 +271,12 @@ def test_tokens_of_an_attempt_that_was_given_up_are_not_shown() -> None:
 
 def test_other_turns_do_not_end_this_one() -> None:
     other = TurnCompleted(turn=2, call="2.1", text=PlainText(text="Other"), finish="stop")
-    assert apply_log_events(TurnStreamRecord(TURN), logged([started(1), other])).end_event is None
+    assert apply_log_events(TurnStreamRecord(TURN), record_events([build_started(1), other])).end_event is None
 
 
 def test_after_a_redaction_nothing_else_is_shown() -> None:
     record = apply_log_events(
-        TurnStreamRecord(TURN), logged([started(1), completed("a secret"), redacted()])
+        TurnStreamRecord(TURN), record_events([build_started(1), build_completed("a secret"), build_redacted()])
     )
     at = resume_cursor(TurnCursor(TURN, 1, 4), record)
     assert at is not None
@@ -288,7 +288,7 @@ def test_after_a_redaction_nothing_else_is_shown() -> None:
 
 def test_who_was_shown_a_reply_that_is_redacted_since_is_told_so_once() -> None:
     record = apply_log_events(
-        TurnStreamRecord(TURN), logged([started(1), completed("a secret"), redacted()])
+        TurnStreamRecord(TURN), record_events([build_started(1), build_completed("a secret"), build_redacted()])
     )
     at = resume_cursor(parse_turn_cursor("3.1.8.done", TURN), record)
     assert at is not None
@@ -298,7 +298,7 @@ def test_who_was_shown_a_reply_that_is_redacted_since_is_told_so_once() -> None:
 
 
 def test_more_than_the_reply_was_shown_and_so_it_begins_anew() -> None:
-    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), completed("short")]))
+    record = apply_log_events(TurnStreamRecord(TURN), record_events([build_started(1), build_completed("short")]))
     _, shown = apply_record(TurnCursor(TURN, 1, 99), record)
     assert [each.name for each in shown] == ["attempt-reset", "token", "done"]
 
@@ -317,13 +317,13 @@ def test_garbage_and_the_cursor_of_another_turn_are_refused(garbage: str) -> Non
 
 @pytest.mark.parametrize("future", ["3.2.0", "3.1.6", "3.1.5.failed", "3.1.5.redact"])
 def test_a_cursor_ahead_of_the_record_is_refused(future: str) -> None:
-    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), completed("Hello")]))
+    record = apply_log_events(TurnStreamRecord(TURN), record_events([build_started(1), build_completed("Hello")]))
     with pytest.raises(Refused, match="bad-cursor"):
         resume_cursor(parse_turn_cursor(future, TURN), record)
 
 
 def test_a_cursor_ahead_of_what_is_being_said_is_told_from_one_whose_tokens_are_lost() -> None:
-    tokens = said(1, ["Hel", "lo"])
+    tokens = build_token_events(1, ["Hel", "lo"])
     assert not is_ahead_of_tokens(TurnCursor(TURN, 1, 5), tokens)
     assert is_ahead_of_tokens(TurnCursor(TURN, 1, 6), tokens)
     assert not is_ahead_of_tokens(TurnCursor(TURN, 1, 6), [])
@@ -340,7 +340,7 @@ def test_a_cursor_reads_as_it_is_spelt(turn: int, attempt: int, offset: int) -> 
 def test_whoever_comes_late_to_a_failed_turn_is_told_piece_by_piece_what_it_had_said() -> None:
     text = "One more word. " * 100
     failed = TurnFailed(turn=TURN, code="late", detail="too late", retryable=True)
-    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), lost(1, text), failed]))
+    record = apply_log_events(TurnStreamRecord(TURN), record_events([build_started(1), build_lost(1, text), failed]))
     _, shown = apply_record(TurnCursor(TURN), record)
     pieces = [str(each.data["text"]) for each in shown if each.name == "token"]
     assert "".join(pieces) == text

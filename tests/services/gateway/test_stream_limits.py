@@ -12,8 +12,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Route
 
-from tests.services.gateway.streaming import served
-from tests.services.gateway.watching import asking
+from tests.services.gateway.streaming import serve_app
+from tests.services.gateway.watching import open_stream
 from turnlog.events.errors import Unavailable
 from turnlog.services.gateway.streaming.sse import (
     MAX_PENDING_BYTES,
@@ -27,7 +27,7 @@ LARGE = b"x" * 10_000
 
 
 @dataclass
-class Source:
+class FrameSource:
     """A source of large frames that signals when it is closed."""
 
     count: int | None = None
@@ -35,7 +35,7 @@ class Source:
     given: int = 0
     left: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def frames(self) -> AsyncGenerator[bytes]:
+    async def iterate_frames(self) -> AsyncGenerator[bytes]:
         try:
             while self.count is None or self.given < self.count:
                 self.given += 1
@@ -47,41 +47,41 @@ class Source:
             self.left.set()
 
 
-def app(source: Source, patience: float = 20.0) -> Starlette:
+def build_app(source: FrameSource, patience: float = 20.0) -> Starlette:
     stopping = asyncio.Event()
 
     async def stream(request: Request) -> SseResponse:
         del request
-        return SseResponse(source.frames(), StreamTimeouts(15.0, patience), stopping)
+        return SseResponse(source.iterate_frames(), StreamTimeouts(15.0, patience), stopping)
 
     return Starlette(routes=[Route("/stream", stream)])
 
 
 async def test_a_reader_who_does_not_read_is_cut_and_can_tell() -> None:
-    source = Source()
-    async with served(app(source, patience=0.2)) as port, asking(port, "/stream") as answer:
+    source = FrameSource()
+    async with serve_app(build_app(source, patience=0.2)) as port, open_stream(port, "/stream") as answer:
         await source.left.wait()
         before = source.given
-        got = await answer.whole()
+        got = await answer.read_all()
         assert [int(event.id) for event in got] == list(range(1, len(got) + 1))
         assert len(got) <= before
         # The last chunk of an answer that was finished is empty; here the connection just ends
-        assert answer.unfinished
+        assert answer.is_unfinished
 
 
 async def test_a_reader_who_does_not_read_holds_up_the_source_instead_of_filling_memory() -> None:
-    source = Source()
-    async with served(app(source, patience=0.5)) as port, asking(port, "/stream"):
+    source = FrameSource()
+    async with serve_app(build_app(source, patience=0.5)) as port, open_stream(port, "/stream"):
         await source.left.wait()
     # Beside what may wait here there are only the buffers of the two sockets
     assert source.given * len(LARGE) < MAX_PENDING_BYTES + 8 * 1024 * 1024
 
 
 async def test_a_slow_reader_does_not_hold_up_others() -> None:
-    source, quick = Source(), Source(count=300)
-    async with served(app(source)) as port, served(app(quick)) as other, asking(port, "/stream"):
-        async with asking(other, "/stream") as answer:
-            assert len(await answer.whole()) == 300
+    source, quick = FrameSource(), FrameSource(count=300)
+    async with serve_app(build_app(source)) as port, serve_app(build_app(quick)) as other, open_stream(port, "/stream"):
+        async with open_stream(other, "/stream") as answer:
+            assert len(await answer.read_all()) == 300
         assert not source.left.is_set()
 
 
@@ -99,10 +99,10 @@ async def test_a_reader_who_goes_away_is_noticed_while_nothing_is_sent() -> None
         del request
         return SseResponse(silent(), StreamTimeouts(3600.0, 20.0), asyncio.Event())
 
-    async with served(Starlette(routes=[Route("/stream", stream)])) as port:
-        async with asking(port, "/stream") as answer:
-            await answer.read()
-            answer.cut()
+    async with serve_app(Starlette(routes=[Route("/stream", stream)])) as port:
+        async with open_stream(port, "/stream") as answer:
+            await answer.read_chunk()
+            answer.cut_connection()
         await left.wait()
 
 
@@ -128,9 +128,9 @@ async def test_a_source_that_overlooks_a_cancellation_ends_with_its_reader_all_t
         del request
         return SseResponse(frames(), StreamTimeouts(15.0, 20.0), asyncio.Event())
 
-    async with served(Starlette(routes=[Route("/stream", stream)])) as port:
-        async with asking(port, "/stream") as answer:
-            await answer.read()
+    async with serve_app(Starlette(routes=[Route("/stream", stream)])) as port:
+        async with open_stream(port, "/stream") as answer:
+            await answer.read_chunk()
         await left.wait()
 
 
@@ -144,18 +144,18 @@ async def test_frames_that_wait_are_sent_in_one_write() -> None:
         return SseResponse(burst(), StreamTimeouts(15.0, 20.0), asyncio.Event())
 
     routes = [Route("/stream", stream)]
-    async with served(Starlette(routes=routes)) as port, asking(port, "/stream") as answer:
+    async with serve_app(Starlette(routes=routes)) as port, open_stream(port, "/stream") as answer:
         sizes: list[int] = []
-        while chunk := await answer.read():
+        while chunk := await answer.read_chunk():
             sizes.append(len(chunk))
         assert len(sizes) < 10
 
 
 async def test_a_source_that_breaks_ends_the_stream_behind_what_it_gave() -> None:
-    source = Source(count=3, error=Unavailable("nats", "gone"))
-    async with served(app(source)) as port, asking(port, "/stream") as answer:
-        assert [event.id for event in await answer.whole()] == ["1", "2", "3"]
-        assert not answer.unfinished
+    source = FrameSource(count=3, error=Unavailable("nats", "gone"))
+    async with serve_app(build_app(source)) as port, open_stream(port, "/stream") as answer:
+        assert [event.id for event in await answer.read_all()] == ["1", "2", "3"]
+        assert not answer.is_unfinished
 
 
 @pytest.mark.parametrize("data", [b"a\nb", b"a\r\nb", b"a\rb", b'{"a":\n1}'])

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.gateway.raw_http import wire
-from tests.services.gateway.stand import InMemory, Stand, standing
+from tests.services.gateway.raw_http import open_raw_connection
+from tests.services.gateway.stand import MemoryBackend, RunningGateway, start_service
 from turnlog.events.content import PlainText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.turn_events import TurnSubmitted
@@ -22,8 +22,8 @@ from turnlog.services.worker.model.model_types import ModelFailure
 MANY = 50
 
 
-async def test_a_turn_is_accepted_once_it_is_on_the_log(idle: Stand) -> None:
-    session = await idle.open()
+async def test_a_turn_is_accepted_once_it_is_on_the_log(idle: RunningGateway) -> None:
+    session = await idle.open_session()
     form = {"text": "File it", "inputs": {"urgency": 3}, "references": {"order": "o-1"}}
     answer = await idle.http.post(f"/v1/sessions/{session}/turns", json=form)
     assert answer.status_code == 202
@@ -35,15 +35,15 @@ async def test_a_turn_is_accepted_once_it_is_on_the_log(idle: Stand) -> None:
         "stream": f"/v1/sessions/{session}/turns/1/stream",
         "events": f"/v1/sessions/{session}/events?after=1",
     }
-    last = await idle.held.log.read_last_event(idle.tenant, session)
+    last = await idle.backend.log.read_last_event(idle.tenant, session)
     assert last is not None
     assert last.event == TurnSubmitted(
         turn=1, text=PlainText(text="File it"), inputs={"urgency": 3}, references={"order": "o-1"}
     )
 
 
-async def test_who_waits_gets_the_reply(stand: Stand) -> None:
-    session = await stand.open()
+async def test_who_waits_gets_the_reply(stand: RunningGateway) -> None:
+    session = await stand.open_session()
     stand.model.scripts.append(["Filed ", "and done."])
     url = f"/v1/sessions/{session}/turns?wait=30"
     answer = await stand.http.post(url, json={"text": "File it"})
@@ -51,33 +51,33 @@ async def test_who_waits_gets_the_reply(stand: Stand) -> None:
     told = answer.json()
     assert (told["turn"], told["status"], told["reply"]) == (1, "completed", "Filed and done.")
     assert (told["finish"], told["redacted"], told["reason"]) == ("stop", False, None)
-    head = (await stand.get(f"/v1/sessions/{session}"))["sequence"]
+    head = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
     assert told["settled"] == head
     assert answer.headers["ETag"] == f'"{head}"'
 
 
-async def test_who_waits_hears_of_a_failure(stand: Stand) -> None:
-    session = await stand.open()
+async def test_who_waits_hears_of_a_failure(stand: RunningGateway) -> None:
+    session = await stand.open_session()
     stand.model.scripts.append([ModelFailure("unauthorised", "HTTP 401")])
     url = f"/v1/sessions/{session}/turns?wait=30"
     told = (await stand.http.post(url, json={"text": "File it"})).json()
     assert (told["status"], told["reply"], told["reason"]) == ("failed", None, "unauthorised")
 
 
-async def test_who_waits_in_vain_is_told_that_the_turn_is_accepted(idle: Stand) -> None:
-    session = await idle.open()
+async def test_who_waits_in_vain_is_told_that_the_turn_is_accepted(idle: RunningGateway) -> None:
+    session = await idle.open_session()
     answer = await idle.http.post(f"/v1/sessions/{session}/turns?wait=0.05", json={"text": "Hi"})
     assert answer.status_code == 202
     assert answer.json()["turn"] == 1
 
 
-async def test_who_waits_is_answered_when_the_gateway_ends(idle: Stand) -> None:
-    session = await idle.open()
+async def test_who_waits_is_answered_when_the_gateway_ends(idle: RunningGateway) -> None:
+    session = await idle.open_session()
     async with asyncio.TaskGroup() as tasks:
-        async with idle.another_gateway() as ending:
+        async with idle.start_another_gateway() as ending:
             url = f"/v1/sessions/{session}/turns?wait=300"
             waiting = tasks.create_task(ending.http.post(url, json={"text": "Hi"}))
-            async for event in idle.held.log.watch_session(idle.tenant, session, 1):
+            async for event in idle.backend.log.watch_session(idle.tenant, session, 1):
                 assert isinstance(event.event, TurnSubmitted)
                 break
         answer = await waiting
@@ -106,20 +106,20 @@ class WatchedLog(MemoryLog):
 
 async def test_nobody_is_waited_for_who_has_gone(fresh_tenant: str, tmp_path: Path) -> None:
     log = WatchedLog()
-    async with standing(InMemory(log), fresh_tenant, tmp_path, working=False) as stand:
-        session = await stand.open()
+    async with start_service(MemoryBackend(log), fresh_tenant, tmp_path, working=False) as stand:
+        session = await stand.open_session()
         body = b'{"text":"Hi"}'
-        async with wire(stand.address) as line:
+        async with open_raw_connection(stand.address) as line:
             headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
-            await line.begin("POST", f"/v1/sessions/{session}/turns?wait=300", headers)
-            await line.send(body)
+            await line.send_head("POST", f"/v1/sessions/{session}/turns?wait=300", headers)
+            await line.send_bytes(body)
             await asyncio.wait_for(log.began.wait(), 30)
             assert not log.ended.is_set()
         await asyncio.wait_for(log.ended.wait(), 30)
 
 
-async def test_a_turn_can_be_watched_in_the_answer_to_its_submit(stand: Stand) -> None:
-    session = await stand.open()
+async def test_a_turn_can_be_watched_in_the_answer_to_its_submit(stand: RunningGateway) -> None:
+    session = await stand.open_session()
     stand.model.scripts.append(["Filed ", "and done."])
     url = f"/v1/sessions/{session}/turns"
     accept = {"Accept": "text/event-stream"}
@@ -131,15 +131,15 @@ async def test_a_turn_can_be_watched_in_the_answer_to_its_submit(stand: Stand) -
     assert "event: token" in events
 
 
-async def test_a_closed_session_takes_no_more_turns(idle: Stand) -> None:
-    session = await idle.open()
+async def test_a_closed_session_takes_no_more_turns(idle: RunningGateway) -> None:
+    session = await idle.open_session()
     await idle.http.post(f"/v1/sessions/{session}/close")
     answer = await idle.http.post(f"/v1/sessions/{session}/turns", json={"text": "Hi"})
     assert answer.status_code == 409
     assert answer.json()["code"] == "session-closed"
 
 
-async def submitted_at_once(stand: Stand, session: str) -> Counter[int]:
+async def submit_concurrently(stand: RunningGateway, session: str) -> Counter[int]:
     url = f"/v1/sessions/{session}/turns"
     async with asyncio.TaskGroup() as tasks:
         asked = [
@@ -149,37 +149,37 @@ async def submitted_at_once(stand: Stand, session: str) -> Counter[int]:
     return Counter(each.result().status_code for each in asked)
 
 
-async def test_of_fifty_submits_at_once_all_but_one_are_refused(idle: Stand) -> None:
-    session = await idle.open("rejecting")
-    assert await submitted_at_once(idle, session) == {202: 1, 409: MANY - 1}
-    shown = await idle.get(f"/v1/sessions/{session}")
+async def test_of_fifty_submits_at_once_all_but_one_are_refused(idle: RunningGateway) -> None:
+    session = await idle.open_session("rejecting")
+    assert await submit_concurrently(idle, session) == {202: 1, 409: MANY - 1}
+    shown = await idle.fetch_json(f"/v1/sessions/{session}")
     assert (shown["turns"], shown["sequence"]) == (1, 2)
 
 
-async def test_of_fifty_submits_at_once_all_are_answered_in_turn(stand: Stand) -> None:
-    session = await stand.open()
+async def test_of_fifty_submits_at_once_all_are_answered_in_turn(stand: RunningGateway) -> None:
+    session = await stand.open_session()
     stand.model.scripts.extend([f"reply {number}"] for number in range(1, MANY + 1))
-    assert await submitted_at_once(stand, session) == {202: MANY}
-    last = await stand.say(session, "the last one", "That was all.")
+    assert await submit_concurrently(stand, session) == {202: MANY}
+    last = await stand.submit_and_answer(session, "the last one", "That was all.")
     assert last["turn"] == MANY + 1
-    turns = (await stand.get(f"/v1/sessions/{session}/history"))["turns"]
+    turns = (await stand.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
     assert [turn["status"] for turn in turns] == ["completed"] * (MANY + 1)
     assert len({turn["text"] for turn in turns}) == MANY + 1
     assert [turn["reply"] for turn in turns[:-1]] == [f"reply {n}" for n in range(1, MANY + 1)]
 
 
-async def test_of_fifty_submits_at_once_the_last_one_on_the_log_stands(idle: Stand) -> None:
-    session = await idle.open("interrupting")
-    assert await submitted_at_once(idle, session) == {202: MANY}
-    turns = (await idle.get(f"/v1/sessions/{session}/history"))["turns"]
+async def test_of_fifty_submits_at_once_the_last_one_on_the_log_stands(idle: RunningGateway) -> None:
+    session = await idle.open_session("interrupting")
+    assert await submit_concurrently(idle, session) == {202: MANY}
+    turns = (await idle.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
     assert [turn["status"] for turn in turns] == ["cancelled"] * (MANY - 1) + ["open"]
     assert {turn["reason"] for turn in turns[:-1]} == {"interrupted"}
 
 
-async def test_fifty_submits_over_two_gateways_keep_one_order(idle: Stand) -> None:
-    session = await idle.open()
+async def test_fifty_submits_over_two_gateways_keep_one_order(idle: RunningGateway) -> None:
+    session = await idle.open_session()
     url = f"/v1/sessions/{session}/turns"
-    async with idle.another_gateway() as other, asyncio.TaskGroup() as tasks:
+    async with idle.start_another_gateway() as other, asyncio.TaskGroup() as tasks:
         asked = [
             tasks.create_task((idle, other)[number % 2].http.post(url, json={"text": "Hi"}))
             for number in range(MANY)
@@ -187,14 +187,14 @@ async def test_fifty_submits_over_two_gateways_keep_one_order(idle: Stand) -> No
         answers = await asyncio.gather(*asked)
     assert Counter(answer.status_code for answer in answers) == {202: MANY}
     assert sorted(answer.json()["turn"] for answer in answers) == list(range(1, MANY + 1))
-    events = await idle.desk.command_handler.load_events(idle.tenant, session)
+    events = await idle.dependencies.command_handler.load_events(idle.tenant, session)
     assert [event.sequence for event in events] == list(range(1, MANY + 2))
 
 
-async def test_a_full_queue_is_refused_until_there_is_room(idle: Stand) -> None:
-    session = await idle.open("tiny")
+async def test_a_full_queue_is_refused_until_there_is_room(idle: RunningGateway) -> None:
+    session = await idle.open_session("tiny")
     for _ in range(3):
-        await idle.submit(session)
+        await idle.submit_turn(session)
     url = f"/v1/sessions/{session}/turns"
     answer = await idle.http.post(url, json={"text": "Hi"})
     assert (answer.status_code, answer.json()["code"]) == (429, "queue-full")
@@ -205,10 +205,10 @@ async def test_a_full_queue_is_refused_until_there_is_room(idle: Stand) -> None:
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json;q=0"])
 async def test_a_form_that_is_not_offered_is_refused_before_anything_happens(
-    idle: Stand, accept: str
+    idle: RunningGateway, accept: str
 ) -> None:
-    session = await idle.open()
+    session = await idle.open_session()
     url = f"/v1/sessions/{session}/turns"
     answer = await idle.http.post(url, json={"text": "Hi"}, headers={"Accept": accept})
     assert (answer.status_code, answer.json()["code"]) == (406, "not-acceptable")
-    assert (await idle.get(f"/v1/sessions/{session}"))["turns"] == 0
+    assert (await idle.fetch_json(f"/v1/sessions/{session}"))["turns"] == 0

@@ -12,7 +12,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Heard:
+class ReceivedEvent:
     """One received SSE event."""
 
     id: str
@@ -26,41 +26,41 @@ class Heard:
 
 
 @dataclass
-class Answer:
+class StreamingResponse:
     """A response whose body is being read."""
 
     status: int
     headers: dict[str, str]
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    waiting: bytes = b""
+    unparsed: bytes = b""
     comments: int = 0
-    unfinished: bool = True
+    is_unfinished: bool = True
     """Whether the final chunk has not arrived yet."""
 
-    async def read(self) -> bytes:
+    async def read_chunk(self) -> bytes:
         """Return the next chunk of the body; empty bytes when the body or the connection ends."""
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             size = int(await self.reader.readuntil(b"\r\n"), 16)
             body = await self.reader.readexactly(size)
             await self.reader.readexactly(2)
-            self.unfinished = size > 0
+            self.is_unfinished = size > 0
             return body
         return b""
 
-    async def events(self) -> AsyncGenerator[Heard]:
+    async def iterate_events(self) -> AsyncGenerator[ReceivedEvent]:
         """Iterate over the events of the body as they become complete."""
-        while chunk := await self.read():
-            for event in self.take(chunk):
+        while chunk := await self.read_chunk():
+            for event in self.parse_chunk(chunk):
                 yield event
 
-    def take(self, chunk: bytes) -> list[Heard]:
+    def parse_chunk(self, chunk: bytes) -> list[ReceivedEvent]:
         """Return the events that `chunk` completes, parsed as the SSE standard says."""
-        *blocks, self.waiting = (self.waiting + chunk).split(b"\n\n")
-        parsed = [self._parsed(block.decode()) for block in blocks]
+        *blocks, self.unparsed = (self.unparsed + chunk).split(b"\n\n")
+        parsed = [self._parse_block(block.decode()) for block in blocks]
         return [event for event in parsed if event]
 
-    def _parsed(self, block: str) -> Heard | None:
+    def _parse_block(self, block: str) -> ReceivedEvent | None:
         fields: dict[str, list[str]] = {}
         for line in block.split("\n"):
             name, _, value = line.partition(":")
@@ -68,25 +68,25 @@ class Answer:
         self.comments += len(fields.get("", []))
         if "data" not in fields:
             return None
-        return Heard(fields["id"][0], fields["event"][0], "\n".join(fields["data"]))
+        return ReceivedEvent(fields["id"][0], fields["event"][0], "\n".join(fields["data"]))
 
-    async def whole(self) -> list[Heard]:
-        return [event async for event in self.events()]
+    async def read_all(self) -> list[ReceivedEvent]:
+        return [event async for event in self.iterate_events()]
 
-    def cut(self) -> None:
+    def cut_connection(self) -> None:
         """Abort the connection as a failing network does."""
         self.writer.transport.abort()
 
 
 @asynccontextmanager
-async def asking(
+async def open_stream(
     port: int,
     path: str,
     *,
     last_id: str | None = None,
     method: str = "GET",
     room: int | None = None,
-) -> AsyncGenerator[Answer]:
+) -> AsyncGenerator[StreamingResponse]:
     """Send a request and yield its response, whose body is still unread.
 
     `room` is the size in bytes of the kernel's receive buffer for this connection.
@@ -105,13 +105,13 @@ async def asking(
             status, *headers = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
             pairs = (header.partition(":") for header in headers)
             named = {name.lower(): value.strip() for name, _, value in pairs}
-            yield Answer(int(status.split()[1]), named, reader, writer)
+            yield StreamingResponse(int(status.split()[1]), named, reader, writer)
         finally:
             writer.transport.abort()
 
 
 @dataclass
-class Watcher:
+class ResumingWatcher:
     """A client that reconnects with the last event id until the stream ends."""
 
     port: int
@@ -119,24 +119,24 @@ class Watcher:
     text: str = ""
     last_id: str | None = None
     names: list[str] = field(default_factory=list[str])
-    end: Heard | None = None
+    end_event: ReceivedEvent | None = None
 
-    async def watch(self, most_bytes: int | None = None) -> None:
+    async def watch_connection(self, most_bytes: int | None = None) -> None:
         """Read one connection; cut it after `most_bytes` bytes of the body."""
-        async with asking(self.port, self.path, last_id=self.last_id) as answer:
+        async with open_stream(self.port, self.path, last_id=self.last_id) as answer:
             assert answer.status == 200, answer.status
             left = most_bytes
-            while chunk := await answer.read():
-                for event in answer.take(chunk if left is None else chunk[:left]):
-                    self.get(event)
+            while chunk := await answer.read_chunk():
+                for event in answer.parse_chunk(chunk if left is None else chunk[:left]):
+                    self.apply_event(event)
                 if left is not None:
                     left -= len(chunk)
                     if left <= 0:
                         return
 
-    def get(self, event: Heard) -> None:
+    def apply_event(self, event: ReceivedEvent) -> None:
         """Apply an event as the documentation says."""
-        assert self.end is None
+        assert self.end_event is None
         self.last_id = event.id
         self.names.append(event.name)
         match event.name:
@@ -147,4 +147,4 @@ class Watcher:
             case "progress":
                 pass
             case _:
-                self.end = event
+                self.end_event = event

@@ -18,7 +18,7 @@ QUESTION = "What did the heron say to the ferryman?"
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class CollectedAnswer:
     deltas: tuple[str, ...]
     finished: FinishedAnswer
 
@@ -27,7 +27,7 @@ class Answered:
         return "".join(self.deltas)
 
 
-def request(
+def build_request(
     model: str,
     *said: str,
     tools: tuple[Mapping[str, object], ...] = (),
@@ -37,7 +37,7 @@ def request(
     return ModelRequest(model, messages, tools, parameters or {})
 
 
-async def ask(model: LanguageModel, asked: ModelRequest) -> Answered:
+async def collect_answer(model: LanguageModel, asked: ModelRequest) -> CollectedAnswer:
     deltas: list[str] = []
     async with aclosing(model.stream(asked)) as stream:
         async for item in stream:
@@ -45,17 +45,17 @@ async def ask(model: LanguageModel, asked: ModelRequest) -> Answered:
                 case TextDelta(text):
                     deltas.append(text)
                 case FinishedAnswer():
-                    return Answered(tuple(deltas), item)
+                    return CollectedAnswer(tuple(deltas), item)
     raise AssertionError("it ended without an end")
 
 
-async def fail(model: LanguageModel, asked: ModelRequest) -> ModelFailure:
+async def expect_failure(model: LanguageModel, asked: ModelRequest) -> ModelFailure:
     with pytest.raises(ModelFailure) as caught:
-        await ask(model, asked)
+        await collect_answer(model, asked)
     return caught.value
 
 
-async def until_first_text(stream: AsyncIterator[TextDelta | FinishedAnswer]) -> str:
+async def read_first_text(stream: AsyncIterator[TextDelta | FinishedAnswer]) -> str:
     item = await anext(stream)
     assert isinstance(item, TextDelta)
     return item.text

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.parts.openai_behaviours import Answer
+from tests.parts.openai_behaviours import ModelAnswer
 from tests.parts.openai_server import OpenAIServer
-from tests.services.model.asking import QUESTION, ask, request, until_first_text
+from tests.services.model.asking import QUESTION, collect_answer, build_request, read_first_text
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelToolCall, ModelUsage
 
@@ -23,8 +23,8 @@ LOOK: dict[str, object] = {
 async def test_text_arrives_token_by_token_and_then_the_end(
     server: OpenAIServer, model: LitellmModel, name: str
 ) -> None:
-    server.will(Answer(tokens=("The ", "tide ", "turns.")))
-    answered = await ask(model, request(name))
+    server.queue_behaviours(ModelAnswer(tokens=("The ", "tide ", "turns.")))
+    answered = await collect_answer(model, build_request(name))
     assert answered.deltas == ("The ", "tide ", "turns.")
     assert answered.finished == FinishedAnswer(
         finish_reason="stop",
@@ -39,11 +39,11 @@ async def test_a_token_is_there_before_the_next_one_is_sent(
     server: OpenAIServer, model: LitellmModel, name: str
 ) -> None:
     gate = asyncio.Event()
-    server.will(Answer(tokens=("first ", "second"), gates={1: gate}))
-    async with aclosing(model.stream(request(name))) as stream:
-        assert await until_first_text(stream) == "first "
+    server.queue_behaviours(ModelAnswer(tokens=("first ", "second"), gates={1: gate}))
+    async with aclosing(model.stream(build_request(name))) as stream:
+        assert await read_first_text(stream) == "first "
         gate.set()
-        assert await until_first_text(stream) == "second"
+        assert await read_first_text(stream) == "second"
 
 
 async def test_nothing_is_accounted_for_that_nobody_asks_for(
@@ -60,15 +60,15 @@ async def test_nothing_is_accounted_for_that_nobody_asks_for(
         return asyncio.Task(work, loop=loop, context=context)
 
     asyncio.get_running_loop().set_task_factory(task)  # type: ignore[arg-type]
-    server.will(Answer(tokens=("The ", "tide ", "turns.")))
-    await ask(model, request(name))
+    server.queue_behaviours(ModelAnswer(tokens=("The ", "tide ", "turns.")))
+    await collect_answer(model, build_request(name))
     assert [each for each in begun if "success_handlers" in each] == []
 
 
 async def test_the_provider_gets_the_request_and_one_only(
     server: OpenAIServer, model: LitellmModel, name: str
 ) -> None:
-    await ask(model, request(name, tools=(LOOK,), parameters={"temperature": 0.5, "seed": 7}))
+    await collect_answer(model, build_request(name, tools=(LOOK,), parameters={"temperature": 0.5, "seed": 7}))
     assert [exchange.body for exchange in server.exchanges] == [
         {
             "model": "heron",
@@ -86,8 +86,8 @@ async def test_tool_calls_come_whole_with_the_end(
     server: OpenAIServer, model: LitellmModel, name: str
 ) -> None:
     calls = (("look", '{"where": "the reeds"}'), ("wait", "{}"))
-    server.will(Answer(tokens=(), tool_calls=calls, finish="tool_calls"))
-    answered = await ask(model, request(name, tools=(LOOK,)))
+    server.queue_behaviours(ModelAnswer(tokens=(), tool_calls=calls, finish="tool_calls"))
+    answered = await collect_answer(model, build_request(name, tools=(LOOK,)))
     assert answered.text == ""
     assert answered.finished.finish_reason == "tool_calls"
     assert answered.finished.tool_calls == (
@@ -109,8 +109,8 @@ async def test_tool_calls_come_whole_with_the_end(
 async def test_a_finish_reason_is_told_in_our_words(
     server: OpenAIServer, model: LitellmModel, name: str, said: str, reason: str
 ) -> None:
-    server.will(Answer(finish=said))
-    answered = await ask(model, request(name))
+    server.queue_behaviours(ModelAnswer(finish=said))
+    answered = await collect_answer(model, build_request(name))
     assert answered.text == "An answer."
     assert answered.finished.finish_reason == reason
 
@@ -118,8 +118,8 @@ async def test_a_finish_reason_is_told_in_our_words(
 async def test_an_answer_filtered_before_its_first_word_says_so(
     server: OpenAIServer, model: LitellmModel, name: str
 ) -> None:
-    server.will(Answer(tokens=(), finish="content_filter", usage=None))
-    answered = await ask(model, request(name))
+    server.queue_behaviours(ModelAnswer(tokens=(), finish="content_filter", usage=None))
+    answered = await collect_answer(model, build_request(name))
     assert answered.text == ""
     assert answered.finished.finish_reason == "content_filter"
 
@@ -127,8 +127,8 @@ async def test_an_answer_filtered_before_its_first_word_says_so(
 async def test_usage_that_the_provider_does_not_report_is_not_made_up(
     server: OpenAIServer, model: LitellmModel, name: str
 ) -> None:
-    server.will(Answer(usage=None))
-    assert (await ask(model, request(name))).finished.usage is None
+    server.queue_behaviours(ModelAnswer(usage=None))
+    assert (await collect_answer(model, build_request(name))).finished.usage is None
 
 
 async def test_cached_and_reasoning_tokens_are_told_apart(
@@ -141,31 +141,31 @@ async def test_cached_and_reasoning_tokens_are_told_apart(
         "prompt_tokens_details": {"cached_tokens": 64},
         "completion_tokens_details": {"reasoning_tokens": 12},
     }
-    server.will(Answer(usage=usage))
-    assert (await ask(model, request(name))).finished.usage == ModelUsage(100, 20, 64, 12)
+    server.queue_behaviours(ModelAnswer(usage=usage))
+    assert (await collect_answer(model, build_request(name))).finished.usage == ModelUsage(100, 20, 64, 12)
 
 
 async def test_closing_in_the_middle_closes_the_connection_of_the_provider(
     server: OpenAIServer, model: LitellmModel, name: str
 ) -> None:
-    server.will(Answer(gates={1: asyncio.Event()}))
-    async with aclosing(model.stream(request(name))) as stream:
-        await until_first_text(stream)
-        exchange = await server.exchange(1)
-        assert not exchange.left.is_set()
+    server.queue_behaviours(ModelAnswer(gates={1: asyncio.Event()}))
+    async with aclosing(model.stream(build_request(name))) as stream:
+        await read_first_text(stream)
+        exchange = await server.wait_for_exchange(1)
+        assert not exchange.client_left.is_set()
     async with asyncio.timeout(1):
-        await exchange.left.wait()
+        await exchange.client_left.wait()
 
 
 async def test_cancelling_before_the_first_token_closes_it_too(
     server: OpenAIServer, model: LitellmModel, name: str
 ) -> None:
-    server.will(Answer(gates={0: asyncio.Event()}))
-    asking = asyncio.create_task(ask(model, request(name)))
-    exchange = await server.exchange(1)
+    server.queue_behaviours(ModelAnswer(gates={0: asyncio.Event()}))
+    asking = asyncio.create_task(collect_answer(model, build_request(name)))
+    exchange = await server.wait_for_exchange(1)
     asking.cancel()
     async with asyncio.timeout(1):
-        await exchange.left.wait()
+        await exchange.client_left.wait()
     with pytest.raises(asyncio.CancelledError):
         await asking
 
@@ -174,5 +174,5 @@ async def test_a_local_server_needs_no_key(
     server: OpenAIServer, model: LitellmModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    await ask(model, request("openai/heron"))
+    await collect_answer(model, build_request("openai/heron"))
     assert len(server.exchanges) == 1

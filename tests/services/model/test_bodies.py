@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.parts.event_stream import frame
-from tests.parts.openai_behaviours import Answer, Behaviour, Frames
+from tests.parts.event_stream import encode_event_frame
+from tests.parts.openai_behaviours import ModelAnswer, ModelBehaviour, RawFrames
 from tests.parts.openai_server import OpenAIServer
-from tests.services.model.asking import ask
+from tests.services.model.asking import collect_answer
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, ModelUsage
 
@@ -40,7 +40,7 @@ NOTE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class ProviderCase:
     """One provider: how it is reached, what it is sent and how its answer is read."""
 
     model: str
@@ -48,49 +48,49 @@ class Provider:
     """Its environment variables."""
     body: Mapping[str, object]
     """The part of the request body that holds the window."""
-    answer: Behaviour
+    answer: ModelBehaviour
     """An answer that requests the tool and reports nine input and four output tokens."""
     cached: int = 0
     """The cached tokens of the input."""
 
 
-def blocks(*texts: str) -> list[dict[str, str]]:
+def build_text_blocks(*texts: str) -> list[dict[str, str]]:
     return [{"type": "text", "text": text} for text in texts]
 
 
-def pictureless(message: Mapping[str, str]) -> dict[str, object]:
+def add_empty_images(message: Mapping[str, str]) -> dict[str, object]:
     pictures: list[str] = []
     return {**message, "images": pictures}
 
 
-def parts(*texts: str) -> list[dict[str, str]]:
+def build_text_parts(*texts: str) -> list[dict[str, str]]:
     return [{"text": text} for text in texts]
 
 
-def lines(*events: Mapping[str, Any]) -> Frames:
-    return Frames(tuple(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in events))
+def encode_sse(*events: Mapping[str, Any]) -> RawFrames:
+    return RawFrames(tuple(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in events))
 
 
-OPENAI = Provider(
+OPENAI = ProviderCase(
     "openai/heron",
     lambda server: {"OPENAI_API_BASE": server.url, "OPENAI_API_KEY": "k"},
     {"messages": [*MESSAGES], "tools": [TOOL]},
-    Answer(
+    ModelAnswer(
         (),
         finish="tool_calls",
         tool_calls=(("clock", ARGUMENTS),),
         usage={"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13},
     ),
 )
-ANTHROPIC = Provider(
+ANTHROPIC = ProviderCase(
     "anthropic/heron",
     lambda server: {"ANTHROPIC_API_BASE": server.root, "ANTHROPIC_API_KEY": "k"},
     {
-        "system": blocks("Rules."),
+        "system": build_text_blocks("Rules."),
         "messages": [
-            {"role": "user", "content": blocks("One?")},
-            {"role": "assistant", "content": blocks("Two.")},
-            {"role": "user", "content": blocks(NOTE, "A note.", "Three?")},
+            {"role": "user", "content": build_text_blocks("One?")},
+            {"role": "assistant", "content": build_text_blocks("Two.")},
+            {"role": "user", "content": build_text_blocks(NOTE, "A note.", "Three?")},
         ],
         "tools": [
             {
@@ -101,7 +101,7 @@ ANTHROPIC = Provider(
             }
         ],
     },
-    lines(
+    encode_sse(
         {
             "type": "message_start",
             "message": {
@@ -134,15 +134,15 @@ ANTHROPIC = Provider(
     ),
     cached=3,
 )
-GEMINI = Provider(
+GEMINI = ProviderCase(
     "gemini/gemini-2.5-flash",
     lambda server: {"GEMINI_API_BASE": server.root, "GEMINI_API_KEY": "k"},
     {
-        "system_instruction": {"parts": parts("Rules.", "A note.")},
+        "system_instruction": {"parts": build_text_parts("Rules.", "A note.")},
         "contents": [
-            {"role": "user", "parts": parts("One?")},
-            {"role": "model", "parts": parts("Two.")},
-            {"role": "user", "parts": parts("Three?")},
+            {"role": "user", "parts": build_text_parts("One?")},
+            {"role": "model", "parts": build_text_parts("Two.")},
+            {"role": "user", "parts": build_text_parts("Three?")},
         ],
         "tools": [
             {
@@ -152,7 +152,7 @@ GEMINI = Provider(
             }
         ],
     },
-    Frames(
+    RawFrames(
         (
             b"data: "
             + json.dumps(
@@ -179,7 +179,7 @@ GEMINI = Provider(
         )
     ),
 )
-BEDROCK = Provider(
+BEDROCK = ProviderCase(
     "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
     lambda server: {
         "AWS_BEDROCK_RUNTIME_ENDPOINT": server.root,
@@ -188,11 +188,11 @@ BEDROCK = Provider(
         "AWS_SECRET_ACCESS_KEY": "b",
     },
     {
-        "system": parts("Rules."),
+        "system": build_text_parts("Rules."),
         "messages": [
-            {"role": "user", "content": parts("One?")},
-            {"role": "assistant", "content": parts("Two.")},
-            {"role": "user", "content": parts(NOTE, "A note.", "Three?")},
+            {"role": "user", "content": build_text_parts("One?")},
+            {"role": "assistant", "content": build_text_parts("Two.")},
+            {"role": "user", "content": build_text_parts(NOTE, "A note.", "Three?")},
         ],
         "toolConfig": {
             "tools": [
@@ -206,23 +206,23 @@ BEDROCK = Provider(
             ]
         },
     },
-    Frames(
+    RawFrames(
         (
-            frame("messageStart", {"role": "assistant"}),
-            frame(
+            encode_event_frame("messageStart", {"role": "assistant"}),
+            encode_event_frame(
                 "contentBlockStart",
                 {
                     "contentBlockIndex": 0,
                     "start": {"toolUse": {"toolUseId": "t1", "name": "clock"}},
                 },
             ),
-            frame(
+            encode_event_frame(
                 "contentBlockDelta",
                 {"contentBlockIndex": 0, "delta": {"toolUse": {"input": ARGUMENTS}}},
             ),
-            frame("contentBlockStop", {"contentBlockIndex": 0}),
-            frame("messageStop", {"stopReason": "tool_use"}),
-            frame(
+            encode_event_frame("contentBlockStop", {"contentBlockIndex": 0}),
+            encode_event_frame("messageStop", {"stopReason": "tool_use"}),
+            encode_event_frame(
                 "metadata",
                 {
                     "usage": {"inputTokens": 9, "outputTokens": 4, "totalTokens": 13},
@@ -232,11 +232,11 @@ BEDROCK = Provider(
         )
     ),
 )
-OLLAMA = Provider(
+OLLAMA = ProviderCase(
     "ollama_chat/heron",
     lambda server: {"OLLAMA_API_BASE": server.root},
-    {"messages": [pictureless(each) for each in MESSAGES], "tools": [TOOL]},
-    Frames(
+    {"messages": [add_empty_images(each) for each in MESSAGES], "tools": [TOOL]},
+    RawFrames(
         (
             json.dumps(
                 {
@@ -265,30 +265,30 @@ EVERY = pytest.mark.parametrize(
 )
 
 
-async def asked(
-    provider: Provider, server: OpenAIServer, environment: pytest.MonkeyPatch
+async def send_window(
+    provider: ProviderCase, server: OpenAIServer, environment: pytest.MonkeyPatch
 ) -> FinishedAnswer:
     for name, value in provider.base(server).items():
         environment.setenv(name, value)
-    server.will(provider.answer)
+    server.queue_behaviours(provider.answer)
     request = ModelRequest(provider.model, MESSAGES, (TOOL,), {"temperature": 0.2})
-    return (await ask(LitellmModel(), request)).finished
+    return (await collect_answer(LitellmModel(), request)).finished
 
 
 @EVERY
 async def test_u3_every_provider_is_told_the_window_in_its_own_form(
-    provider: Provider, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+    provider: ProviderCase, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await asked(provider, server, monkeypatch)
+    await send_window(provider, server, monkeypatch)
     (exchange,) = server.exchanges
     assert {name: exchange.body.get(name) for name in provider.body} == provider.body
 
 
 @EVERY
 async def test_u3_every_provider_asks_for_a_tool_and_says_its_usage(
-    provider: Provider, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+    provider: ProviderCase, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finished = await asked(provider, server, monkeypatch)
+    finished = await send_window(provider, server, monkeypatch)
     (call,) = finished.tool_calls
     assert (call.name, json.loads(call.arguments)) == ("clock", json.loads(ARGUMENTS))
     assert call.id

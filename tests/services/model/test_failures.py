@@ -5,9 +5,9 @@ from typing import Literal
 
 import pytest
 
-from tests.parts.openai_behaviours import Answer, Break, Refusal
+from tests.parts.openai_behaviours import ModelAnswer, Break, ModelRefusal
 from tests.parts.openai_server import OpenAIServer
-from tests.services.model.asking import QUESTION, fail, request
+from tests.services.model.asking import QUESTION, expect_failure, build_request
 from tests.services.model.conftest import KEY
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import FailureCode
@@ -16,35 +16,35 @@ from turnlog.services.worker.model.model_types import FailureCode
 @pytest.mark.parametrize(
     ("refusal", "code", "retryable"),
     [
-        (Refusal(429), "rate_limited", True),
-        (Refusal(500), "server_error", True),
-        (Refusal(503), "server_error", True),
-        (Refusal(529), "server_error", True),
-        (Refusal(401), "unauthorised", False),
-        (Refusal(403), "unauthorised", False),
-        (Refusal(404, code="model_not_found"), "unknown_model", False),
-        (Refusal(400, code="context_length_exceeded"), "context_overflow", False),
+        (ModelRefusal(429), "rate_limited", True),
+        (ModelRefusal(500), "server_error", True),
+        (ModelRefusal(503), "server_error", True),
+        (ModelRefusal(529), "server_error", True),
+        (ModelRefusal(401), "unauthorised", False),
+        (ModelRefusal(403), "unauthorised", False),
+        (ModelRefusal(404, code="model_not_found"), "unknown_model", False),
+        (ModelRefusal(400, code="context_length_exceeded"), "context_overflow", False),
         (
-            Refusal(400, "This model's maximum context length is 10 tokens."),
+            ModelRefusal(400, "This model's maximum context length is 10 tokens."),
             "context_overflow",
             False,
         ),
-        (Refusal(400, code="content_filter"), "content_filtered", False),
-        (Refusal(400, type="invalid_request_error"), "bad_request", False),
-        (Refusal(422), "bad_request", False),
+        (ModelRefusal(400, code="content_filter"), "content_filtered", False),
+        (ModelRefusal(400, type="invalid_request_error"), "bad_request", False),
+        (ModelRefusal(422), "bad_request", False),
     ],
 )
 async def test_a_refusal_is_told_by_what_it_means(
     server: OpenAIServer,
     model: LitellmModel,
     name: str,
-    refusal: Refusal,
+    refusal: ModelRefusal,
     code: FailureCode,
     *,
     retryable: bool,
 ) -> None:
-    server.will(refusal)
-    failure = await fail(model, request(name))
+    server.queue_behaviours(refusal)
+    failure = await expect_failure(model, build_request(name))
     assert (failure.code, failure.retryable) == (code, retryable)
     assert f"HTTP {refusal.status}" in failure.detail
     assert len(server.exchanges) == 1, "retries are the worker's"
@@ -61,8 +61,8 @@ async def test_a_rate_limit_says_how_long_to_wait(
     headers: dict[str, str],
     seconds: float | None,
 ) -> None:
-    server.will(Refusal(429, headers=headers))
-    assert (await fail(model, request(name))).retry_after == seconds
+    server.queue_behaviours(ModelRefusal(429, headers=headers))
+    assert (await expect_failure(model, build_request(name))).retry_after == seconds
 
 
 @pytest.mark.parametrize("after", [0, 1])
@@ -82,27 +82,27 @@ async def test_an_answer_that_breaks_off_is_not_an_answer(
     code: FailureCode,
     after: int,
 ) -> None:
-    server.will(Answer(breaks=Break(after, how)))
-    failure = await fail(model, request(name))
+    server.queue_behaviours(ModelAnswer(breaks=Break(after, how)))
+    failure = await expect_failure(model, build_request(name))
     assert (failure.code, failure.retryable) == (code, True)
 
 
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (Answer(finish=None), "incomplete"),
-        (Answer(finish=None, usage=None), "incomplete"),
-        (Answer(finish="abort"), "incomplete"),
-        (Answer(tokens=(), finish=None, usage=None), "empty"),
-        (Answer(tokens=(), finish=None), "empty"),
-        (Answer(tokens=(), usage=None), "empty"),
+        (ModelAnswer(finish=None), "incomplete"),
+        (ModelAnswer(finish=None, usage=None), "incomplete"),
+        (ModelAnswer(finish="abort"), "incomplete"),
+        (ModelAnswer(tokens=(), finish=None, usage=None), "empty"),
+        (ModelAnswer(tokens=(), finish=None), "empty"),
+        (ModelAnswer(tokens=(), usage=None), "empty"),
     ],
 )
 async def test_an_answer_without_a_proper_end_is_not_an_answer(
-    server: OpenAIServer, model: LitellmModel, name: str, answer: Answer, code: FailureCode
+    server: OpenAIServer, model: LitellmModel, name: str, answer: ModelAnswer, code: FailureCode
 ) -> None:
-    server.will(answer)
-    failure = await fail(model, request(name))
+    server.queue_behaviours(answer)
+    failure = await expect_failure(model, build_request(name))
     assert (failure.code, failure.retryable) == (code, True)
 
 
@@ -110,7 +110,7 @@ async def test_a_server_that_is_not_there_is_a_disconnection(
     server: OpenAIServer, model: LitellmModel, name: str
 ) -> None:
     await server.__aexit__(None, None, None)
-    assert (await fail(model, request(name))).code == "disconnected"
+    assert (await expect_failure(model, build_request(name))).code == "disconnected"
 
 
 async def test_a_missing_key_is_for_the_operator(
@@ -118,12 +118,12 @@ async def test_a_missing_key_is_for_the_operator(
 ) -> None:
     for variable in ("OPENAI_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
-    failure = await fail(model, request("openai/heron"))
+    failure = await expect_failure(model, build_request("openai/heron"))
     assert (failure.code, failure.retryable) == ("unauthorised", False)
 
 
 async def test_a_model_without_a_provider_is_unknown(model: LitellmModel) -> None:
-    failure = await fail(model, request("no-such-provider/heron"))
+    failure = await expect_failure(model, build_request("no-such-provider/heron"))
     assert (failure.code, failure.retryable) == ("unknown_model", False)
 
 
@@ -131,7 +131,7 @@ async def test_a_model_without_a_provider_is_unknown(model: LitellmModel) -> Non
 async def test_a_parameter_that_is_not_on_the_list_reaches_nobody(
     server: OpenAIServer, model: LitellmModel, name: str, parameter: str
 ) -> None:
-    failure = await fail(model, request(name, parameters={parameter: "http://127.0.0.1:9"}))
+    failure = await expect_failure(model, build_request(name, parameters={parameter: "http://127.0.0.1:9"}))
     assert failure.code == "bad_request"
     assert parameter in failure.detail
     assert server.exchanges == []
@@ -140,17 +140,17 @@ async def test_a_parameter_that_is_not_on_the_list_reaches_nobody(
 @pytest.mark.parametrize(
     "behaviour",
     [
-        Refusal(400, f"cannot read {QUESTION!r} sent with {KEY}", type=QUESTION, code=KEY),
-        Refusal(500, f"cannot read {QUESTION!r} sent with {KEY}"),
-        Answer(breaks=Break(1, "error", {"message": QUESTION + KEY, "code": KEY})),
-        Answer(breaks=Break(1, "garbage")),
+        ModelRefusal(400, f"cannot read {QUESTION!r} sent with {KEY}", type=QUESTION, code=KEY),
+        ModelRefusal(500, f"cannot read {QUESTION!r} sent with {KEY}"),
+        ModelAnswer(breaks=Break(1, "error", {"message": QUESTION + KEY, "code": KEY})),
+        ModelAnswer(breaks=Break(1, "garbage")),
     ],
 )
 async def test_a_failure_repeats_neither_the_prompt_nor_the_key(
-    server: OpenAIServer, model: LitellmModel, name: str, behaviour: Refusal | Answer
+    server: OpenAIServer, model: LitellmModel, name: str, behaviour: ModelRefusal | ModelAnswer
 ) -> None:
-    server.will(behaviour)
-    failure = await fail(model, request(name))
+    server.queue_behaviours(behaviour)
+    failure = await expect_failure(model, build_request(name))
     shown = "".join(traceback.format_exception(failure)) + repr(vars(failure))
     assert QUESTION not in shown
     assert KEY not in shown

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.parts.openai_behaviours import Answer
+from tests.parts.openai_behaviours import ModelAnswer
 from tests.parts.openai_server import OpenAIServer
-from tests.services.model.asking import ask, fail, request
+from tests.services.model.asking import collect_answer, expect_failure, build_request
 from turnlog.services.worker.model.chunk_reader import MAX_ANSWER_BYTES
 from turnlog.services.worker.model.litellm_model import LitellmModel
 
@@ -18,8 +18,8 @@ async def test_a_character_that_cannot_be_stored_is_replaced_wherever_it_stands(
     server: OpenAIServer, model: LitellmModel, name: str, wrong: str
 ) -> None:
     calls = ((f"lo{wrong}ok", f'{{"a": "{wrong}"}}'),)
-    server.will(Answer(tokens=(f"a{wrong}", "b"), tool_calls=calls, finish="tool_calls"))
-    answered = await ask(model, request(name))
+    server.queue_behaviours(ModelAnswer(tokens=(f"a{wrong}", "b"), tool_calls=calls, finish="tool_calls"))
+    answered = await collect_answer(model, build_request(name))
     (called,) = answered.finished.tool_calls
     assert (answered.text, called.name) == ("a\ufffdb", "lo\ufffdok")
     assert called.arguments == '{"a": "\ufffd"}'
@@ -30,24 +30,24 @@ async def test_arguments_of_a_tool_are_text_whatever_they_are(
     server: OpenAIServer, model: LitellmModel, name: str, arguments: str
 ) -> None:
     calls = (("format_disk", arguments),)
-    server.will(Answer(tokens=(), tool_calls=calls, finish="tool_calls"))
-    answered = await ask(model, request(name))
+    server.queue_behaviours(ModelAnswer(tokens=(), tool_calls=calls, finish="tool_calls"))
+    answered = await collect_answer(model, build_request(name))
     assert [call.arguments for call in answered.finished.tool_calls] == [arguments]
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(tokens=("x" * (MAX_ANSWER_BYTES // 2),) * 3),
-        Answer(tokens=("é" * (MAX_ANSWER_BYTES // 3),) * 3),
-        Answer(tokens=("\x01" * (MAX_ANSWER_BYTES // 10),) * 3),
-        Answer(tokens=("Hm.",), tool_calls=(("look", "x" * (MAX_ANSWER_BYTES + 1)),)),
+        ModelAnswer(tokens=("x" * (MAX_ANSWER_BYTES // 2),) * 3),
+        ModelAnswer(tokens=("é" * (MAX_ANSWER_BYTES // 3),) * 3),
+        ModelAnswer(tokens=("\x01" * (MAX_ANSWER_BYTES // 10),) * 3),
+        ModelAnswer(tokens=("Hm.",), tool_calls=(("look", "x" * (MAX_ANSWER_BYTES + 1)),)),
     ],
     ids=["text", "text of two bytes a character", "text that JSON escapes", "arguments"],
 )
 async def test_an_answer_that_no_event_could_hold_fails_and_is_not_asked_for_again(
-    server: OpenAIServer, model: LitellmModel, name: str, answer: Answer
+    server: OpenAIServer, model: LitellmModel, name: str, answer: ModelAnswer
 ) -> None:
-    server.will(answer)
-    failure = await fail(model, request(name))
+    server.queue_behaviours(answer)
+    failure = await expect_failure(model, build_request(name))
     assert (failure.code, failure.retryable) == ("too_long", False)

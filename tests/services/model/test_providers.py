@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.parts.openai_behaviours import Frames
+from tests.parts.openai_behaviours import RawFrames
 from tests.parts.openai_server import OpenAIServer
-from tests.services.model.asking import ask, fail, request
+from tests.services.model.asking import collect_answer, expect_failure, build_request
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import ModelUsage
 
@@ -31,11 +31,11 @@ async def ollama(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenA
     return server
 
 
-def events(*each: dict[str, object]) -> Frames:
-    return Frames(tuple(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in each))
+def encode_sse(*each: dict[str, object]) -> RawFrames:
+    return RawFrames(tuple(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in each))
 
 
-def said(text: str) -> dict[str, object]:
+def build_text_delta(text: str) -> dict[str, object]:
     delta = {"type": "text_delta", "text": text}
     return {"type": "content_block_delta", "index": 0, "delta": delta}
 
@@ -57,7 +57,7 @@ START: tuple[dict[str, object], ...] = (
 )
 
 
-def stopped(reason: str) -> dict[str, object]:
+def build_stop(reason: str) -> dict[str, object]:
     return {
         "type": "message_delta",
         "delta": {"stop_reason": reason},
@@ -66,26 +66,26 @@ def stopped(reason: str) -> dict[str, object]:
 
 
 async def test_anthropic(anthropic: OpenAIServer, model: LitellmModel) -> None:
-    anthropic.will(
-        events(
-            *START, said("The "), said("reeds."), stopped("max_tokens"), {"type": "message_stop"}
+    anthropic.queue_behaviours(
+        encode_sse(
+            *START, build_text_delta("The "), build_text_delta("reeds."), build_stop("max_tokens"), {"type": "message_stop"}
         )
     )
-    answered = await ask(model, request("anthropic/claude-heron"))
+    answered = await collect_answer(model, build_request("anthropic/claude-heron"))
     assert answered.text == "The reeds."
     assert answered.finished.finish_reason == "length"
     assert answered.finished.usage == ModelUsage(35, 15, cached_input_tokens=10)
 
 
 async def test_anthropic_breaking_off(anthropic: OpenAIServer, model: LitellmModel) -> None:
-    anthropic.will(events(*START, said("The ")))
-    assert (await fail(model, request("anthropic/claude-heron"))).code == "incomplete"
+    anthropic.queue_behaviours(encode_sse(*START, build_text_delta("The ")))
+    assert (await expect_failure(model, build_request("anthropic/claude-heron"))).code == "incomplete"
 
 
 async def test_anthropic_overloaded(anthropic: OpenAIServer, model: LitellmModel) -> None:
     error = {"type": "overloaded_error", "message": "Overloaded"}
-    anthropic.will(events(*START, said("The "), {"type": "error", "error": error}))
-    assert (await fail(model, request("anthropic/claude-heron"))).code == "error_in_stream"
+    anthropic.queue_behaviours(encode_sse(*START, build_text_delta("The "), {"type": "error", "error": error}))
+    assert (await expect_failure(model, build_request("anthropic/claude-heron"))).code == "error_in_stream"
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ async def test_gemini(gemini: OpenAIServer, model: LitellmModel, reason: str, to
         body = {"candidates": [{"content": content, **candidate}], "usageMetadata": usage}
         return f"data: {json.dumps(body)}\r\n\r\n".encode()
 
-    gemini.will(Frames((frame("The "), frame("reeds.", finishReason=reason))))
-    answered = await ask(model, request("gemini/gemini-heron"))
+    gemini.queue_behaviours(RawFrames((frame("The "), frame("reeds.", finishReason=reason))))
+    answered = await collect_answer(model, build_request("gemini/gemini-heron"))
     assert answered.text == "The reeds."
     assert answered.finished.finish_reason == told
     assert answered.finished.usage == ModelUsage(9, 4)
@@ -111,8 +111,8 @@ async def test_ollama(ollama: OpenAIServer, model: LitellmModel) -> None:
         return json.dumps({"model": "heron", "message": message, **more}).encode() + b"\n"
 
     end = {"done": True, "done_reason": "stop", "prompt_eval_count": 11, "eval_count": 3}
-    ollama.will(Frames((line("The ", done=False), line("reeds.", done=False), line("", **end))))
-    answered = await ask(model, request("ollama_chat/heron"))
+    ollama.queue_behaviours(RawFrames((line("The ", done=False), line("reeds.", done=False), line("", **end))))
+    answered = await collect_answer(model, build_request("ollama_chat/heron"))
     assert answered.text == "The reeds."
     assert answered.finished.finish_reason == "stop"
     assert answered.finished.usage == ModelUsage(11, 3)

@@ -14,7 +14,7 @@ from turnlog.services.worker.model.litellm_library import RawStreamCheck
 from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall, ModelUsage
 
 
-def tool_part(index: int, name: str | None, arguments: str, call_id: str | None = None) -> Chunk:
+def build_tool_chunk(index: int, name: str | None, arguments: str, call_id: str | None = None) -> Chunk:
     function = Chunk(name=name, arguments=arguments)
     part = Chunk(index=index, id=call_id, function=function)
     return Chunk(choices=[Chunk(delta=Chunk(content=None, tool_calls=[part]))])
@@ -23,11 +23,11 @@ def tool_part(index: int, name: str | None, arguments: str, call_id: str | None 
 def test_parts_of_interleaved_tool_calls_find_their_own() -> None:
     reading = ChunkReader()
     for chunk in (
-        tool_part(0, "look", "", "a"),
-        tool_part(2, "wait", "", "b"),
-        tool_part(0, None, '{"x":'),
-        tool_part(2, None, "{}"),
-        tool_part(0, None, "1}"),
+        build_tool_chunk(0, "look", "", "a"),
+        build_tool_chunk(2, "wait", "", "b"),
+        build_tool_chunk(0, None, '{"x":'),
+        build_tool_chunk(2, None, "{}"),
+        build_tool_chunk(0, None, "1}"),
     ):
         reading.read_chunk(chunk)
     assert reading.tool_calls == (
@@ -38,14 +38,14 @@ def test_parts_of_interleaved_tool_calls_find_their_own() -> None:
 
 def test_two_calls_under_one_index_are_two_calls() -> None:
     reading = ChunkReader()
-    reading.read_chunk(tool_part(0, "look", "{}", "a"))
-    reading.read_chunk(tool_part(0, "wait", "{}", "b"))
+    reading.read_chunk(build_tool_chunk(0, "look", "{}", "a"))
+    reading.read_chunk(build_tool_chunk(0, "wait", "{}", "b"))
     assert [call.name for call in reading.tool_calls] == ["look", "wait"]
 
 
 def test_a_stop_that_asks_for_tools_is_told_as_tool_calls() -> None:
     reading = ChunkReader()
-    reading.read_chunk(tool_part(0, "look", "{}", "a"))
+    reading.read_chunk(build_tool_chunk(0, "look", "{}", "a"))
     end = build_finished(reading, reason_name="stop", usage=None, requested_model="openai/heron")
     assert (end.finish_reason, end.model) == ("tool_calls", "openai/heron")
 
@@ -69,7 +69,7 @@ def test_usage_of_nothing_but_zeros_is_no_report() -> None:
     assert read_reported_usage(chunks) is None
 
 
-async def lines(*each: str) -> AsyncIterator[object]:
+async def iterate_lines(*each: str) -> AsyncIterator[object]:
     for line in each:
         yield line
 
@@ -88,12 +88,12 @@ async def lines(*each: str) -> AsyncIterator[object]:
 async def test_a_witness_passes_lines_on_and_notes_how_they_end(
     line: str, finish: str | None
 ) -> None:
-    witness = RawStreamCheck(lines(line), strict=True)
+    witness = RawStreamCheck(iterate_lines(line), strict=True)
     assert [each async for each in witness] == [line]
     assert witness.finish == finish
 
 
 async def test_a_witness_stops_at_a_line_that_would_be_skipped() -> None:
     with pytest.raises(ModelFailure, match="malformed"):
-        await anext(RawStreamCheck(lines('data: {"choices"'), strict=True))
-    assert await anext(RawStreamCheck(lines('data: {"choices"'), strict=False))
+        await anext(RawStreamCheck(iterate_lines('data: {"choices"'), strict=True))
+    assert await anext(RawStreamCheck(iterate_lines('data: {"choices"'), strict=False))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.model.asking import ask, fail, request, until_first_text
+from tests.services.model.asking import collect_answer, expect_failure, build_request, read_first_text
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import FailureCode, ModelUsage
 from turnlog.services.worker.model.scripted_model import ScriptFolder, choose_reply
@@ -34,7 +34,7 @@ def river(tmp_path: Path) -> LitellmModel:
 
 
 async def test_it_streams_the_words_of_its_reply_and_reports_usage(river: LitellmModel) -> None:
-    answered = await ask(river, request("scripted/river", "Where is the Heron?"))
+    answered = await collect_answer(river, build_request("scripted/river", "Where is the Heron?"))
     assert answered.deltas == (
         "You ",
         "asked: ",
@@ -51,13 +51,13 @@ async def test_it_streams_the_words_of_its_reply_and_reports_usage(river: Litell
 
 async def test_without_a_match_replies_take_turns(river: LitellmModel) -> None:
     said = ("one", "two", "three")
-    replies = [await ask(river, request("scripted/river", *said[:turn])) for turn in (1, 2, 3)]
+    replies = [await collect_answer(river, build_request("scripted/river", *said[:turn])) for turn in (1, 2, 3)]
     assert [reply.text for reply in replies] == ["first", "second", "first"]
 
 
 async def test_the_same_request_has_the_same_answer(river: LitellmModel) -> None:
-    asked = request("scripted/river", "Where is the Heron?")
-    once, again = await ask(river, asked), await ask(river, asked)
+    asked = build_request("scripted/river", "Where is the Heron?")
+    once, again = await collect_answer(river, asked), await collect_answer(river, asked)
     assert once.deltas == again.deltas
 
 
@@ -66,15 +66,15 @@ async def test_it_fails_where_the_script_says_so(tmp_path: Path, code: FailureCo
     reply = f'{{"replies": [{{"text": "It was ", "fail": "{code}", "pace": 0}}]}}'
     (tmp_path / "broken.yaml").write_text(reply)
     model = LitellmModel(scripts=tmp_path)
-    async with aclosing(model.stream(request("scripted/broken"))) as stream:
-        assert await until_first_text(stream) == "It "
-    assert (await fail(model, request("scripted/broken"))).code == code
+    async with aclosing(model.stream(build_request("scripted/broken"))) as stream:
+        assert await read_first_text(stream) == "It "
+    assert (await expect_failure(model, build_request("scripted/broken"))).code == code
 
 
 @pytest.mark.parametrize("safety", ["safety", "recitation"])
 async def test_its_finish_reasons_pass_through_litellm(tmp_path: Path, safety: str) -> None:
     (tmp_path / "stopped.yaml").write_text(f"replies: [{{text: Once, finish: {safety}, pace: 0}}]")
-    answered = await ask(LitellmModel(scripts=tmp_path), request("scripted/stopped"))
+    answered = await collect_answer(LitellmModel(scripts=tmp_path), build_request("scripted/stopped"))
     assert answered.finished.finish_reason == safety
 
 
@@ -83,16 +83,16 @@ async def test_two_models_with_scripts_of_one_name_do_not_meet(tmp_path: Path) -
         (tmp_path / side).mkdir()
         (tmp_path / side / "bank.yaml").write_text(f"replies: [{{text: {side}, pace: 0}}]")
     left, right = (LitellmModel(scripts=tmp_path / side) for side in ("left", "right"))
-    assert (await ask(left, request("scripted/bank"))).text == "left"
-    assert (await ask(right, request("scripted/bank"))).text == "right"
-    assert (await ask(left, request("scripted/bank"))).text == "left"
+    assert (await collect_answer(left, build_request("scripted/bank"))).text == "left"
+    assert (await collect_answer(right, build_request("scripted/bank"))).text == "right"
+    assert (await collect_answer(left, build_request("scripted/bank"))).text == "left"
 
 
 @pytest.mark.parametrize("name", ["nowhere", "../outside", ""])
 async def test_a_script_that_is_not_there_is_an_unknown_model(
     river: LitellmModel, name: str
 ) -> None:
-    failure = await fail(river, request(f"scripted/{name}"))
+    failure = await expect_failure(river, build_request(f"scripted/{name}"))
     assert (failure.code, failure.retryable) == ("unknown_model", False)
 
 
@@ -109,14 +109,14 @@ async def test_a_script_that_cannot_be_read_says_where(
     tmp_path: Path, content: str, says: str
 ) -> None:
     (tmp_path / "bad.yaml").write_text(content)
-    failure = await fail(LitellmModel(scripts=tmp_path), request("scripted/bad"))
+    failure = await expect_failure(LitellmModel(scripts=tmp_path), build_request("scripted/bad"))
     assert failure.code == "bad_request"
     assert says in failure.detail
 
 
 async def test_the_shipped_script_streams() -> None:
-    async with aclosing(LitellmModel().stream(request("scripted/demo", "Hello"))) as stream:
-        assert await until_first_text(stream) == "Hello! "
+    async with aclosing(LitellmModel().stream(build_request("scripted/demo", "Hello"))) as stream:
+        assert await read_first_text(stream) == "Hello! "
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ async def test_the_shipped_script_streams() -> None:
 )
 def test_the_shipped_script_has_an_answer(question: str, word: str) -> None:
     reply = choose_reply(
-        ScriptFolder().load_script("demo"), request("scripted/demo", question).messages
+        ScriptFolder().load_script("demo"), build_request("scripted/demo", question).messages
     )
     assert word in reply.text
 
@@ -153,7 +153,7 @@ def doorman(tmp_path: Path) -> LitellmModel:
 
 
 async def test_it_asks_for_tools_once_its_text_is_said(doorman: LitellmModel) -> None:
-    answered = await ask(doorman, request("scripted/doorman", "May I enter?"))
+    answered = await collect_answer(doorman, build_request("scripted/doorman", "May I enter?"))
     asked = [(call.name, call.arguments) for call in answered.finished.tool_calls]
     assert answered.text == "Welcome."
     assert asked == [("open", '{"door": 2}'), ("bow", "{}")]
@@ -161,13 +161,13 @@ async def test_it_asks_for_tools_once_its_text_is_said(doorman: LitellmModel) ->
 
 
 async def test_it_may_ask_for_a_tool_and_say_nothing(doorman: LitellmModel) -> None:
-    answered = await ask(doorman, request("scripted/doorman", ""))
+    answered = await collect_answer(doorman, build_request("scripted/doorman", ""))
     assert answered.text == ""
     assert [call.name for call in answered.finished.tool_calls] == ["wait"]
 
 
 async def test_what_the_prompt_says_picks_a_reply_as_well(doorman: LitellmModel) -> None:
     told = {"role": "system", "content": "The house is CLOSED."}
-    asked = request("scripted/doorman", "May I enter?")
-    answered = await ask(doorman, replace(asked, messages=(told, *asked.messages)))
+    asked = build_request("scripted/doorman", "May I enter?")
+    answered = await collect_answer(doorman, replace(asked, messages=(told, *asked.messages)))
     assert answered.text == "Not tonight."

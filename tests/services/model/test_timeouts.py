@@ -6,9 +6,9 @@ from contextlib import aclosing
 
 import pytest
 
-from tests.parts.openai_behaviours import Answer, Break, Silence
+from tests.parts.openai_behaviours import ModelAnswer, Break, ModelSilence
 from tests.parts.openai_server import OpenAIServer
-from tests.services.model.asking import fail, request, until_first_text
+from tests.services.model.asking import expect_failure, build_request, read_first_text
 from turnlog.services.worker.model.call_timeouts import CallTimeouts
 from turnlog.services.worker.model.litellm_model import LitellmModel
 
@@ -16,11 +16,11 @@ LONG = 60.0
 SHORT = 0.2
 
 
-async def all_left(server: OpenAIServer) -> None:
+async def wait_for_disconnects(server: OpenAIServer) -> None:
     """Require that no request keeps its connection."""
     async with asyncio.timeout(1):
         for exchange in server.exchanges:
-            await exchange.left.wait()
+            await exchange.client_left.wait()
 
 
 async def test_a_provider_that_takes_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,45 +31,45 @@ async def test_a_provider_that_takes_no_connection(monkeypatch: pytest.MonkeyPat
         queue[1].settimeout(0)
         queue[1].connect_ex(address)
         monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{address[1]}/v1")
-        failure = await fail(
-            LitellmModel(CallTimeouts(SHORT, LONG, LONG, LONG)), request("openai/heron")
+        failure = await expect_failure(
+            LitellmModel(CallTimeouts(SHORT, LONG, LONG, LONG)), build_request("openai/heron")
         )
         for waiting in queue:
             waiting.close()
     assert (failure.code, failure.retryable) == ("timeout_connect", True)
 
 
-@pytest.mark.parametrize("behaviour", [Silence(), Answer(breaks=Break(0, "stall"))])
+@pytest.mark.parametrize("behaviour", [ModelSilence(), ModelAnswer(breaks=Break(0, "stall"))])
 async def test_a_provider_that_never_begins(
-    server: OpenAIServer, name: str, behaviour: Silence | Answer
+    server: OpenAIServer, name: str, behaviour: ModelSilence | ModelAnswer
 ) -> None:
-    server.will(behaviour)
-    failure = await fail(LitellmModel(CallTimeouts(LONG, SHORT, LONG, LONG)), request(name))
+    server.queue_behaviours(behaviour)
+    failure = await expect_failure(LitellmModel(CallTimeouts(LONG, SHORT, LONG, LONG)), build_request(name))
     assert (failure.code, failure.retryable) == ("timeout_first_token", True)
-    await all_left(server)
+    await wait_for_disconnects(server)
 
 
 async def test_a_provider_that_falls_silent(server: OpenAIServer, name: str) -> None:
-    server.will(Answer(breaks=Break(1, "stall")))
+    server.queue_behaviours(ModelAnswer(breaks=Break(1, "stall")))
     async with asyncio.timeout(LONG / 2):  # what ends it is not that a first token was awaited
-        failure = await fail(LitellmModel(CallTimeouts(LONG, LONG, SHORT, LONG)), request(name))
+        failure = await expect_failure(LitellmModel(CallTimeouts(LONG, LONG, SHORT, LONG)), build_request(name))
     assert (failure.code, failure.retryable) == ("timeout_stalled", True)
-    await all_left(server)
+    await wait_for_disconnects(server)
 
 
 async def test_a_slow_reader_is_not_a_silent_provider(server: OpenAIServer) -> None:
     gate = asyncio.Event()
-    server.will(Answer(tokens=("The ", "reeds."), gates={1: gate}))
+    server.queue_behaviours(ModelAnswer(tokens=("The ", "reeds."), gates={1: gate}))
     model = LitellmModel(CallTimeouts(LONG, LONG, stalled=2.0, total=LONG))
-    async with aclosing(model.stream(request("openai/heron"))) as stream:
-        await until_first_text(stream)
+    async with aclosing(model.stream(build_request("openai/heron"))) as stream:
+        await read_first_text(stream)
         await asyncio.sleep(2.1)
         asyncio.get_running_loop().call_later(0.1, gate.set)
-        assert await until_first_text(stream) == "reeds."
+        assert await read_first_text(stream) == "reeds."
 
 
 async def test_a_provider_that_never_ends(server: OpenAIServer, name: str) -> None:
-    server.will(Answer(tokens=("on ",) * 1000 + ("and ",), pace=0.05))
-    failure = await fail(LitellmModel(CallTimeouts(LONG, LONG, LONG, SHORT)), request(name))
+    server.queue_behaviours(ModelAnswer(tokens=("on ",) * 1000 + ("and ",), pace=0.05))
+    failure = await expect_failure(LitellmModel(CallTimeouts(LONG, LONG, LONG, SHORT)), build_request(name))
     assert (failure.code, failure.retryable) == ("timeout_total", False)
-    await all_left(server)
+    await wait_for_disconnects(server)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.projections.store.histories import Story, completed, opened, submitted
-from tests.services.projector.running import Running
+from tests.projections.store.histories import StoredSession, build_completed, build_opened, build_submitted
+from tests.services.projector.running import ProjectorRunner
 from turnlog.events.jetstream.jetstream_client import open_client as opened_nats
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.projections.store.engine import ReadModelStore
@@ -64,12 +64,12 @@ for line in sys.stdin:
 
 
 @dataclass(frozen=True, slots=True)
-class Killed:
+class KilledRebuilder:
     """A process that runs rebuilds in forked children, so that its imports are loaded once."""
 
     process: asyncio.subprocess.Process
 
-    async def rebuilding(self, number: int) -> tuple[int, str]:
+    async def run_killed_rebuild(self, number: int) -> tuple[int, str]:
         """Rebuild until killed at a database statement; return the exit code and the output."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -82,14 +82,14 @@ class Killed:
 
 
 @asynccontextmanager
-async def killed(*arguments: str) -> AsyncGenerator[Killed]:
+async def start_killed_rebuilder(*arguments: str) -> AsyncGenerator[KilledRebuilder]:
     """Start such a process."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _KILLED, *arguments, stdin=pipe, stdout=pipe
     )
     try:
-        yield Killed(process)
+        yield KilledRebuilder(process)
     finally:
         await process.communicate(b"")  # nothing more is asked
     assert process.returncode == 0
@@ -101,17 +101,17 @@ async def test_rebuild_killed_at_ten_points_leaves_the_live_rows_and_can_be_repe
     store: ReadModelStore, database_url: str, nats_url: str, fresh_tenant: str
 ) -> None:
     async with opened_nats(nats_url, StreamOptions()) as nats:
-        story = Story(nats.log, "s", fresh_tenant)
-        await story.tell(opened())
+        story = StoredSession(nats.log, "s", fresh_tenant)
+        await story.append_events(build_opened())
         for turn in range(1, 12):
-            await story.tell(submitted(turn, f"turn {turn}"), completed(turn, "reply"))
-        running = Running(nats.log, store)
-        before = await running.rebuilt()
-        async with killed(nats_url, database_url, fresh_tenant) as process:
-            code, asked = await process.rebuilding(1_000_000)
+            await story.append_events(build_submitted(turn, f"turn {turn}"), build_completed(turn, "reply"))
+        running = ProjectorRunner(nats.log, store)
+        before = await running.rebuild_rows()
+        async with start_killed_rebuilder(nats_url, database_url, fresh_tenant) as process:
+            code, asked = await process.run_killed_rebuild(1_000_000)
             assert code == 0
             for point in range(1, POINTS + 1):
-                code, _ = await process.rebuilding(int(asked) * point // (POINTS + 1))
+                code, _ = await process.run_killed_rebuild(int(asked) * point // (POINTS + 1))
                 assert code == -signal.SIGKILL
-                assert await running.rows() == before
-        assert await running.rebuilt() == before
+                assert await running.read_rows() == before
+        assert await running.rebuild_rows() == before

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
-from tests.parts.library import Library
+from tests.parts.library import SegmentHarness
 from turnlog.events.codec import EventDraft, encode_library_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt
@@ -37,12 +37,12 @@ from turnlog.services.projector.segment_projector import SegmentProjector
 ANYTHING = SegmentRowFilter()
 
 
-def projector(library: Library, store: ReadModelStore) -> SegmentProjector:
+def build_projector(library: SegmentHarness, store: ReadModelStore) -> SegmentProjector:
     return SegmentProjector(library.log, library.blobs, store, library.tenant, ProjectionSignal())
 
 
 @asynccontextmanager
-async def following(projecting: SegmentProjector) -> AsyncGenerator[asyncio.Task[None]]:
+async def run_projector(projecting: SegmentProjector) -> AsyncGenerator[asyncio.Task[None]]:
     task = asyncio.create_task(projecting.run())
     try:
         yield task
@@ -50,13 +50,13 @@ async def following(projecting: SegmentProjector) -> AsyncGenerator[asyncio.Task
         await cancel_tasks(task)
 
 
-async def caught_up(projecting: SegmentProjector, library: Library) -> None:
-    sequence = (await library.shelf()).sequence
+async def wait_until_folded(projecting: SegmentProjector, library: SegmentHarness) -> None:
+    sequence = (await library.load_library()).sequence
     look = partial(read_segments_sequence, projecting.store, library.tenant)
     assert await wait_for_sequence(projecting.signal, look, sequence, within=20)
 
 
-async def rows(
+async def list_segment_rows(
     store: ReadModelStore,
     tenant: str,
     sought: SegmentRowFilter = ANYTHING,
@@ -70,16 +70,16 @@ async def rows(
 
 
 async def test_rows_say_what_every_variant_of_a_segment_says_now(store: ReadModelStore) -> None:
-    library = Library()
-    projecting = projector(library, store)
-    async with following(projecting):
-        await library.add("core", "Be kind.", tier=1, type="rule", priority="high", locale="en")
-        await library.add("npc", "He nods.", "npc.a")
-        await library.act(EditSegment(1, content="Be kinder."))
-        await library.act(EditSegment(1, "b", content="Be stern."))
-        await library.act(EditSegment(2, active=False))
-        await caught_up(projecting, library)
-        found = await rows(store, library.tenant)
+    library = SegmentHarness()
+    projecting = build_projector(library, store)
+    async with run_projector(projecting):
+        await library.add_segment("core", "Be kind.", tier=1, type="rule", priority="high", locale="en")
+        await library.add_segment("npc", "He nods.", "npc.a")
+        await library.handle_command(EditSegment(1, content="Be kinder."))
+        await library.handle_command(EditSegment(1, "b", content="Be stern."))
+        await library.handle_command(EditSegment(2, active=False))
+        await wait_until_folded(projecting, library)
+        found = await list_segment_rows(store, library.tenant)
     told = [(row.id, row.variant, row.content, row.version, row.active) for row in found]
     assert told == [
         (1, "a", "Be kinder.", 2, True),
@@ -98,14 +98,14 @@ async def test_rows_say_what_every_variant_of_a_segment_says_now(store: ReadMode
 async def test_segments_are_found_by_what_they_are_and_say_page_by_page(
     store: ReadModelStore,
 ) -> None:
-    library = Library()
-    await library.take_in(
+    library = SegmentHarness()
+    await library.import_segments(
         *(SegmentInput("core", f"Rule {n}: be KIND.", locale="en") for n in range(5)),
         SegmentInput("npc", "100% sure.", "npc.a", type="npc_cue", active=False),
     )
-    await library.act(EditSegment(2, "b", content="Be stern."))
-    await projector(library, store).rebuild_segments()
-    find = partial(rows, store, library.tenant)
+    await library.handle_command(EditSegment(2, "b", content="Be stern."))
+    await build_projector(library, store).rebuild_segments()
+    find = partial(list_segment_rows, store, library.tenant)
     assert [row.id for row in await find(SegmentRowFilter(scope="npc"))] == [6]
     assert [row.id for row in await find(SegmentRowFilter(ref="npc.a", type="npc_cue"))] == [6]
     assert [row.id for row in await find(SegmentRowFilter(active=False))] == [6]
@@ -114,80 +114,80 @@ async def test_segments_are_found_by_what_they_are_and_say_page_by_page(
     assert [row.id for row in await find(SegmentRowFilter(q="100_"))] == []
     assert [row.id for row in await find(after=1, limit=2)] == [2, 2, 3]
     assert [row.id for row in await find(after=3, limit=2)] == [4, 5]
-    assert await rows(store, "other") == []
+    assert await list_segment_rows(store, "other") == []
 
 
 async def test_what_was_edited_while_nobody_folded_is_there_afterwards(
     store: ReadModelStore,
 ) -> None:
-    library = Library()
-    projecting = projector(library, store)
-    await library.add("core", "one")
-    async with following(projecting):
-        await caught_up(projecting, library)
-    await library.act(EditSegment(1, content="two"))
-    async with following(projecting):
-        await caught_up(projecting, library)
-    assert [row.content for row in await rows(store, library.tenant)] == ["two"]
+    library = SegmentHarness()
+    projecting = build_projector(library, store)
+    await library.add_segment("core", "one")
+    async with run_projector(projecting):
+        await wait_until_folded(projecting, library)
+    await library.handle_command(EditSegment(1, content="two"))
+    async with run_projector(projecting):
+        await wait_until_folded(projecting, library)
+    assert [row.content for row in await list_segment_rows(store, library.tenant)] == ["two"]
 
 
 async def test_two_projectors_come_to_the_rows_of_one(store: ReadModelStore) -> None:
-    library = Library()
-    projecting = projector(library, store)
-    async with following(projecting), following(projector(library, store)):
+    library = SegmentHarness()
+    projecting = build_projector(library, store)
+    async with run_projector(projecting), run_projector(build_projector(library, store)):
         for number in range(10):
-            await library.add("core", f"text {number}")
-        await caught_up(projecting, library)
-    live = await rows(store, library.tenant)
+            await library.add_segment("core", f"text {number}")
+        await wait_until_folded(projecting, library)
+    live = await list_segment_rows(store, library.tenant)
     assert [row.content for row in live] == [f"text {number}" for number in range(10)]
     await projecting.rebuild_segments()
-    assert await rows(store, library.tenant) == live
+    assert await list_segment_rows(store, library.tenant) == live
 
 
 async def test_rows_that_somebody_damaged_are_right_after_a_rebuild(store: ReadModelStore) -> None:
-    library = Library()
-    await library.add("core", "one")
-    await projector(library, store).rebuild_segments()
-    right = await rows(store, library.tenant)
+    library = SegmentHarness()
+    await library.add_segment("core", "one")
+    await build_projector(library, store).rebuild_segments()
+    right = await list_segment_rows(store, library.tenant)
     async with store.open_writer() as connection:
         await connection.execute(text("UPDATE segments SET content = 'forged'"))
-    await projector(library, store).rebuild_segments()
-    assert await rows(store, library.tenant) == right
+    await build_projector(library, store).rebuild_segments()
+    assert await list_segment_rows(store, library.tenant) == right
     async with store.open_reader() as connection:
         count = await connection.scalar(text("SELECT count(*) FROM segments"))
     assert count == 1
 
 
 async def test_another_library_is_never_folded_onto_these_rows(store: ReadModelStore) -> None:
-    library = Library()
-    await library.add("core", "one")
-    await projector(library, store).rebuild_segments()
-    other = Library(MemoryLibraryLog(MemoryLog(created="2030-01-01T00:00:00Z")))
-    await other.add("core", "another")
+    library = SegmentHarness()
+    await library.add_segment("core", "one")
+    await build_projector(library, store).rebuild_segments()
+    other = SegmentHarness(MemoryLibraryLog(MemoryLog(created="2030-01-01T00:00:00Z")))
+    await other.add_segment("core", "another")
     with pytest.raises(Corrupt, match="rebuild"):
-        await projector(other, store).run()
-    rolled_back = Library()
-    await rolled_back.add("core", "different")
+        await build_projector(other, store).run()
+    rolled_back = SegmentHarness()
+    await rolled_back.add_segment("core", "different")
     with pytest.raises(Corrupt, match="rebuild"):
-        await projector(rolled_back, store).run()
-    assert [row.content for row in await rows(store, library.tenant)] == ["one"]
+        await build_projector(rolled_back, store).run()
+    assert [row.content for row in await list_segment_rows(store, library.tenant)] == ["one"]
 
 
 async def test_a_bad_event_stops_its_own_tenant_only(store: ReadModelStore) -> None:
     log, blobs = MemoryLibraryLog(), MemoryBlobStore()
-    mine, theirs = Library(log, blobs), Library(log, blobs, tenant="theirs")
-    await mine.add("core", "one")
+    mine, theirs = SegmentHarness(log, blobs), SegmentHarness(log, blobs, tenant="theirs")
+    await mine.add_segment("core", "one")
     event = build_library_samples()["segments-added"]
     batch = encode_library_batch(
         "t", SEGMENT_FAMILY, None, [EventDraft(event, "bad", FIRST_EVENT_TIME, "/test", "eve")]
     )
     log.log.stored.append(RawEvent("library.t.segments.added", 2, batch.messages[0].payload))
-    await theirs.add("core", "two")
-    projecting = projector(mine, store)
-    async with following(projecting):
-        await caught_up(projecting, theirs)
-    assert [row.content for row in await rows(store, "theirs")] == ["two"]
-    assert [row.content for row in await rows(store, "t")] == ["one"]
+    await theirs.add_segment("core", "two")
+    projecting = build_projector(mine, store)
+    async with run_projector(projecting):
+        await wait_until_folded(projecting, theirs)
+    assert [row.content for row in await list_segment_rows(store, "theirs")] == ["two"]
+    assert [row.content for row in await list_segment_rows(store, "t")] == ["one"]
     async with store.open_reader() as connection:
         reason = await connection.scalar(text("SELECT stopped FROM libraries WHERE tenant = 't'"))
     assert "sequence 1 where 2 is due" in str(reason)
@@ -195,11 +195,11 @@ async def test_a_bad_event_stops_its_own_tenant_only(store: ReadModelStore) -> N
 
 async def test_a_text_that_is_gone_leaves_its_row_without_one(store: ReadModelStore) -> None:
     blobs = MemoryBlobStore()
-    library = Library(blobs=blobs)
-    await library.add("core", "one")
+    library = SegmentHarness(blobs=blobs)
+    await library.add_segment("core", "one")
     blobs.blobs.pop((library.tenant, compute_digest("one")))
-    await projector(library, store).rebuild_segments()
-    (row,) = await rows(store, library.tenant)
+    await build_projector(library, store).rebuild_segments()
+    (row,) = await list_segment_rows(store, library.tenant)
     assert (row.content, row.digest) == (None, compute_digest("one"))
     async with store.open_reader() as connection:
         at = await read_segments_position(connection)

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from tests.parts.fault_proxy import FaultProxy
 from tests.parts.postgres import PostgresServer
-from tests.projections.store.histories import Story, completed, opened, submitted
-from tests.services.projector.running import LONG, Running
+from tests.projections.store.histories import StoredSession, build_completed, build_opened, build_submitted
+from tests.services.projector.running import TEST_TIMEOUT_SECONDS, ProjectorRunner
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
@@ -25,41 +25,41 @@ DATABASE = "turnlog"
 
 @pytest.fixture
 async def direct(own_postgres: PostgresServer) -> AsyncIterator[ReadModelStore]:
-    await own_postgres.execute(f"CREATE DATABASE {DATABASE}")
-    store = open_store(own_postgres.url(DATABASE))
+    await own_postgres.execute_statement(f"CREATE DATABASE {DATABASE}")
+    store = open_store(own_postgres.build_url(DATABASE))
     await prepare_schema(store)
     yield store
     await store.close()
 
 
-@pytest.mark.parametrize("end", [PostgresServer.stop, PostgresServer.kill])
+@pytest.mark.parametrize("end", [PostgresServer.stop_server, PostgresServer.kill_server])
 async def test_postgres_that_ends_and_comes_back_has_every_event_once(
     own_postgres: PostgresServer, direct: ReadModelStore, end: Callable[[PostgresServer], None]
 ) -> None:
     log = MemoryLog()
-    story, running = Story(log), Running(log, direct)
-    await story.tell(opened())
+    story, running = StoredSession(log), ProjectorRunner(log, direct)
+    await story.append_events(build_opened())
     with capture_logs() as said:
-        async with running.beside() as task:
+        async with running.run_in_background() as task:
             for turn in range(1, 4):
-                await running.caught_up(story)
+                await running.wait_for_stories(story)
                 await asyncio.to_thread(end, own_postgres)
-                await story.tell(submitted(turn, "while it is down"), completed(turn, "so it is"))
+                await story.append_events(build_submitted(turn, "while it is down"), build_completed(turn, "so it is"))
                 while len([e for e in said if e["event"] == "projector-waits"]) < turn:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
-                await asyncio.to_thread(own_postgres.start)
-            await running.caught_up(story)
+                await asyncio.to_thread(own_postgres.start_server)
+            await running.wait_for_stories(story)
             assert not task.done()
-    assert await running.rows() == await running.rebuilt()
+    assert await running.read_rows() == await running.rebuild_rows()
 
 
-async def position(store: ReadModelStore) -> int:
+async def read_position(store: ReadModelStore) -> int:
     async with store.open_reader() as connection:
         live = await projection_positions.read_active_position(connection)
     return live.position if live else 0
 
 
-def at_next_commit(store: ReadModelStore, act: Callable[[], None]) -> None:
+def run_at_next_commit(store: ReadModelStore, act: Callable[[], None]) -> None:
     """Do something once, when the next events are about to be committed."""
     engine, moved, done = store.engine.sync_engine, False, False
 
@@ -81,49 +81,49 @@ async def test_a_connection_cut_between_commit_and_answer_makes_nothing_twice(
     own_postgres: PostgresServer, direct: ReadModelStore
 ) -> None:
     log = MemoryLog()
-    story = Story(log)
-    await story.tell(opened())
-    async with FaultProxy(f"tcp://127.0.0.1:{own_postgres.port}").running() as proxy:
-        store = open_store(_through(proxy))
-        running = Running(log, store)
-        beside = Running(log, direct, bell=running.bell)
-        async with running.beside():
-            await beside.caught_up(story)
+    story = StoredSession(log)
+    await story.append_events(build_opened())
+    async with FaultProxy(f"tcp://127.0.0.1:{own_postgres.port}").run_proxy() as proxy:
+        store = open_store(_build_proxy_url(proxy))
+        running = ProjectorRunner(log, store)
+        beside = ProjectorRunner(log, direct, projection_signal=running.projection_signal)
+        async with running.run_in_background():
+            await beside.wait_for_stories(story)
             for turn in range(1, 4):
-                at_next_commit(store, proxy.deafen)
-                await story.tell(submitted(turn, "a turn"), completed(turn, "and its reply"))
-                async with asyncio.timeout(LONG):
-                    while await position(direct) < len(log.stored):  # noqa: ASYNC110
+                run_at_next_commit(store, proxy.drop_server_data)
+                await story.append_events(build_submitted(turn, "a turn"), build_completed(turn, "and its reply"))
+                async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
+                    while await read_position(direct) < len(log.stored):  # noqa: ASYNC110
                         await asyncio.sleep(0.01)
-                proxy.heal()
-            await beside.caught_up(story)
+                proxy.reset_faults()
+            await beside.wait_for_stories(story)
         await store.close()
-    assert await position(direct) == len(log.stored)
-    assert await beside.rows() == await beside.rebuilt()
+    assert await read_position(direct) == len(log.stored)
+    assert await beside.read_rows() == await beside.rebuild_rows()
 
 
 async def test_a_connection_cut_before_the_commit_arrives_loses_nothing(
     own_postgres: PostgresServer, direct: ReadModelStore
 ) -> None:
     log = MemoryLog()
-    story = Story(log)
-    await story.tell(opened())
-    async with FaultProxy(f"tcp://127.0.0.1:{own_postgres.port}").running() as proxy:
-        store = open_store(_through(proxy))
-        running = Running(log, store)
-        beside = Running(log, direct, bell=running.bell)
+    story = StoredSession(log)
+    await story.append_events(build_opened())
+    async with FaultProxy(f"tcp://127.0.0.1:{own_postgres.port}").run_proxy() as proxy:
+        store = open_store(_build_proxy_url(proxy))
+        running = ProjectorRunner(log, store)
+        beside = ProjectorRunner(log, direct, projection_signal=running.projection_signal)
         with capture_logs() as said:
-            async with running.beside():
-                await beside.caught_up(story)
+            async with running.run_in_background():
+                await beside.wait_for_stories(story)
                 for turn in range(1, 4):
-                    at_next_commit(store, proxy.cut)
-                    await story.tell(submitted(turn, "a turn"), completed(turn, "and its reply"))
-                    await beside.caught_up(story)
+                    run_at_next_commit(store, proxy.cut_connections)
+                    await story.append_events(build_submitted(turn, "a turn"), build_completed(turn, "and its reply"))
+                    await beside.wait_for_stories(story)
         await store.close()
     assert "projector-waits" in [line["event"] for line in said]
-    assert await beside.rows() == await beside.rebuilt()
+    assert await beside.read_rows() == await beside.rebuild_rows()
 
 
-def _through(proxy: FaultProxy) -> str:
+def _build_proxy_url(proxy: FaultProxy) -> str:
     place = proxy.url.rpartition("@")[2]
     return f"postgresql://postgres@{place}/{DATABASE}"

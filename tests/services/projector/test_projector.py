@@ -17,8 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
 from tests.parts.postgres import PostgresServer
-from tests.projections.store.histories import Story, completed, inject, opened, submitted
-from tests.services.projector.running import LONG, Running
+from tests.projections.store.histories import StoredSession, build_completed, append_raw, build_opened, build_submitted
+from tests.services.projector.running import TEST_TIMEOUT_SECONDS, ProjectorRunner
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
@@ -35,19 +35,19 @@ def log() -> MemoryLog:
     return MemoryLog()
 
 
-async def position(store: ReadModelStore) -> int:
+async def read_position(store: ReadModelStore) -> int:
     async with store.open_reader() as connection:
         live = await projection_positions.read_active_position(connection)
     return live.position if live else 0
 
 
 async def test_rows_follow_the_log_as_it_grows(store: ReadModelStore, log: MemoryLog) -> None:
-    running, story = Running(log, store), Story(log)
-    async with running.beside():
-        await story.tell(opened(), submitted(1, "one"))
-        await running.caught_up(story)
-        await story.tell(completed(1, "first"))
-        await running.caught_up(story)
+    running, story = ProjectorRunner(log, store), StoredSession(log)
+    async with running.run_in_background():
+        await story.append_events(build_opened(), build_submitted(1, "one"))
+        await running.wait_for_stories(story)
+        await story.append_events(build_completed(1, "first"))
+        await running.wait_for_stories(story)
     async with store.open_reader() as connection:
         (turn,) = await session_queries.list_turns(connection, "t", "s", limit=None)
     assert turn.reply_in == 3
@@ -55,17 +55,17 @@ async def test_rows_follow_the_log_as_it_grows(store: ReadModelStore, log: Memor
 
 async def test_projector_makes_its_own_tables(database_url: str, log: MemoryLog) -> None:
     store = open_store(database_url)
-    story = Story(log)
-    await story.tell(opened())
-    running = Running(log, store)
-    rung = running.bell.get_next_signal()
-    async with running.beside():
-        await asyncio.wait_for(rung.wait(), LONG)
-        await running.caught_up(story)
+    story = StoredSession(log)
+    await story.append_events(build_opened())
+    running = ProjectorRunner(log, store)
+    rung = running.projection_signal.get_next_signal()
+    async with running.run_in_background():
+        await asyncio.wait_for(rung.wait(), TEST_TIMEOUT_SECONDS)
+        await running.wait_for_stories(story)
     await store.close()
 
 
-class Dripping(MemoryLog):
+class SingleEventLog(MemoryLog):
     """A log that yields its events one by one, so that there are many points to interrupt."""
 
     async def stream_raw_events(
@@ -80,33 +80,33 @@ class Dripping(MemoryLog):
 async def test_projector_cancelled_at_any_statement_loses_nothing_and_does_nothing_twice(
     store: ReadModelStore,
 ) -> None:
-    story = Story(Dripping())
-    await story.tell(opened(), *(submitted(turn, f"turn {turn}") for turn in range(1, 60)))
-    running = Running(story.log, store)
+    story = StoredSession(SingleEventLog())
+    await story.append_events(build_opened(), *(build_submitted(turn, f"turn {turn}") for turn in range(1, 60)))
+    running = ProjectorRunner(story.log, store)
     come_to: set[int] = set()
     for statement in (*range(1, 32, 2), *range(2, 33, 4)):
-        await running.cancelled_at(statement, running.run())
-        come_to.add(await position(store))
+        await running.cancel_at_statement(statement, running.run_projector())
+        come_to.add(await read_position(store))
     assert len(come_to) > 5, "it was never interrupted half-way"
-    async with running.beside():
-        await running.caught_up(story)
-    kept = await running.rows()
+    async with running.run_in_background():
+        await running.wait_for_stories(story)
+    kept = await running.read_rows()
     assert kept["sessions"]
-    assert kept == await running.rebuilt()
+    assert kept == await running.rebuild_rows()
 
 
 async def test_events_folded_before_a_restart_are_not_folded_again(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    running, story = Running(log, store), Story(log)
-    await story.tell(opened(), submitted(1, "one"))
-    async with running.beside():
-        await running.caught_up(story)
-    before = await running.rows()
-    async with running.beside():
-        await Story(log, "other").tell(opened())
-        await running.caught_up(Story(log, "other", last=await log.read_last_event("t", "other")))
-    after = await running.rows()
+    running, story = ProjectorRunner(log, store), StoredSession(log)
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    async with running.run_in_background():
+        await running.wait_for_stories(story)
+    before = await running.read_rows()
+    async with running.run_in_background():
+        await StoredSession(log, "other").append_events(build_opened())
+        await running.wait_for_stories(StoredSession(log, "other", last_event=await log.read_last_event("t", "other")))
+    after = await running.read_rows()
     assert after["turns"] == before["turns"]
     assert [row for row in after["sessions"] if row[1] == "s"] == before["sessions"]
 
@@ -114,62 +114,62 @@ async def test_events_folded_before_a_restart_are_not_folded_again(
 async def test_two_projectors_of_one_database_fold_every_event_once(
     store: ReadModelStore, database_url: str
 ) -> None:
-    log = Dripping()
-    story = Story(log)
-    await story.tell(opened(), *(submitted(turn, f"turn {turn}") for turn in range(1, 20)))
+    log = SingleEventLog()
+    story = StoredSession(log)
+    await story.append_events(build_opened(), *(build_submitted(turn, f"turn {turn}") for turn in range(1, 20)))
     other = open_store(database_url)
-    running = Running(log, store)
-    async with running.beside(), Running(log, other).beside():
-        await running.caught_up(story)
+    running = ProjectorRunner(log, store)
+    async with running.run_in_background(), ProjectorRunner(log, other).run_in_background():
+        await running.wait_for_stories(story)
     await other.close()
-    assert await running.rows() == await running.rebuilt()
+    assert await running.read_rows() == await running.rebuild_rows()
 
 
 @pytest.mark.promise("P13")
 async def test_poison_raises_an_alarm_and_everyone_else_goes_on(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    bad, good = Story(log, "bad"), Story(log, "good")
-    await bad.tell(opened())
-    await good.tell(opened())
-    place = inject(log, b"not an event", "bad")
-    await good.tell(submitted(1, "one"))
-    running = Running(log, store)
+    bad, good = StoredSession(log, "bad"), StoredSession(log, "good")
+    await bad.append_events(build_opened())
+    await good.append_events(build_opened())
+    place = append_raw(log, b"not an event", "bad")
+    await good.append_events(build_submitted(1, "one"))
+    running = ProjectorRunner(log, store)
     with capture_logs() as said:
-        async with running.beside() as task:
-            await running.caught_up(good)
+        async with running.run_in_background() as task:
+            await running.wait_for_stories(good)
             assert not task.done()
     (alarm,) = [line for line in said if line["event"] == "session-stopped"]
     assert (alarm["log_level"], alarm["session"], alarm["position"]) == ("error", "bad", place)
 
 
-async def stopped(running: Running) -> Corrupt:
+async def run_until_corrupt(running: ProjectorRunner) -> Corrupt:
     """Run a projector that must stop with an alarm, and return the error."""
-    before = await running.rows()
+    before = await running.read_rows()
     with capture_logs() as said, pytest.raises(Corrupt) as corrupt:
-        await asyncio.wait_for(running.run(), LONG)
+        await asyncio.wait_for(running.run_projector(), TEST_TIMEOUT_SECONDS)
     assert [line["event"] for line in said if line["log_level"] == "error"] == ["projector-stopped"]
-    assert await running.rows() == before
+    assert await running.read_rows() == before
     return corrupt.value
 
 
-async def folded(store: ReadModelStore, log: MemoryLog) -> Story:
+async def fold_story(store: ReadModelStore, log: MemoryLog) -> StoredSession:
     """Tell a little, and let it be folded."""
-    story = Story(log)
-    await story.tell(opened(), submitted(1, "one"), completed(1, "first"), submitted(2, "two"))
-    running = Running(log, store)
-    async with running.beside():
-        await running.caught_up(story)
+    story = StoredSession(log)
+    await story.append_events(build_opened(), build_submitted(1, "one"), build_completed(1, "first"), build_submitted(2, "two"))
+    running = ProjectorRunner(log, store)
+    async with running.run_in_background():
+        await running.wait_for_stories(story)
     return story
 
 
 async def test_log_that_was_made_anew_is_never_folded_onto_the_old_rows(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await folded(store, log)
+    await fold_story(store, log)
     anew = MemoryLog(created="2026-02-02T00:00:00Z")
-    await Story(anew, "other").tell(opened(), submitted(1, "another history"))
-    corrupt = await stopped(Running(anew, store))
+    await StoredSession(anew, "other").append_events(build_opened(), build_submitted(1, "another history"))
+    corrupt = await run_until_corrupt(ProjectorRunner(anew, store))
     assert "2026-02-02" in str(corrupt)
     assert "turnlog rebuild" in str(corrupt)
 
@@ -177,49 +177,49 @@ async def test_log_that_was_made_anew_is_never_folded_onto_the_old_rows(
 async def test_log_that_was_rolled_back_is_never_folded_onto_the_old_rows(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await folded(store, log)
+    await fold_story(store, log)
     roll_back(log, 2)
-    assert "ends before 4" in str(await stopped(Running(log, store)))
+    assert "ends before 4" in str(await run_until_corrupt(ProjectorRunner(log, store)))
 
 
 async def test_log_that_was_rolled_back_and_grew_again_is_never_folded_onto_the_old_rows(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await folded(store, log)
+    await fold_story(store, log)
     roll_back(log, 1)
-    await Story(log, "other").tell(opened(), *(submitted(turn, "x") for turn in range(1, 6)))
-    assert "another event at 4" in str(await stopped(Running(log, store)))
+    await StoredSession(log, "other").append_events(build_opened(), *(build_submitted(turn, "x") for turn in range(1, 6)))
+    assert "another event at 4" in str(await run_until_corrupt(ProjectorRunner(log, store)))
 
 
 async def test_log_that_is_rolled_back_while_it_is_followed_stops_the_projector(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    story = await folded(store, log)
-    running = Running(log, store)
-    task = asyncio.create_task(running.run())
-    await story.tell(completed(2, "second"))
-    await running.caught_up(story)
-    before = await running.rows()
+    story = await fold_story(store, log)
+    running = ProjectorRunner(log, store)
+    task = asyncio.create_task(running.run_projector())
+    await story.append_events(build_completed(2, "second"))
+    await running.wait_for_stories(story)
+    before = await running.read_rows()
     roll_back(log, 2)
-    story.last = await log.read_last_event("t", "s")
-    await story.tell(*(completed(1, f"otherwise {number}") for number in range(5)))
+    story.last_event = await log.read_last_event("t", "s")
+    await story.append_events(*(build_completed(1, f"otherwise {number}") for number in range(5)))
     with pytest.raises(Corrupt, match="another event at 5"):
-        await asyncio.wait_for(task, LONG)
-    assert await running.rows() == before
+        await asyncio.wait_for(task, TEST_TIMEOUT_SECONDS)
+    assert await running.read_rows() == before
 
 
 async def test_log_that_only_seems_too_short_is_looked_at_again(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    story = await folded(store, log)
+    story = await fold_story(store, log)
     late = log.stored.pop()
-    running = Running(log, store, patience=LONG)
-    async with running.beside() as task:
+    running = ProjectorRunner(log, store, read_timeout=TEST_TIMEOUT_SECONDS)
+    async with running.run_in_background() as task:
         await asyncio.sleep(0.05)
         assert not task.done()
         log.stored.append(late)
-        await story.tell(completed(2, "second"))
-        await running.caught_up(story)
+        await story.append_events(build_completed(2, "second"))
+        await running.wait_for_stories(story)
 
 
 def roll_back(log: MemoryLog, to: int) -> None:
@@ -232,24 +232,24 @@ def roll_back(log: MemoryLog, to: int) -> None:
 async def test_rows_of_a_later_release_stop_an_earlier_projector(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
-    await folded(store, log)
+    await fold_story(store, log)
     async with store.open_writer() as connection:
         await connection.execute(text("UPDATE projections SET version = version + 1"))
-    assert "later" in str(await stopped(Running(log, store)))
+    assert "later" in str(await run_until_corrupt(ProjectorRunner(log, store)))
 
 
 async def test_sqlite_locked_by_another_is_waited_for(tmp_path: Path, log: MemoryLog) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
     await prepare_schema(store)
-    story = await folded(store, log)
+    story = await fold_story(store, log)
     locker = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
-    running = Running(log, store)
-    async with running.beside():
+    running = ProjectorRunner(log, store)
+    async with running.run_in_background():
         async with locker.open_writer() as connection:
             await connection.execute(text("UPDATE projections SET version = version"))
-            await story.tell(completed(2, "second"))
-            assert not await wait_until_folded(store, running.bell, "t", "s", 5, within=0.3)
-        await running.caught_up(story)
+            await story.append_events(build_completed(2, "second"))
+            assert not await wait_until_folded(store, running.projection_signal, "t", "s", 5, within=0.3)
+        await running.wait_for_stories(story)
     await locker.close()
     await store.close()
 
@@ -262,25 +262,25 @@ async def test_postgres_out_of_reach_is_waited_for_and_nothing_is_lost(
 ) -> None:
     store = open_store(postgres_url)
     await prepare_schema(store)
-    story = await folded(store, log)
+    story = await fold_story(store, log)
     database = make_url(postgres_url).database
-    running = Running(log, store)
+    running = ProjectorRunner(log, store)
     with capture_logs() as said:
-        async with running.beside() as task:
-            await postgres_server.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
-            await postgres_server.execute(f"{_END_CONNECTIONS} '{database}'")
-            await story.tell(completed(2, "second"))
+        async with running.run_in_background() as task:
+            await postgres_server.execute_statement(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
+            await postgres_server.execute_statement(f"{_END_CONNECTIONS} '{database}'")
+            await story.append_events(build_completed(2, "second"))
             while [line["event"] for line in said].count("projector-waits") < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             assert not task.done()
-            await postgres_server.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
-            await running.caught_up(story)
-    assert await running.rows() == await running.rebuilt()
+            await postgres_server.execute_statement(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
+            await running.wait_for_stories(story)
+    assert await running.read_rows() == await running.rebuild_rows()
     await store.close()
 
 
 @dataclass(frozen=True, slots=True)
-class Forgetful(ReadModelStore):
+class LostCommitStore(ReadModelStore):
     """A database whose answer to a commit is lost now and then."""
 
     lost: list[bool] = field(default_factory=list[bool])
@@ -296,15 +296,15 @@ class Forgetful(ReadModelStore):
 async def test_commit_whose_answer_was_lost_is_found_done_and_not_done_again(
     store: ReadModelStore,
 ) -> None:
-    log = Dripping()
-    story = Story(log)
-    await story.tell(opened(), *(submitted(turn, f"turn {turn}") for turn in range(1, 8)))
-    forgetful = Forgetful(store.engine, [True, False] * 6)
-    running = Running(log, forgetful)
-    async with running.beside():
-        await running.caught_up(story)
+    log = SingleEventLog()
+    story = StoredSession(log)
+    await story.append_events(build_opened(), *(build_submitted(turn, f"turn {turn}") for turn in range(1, 8)))
+    forgetful = LostCommitStore(store.engine, [True, False] * 6)
+    running = ProjectorRunner(log, forgetful)
+    async with running.run_in_background():
+        await running.wait_for_stories(story)
     assert not forgetful.lost
-    assert await running.rows() == await running.rebuilt()
+    assert await running.read_rows() == await running.rebuild_rows()
 
 
 async def test_span_of_a_batch_is_linked_to_the_traces_of_its_events_and_part_of_none(
@@ -313,11 +313,11 @@ async def test_span_of_a_batch_is_linked_to_the_traces_of_its_events_and_part_of
     kept = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
-    running = Running(log, store, Tracing(provider.get_tracer("test"), provider))
-    story = Story(log)
-    await story.tell(opened(), submitted(1, "one"))
-    async with running.beside():
-        await running.caught_up(story)
+    running = ProjectorRunner(log, store, Tracing(provider.get_tracer("test"), provider))
+    story = StoredSession(log)
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    async with running.run_in_background():
+        await running.wait_for_stories(story)
     (span,) = kept.get_finished_spans()
     assert span.parent is None
     assert len(span.links) == 2

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.projections.store.histories import Story, completed, opened, submitted
-from tests.services.projector.running import Running
+from tests.projections.store.histories import StoredSession, build_completed, build_opened, build_submitted
+from tests.services.projector.running import ProjectorRunner
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.jetstream.jetstream_client import open_client as opened_nats
 from turnlog.events.jetstream.stream_setup import StreamOptions
@@ -31,40 +31,40 @@ async def nats(server: NatsServer) -> AsyncIterator[JetStreamClient]:
         yield nats
 
 
-async def conversation(nats: JetStreamClient, session: str, turns: int) -> Story:
-    story = Story(nats.log, session)
-    await story.tell(opened())
+async def append_conversation(nats: JetStreamClient, session: str, turns: int) -> StoredSession:
+    story = StoredSession(nats.log, session)
+    await story.append_events(build_opened())
     for turn in range(1, turns + 1):
-        await story.tell(submitted(turn, f"turn {turn}"))
-        await story.tell(completed(turn, f"reply {turn}"))
+        await story.append_events(build_submitted(turn, f"turn {turn}"))
+        await story.append_events(build_completed(turn, f"reply {turn}"))
     return story
 
 
 async def test_rows_follow_a_real_log_and_equal_the_rebuilt_ones(
     store: ReadModelStore, nats: JetStreamClient
 ) -> None:
-    running = Running(nats.log, store)
-    past = await conversation(nats, "past", 20)
-    async with running.beside():
-        live = await conversation(nats, "live", 20)
-        await running.caught_up(past, live)
-    rows = await running.rows()
+    running = ProjectorRunner(nats.log, store)
+    past = await append_conversation(nats, "past", 20)
+    async with running.run_in_background():
+        live = await append_conversation(nats, "live", 20)
+        await running.wait_for_stories(past, live)
+    rows = await running.read_rows()
     assert len(rows["turns"]) == 40
-    assert rows == await running.rebuilt()
+    assert rows == await running.rebuild_rows()
 
 
 async def test_restart_of_nats_is_survived_with_nothing_lost_or_twice(
     store: ReadModelStore, nats: JetStreamClient, server: NatsServer
 ) -> None:
-    running = Running(nats.log, store)
-    async with running.beside() as task:
-        before = await conversation(nats, "before", 3)
-        await running.caught_up(before)
+    running = ProjectorRunner(nats.log, store)
+    async with running.run_in_background() as task:
+        before = await append_conversation(nats, "before", 3)
+        await running.wait_for_stories(before)
         await server.restart()
-        after = await conversation(nats, "after", 3)
-        await running.caught_up(before, after)
+        after = await append_conversation(nats, "after", 3)
+        await running.wait_for_stories(before, after)
         assert not task.done()
-    assert await running.rows() == await running.rebuilt()
+    assert await running.read_rows() == await running.rebuild_rows()
 
 
 _KILLED = """
@@ -102,24 +102,24 @@ asyncio.run(main())
 async def test_projector_killed_around_a_commit_goes_on_with_nothing_lost_or_twice(
     store: ReadModelStore, database_url: str, nats: JetStreamClient, server: NatsServer, when: str
 ) -> None:
-    story = await conversation(nats, "s", 5)
-    running = Running(nats.log, store)
+    story = await append_conversation(nats, "s", 5)
+    running = ProjectorRunner(nats.log, store)
     for number in (1, 2, 3, 5):
-        await tell_until_killed(story, server.url, database_url, when, str(number))
-    async with running.beside():
-        await running.caught_up(story)
-    assert await running.rows() == await running.rebuilt()
+        await append_until_killed(story, server.url, database_url, when, str(number))
+    async with running.run_in_background():
+        await running.wait_for_stories(story)
+    assert await running.read_rows() == await running.rebuild_rows()
 
 
-async def tell_until_killed(story: Story, *arguments: str) -> None:
+async def append_until_killed(story: StoredSession, *arguments: str) -> None:
     """Run a projector that kills itself, and append events until it has."""
     command = (sys.executable, "-c", _KILLED, *arguments)
     process = await asyncio.create_subprocess_exec(*command)
     exit_code = asyncio.create_task(process.wait())
     try:
         while not exit_code.done():
-            assert story.last is not None
-            await story.tell(submitted(story.last.sequence, "one more"))
+            assert story.last_event is not None
+            await story.append_events(build_submitted(story.last_event.sequence, "one more"))
             await asyncio.wait({exit_code}, timeout=0.05)
     finally:
         if process.returncode is None:

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from sqlalchemy import text
 
-from tests.projections.store.folding import rows_of
+from tests.projections.store.folding import read_rows
 from tests.projections.store.histories import (
-    Step,
-    Story,
-    Telling,
-    completed,
-    histories,
-    opened,
-    submitted,
+    HistoryStep,
+    StoredSession,
+    StoredHistory,
+    build_completed,
+    HISTORIES,
+    build_opened,
+    build_submitted,
 )
-from tests.services.projector.running import Running, no_progress
+from tests.services.projector.running import ProjectorRunner, ignore_progress
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import session_queries
@@ -30,21 +30,21 @@ from turnlog.projections.store.write.projection_positions import ProjectionPosit
 from turnlog.services.projector.log_fold import rebuild_rows
 
 
-async def seen(store: ReadModelStore) -> ProjectionPosition:
+async def read_active_build(store: ReadModelStore) -> ProjectionPosition:
     async with store.open_reader() as connection:
         live = await projection_positions.read_active_position(connection)
     assert live is not None
     return live
 
 
-async def told(log: MemoryLog, sessions: int = 3, turns: int = 5) -> list[Story]:
+async def append_stories(log: MemoryLog, sessions: int = 3, turns: int = 5) -> list[StoredSession]:
     """Append events of several sessions, interleaved."""
-    stories = [Story(log, f"s{number}") for number in range(sessions)]
+    stories = [StoredSession(log, f"s{number}") for number in range(sessions)]
     for story in stories:
-        await story.tell(opened())
+        await story.append_events(build_opened())
     for turn in range(1, turns + 1):
         for story in stories:
-            await story.tell(submitted(turn, f"turn {turn}"), completed(turn, f"reply {turn}"))
+            await story.append_events(build_submitted(turn, f"turn {turn}"), build_completed(turn, f"reply {turn}"))
     return stories
 
 
@@ -52,20 +52,20 @@ async def told(log: MemoryLog, sessions: int = 3, turns: int = 5) -> list[Story]
     max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(steps=histories)
+@given(steps=HISTORIES)
 async def test_rebuilt_rows_equal_the_live_ones_row_for_row(
-    store: ReadModelStore, steps: list[Step]
+    store: ReadModelStore, steps: list[HistoryStep]
 ) -> None:
-    telling = Telling()
-    running = Running(telling.log, store)
+    telling = StoredHistory()
+    running = ProjectorRunner(telling.log, store)
     # Each example is another log: rebuilt from, it has the rows begun anew.
-    await running.rebuilt()
-    async with running.beside():
+    await running.rebuild_rows()
+    async with running.run_in_background():
         for step in steps:
-            await telling.tell([step])
-        await running.folded_all(len(telling.log.stored))
-    live = await running.rows()
-    assert live == await running.rebuilt()
+            await telling.append_steps([step])
+        await running.wait_for_position(len(telling.log.stored))
+    live = await running.read_rows()
+    assert live == await running.rebuild_rows()
 
 
 @pytest.mark.promise("P11")
@@ -73,10 +73,10 @@ async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
-    stories = await told(log)
-    running = Running(log, store)
-    async with running.beside():
-        await running.caught_up(*stories)
+    stories = await append_stories(log)
+    running = ProjectorRunner(log, store)
+    async with running.run_in_background():
+        await running.wait_for_stories(*stories)
     found: list[int] = []
 
     async def reading() -> None:
@@ -87,7 +87,7 @@ async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
 
     reader = asyncio.create_task(reading())
     for _ in range(5):
-        await running.rebuilt()
+        await running.rebuild_rows()
     reader.cancel()
     with suppress(asyncio.CancelledError):
         await reader
@@ -96,59 +96,59 @@ async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
 
 async def test_projector_goes_on_with_the_new_rows_after_a_rebuild(store: ReadModelStore) -> None:
     log = MemoryLog()
-    (story,) = await told(log, sessions=1)
-    running = Running(log, store)
-    async with running.beside() as task:
-        await running.caught_up(story)
-        before = await seen(store)
-        assert await rebuild_rows(running.folding, no_progress) is not None
-        await story.tell(submitted(6, "after the rebuild"))
-        await running.caught_up(story)
+    (story,) = await append_stories(log, sessions=1)
+    running = ProjectorRunner(log, store)
+    async with running.run_in_background() as task:
+        await running.wait_for_stories(story)
+        before = await read_active_build(store)
+        assert await rebuild_rows(running.folding, ignore_progress) is not None
+        await story.append_events(build_submitted(6, "after the rebuild"))
+        await running.wait_for_stories(story)
         assert not task.done()
-    after = await seen(store)
+    after = await read_active_build(store)
     assert after.build > before.build
-    assert not any((await rows_of(store, before.build)).values())
+    assert not any((await read_rows(store, before.build)).values())
 
 
 async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_projector(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
-    (story,) = await told(log, sessions=1)
-    running = Running(log, store)
+    (story,) = await append_stories(log, sessions=1)
+    running = ProjectorRunner(log, store)
     seen_so_far = [0]
 
     async def telling() -> None:
         turn = 5
         while True:
             turn += 1
-            await story.tell(submitted(turn, "more"), completed(turn, "and more"))
-            await running.caught_up(story)
+            await story.append_events(build_submitted(turn, "more"), build_completed(turn, "and more"))
+            await running.wait_for_stories(story)
 
     async def reading() -> None:
         while True:
             seen_so_far.append(await read_folded_sequence(store, "t", "s0"))
 
-    async with running.beside():
-        await running.caught_up(story)
+    async with running.run_in_background():
+        await running.wait_for_stories(story)
         others = [asyncio.create_task(telling()), asyncio.create_task(reading())]
         for _ in range(4):
-            assert await rebuild_rows(running.folding, no_progress) is not None
+            assert await rebuild_rows(running.folding, ignore_progress) is not None
         for other in others:
             other.cancel()
         ends = await asyncio.gather(*others, return_exceptions=True)
         assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
-        await running.caught_up(story)
+        await running.wait_for_stories(story)
     assert seen_so_far == sorted(seen_so_far)
-    assert await running.rows() == await running.rebuilt()
+    assert await running.read_rows() == await running.rebuild_rows()
 
 
 async def test_rebuild_tells_how_far_it_is(store: ReadModelStore) -> None:
     log = MemoryLog()
-    stories = await told(log)
-    running = Running(log, store)
-    async with running.beside():
-        await running.caught_up(*stories)
+    stories = await append_stories(log)
+    running = ProjectorRunner(log, store)
+    async with running.run_in_background():
+        await running.wait_for_stories(*stories)
     end = len(log.stored)
     steps: list[tuple[int, int]] = []
     await rebuild_rows(running.folding, lambda position, goal: steps.append((position, goal)))
@@ -162,18 +162,18 @@ async def test_rebuild_that_crashes_at_any_point_leaves_what_readers_see_and_can
     store: ReadModelStore, statement: int
 ) -> None:
     log = MemoryLog()
-    stories = await told(log, sessions=2, turns=2)
-    running = Running(log, store)
-    async with running.beside():
-        await running.caught_up(*stories)
-    before = await running.rows()
-    await running.cancelled_at(statement, rebuild_rows(running.folding, no_progress))
-    assert await running.rows() == before
-    assert await running.rebuilt() == before
-    assert await unseen(store) == []
+    stories = await append_stories(log, sessions=2, turns=2)
+    running = ProjectorRunner(log, store)
+    async with running.run_in_background():
+        await running.wait_for_stories(*stories)
+    before = await running.read_rows()
+    await running.cancel_at_statement(statement, rebuild_rows(running.folding, ignore_progress))
+    assert await running.read_rows() == before
+    assert await running.rebuild_rows() == before
+    assert await list_inactive_builds(store) == []
 
 
-async def unseen(store: ReadModelStore) -> list[int]:
+async def list_inactive_builds(store: ReadModelStore) -> list[int]:
     async with store.open_reader() as connection:
         found = await connection.scalars(text("SELECT build FROM projections WHERE NOT active"))
         return list(found)
@@ -183,47 +183,47 @@ async def test_of_two_rebuilds_at_once_one_takes_over_and_the_rows_are_right(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
-    stories = await told(log)
-    running = Running(log, store)
-    async with running.beside():
-        await running.caught_up(*stories)
-        before = await running.rows()
-        done = await asyncio.gather(*(rebuild_rows(running.folding, no_progress) for _ in range(2)))
+    stories = await append_stories(log)
+    running = ProjectorRunner(log, store)
+    async with running.run_in_background():
+        await running.wait_for_stories(*stories)
+        before = await running.read_rows()
+        done = await asyncio.gather(*(rebuild_rows(running.folding, ignore_progress) for _ in range(2)))
         assert any(done)
-    assert await running.rows() == before
+    assert await running.read_rows() == before
 
 
 async def test_rows_of_an_earlier_release_are_rebuilt_before_anything_is_folded(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
-    stories = await told(log)
-    running = Running(log, store)
-    async with running.beside():
-        await running.caught_up(*stories)
-    right = await running.rows()
+    stories = await append_stories(log)
+    running = ProjectorRunner(log, store)
+    async with running.run_in_background():
+        await running.wait_for_stories(*stories)
+    right = await running.read_rows()
     async with store.open_writer() as connection:
         await connection.execute(text("UPDATE projections SET version = 0"))
         await connection.execute(text("UPDATE turns SET finish = 'as an earlier release had it'"))
-    await stories[0].tell(submitted(6, "later"))
-    async with running.beside():
-        await running.caught_up(stories[0])
-    assert (await seen(store)).version == projection_positions.SESSIONS_VERSION
-    finishes = {row[7] for row in (await running.rows())["turns"]}
+    await stories[0].append_events(build_submitted(6, "later"))
+    async with running.run_in_background():
+        await running.wait_for_stories(stories[0])
+    assert (await read_active_build(store)).version == projection_positions.SESSIONS_VERSION
+    finishes = {row[7] for row in (await running.read_rows())["turns"]}
     assert finishes == {row[7] for row in right["turns"]} | {None}
 
 
 async def test_rebuild_is_the_way_back_after_the_log_was_replaced(store: ReadModelStore) -> None:
     old = MemoryLog()
-    stories = await told(old)
-    async with Running(old, store).beside():
-        await Running(old, store).caught_up(*stories)
+    stories = await append_stories(old)
+    async with ProjectorRunner(old, store).run_in_background():
+        await ProjectorRunner(old, store).wait_for_stories(*stories)
     anew = MemoryLog(created="2026-02-02T00:00:00Z")
-    story = Story(anew, "only")
-    await story.tell(opened())
-    running = Running(anew, store)
-    rows = await running.rebuilt()
+    story = StoredSession(anew, "only")
+    await story.append_events(build_opened())
+    running = ProjectorRunner(anew, store)
+    rows = await running.rebuild_rows()
     assert [row[1] for row in rows["sessions"]] == ["only"]
-    async with running.beside():
-        await story.tell(submitted(1, "one"))
-        await running.caught_up(story)
+    async with running.run_in_background():
+        await story.append_events(build_submitted(1, "one"))
+        await running.wait_for_stories(story)

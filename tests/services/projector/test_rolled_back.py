@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.parts.old_store import copied, grown, put_back
-from tests.projections.store.histories import Story, completed, opened, submitted
-from tests.services.projector.running import LONG, Running
+from tests.parts.old_store import copy_store, extend_store, restore_store
+from tests.projections.store.histories import StoredSession, build_completed, build_opened, build_submitted
+from tests.services.projector.running import TEST_TIMEOUT_SECONDS, ProjectorRunner
 from turnlog.events.errors import Corrupt
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.jetstream.jetstream_client import open_client as opened_nats
@@ -38,9 +38,9 @@ async def nats(server: NatsServer) -> AsyncIterator[JetStreamClient]:
         yield nats
 
 
-async def another_history(log: EventLog) -> None:
+async def append_other_history(log: EventLog) -> None:
     for number in range(3):
-        await Story(log, f"new-{number}").tell(opened(), submitted(1, "another history"))
+        await StoredSession(log, f"new-{number}").append_events(build_opened(), build_submitted(1, "another history"))
 
 
 @pytest.mark.parametrize("idle", [False, True])
@@ -55,29 +55,29 @@ async def test_projector_stops_when_the_store_is_rolled_back_under_it_and_only_n
     grew: bool,
     idle: bool,
 ) -> None:
-    story, running = Story(nats.log), Running(nats.log, store)
-    await story.tell(opened(), submitted(1, "one"))
-    await copied(server, folder, tmp_path / "copy")
+    story, running = StoredSession(nats.log), ProjectorRunner(nats.log, store)
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    await copy_store(server, folder, tmp_path / "copy")
     if grew:
-        await grown(tmp_path / "copy", another_history)
+        await extend_store(tmp_path / "copy", append_other_history)
     if idle:
         # What it has folded before it begins it has not been given itself.
-        await story.tell(completed(1, "first"), submitted(2, "two"))
-        async with running.beside():
-            await running.caught_up(story)
+        await story.append_events(build_completed(1, "first"), build_submitted(2, "two"))
+        async with running.run_in_background():
+            await running.wait_for_stories(story)
     with capture_logs() as said:
-        task = asyncio.create_task(running.run())
+        task = asyncio.create_task(running.run_projector())
         if not idle:
-            await story.tell(completed(1, "first"), submitted(2, "two"))
-        await running.caught_up(story)
-        before = await running.rows()
-        await put_back(server, folder, tmp_path / "copy")
+            await story.append_events(build_completed(1, "first"), build_submitted(2, "two"))
+        await running.wait_for_stories(story)
+        before = await running.read_rows()
+        await restore_store(server, folder, tmp_path / "copy")
         if not grew:
-            await another_history(nats.log)
+            await append_other_history(nats.log)
         with pytest.raises(Corrupt, match="turnlog rebuild"):
-            await asyncio.wait_for(task, LONG)
+            await asyncio.wait_for(task, TEST_TIMEOUT_SECONDS)
     assert "projector-stopped" in [line["event"] for line in said]
-    assert await running.rows() == before
+    assert await running.read_rows() == before
     assert [row[1] for row in before["sessions"]] == ["s"]
-    rebuilt = await running.rebuilt()
+    rebuilt = await running.rebuild_rows()
     assert [row[1] for row in rebuilt["sessions"]] == ["new-0", "new-1", "new-2", "s"]

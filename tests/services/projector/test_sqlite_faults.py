@@ -12,8 +12,8 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from tests.projections.store.histories import Story, completed, opened, submitted
-from tests.services.projector.running import LONG, Running
+from tests.projections.store.histories import StoredSession, build_completed, build_opened, build_submitted
+from tests.services.projector.running import TEST_TIMEOUT_SECONDS, ProjectorRunner
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
@@ -37,9 +37,9 @@ async def locker(tmp_path: Path) -> AsyncIterator[ReadModelStore]:
     await opened.close()
 
 
-async def waits(said: list[EventDict], why: str) -> None:
+async def wait_for_warning(said: list[EventDict], why: str) -> None:
     """Wait until the projector logs that it waits, and why."""
-    async with asyncio.timeout(LONG):
+    async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
         while not any(line["event"] == "projector-waits" for line in said):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert why in next(line for line in said if line["event"] == "projector-waits")["detail"]
@@ -49,26 +49,26 @@ async def test_sqlite_locked_for_long_is_waited_for_and_told_of(
     store: ReadModelStore, locker: ReadModelStore
 ) -> None:
     log = MemoryLog()
-    story, running = Story(log), Running(log, store)
-    await story.tell(opened())
+    story, running = StoredSession(log), ProjectorRunner(log, store)
+    await story.append_events(build_opened())
     with capture_logs() as said:
-        async with running.beside() as task:
-            await running.caught_up(story)
+        async with running.run_in_background() as task:
+            await running.wait_for_stories(story)
             async with locker.open_writer() as connection:
                 await connection.execute(text("UPDATE projections SET version = version"))
-                await story.tell(submitted(1, "one"), completed(1, "first"))
-                await waits(said, "locked")
+                await story.append_events(build_submitted(1, "one"), build_completed(1, "first"))
+                await wait_for_warning(said, "locked")
                 assert not task.done()
-            await running.caught_up(story)
-    assert await running.rows() == await running.rebuilt()
+            await running.wait_for_stories(story)
+    assert await running.read_rows() == await running.rebuild_rows()
 
 
 async def test_a_full_disk_is_waited_for_and_told_of_and_folding_goes_on_once_there_is_room(
     store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
-    story, running = Story(log), Running(log, store)
-    await story.tell(opened())
+    story, running = StoredSession(log), ProjectorRunner(log, store)
+    await story.append_events(build_opened())
     pages = [0]
 
     def limit(connection: DBAPIConnection, *_: object) -> None:
@@ -78,13 +78,13 @@ async def test_a_full_disk_is_waited_for_and_told_of_and_folding_goes_on_once_th
         pages[0] = int(await connection.scalar(text("PRAGMA page_count")) or 0) + 4
     event.listen(store.engine.sync_engine, "checkout", limit)
     with capture_logs() as said:
-        async with running.beside() as task:
-            await running.caught_up(story)
+        async with running.run_in_background() as task:
+            await running.wait_for_stories(story)
             for turn in range(1, 400):
-                await story.tell(submitted(turn, "a turn"), completed(turn, "and its reply"))
-            await waits(said, "full")
+                await story.append_events(build_submitted(turn, "a turn"), build_completed(turn, "and its reply"))
+            await wait_for_warning(said, "full")
             assert not task.done()
             pages[0] = 1_000_000
-            await running.caught_up(story)
-    assert len((await running.rows())["turns"]) == 399
-    assert await running.rows() == await running.rebuilt()
+            await running.wait_for_stories(story)
+    assert len((await running.read_rows())["turns"]) == 399
+    assert await running.read_rows() == await running.rebuild_rows()

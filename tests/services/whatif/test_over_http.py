@@ -14,9 +14,9 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import select
 
-from tests.parts.house import TENANT, House
-from tests.services.gateway.stand import InMemory, Stand, standing
-from tests.services.whatif.twice import CONVERSATION, FIRST, SECOND, folder_of, led, really
+from tests.parts.house import TENANT, SessionHarness
+from tests.services.gateway.stand import MemoryBackend, RunningGateway, start_service
+from tests.services.whatif.twice import CONVERSATION, FIRST_VERSION, SECOND_VERSION, write_blueprint_folder, run_conversation, list_recorded_prompts
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.read.read_your_writes import wait_until_folded
 from turnlog.projections.store.schema.read_model_tables import METADATA
@@ -30,21 +30,21 @@ PERSONA = "You are a clerk, and brief."
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedSessions:
     """A service with many recorded sessions and its blueprint folder."""
 
-    stand: Stand
-    house: House
+    stand: RunningGateway
+    house: SessionHarness
     first: Path
     second: Path
 
-    async def asked(self, **form: object) -> list[dict[str, Any]]:
+    async def request_what_if(self, **form: object) -> list[dict[str, Any]]:
         """Request a what-if and return its lines."""
         answer = await self.stand.http.post("/v1/what-if", json=form)
         assert answer.status_code == 200, answer.text
         return [json.loads(line) for line in answer.text.splitlines()]
 
-    async def everything(self) -> tuple[int, int, str]:
+    async def measure_storage(self) -> tuple[int, int, str]:
         """Measure the log, the blobs and the rows."""
         digest = hashlib.sha256()
         async with self.stand.store.open_reader() as connection:
@@ -59,18 +59,18 @@ class Recorded:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Recorded]:
-    root, held = tmp_path_factory.mktemp("recorded"), InMemory()
-    first = folder_of(root / "first", FIRST, persona_md=PERSONA)
-    second = folder_of(root / "second", SECOND, persona_md=PERSONA)
-    house = House(held.log, held.blobs, held.tokens)
+async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RecordedSessions]:
+    root, held = tmp_path_factory.mktemp("recorded"), MemoryBackend()
+    first = write_blueprint_folder(root / "first", FIRST_VERSION, persona_md=PERSONA)
+    second = write_blueprint_folder(root / "second", SECOND_VERSION, persona_md=PERSONA)
+    house = SessionHarness(held.log, held.blobs, held.tokens)
     for number in range(MANY):
-        await led(house, first, f"s-{number}", CONVERSATION[: 1 + number % len(CONVERSATION)])
-    last = house.events(f"s-{MANY - 1}")[-1]
-    async with standing(held, TENANT, root, working=False) as stand:
+        await run_conversation(house, first, f"s-{number}", CONVERSATION[: 1 + number % len(CONVERSATION)])
+    last = house.list_events(f"s-{MANY - 1}")[-1]
+    async with start_service(held, TENANT, root, working=False) as stand:
         place = (TENANT, last.session, last.sequence)
-        assert await wait_until_folded(stand.store, stand.bell, *place, within=300)
-        yield Recorded(stand, house, first / "clerk", second / "clerk")
+        assert await wait_until_folded(stand.store, stand.projection_signal, *place, within=300)
+        yield RecordedSessions(stand, house, first / "clerk", second / "clerk")
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -78,31 +78,31 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest.mark.parametrize("change", ["blueprint", "budget", "model"])
 async def test_many_sessions_are_told_without_a_model_and_nothing_is_written(
-    recorded: Recorded, change: str
+    recorded: RecordedSessions, change: str
 ) -> None:
     folder = read_blueprint_folder(recorded.second).model_dump(mode="json")
     forms = {"blueprint": folder, "budget": 60, "model": "openai/gpt-4o"}
-    lines = await recorded.asked(**{change: forms[change]})
-    before, requests = await recorded.everything(), len(recorded.house.model.requests)
-    assert await recorded.asked(**{change: forms[change]}) == lines
+    lines = await recorded.request_what_if(**{change: forms[change]})
+    before, requests = await recorded.measure_storage(), len(recorded.house.model.requests)
+    assert await recorded.request_what_if(**{change: forms[change]}) == lines
     begun, *sessions, ended = lines
     assert [line["line"] for line in lines] == ["begun", *["session"] * MANY, "ended"]
     assert (begun["sessions"], begun["behind"], ended["sessions"]) == (MANY, 0, MANY)
     assert ended["calls"] == sum(each["calls"] for each in sessions) == requests
     assert ended["again"] == requests
     assert ended["after"]["tokens"] == sum(each["after"]["tokens"] for each in sessions)
-    assert await recorded.everything() == before
+    assert await recorded.measure_storage() == before
     assert len(recorded.house.model.requests) == requests
     assert recorded.stand.model.requests == []
 
 
 async def test_figures_over_http_are_those_of_really_using_the_blueprint(
-    recorded: Recorded,
+    recorded: RecordedSessions,
 ) -> None:
-    await led(recorded.house, recorded.second.parent, "really", CONVERSATION)
+    await run_conversation(recorded.house, recorded.second.parent, "really", CONVERSATION)
     folder = read_blueprint_folder(recorded.second).model_dump(mode="json")
-    _, session, _ = await recorded.asked(sessions=["s-7"], blueprint=folder)
-    had = really(recorded.house, "really")
+    _, session, _ = await recorded.request_what_if(sessions=["s-7"], blueprint=folder)
+    had = list_recorded_prompts(recorded.house, "really")
     assert session["after"]["tokens"] == sum(each.tokens for each in had)
     assert session["after"]["prefix"] == sum(each.prefix or 0 for each in had)
     digests = {each["call"]: each["after"]["digest"] for each in session["worst"]}
@@ -110,7 +110,7 @@ async def test_figures_over_http_are_those_of_really_using_the_blueprint(
 
 
 async def test_worst_session_comes_first_and_what_does_not_fit_says_by_how_much(
-    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    recorded: RecordedSessions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     form = WhatIfRequest(sessions=["s-0", "s-6", "s-3", "nobody"], budget=12)
     page = tmp_path / "report.html"
@@ -133,7 +133,7 @@ async def test_worst_session_comes_first_and_what_does_not_fit_says_by_how_much(
 
 
 async def test_screen_says_what_is_cut_and_what_the_figures_are_worth(
-    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+    recorded: RecordedSessions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     form = WhatIfRequest(sessions=["s-7"], budget=60)
     await print_what_if(ServiceReader(recorded.stand.http), form, "table", None)
@@ -150,13 +150,13 @@ async def test_screen_says_what_is_cut_and_what_the_figures_are_worth(
         ({"budget": 0}, "invalid"),
         ({"blueprint": {"blueprint": "clerk", "files": {}}}, "faulty-blueprint"),
         ({"blueprint": {"blueprint": "clerk", "files": {"blueprint.yaml": "\0"}}}, "bad-text"),
-        ({"blueprint": {"blueprint": "other", "files": {"blueprint.yaml": FIRST}}},
+        ({"blueprint": {"blueprint": "other", "files": {"blueprint.yaml": FIRST_VERSION}}},
          "faulty-blueprint"),
         ({"budget": 1, "sessions": []}, "invalid"),
     ],
 )  # fmt: skip
 async def test_change_that_is_none_is_refused_before_anything_is_told(
-    recorded: Recorded, form: dict[str, Any], code: str
+    recorded: RecordedSessions, form: dict[str, Any], code: str
 ) -> None:
     answer = await recorded.stand.http.post("/v1/what-if", json=form)
     assert (answer.status_code, answer.json()["code"]) == (422, code)
@@ -166,17 +166,17 @@ async def test_change_that_is_none_is_refused_before_anything_is_told(
 async def test_a_session_of_a_later_release_has_a_line_of_its_own_and_ends_no_other(
     tmp_path: Path,
 ) -> None:
-    held = InMemory()
-    first = folder_of(tmp_path / "first", FIRST, persona_md=PERSONA)
-    house = House(held.log, held.blobs, held.tokens)
+    held = MemoryBackend()
+    first = write_blueprint_folder(tmp_path / "first", FIRST_VERSION, persona_md=PERSONA)
+    house = SessionHarness(held.log, held.blobs, held.tokens)
     for session in ("later", "told"):
-        await led(house, first, session, CONVERSATION[:1])
+        await run_conversation(house, first, session, CONVERSATION[:1])
     place = held.log.sessions[TENANT, "later"][0]
     raw = held.log.stored[place - 1]
     assert raw is not None
     later = raw.stored.replace(b"session-opened.v1", b"session-opened.v9")
     held.log.stored[place - 1] = RawEvent(raw.subject, place, later)
-    async with standing(held, TENANT, tmp_path, working=False) as stand:
+    async with start_service(held, TENANT, tmp_path, working=False) as stand:
         form = {"sessions": ["later", "told"], "budget": 60}
         answer = await stand.http.post("/v1/what-if", json=form)
     _, *lines, ended = (json.loads(line) for line in answer.text.splitlines())

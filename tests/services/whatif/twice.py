@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from tests.parts.house import BY, TENANT, House
+from tests.parts.house import TESTER, TENANT, SessionHarness
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange
 from turnlog.projections.audit.what_if.reassembled_calls import (
@@ -32,7 +32,7 @@ from turnlog.services.blueprints.plugins import collect_installed
 
 Values = Mapping[str, JsonValue]
 NAME = "clerk"
-FIRST = """
+FIRST_VERSION = """
 blueprint: clerk
 version: 1
 attributes:
@@ -60,7 +60,7 @@ policies: {replacement: "[withheld]"}
 profiles:
   chat: {default: true, call: reply}
 """
-SECOND = """
+SECOND_VERSION = """
 blueprint: clerk
 version: 2
 attributes:
@@ -93,7 +93,7 @@ profiles:
 """
 
 
-def folder_of(root: Path, text: str, **files: str) -> Path:
+def write_blueprint_folder(root: Path, text: str, **files: str) -> Path:
     """Write one blueprint into `root` and return `root`."""
     for place, said in {"blueprint.yaml": text, **files}.items():
         file = root / NAME / place.replace("__", "/").replace("_md", ".md")
@@ -103,41 +103,41 @@ def folder_of(root: Path, text: str, **files: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ScriptedTurn:
     """One turn, with the commands that follow its answer."""
 
     text: str
     reply: str
     inputs: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    then: tuple[Command, ...] = ()
+    commands_after: tuple[Command, ...] = ()
 
 
 CONVERSATION = (
-    Said("Where is the form?", "On the left, beside the door that says office."),
-    Said("And the pen?", "Here.", {"place": "at the very last of all the windows"}),
-    Said("Who are you?", "I am the clerk of this office.", then=(ExcludeTurn(2),)),
-    Said("Is it late?", "It is.", then=(RedactReply(4, "rude", "operator", "[withheld]"),)),
-    Said("How late is it?", "It is half past four, and we close at five.", {"place": "outside"}),
-    Said("Then I shall come again tomorrow morning.", "Do that, we open at eight o'clock."),
-    Said("Thank you.", "You are welcome. " * 6),
-    Said("Good bye.", "Good bye."),
+    ScriptedTurn("Where is the form?", "On the left, beside the door that says office."),
+    ScriptedTurn("And the pen?", "Here.", {"place": "at the very last of all the windows"}),
+    ScriptedTurn("Who are you?", "I am the clerk of this office.", commands_after=(ExcludeTurn(2),)),
+    ScriptedTurn("Is it late?", "It is.", commands_after=(RedactReply(4, "rude", "operator", "[withheld]"),)),
+    ScriptedTurn("How late is it?", "It is half past four, and we close at five.", {"place": "outside"}),
+    ScriptedTurn("Then I shall come again tomorrow morning.", "Do that, we open at eight o'clock."),
+    ScriptedTurn("Thank you.", "You are welcome. " * 6),
+    ScriptedTurn("Good bye.", "Good bye."),
 )
 
 
-async def led(
-    house: House, folder: Path, session: str, said: Sequence[Said], **attributes: JsonValue
+async def run_conversation(
+    house: SessionHarness, folder: Path, session: str, said: Sequence[ScriptedTurn], **attributes: JsonValue
 ) -> None:
     """Lead a conversation by the blueprint as it is in a folder."""
     library = BlueprintFolders((folder,))
     house.library = library
     blueprint = library.load_blueprint(NAME)
-    await opened(house, library, blueprint, session, attributes)
+    await open_session(house, library, blueprint, session, attributes)
     for each in said:
-        await turn(house, blueprint, session, each)
+        await run_turn(house, blueprint, session, each)
 
 
-async def opened(
-    house: House, library: BlueprintFolders, blueprint: Blueprint, session: str, attributes: Values
+async def open_session(
+    house: SessionHarness, library: BlueprintFolders, blueprint: Blueprint, session: str, attributes: Values
 ) -> None:
     """Open a session as a gateway does."""
     cartridge = library.read_cartridge(blueprint, attributes)
@@ -149,29 +149,29 @@ async def opened(
         None if cartridge is None else await house.blueprints.store_cartridge(TENANT, cartridge),
         SessionMaterial(blueprint, cartridge or {}).phases,
     )
-    await house.sessions.handle(TENANT, session, command, BY)
+    await house.sessions.handle(TENANT, session, command, TESTER)
 
 
-async def turn(house: House, blueprint: Blueprint, session: str, said: Said) -> None:
+async def run_turn(house: SessionHarness, blueprint: Blueprint, session: str, said: ScriptedTurn) -> None:
     """Submit a turn, have it answered, and send the commands that follow."""
     house.model.scripts.append([said.reply])
     inputs = check_values(blueprint.inputs, said.inputs, "inputs")
     command = SubmitTurn(said.text, blueprint.policies, inputs=inputs)
-    done = await house.sessions.handle(TENANT, session, command, BY)
-    await house.answer(done.events[-1])
-    for each in said.then:
-        await house.sessions.handle(TENANT, session, each, BY)
+    done = await house.sessions.handle(TENANT, session, command, TESTER)
+    await house.run_turn(done.events[-1])
+    for each in said.commands_after:
+        await house.sessions.handle(TENANT, session, each, TESTER)
 
 
-async def supposed(house: House, session: str, change: WhatIfChange) -> tuple[ReassembledCall, ...]:
+async def run_what_if(house: SessionHarness, session: str, change: WhatIfChange) -> tuple[ReassembledCall, ...]:
     """Assemble the calls of a session again under a change."""
     record = await SessionRecordLoader(house.sessions).load_record(TENANT, session)
     return tuple(rebuild_calls(record.events, record.blobs, collect_installed(), change))
 
 
-def really(house: House, session: str) -> tuple[PromptSize, ...]:
+def list_recorded_prompts(house: SessionHarness, session: str) -> tuple[PromptSize, ...]:
     """Give the prompts that a session really had."""
-    fixed = (each.event for each in house.events(session))
+    fixed = (each.event for each in house.list_events(session))
     return tuple(
         PromptSize(
             call.manifest.kind,
@@ -187,10 +187,10 @@ def really(house: House, session: str) -> tuple[PromptSize, ...]:
     )
 
 
-def changed_to(folder: Path, model: str | None = None) -> WhatIfChange:
+def build_change(folder: Path, model: str | None = None) -> WhatIfChange:
     """Suppose the blueprint as it is in a folder."""
     library = BlueprintFolders((folder,))
     return WhatIfChange(library, library.load_blueprint(NAME), model=model)
 
 
-Lead = Callable[[House, Path, str], Awaitable[None]]
+ConversationRunner = Callable[[SessionHarness, Path, str], Awaitable[None]]

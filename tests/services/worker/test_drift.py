@@ -5,28 +5,28 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from tests.parts.house import House
-from tests.parts.puppet import finished
+from tests.parts.house import SessionHarness
+from tests.parts.puppet import build_finish
 from turnlog.events.model.turn_events import TurnFailed
 from turnlog.services.worker.model.model_types import ModelFailure, ModelUsage
 from turnlog.services.worker.turn_runner import TurnRunner
 
 
-async def talked(house: House, worker: TurnRunner, calls: int, factor: float) -> list[object]:
+async def run_counted_calls(house: SessionHarness, worker: TurnRunner, calls: int, factor: float) -> list[object]:
     """Make so many calls of one length, each counted by the provider; gives the warnings."""
     with capture_logs() as said:
         for number in range(calls):
-            await house.open(f"s{number}")
-            event = await house.submit("Hi there, what is new?", f"s{number}")
+            await house.open_session(f"s{number}")
+            event = await house.submit_turn("Hi there, what is new?", f"s{number}")
             # Nine characters of rules are three tokens by four, the question six.
-            house.model.end = finished(usage=ModelUsage(round(9 * factor), 5))
-            await house.answer(event, worker)
+            house.model.end = build_finish(usage=ModelUsage(round(9 * factor), 5))
+            await house.run_turn(event, worker)
     return [each for each in said if each["event"] == "counter-off"]
 
 
 async def test_a_count_that_is_far_off_is_warned_of_once() -> None:
-    house = House()
-    (warning,) = await talked(house, house.worker(), 60, 1.4)
+    house = SessionHarness()
+    (warning,) = await run_counted_calls(house, house.build_worker(), 60, 1.4)
     assert warning == {
         "event": "counter-off",
         "log_level": "warning",
@@ -41,18 +41,18 @@ async def test_a_count_that_is_far_off_is_warned_of_once() -> None:
 async def test_a_few_calls_or_a_count_that_is_right_are_no_reason_to_warn(
     calls: int, factor: float
 ) -> None:
-    house = House()
-    assert await talked(house, house.worker(), calls, factor) == []
+    house = SessionHarness()
+    assert await run_counted_calls(house, house.build_worker(), calls, factor) == []
 
 
 async def test_a_prompt_too_long_for_its_model_names_the_counts_and_how_far_they_are_off() -> None:
-    house = House()
-    worker = house.worker()
-    await talked(house, worker, 3, 2.0)
-    await house.open("long")
+    house = SessionHarness()
+    worker = house.build_worker()
+    await run_counted_calls(house, worker, 3, 2.0)
+    await house.open_session("long")
     house.model.scripts = [[ModelFailure("context_overflow", "never copied")]]
-    await house.answer(await house.submit("Hi there, what is new?", "long"), worker)
-    failed = house.events("long")[-1].event
+    await house.run_turn(await house.submit_turn("Hi there, what is new?", "long"), worker)
+    failed = house.list_events("long")[-1].event
     assert isinstance(failed, TurnFailed)
     assert (failed.code, failed.retryable) == ("context_overflow", False)
     assert failed.detail == (

@@ -25,7 +25,7 @@ ACK_WAIT = 30.0
 Minding = Callable[[TurnDelivery], Awaitable[None]]
 
 
-class Clocked(asyncio.SelectorEventLoop):
+class AdjustableClockLoop(asyncio.SelectorEventLoop):
     """An event loop whose clock can be advanced, as in a process that was suspended."""
 
     ahead = 0.0
@@ -35,7 +35,7 @@ class Clocked(asyncio.SelectorEventLoop):
 
 
 @dataclass
-class Message:
+class RecordedMessage:
     """A queue message that records its acknowledgements."""
 
     said: list[str] = field(default_factory=list[str])
@@ -61,9 +61,9 @@ class Message:
         self.said.append("progress")
 
 
-def taken(minding: Callable[[Clocked], Minding]) -> list[str]:
+def run_delivery(minding: Callable[[AdjustableClockLoop], Minding]) -> list[str]:
     """Return the acknowledgements of a worker that extends its lease with `minding`."""
-    loop, message = Clocked(), Message()
+    loop, message = AdjustableClockLoop(), RecordedMessage()
 
     async def answer(delivery: TurnDelivery) -> DeliveryVerdict:
         await minding(loop)(delivery)
@@ -79,10 +79,10 @@ def taken(minding: Callable[[Clocked], Minding]) -> list[str]:
     return message.said
 
 
-def standing_still(*seconds: float) -> Callable[[Clocked], Minding]:
+def pause_repeatedly(*seconds: float) -> Callable[[AdjustableClockLoop], Minding]:
     """Suspend for each number of seconds and request an extension after each."""
 
-    def on(loop: Clocked) -> Minding:
+    def on(loop: AdjustableClockLoop) -> Minding:
         async def minding(delivery: TurnDelivery) -> None:
             for each in seconds:
                 loop.ahead += each
@@ -106,4 +106,4 @@ def standing_still(*seconds: float) -> Callable[[Clocked], Minding]:
 def test_a_delivery_that_was_handed_to_another_is_not_had_again_by_asking_for_more_time(
     seconds: tuple[float, ...], said: list[str]
 ) -> None:
-    assert taken(standing_still(*seconds)) == said
+    assert run_delivery(pause_repeatedly(*seconds)) == said
