@@ -33,8 +33,8 @@ $(STAMP): requirements.txt requirements-uv.txt $(PROJECTS)
 
 # A server of tools that tests speak to is written for node. Where there is no npm, or it cannot be had,
 # these tests skip; to try again, remove the folder.
-$(SERVERS)/installed: tests/agents/servers/package-lock.json | $(STAMP)
-	@mkdir -p $(SERVERS) && cp tests/agents/servers/package*.json $(SERVERS)
+$(SERVERS)/installed: tests/agent_programs/servers/package-lock.json | $(STAMP)
+	@mkdir -p $(SERVERS) && cp tests/agent_programs/servers/package*.json $(SERVERS)
 	@! command -v npm >/dev/null || (cd $(SERVERS) && npm ci --silent --ignore-scripts --no-audit --no-fund --fetch-retries=0 --fetch-timeout=60000) \
 		|| echo 'npm could not install the server of tools that some tests speak to; they skip'
 	@touch $@
@@ -64,7 +64,7 @@ faults: install ## every fault there is, at every point (about half an hour)
 	FAULTS=all $(BIN)/python -m pytest -n 0 tests/faults $(ARGS)
 
 suppose: install ## what if, over a thousand recorded sessions (about five minutes)
-	SESSIONS=1000 $(BIN)/python -m pytest -n 0 --timeout 900 tests/services/whatif/test_over_http.py $(ARGS)
+	SESSIONS=1000 $(BIN)/python -m pytest -n 0 --timeout 900 tests/services/what_if/test_over_http.py $(ARGS)
 
 soak: install ## attack a service at random (ARGS='--minutes 60 --seed 7')
 	$(BIN)/python -m tests.faults.soak $(ARGS)

@@ -14,10 +14,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.families import list_families, run_family
-from benchmarks.figure import Figure, BenchmarkTerms
-from benchmarks.machine import MachineFacts, read_machine
-from benchmarks.table import show_table
+from benchmarks.figure_families import list_families, run_family
+from benchmarks.figure_table import show_table
+from benchmarks.figure_types import BenchmarkTerms, Figure
+from benchmarks.machine_facts import MachineFacts, read_machine
 
 REPORT_FILE = Path("build/bench.json")
 
@@ -53,7 +53,9 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, default=REPORT_FILE, help="where the figures are kept")
     asked = parser.parse_args()
     if unknown := set(asked.families) - set(list_families()):
-        parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(list_families())}")
+        parser.error(
+            f"there is no {', '.join(sorted(unknown))}; there are {', '.join(list_families())}"
+        )
     return asked
 
 

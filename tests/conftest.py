@@ -16,9 +16,9 @@ import hypothesis
 import pytest
 import structlog
 
-from tests.parts.reproduction import MEMORY_LOGS
+from tests.support.sessions.reproduction_checks import MEMORY_LOGS
 
-pytest_plugins = ["tests.parts.nats", "tests.parts.postgres"]
+pytest_plugins = ["tests.support.servers.nats_fixtures", "tests.support.servers.postgres_server"]
 
 # A deadline would make a property depend on how busy the machine is. The suite draws the same cases
 # every time; `--hypothesis-profile explore` draws others.

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
+from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
 from turnlog.events.codec import EventBatch, encode_batch
 from turnlog.events.envelope import ChainHead
 from turnlog.events.ids import build_session_filter, build_session_subject

@@ -14,8 +14,16 @@ from pathlib import Path
 from resource import RUSAGE_CHILDREN, RUSAGE_SELF
 from typing import Final, NamedTuple
 
-from benchmarks.figure import Figure, BenchmarkTerms, require_at_least, require_at_most
-from benchmarks.parts.leading import TENANT, TOKENS, TURNS, copy_sessions, run_server_with_blobs, build_full_session, build_command_handler
+from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_least, require_at_most
+from benchmarks.support.full_window_sessions import (
+    TENANT,
+    TOKENS,
+    TURNS,
+    build_command_handler,
+    build_full_session,
+    copy_sessions,
+    run_server_with_blobs,
+)
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.store.ports import EventLog
@@ -70,10 +78,14 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     )
 
 
-def _build_chain_figures(what: str, taken: Sequence[tuple[float, float, float]]) -> Sequence[Figure]:
+def _build_chain_figures(
+    what: str, taken: Sequence[tuple[float, float, float]]
+) -> Sequence[Figure]:
     said = f"{what}: delivered by callback, digested, and held against what continues them"
     return (
-        Figure("chain", said, "events/s", tuple(each[0] for each in taken), require_at_least(40_000)),
+        Figure(
+            "chain", said, "events/s", tuple(each[0] for each in taken), require_at_least(40_000)
+        ),
         Figure(
             "chain, own time",
             "the same, by the processor time of the checking process alone",

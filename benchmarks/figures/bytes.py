@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
-from benchmarks.parts.aging import add_turns
-from benchmarks.parts.caller import connect_caller, wait_for_read_models
-from benchmarks.parts.prose import RandomProse
-from benchmarks.parts.running import run_service
+from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
+from benchmarks.support.benchmark_service import run_service
+from benchmarks.support.filled_logs import add_turns
+from benchmarks.support.http_caller import connect_caller, wait_for_read_models
+from benchmarks.support.random_prose import RandomProse
 from turnlog.events.jetstream.jetstream_client import build_client
 from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.events.store.ports import EventLog
@@ -36,7 +36,9 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     one = await _measure_bytes(terms, "one", 1, sessions * turns)
     in_many, in_one = f"{sessions} sessions of {turns} turns", f"one of {sessions * turns:,}"
     # Copied manifests have the same digests, which compress better than real ones.
-    copies = f"the first {REAL_TURNS} real, the rest copies with other texts, too small by their digests"
+    copies = (
+        f"the first {REAL_TURNS} real, the rest copies with other texts, too small by their digests"
+    )
     how = "all of them real" if terms.long else copies
     measured = (
         f"files of NATS and SQLite once `turnlog up` has ended, a turn of {2 * CHARACTERS} "
@@ -63,10 +65,15 @@ def _build_figure(name: str, measured: str, size: float) -> Figure:
     return Figure(f"bytes a turn, {name}", measured, "bytes", (size,), require_at_most(6_000))
 
 
-async def _measure_bytes(terms: BenchmarkTerms, name: str, sessions: int, turns: int) -> dict[str, float]:
+async def _measure_bytes(
+    terms: BenchmarkTerms, name: str, sessions: int, turns: int
+) -> dict[str, float]:
     """Return the bytes for each turn, by part."""
     folder = terms.folder / name
-    async with run_service(folder, CHARACTERS) as running, open_connection(running.nats) as connection:
+    async with (
+        run_service(folder, CHARACTERS) as running,
+        open_connection(running.nats) as connection,
+    ):
         log, real = build_client(connection).log, turns if terms.long else REAL_TURNS
         for at_once in range(0, sessions, SESSIONS_AT_ONCE):
             some = range(at_once, min(sessions, at_once + SESSIONS_AT_ONCE))
@@ -77,7 +84,9 @@ async def _measure_bytes(terms: BenchmarkTerms, name: str, sessions: int, turns:
     return {part: size / (sessions * turns) for part, size in found.items()}
 
 
-async def _fill_session(http: str, log: EventLog, real: int, turns: int, prose: RandomProse) -> None:
+async def _fill_session(
+    http: str, log: EventLog, real: int, turns: int, prose: RandomProse
+) -> None:
     async with connect_caller(http) as caller:
         opened = await caller.request_json("POST", "/v1/sessions", {"blueprint": "assistant"})
         session = str(opened["session"])

@@ -10,9 +10,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
-from tests.parts.tales import GameMasterTurn, build_segment
-from tests.parts.windows import fetch_prompt_texts
+from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
+from tests.support.sessions.game_master_turns import GameMasterTurn, build_segment
+from tests.support.sessions.prompt_assembly import fetch_prompt_texts
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 
 SENTENCE: Final = "The tide comes in and the bell on the pier begins to ring again. "
@@ -25,7 +25,9 @@ def build_turn(times: int) -> GameMasterTurn:
     placed = ("core", "ruleset", "world", "entry", "entry_start")
     around = [build_segment(n, scope, text) for n, scope in enumerate(placed, 1)]
     people = [
-        build_segment(6 + 2 * n + tier, "npc", f"{n}. {text}", f"npc.{n}", tier=tier, priority=priority)
+        build_segment(
+            6 + 2 * n + tier, "npc", f"{n}. {text}", f"npc.{n}", tier=tier, priority=priority
+        )
         for n, priority in enumerate(("low", "normal", "high"))
         for tier in (0, 1)
     ]
@@ -62,8 +64,14 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     roomy = replace(
         roomy, inputs={**roomy.inputs, "npc_token_budget": 9_999, "token_budget": 9_999}
     )
-    short, long, free = prepare_assembly(build_turn(1)), prepare_assembly(build_turn(20)), prepare_assembly(roomy)
-    runs = [[measure_processor_time(work) for work in (short, long, free)] for _ in range(terms.runs)]
+    short, long, free = (
+        prepare_assembly(build_turn(1)),
+        prepare_assembly(build_turn(20)),
+        prepare_assembly(roomy),
+    )
+    runs = [
+        [measure_processor_time(work) for work in (short, long, free)] for _ in range(terms.runs)
+    ]
     return (
         Figure(
             "game-master prompt over budget",

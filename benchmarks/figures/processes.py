@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.figure import Figure, BenchmarkTerms
-from tests.parts.processes import find_free_port, run_process_host
+from benchmarks.figure_types import BenchmarkTerms, Figure
+from tests.support.processes.process_host import find_free_port, run_process_host
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 COMMAND_WORDS: Final[Mapping[str, tuple[str, ...]]] = {

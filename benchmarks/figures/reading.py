@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from benchmarks.figure import Figure, BenchmarkTerms, require_at_least
-from benchmarks.parts.filling import SESSIONS, run_filled_log
+from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_least
+from benchmarks.support.filled_logs import SESSIONS, run_filled_log
 from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt
 from turnlog.events.store.ports import EventLog

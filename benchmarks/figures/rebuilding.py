@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.figure import Figure, BenchmarkTerms, require_at_least
-from benchmarks.parts.filling import SESSIONS, run_filled_log
-from tests.parts.postgres import prepare_server
+from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_least
+from benchmarks.support.filled_logs import SESSIONS, run_filled_log
+from tests.support.servers.postgres_server import prepare_server
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema

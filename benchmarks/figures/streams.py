@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
-from benchmarks.figure import Figure, BenchmarkTerms
-from benchmarks.parts.speaker import ModelSpeech, run_server_process
+from benchmarks.figure_types import BenchmarkTerms, Figure
+from benchmarks.support.clock_model_server import ModelSpeech, run_server_process
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
@@ -49,8 +49,10 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
         ours = await _find_capacity(lambda: _run_worker_reply(on))
         bare = await _find_capacity(_run_bare_reply)
     what = (
-        f"most replies of {1 / SPEECH.pace:.0f} tokens/s in one process, in steps of {STREAM_STEP}, of "
-        f"which half the tokens are published within {LATE_MILLISECONDS:.0f} ms of leaving the model"
+        f"most replies of {1 / SPEECH.pace:.0f} tokens/s in one process, "
+        f"in steps of {STREAM_STEP}, of "
+        f"which half the tokens are published within {LATE_MILLISECONDS:.0f} ms of "
+        "leaving the model"
     )
     return (
         Figure("streams of one worker", f"{what}; a worker's attempts", "streams", (ours,)),

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
-from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
-from benchmarks.parts.speaker import ModelSpeech, run_server_process
+from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
+from benchmarks.support.clock_model_server import ModelSpeech, run_server_process
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.projections.prompt.session_material import SessionMaterial
@@ -35,12 +35,19 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
         server = await stack.enter_async_context(await NatsServer.start(NatsConfig(terms.folder)))
         on = await stack.enter_async_context(open_client(server.url, Layout(replicas=1)))
         await _run_bare_stream()
-        taken = [(await _measure_cost(_run_bare_stream), await _measure_cost(lambda: _run_worker_stream(on))) for _ in range(terms.runs)]
+        taken = [
+            (
+                await _measure_cost(_run_bare_stream),
+                await _measure_cost(lambda: _run_worker_stream(on)),
+            )
+            for _ in range(terms.runs)
+        ]
     bare = tuple(each[0] for each in taken)
     return (
         Figure(
             "processor time a token, ours",
-            f"processor time of a worker's attempt over a stream of {TOKEN_COUNT:,} tokens, guarded and "
+            f"processor time of a worker's attempt over a stream of {TOKEN_COUNT:,} tokens, "
+            "guarded and "
             "published to NATS, less that of bare litellm over the same, in parts of the latter",
             "%",
             tuple(100 * (ours - theirs) / theirs for theirs, ours in taken),

@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
-from benchmarks.parts.caller import HttpCaller, connect_caller
-from benchmarks.parts.running import run_service
-from benchmarks.parts.speaker import ModelSpeech, run_server_process
+from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
+from benchmarks.support.benchmark_service import run_service
+from benchmarks.support.clock_model_server import ModelSpeech, run_server_process
+from benchmarks.support.http_caller import HttpCaller, connect_caller
 
 SPEECH: Final = ModelSpeech(tokens=200, pace=0.02)
 
@@ -20,9 +20,15 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Watch a model that sends its clock fifty times a second, once in each run."""
     async with run_server_process(SPEECH) as model:
         told = {"TURNLOG_MODEL": "openai/bench", "OPENAI_API_BASE": model}
-        async with run_service(terms.folder, 10, told) as running, connect_caller(running.http) as caller:
+        async with (
+            run_service(terms.folder, 10, told) as running,
+            connect_caller(running.http) as caller,
+        ):
             opened = await caller.request_json("POST", "/v1/sessions", {"blueprint": "assistant"})
-            heard = [await _measure_turn_delays(caller, str(opened["session"])) for _ in range(terms.runs + 1)]
+            heard = [
+                await _measure_turn_delays(caller, str(opened["session"]))
+                for _ in range(terms.runs + 1)
+            ]
     runs = heard[1:]  # litellm is still loading during the first turn.
     middle = tuple(statistics.median(run) for run in runs)
     late = tuple(statistics.quantiles(run, n=100)[98] for run in runs)

@@ -17,10 +17,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
-from benchmarks.parts.caller import HttpCaller, wait_for_gateway, connect_caller, wait_for_read_models
-from benchmarks.parts.living import TENANT, run_session
-from tests.parts.processes import ProcessHost, stop_process, find_free_port, run_process_host
+from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
+from benchmarks.support.decided_session import TENANT, run_session
+from benchmarks.support.http_caller import (
+    HttpCaller,
+    connect_caller,
+    wait_for_gateway,
+    wait_for_read_models,
+)
+from tests.support.processes.process_host import (
+    ProcessHost,
+    find_free_port,
+    run_process_host,
+    stop_process,
+)
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.store.ports import EventLog
@@ -89,7 +99,8 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
         ),
         Figure(
             "diff of any call",
-            f"p50 of what differs between each of {EXPLAINED_COUNT} of those calls and the next one",
+            f"p50 of what differs between each of {EXPLAINED_COUNT} of those calls and "
+            "the next one",
             "ms",
             tuple(statistics.median(run.differences) for run in runs),
             require_at_most(300),
@@ -156,8 +167,12 @@ async def _measure_answers(on: ProcessHost, end: int, seed: int) -> TravelTimes:
             await _measure_requests(caller, prompts),
             await _measure_requests(caller, prompts),
             await _measure_requests(caller, [f"{here}?at={at}" for at in sequences]),
-            await _measure_requests(caller, [f"{here}/calls/{turn}.1/why" for turn in turns[:EXPLAINED_COUNT]]),
-            await _measure_requests(caller, [f"{here}/calls/{n}.1/diff/{n + 1}.1" for n in turns[:EXPLAINED_COUNT]]),
+            await _measure_requests(
+                caller, [f"{here}/calls/{turn}.1/why" for turn in turns[:EXPLAINED_COUNT]]
+            ),
+            await _measure_requests(
+                caller, [f"{here}/calls/{n}.1/diff/{n + 1}.1" for n in turns[:EXPLAINED_COUNT]]
+            ),
         )
 
 

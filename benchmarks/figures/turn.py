@@ -11,11 +11,11 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
-from benchmarks.parts.aging import add_turns
-from benchmarks.parts.caller import HttpCaller, connect_caller, wait_for_read_models
-from benchmarks.parts.prose import RandomProse
-from benchmarks.parts.running import run_service
+from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
+from benchmarks.support.benchmark_service import run_service
+from benchmarks.support.filled_logs import add_turns
+from benchmarks.support.http_caller import HttpCaller, connect_caller, wait_for_read_models
+from benchmarks.support.random_prose import RandomProse
 from turnlog.events.jetstream.jetstream_client import build_client
 from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.events.model.call_events import AttemptEnded
@@ -33,7 +33,10 @@ CHARACTERS: Final = 350
 
 async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Ask one session at each of its ages, as many times over as there are runs."""
-    async with run_service(terms.folder, CHARACTERS) as running, open_connection(running.nats) as connection:
+    async with (
+        run_service(terms.folder, CHARACTERS) as running,
+        open_connection(running.nats) as connection,
+    ):
         found = await _measure_turn_counts(running.http, build_client(connection).log, terms.runs)
     young, old = found[TURN_COUNTS[1]], found[TURN_COUNTS[-1]]
     older = Figure(
@@ -49,7 +52,8 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
 def _build_figure(place: int, runs: tuple[float, ...]) -> Figure:
     return Figure(
         f"turn at {place:,} turns",
-        f"p50 of {TURNS_PER_RUN} turns from before the submit is sent over HTTP until `done` is read from "
+        f"p50 of {TURNS_PER_RUN} turns from before the submit is sent over HTTP until "
+        "`done` is read from "
         "its event stream, less what the attempt recorded as its time in litellm; `turnlog up`",
         "ms",
         runs,
@@ -74,7 +78,9 @@ async def _measure_turn_counts(http: str, log: EventLog, runs: int) -> dict[int,
     return found
 
 
-async def _measure_median(caller: HttpCaller, log: EventLog, session: str, prose: RandomProse) -> float:
+async def _measure_median(
+    caller: HttpCaller, log: EventLog, session: str, prose: RandomProse
+) -> float:
     before = await log.read_last_event(TENANT, session)
     took = [await _measure_turn(caller, session, prose) for _ in range(TURNS_PER_RUN)]
     last = await log.read_last_event(TENANT, session)

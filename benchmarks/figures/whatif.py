@@ -7,10 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.figure import Figure, BenchmarkTerms, require_at_least
-from benchmarks.parts.prose import RandomProse
-from tests.parts.house import TENANT, SessionHarness
-from tests.services.whatif.twice import FIRST_VERSION, NAME, SECOND_VERSION, ScriptedTurn, write_blueprint_folder, run_conversation
+from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_least
+from benchmarks.support.random_prose import RandomProse
+from tests.services.what_if.two_versions import (
+    FIRST_VERSION,
+    NAME,
+    SECOND_VERSION,
+    ScriptedTurn,
+    run_conversation,
+    write_blueprint_folder,
+)
+from tests.support.sessions.session_harness import TENANT, SessionHarness
 from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange
 from turnlog.projections.audit.what_if.reassembled_calls import rebuild_calls
 from turnlog.projections.audit.what_if.what_if_report import build_what_if_report
@@ -27,8 +34,12 @@ PERSONA: Final = "You are a clerk, and brief."
 
 async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Apply two changes to the same sessions."""
-    first = write_blueprint_folder(terms.folder / "first", _extend_budget(FIRST_VERSION, 200), persona_md=PERSONA)
-    second = write_blueprint_folder(terms.folder / "second", _extend_budget(SECOND_VERSION, 90), persona_md=PERSONA * 2)
+    first = write_blueprint_folder(
+        terms.folder / "first", _extend_budget(FIRST_VERSION, 200), persona_md=PERSONA
+    )
+    second = write_blueprint_folder(
+        terms.folder / "second", _extend_budget(SECOND_VERSION, 90), persona_md=PERSONA * 2
+    )
     records = await _record_sessions(first, 50 if terms.long else 10)
     changes = {
         "blueprint": WhatIfChange(
@@ -55,7 +66,10 @@ def _extend_budget(text: str, tokens: int) -> str:
 
 async def _record_sessions(folder: Path, sessions: int) -> list[SessionRecord]:
     house, prose = SessionHarness(), RandomProse()
-    said = [ScriptedTurn(prose.generate_text(CHARACTERS), prose.generate_text(CHARACTERS)) for _ in range(TURNS)]
+    said = [
+        ScriptedTurn(prose.generate_text(CHARACTERS), prose.generate_text(CHARACTERS))
+        for _ in range(TURNS)
+    ]
     for number in range(sessions):
         await run_conversation(house, folder, f"s-{number}", said)
     records = SessionRecordLoader(house.sessions)

@@ -10,10 +10,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from benchmarks.figure import Figure, BenchmarkTerms, require_at_most
-from benchmarks.parts.lessons import TutorCall, build_tutor_call
-from benchmarks.parts.prose import RandomProse
-from tests.parts.house import TESTER, TENANT, SessionHarness
+from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
+from benchmarks.support.random_prose import RandomProse
+from benchmarks.support.tutor_calls import TutorCall, build_tutor_call
+from tests.support.sessions.session_harness import TENANT, TESTER, SessionHarness
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
@@ -56,7 +56,8 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     return (
         Figure(
             "window of 100,000 tokens",
-            f"processor time, p50 of {ASSEMBLY_COUNT} times finding what a call needs, fetching its texts, "
+            f"processor time, p50 of {ASSEMBLY_COUNT} times finding what a call needs, "
+            "fetching its texts, "
             f"which are held, and assembling {TURNS} turns of {CHARACTERS} characters",
             "ms",
             tuple(runs),
@@ -64,7 +65,8 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
         ),
         Figure(
             "window of 4,000 tokens",
-            f"processor time, p50 of {LESSON_COUNT} times finding what a call of the tutor needs and "
+            f"processor time, p50 of {LESSON_COUNT} times finding what a call of the "
+            "tutor needs and "
             "assembling it, compared with the call before",
             "ms",
             tuple(assembled for assembled, _ in proved),

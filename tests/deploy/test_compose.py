@@ -10,17 +10,17 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.deploy.composition import (
+from tests.deploy.compose_file import (
     COMPOSE_FILE,
     ROOT,
     SECRETS,
     ComposeService,
     UnsetVariableError,
-    validate_document,
-    resolve_compose_file,
-    parse_duration,
-    load_services,
     load_compose_file,
+    load_services,
+    parse_duration,
+    resolve_compose_file,
+    validate_document,
 )
 from turnlog.services.cli.environment import PROCESSES, format_variable
 

@@ -7,7 +7,7 @@ import shlex
 import tomllib
 from pathlib import Path
 
-from tests.deploy.composition import ROOT, load_services
+from tests.deploy.compose_file import ROOT, load_services
 
 FILE = ROOT / "deploy/Dockerfile"
 IGNORED = ROOT / "deploy/Dockerfile.dockerignore"

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from tests.deploy.composition import ROOT, SECRETS, ComposeService, load_services
-from tests.deploy.composition_running import BIN, ComposeHost, prepare_host
+from tests.deploy.compose_file import ROOT, SECRETS, ComposeService, load_services
+from tests.deploy.compose_processes import BIN, ComposeHost, prepare_host
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.query_helpers import match_session
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
@@ -67,7 +67,9 @@ async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it
         )
         listed = (await client.get("/v1/sessions")).json()["sessions"]
         assert [(each["session"], each["turns"]) for each in listed] == [(session, 1)]
-        assert await select_turn_rows(store, session) == [("completed", told["settled"], "scripted/demo")]
+        assert await select_turn_rows(store, session) == [
+            ("completed", told["settled"], "scripted/demo")
+        ]
     assert list(machine.home.iterdir()) == []
 
 
@@ -92,7 +94,10 @@ def check_nats_config(config: Path, password: str) -> subprocess.CompletedProces
 
 def test_nats_server_takes_its_configuration_and_no_other_word(tmp_path: Path) -> None:
     config = ROOT / "deploy/nats/nats.conf"
-    assert check_nats_config(config, load_services()["nats"].environment["NATS_PASSWORD"]).returncode == 0
+    assert (
+        check_nats_config(config, load_services()["nats"].environment["NATS_PASSWORD"]).returncode
+        == 0
+    )
     misspelt = tmp_path / "nats.conf"
     misspelt.write_text(config.read_text().replace("sync_interval", "sync_intervall"))
     assert check_nats_config(misspelt, SECRETS["NATS_PASSWORD"]).returncode != 0

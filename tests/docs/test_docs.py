@@ -11,8 +11,18 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from tests.docs.pages import OUTPUT_LANGUAGES, READING_LANGUAGES, ROOT, RUN_LANGUAGES, compile_output_pattern, list_blocks, list_links, format_page_name, list_pages
-from tests.docs.reader import SEPARATOR, DocShell, run_service
+from tests.docs.doc_pages import (
+    OUTPUT_LANGUAGES,
+    READING_LANGUAGES,
+    ROOT,
+    RUN_LANGUAGES,
+    compile_output_pattern,
+    format_page_name,
+    list_blocks,
+    list_links,
+    list_pages,
+)
+from tests.docs.doc_shell import SEPARATOR, DocShell, run_service
 from turnlog.services.cli.environment import PROCESSES, format_variable
 
 RUNNING = ROOT / "docs/running.md"
@@ -25,7 +35,11 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocShell]:
 
 
 def find_pages_with(language: str) -> list[Path]:
-    return [page for page in list_pages() if any(each.language == language for each in list_blocks(page))]
+    return [
+        page
+        for page in list_pages()
+        if any(each.language == language for each in list_blocks(page))
+    ]
 
 
 def list_code(page: Path, language: str) -> list[str]:
@@ -57,7 +71,9 @@ def test_commands_on_a_page_do_what_the_page_says(page: Path, shell: DocShell) -
 @pytest.mark.parametrize("page", list_pages(), ids=format_page_name)
 def test_every_block_is_run_or_printed_or_said_to_be_for_reading(page: Path) -> None:
     for block in list_blocks(page):
-        assert block.language in RUN_LANGUAGES | READING_LANGUAGES, f"{format_page_name(page)}:{block.line} is {block.language!r}"
+        assert block.language in RUN_LANGUAGES | READING_LANGUAGES, (
+            f"{format_page_name(page)}:{block.line} is {block.language!r}"
+        )
         assert block.language not in OUTPUT_LANGUAGES
 
 

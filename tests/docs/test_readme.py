@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, list_blocks
-from tests.docs.reader import DEFAULT_ADDRESS, BIN, DocShell, run_service
-from tests.parts.openai_behaviours import ModelAnswer
-from tests.parts.openai_server import OpenAIServer
+from tests.docs.doc_pages import ROOT, list_blocks
+from tests.docs.doc_shell import BIN, DEFAULT_ADDRESS, DocShell, run_service
+from tests.support.servers.model_behaviours import ModelAnswer
+from tests.support.servers.openai_server import OpenAIServer
 
 README = ROOT / "README.md"
 
@@ -69,14 +69,18 @@ async def test_a_model_of_ones_own_receives_what_the_log_reads_back(tmp_path: Pa
     setting = export.removeprefix("export ").partition("=")[0]
     async with OpenAIServer(ModelAnswer(("Good ", "day."))) as model:
         exported = {setting: model.url}
-        printed = await asyncio.to_thread(run_readme_conversation, tmp_path, command.split(), exported)
+        printed = await asyncio.to_thread(
+            run_readme_conversation, tmp_path, command.split(), exported
+        )
         received = [exchange.body["messages"] for exchange in model.exchanges]
     *prompts, history = map(json.loads, printed[1:])
     assert received == [prompt["messages"] for prompt in prompts]
     assert [turn["reply"] for turn in history["turns"]] == ["Good day.", "Good day."]
 
 
-def run_readme_conversation(folder: Path, command: list[str], exported: Mapping[str, str]) -> list[str]:
+def run_readme_conversation(
+    folder: Path, command: list[str], exported: Mapping[str, str]
+) -> list[str]:
     """Start a service as the README says, send its twelve lines, and read what is recorded."""
     lines = [each.code for each in list_blocks(README) if each.language == "sh"]
     first = f"curl {DEFAULT_ADDRESS}/v1/sessions/first"

@@ -164,7 +164,9 @@ async def _connect_pipes(listened: int, told: int) -> Browser:
 
 async def _attach_tab(browser: Browser) -> None:
     target = await browser.send_command("Target.createTarget", url="about:blank")
-    attached = await browser.send_command("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+    attached = await browser.send_command(
+        "Target.attachToTarget", targetId=target["targetId"], flatten=True
+    )
     browser.tab = attached["sessionId"]
     for part in ("Page", "Runtime", "Log", "Network"):
         await browser.send_command(f"{part}.enable")

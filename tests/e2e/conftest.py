@@ -8,13 +8,13 @@ import pytest
 import pytest_asyncio
 
 from tests.e2e.browser import Browser, run_browser
-from tests.parts.everything import TurnlogUp, run_turnlog_up
-from tests.parts.openai_server import OpenAIServer
-from tests.parts.postgres import PostgresServer
-from tests.parts.processes import ProcessHost, run_process_host
-from tests.parts.reproduction import find_unreproducible_calls
-from tests.parts.roles import SeparateRoles, run_separate_roles, build_settings
-from tests.services.gateway.stand import MemoryBackend, RunningGateway, start_service
+from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
+from tests.support.processes.process_host import ProcessHost, run_process_host
+from tests.support.processes.separate_roles import SeparateRoles, build_settings, run_separate_roles
+from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
+from tests.support.servers.openai_server import OpenAIServer
+from tests.support.servers.postgres_server import PostgresServer
+from tests.support.sessions.reproduction_checks import find_unreproducible_calls
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -24,7 +24,9 @@ async def provider() -> AsyncIterator[OpenAIServer]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def up(provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TurnlogUp]:
+async def up(
+    provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[TurnlogUp]:
     """The whole service in one process, started once for all tests that do not end it."""
     async with (
         run_process_host(tmp_path_factory.mktemp("up"), build_settings(provider)) as host,
@@ -38,7 +40,9 @@ async def host(
     provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ProcessHost]:
     """A host whose processes a test starts and ends itself."""
-    async with run_process_host(tmp_path_factory.mktemp("host"), build_settings(provider)) as running:
+    async with run_process_host(
+        tmp_path_factory.mktemp("host"), build_settings(provider)
+    ) as running:
         yield running
 
 
@@ -49,7 +53,9 @@ async def separate(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[SeparateRoles]:
     """Gateway, projector, NATS and Postgres; tests that need workers start them."""
-    async with run_separate_roles(tmp_path_factory.mktemp("roles"), provider, postgres_server) as running:
+    async with run_separate_roles(
+        tmp_path_factory.mktemp("roles"), provider, postgres_server
+    ) as running:
         yield running
 
 

@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.browser import CHROMIUM, Browser, build_click_script, build_texts_script, build_input_script
-from tests.services.gateway.stand import RunningGateway
+from tests.e2e.browser import (
+    CHROMIUM,
+    Browser,
+    build_click_script,
+    build_input_script,
+    build_texts_script,
+)
+from tests.services.gateway.gateway_service import RunningGateway
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 pytestmark = [
@@ -30,7 +36,9 @@ def write_version_two(folder: Path, name: str) -> Path:
     return folder / name
 
 
-async def test_an_auditor_finds_what_was_said_and_why(stand: RunningGateway, browser: Browser) -> None:
+async def test_an_auditor_finds_what_was_said_and_why(
+    stand: RunningGateway, browser: Browser
+) -> None:
     session = await stand.open_session("assistant")
     await stand.submit_and_answer(session, "Who was it?", "It was Ms. Example.")
     await stand.submit_and_answer(session, "And who else?", "Nobody.")
@@ -76,14 +84,21 @@ async def test_calls_of_another_session_are_compared_by_typing_its_id(
     stand: RunningGateway, browser: Browser
 ) -> None:
     one = await stand.open_session("assistant", attributes={"instructions": "Prefer miles."})
-    await stand.open_session("assistant", session="other", attributes={"instructions": "Prefer metres."})
+    await stand.open_session(
+        "assistant", session="other", attributes={"instructions": "Prefer metres."}
+    )
     for session in (one, "other"):
         await stand.submit_and_answer(session, "How far is it?", "Ten.")
     await browser.open_page(f"{stand.address}/#/sessions/{one}/calls/1.1/diff/1.1")
-    await browser.wait_for("document.querySelector('.sum')?.textContent === 'the very same request'")
+    await browser.wait_for(
+        "document.querySelector('.sum')?.textContent === 'the very same request'"
+    )
     await browser.run_script(build_input_script(".pick input", "other", "change"))
     await browser.wait_for(f"{build_texts_script('.change .layer')}.join() === 'instructions'")
-    assert await browser.run_script("location.hash") == f"#/sessions/{one}/calls/1.1/diff/1.1?other=other"
+    assert (
+        await browser.run_script("location.hash")
+        == f"#/sessions/{one}/calls/1.1/diff/1.1?other=other"
+    )
 
 
 async def test_a_smaller_budget_is_supposed_and_can_be_sent_on(
@@ -105,7 +120,9 @@ async def test_a_smaller_budget_is_supposed_and_can_be_sent_on(
     cells = await browser.run_script(build_texts_script(".plain tbody td"))
     assert cells == ["history", "cut", "drop_oldest_pairs", "1", "1"]
     assert await browser.run_script(build_texts_script(".origin h3 a")) == ["call 2.1"]
-    assert await browser.run_script(build_texts_script(".origin p")) == ["turn 1 cut by drop_oldest_pairs"]
+    assert await browser.run_script(build_texts_script(".origin p")) == [
+        "turn 1 cut by drop_oldest_pairs"
+    ]
 
 
 async def read_exact_prompt(browser: Browser) -> str:
@@ -150,7 +167,9 @@ async def test_growth_is_drawn_call_by_call(stand: RunningGateway, browser: Brow
     assert "history grows by" in summary
 
 
-async def test_the_proof_is_told_promise_by_promise(stand: RunningGateway, browser: Browser) -> None:
+async def test_the_proof_is_told_promise_by_promise(
+    stand: RunningGateway, browser: Browser
+) -> None:
     session = await stand.open_session("assistant")
     await stand.submit_and_answer(session, "Hi", "Hello.")
     await browser.open_page(f"{stand.address}/#/sessions/{session}")
@@ -166,11 +185,16 @@ async def test_the_proof_is_told_promise_by_promise(stand: RunningGateway, brows
     proven = {"integrity": "✓", "completeness": "\N{EN DASH}", "reproduction": "✓", "totals": "✓"}
     assert told == proven
     verified = await stand.fetch_json(f"/v1/sessions/{session}/verify")
-    assert await browser.run_script("document.querySelector('.digest').textContent") == verified["head"]
+    assert (
+        await browser.run_script("document.querySelector('.digest').textContent")
+        == verified["head"]
+    )
     await stand.http.post(f"/v1/sessions/{session}/close", json={})
     await browser.wait_for("document.querySelector('.verify').textContent === 'verify'")
     await browser.trigger_click(".verify")
-    await browser.wait_for("document.querySelector('.verify').textContent === '✓ 9 events, 1 prompt'")
+    await browser.wait_for(
+        "document.querySelector('.verify').textContent === '✓ 9 events, 1 prompt'"
+    )
 
 
 async def test_a_session_is_forked_where_one_stands_in_its_past(
@@ -181,7 +205,9 @@ async def test_a_session_is_forked_where_one_stands_in_its_past(
     await stand.submit_and_answer(session, "And then?", "You are lost.")
     await browser.open_page(f"{stand.address}/#/sessions/{session}/at/8")
     await browser.trigger_click(".past .fork")
-    await browser.wait_for("document.querySelector('.name .id a')?.textContent === 'forked, event 8'")
+    await browser.wait_for(
+        "document.querySelector('.name .id a')?.textContent === 'forked, event 8'"
+    )
     made = (await browser.run_script("location.hash")).removeprefix("#/sessions/")
     history = await stand.fetch_json(f"/v1/sessions/{made}/history")
     assert [turn["reply"] for turn in history["turns"]] == ["Left."]
@@ -200,14 +226,19 @@ async def test_a_session_is_moved_to_the_version_that_was_looked_at(
     stand: RunningGateway, browser: Browser, tmp_path: Path
 ) -> None:
     folder = write_version_two(tmp_path, "moving")
-    stand.dependencies.blueprint_folders.folders = (tmp_path, *stand.dependencies.blueprint_folders.folders)
+    stand.dependencies.blueprint_folders.folders = (
+        tmp_path,
+        *stand.dependencies.blueprint_folders.folders,
+    )
     session = await stand.open_session("moving")
     file = folder / "blueprint.yaml"
     file.write_text(file.read_text().replace("version: 2", "version: 3"))
     await browser.open_page(f"{stand.address}/#/sessions/{session}")
     await browser.wait_for(open_tab("Version"))
     await browser.wait_for(build_click_script(".version button", "Go on by the files, v3"))
-    await browser.wait_for("document.querySelector('.version .verdict')?.textContent.includes('v3')")
+    await browser.wait_for(
+        "document.querySelector('.version .verdict')?.textContent.includes('v3')"
+    )
     await browser.wait_for(f"{build_texts_script('.head dd')}[0] === 'moving v3'")
     assert (await stand.fetch_json(f"/v1/sessions/{session}"))["version"] == 3
     await browser.wait_for("document.querySelector('.version button') === null")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.parts.everything import TurnlogUp
-from tests.parts.openai_behaviours import ModelAnswer
-from tests.parts.openai_server import OpenAIServer
-from tests.services.gateway.watching import ResumingWatcher
+from tests.services.gateway.streaming.sse_client import ResumingWatcher
+from tests.support.processes.turnlog_up import TurnlogUp
+from tests.support.servers.model_behaviours import ModelAnswer
+from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.model.turn_events import TurnCancelled
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -21,7 +21,9 @@ async def test_what_arrives_at_the_provider_is_the_recorded_prompt(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     session = await up.service.open_session()
-    provider.queue_behaviours(ModelAnswer(("Paris, ", "of course.")), ModelAnswer(("About two ", "million.")))
+    provider.queue_behaviours(
+        ModelAnswer(("Paris, ", "of course.")), ModelAnswer(("About two ", "million."))
+    )
     came = len(provider.exchanges)
     first = await up.service.run_turn(session, "What is the capital of France?")
     second = await up.service.run_turn(session, "And how many live there?")
@@ -42,7 +44,9 @@ async def test_what_a_call_took_is_recorded_as_the_provider_counted_it(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     session = await up.service.open_session()
-    provider.queue_behaviours(ModelAnswer(usage={"prompt_tokens": 1000, "completion_tokens": 100}, finish="length"))
+    provider.queue_behaviours(
+        ModelAnswer(usage={"prompt_tokens": 1000, "completion_tokens": 100}, finish="length")
+    )
     told = await up.service.run_turn(session)
     assert (told["status"], told["reply"], told["finish"]) == ("completed", "An answer.", "length")
     (call,) = await up.service.list_calls(session)
@@ -67,7 +71,9 @@ async def test_tokens_equal_the_recorded_reply_over_random_disconnects(
     provider.queue_behaviours(ModelAnswer(words, pace=0.002))
     await up.service.submit_turn(session)
     assert up.service.http.base_url.port
-    watcher = ResumingWatcher(up.service.http.base_url.port, f"/v1/sessions/{session}/turns/1/stream")
+    watcher = ResumingWatcher(
+        up.service.http.base_url.port, f"/v1/sessions/{session}/turns/1/stream"
+    )
     connections = 0
     while watcher.end_event is None:
         await watcher.watch_connection(chance.randint(1, 1500))

@@ -12,11 +12,11 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.parts.openai_behaviours import ModelAnswer
-from tests.parts.proof import read_rows_around_rebuild, load_and_fold_states
-from tests.parts.roles import SeparateRoles
-from tests.parts.service import LiveService
-from tests.services.gateway.watching import ReceivedEvent
+from tests.services.gateway.streaming.sse_client import ReceivedEvent
+from tests.support.processes.live_service import LiveService
+from tests.support.processes.rebuild_checks import load_and_fold_states, read_rows_around_rebuild
+from tests.support.processes.separate_roles import SeparateRoles
+from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 
@@ -174,10 +174,15 @@ async def test_nats_killed_and_started_again_loses_no_turn(working: SeparateRole
         await working.restart_nats()
     turn.gate.set()
     await working.service.wait_until_ready(working.gateway)
-    assert (await working.service.run_turn(await working.service.open_session()))["status"] == "completed"
+    assert (await working.service.run_turn(await working.service.open_session()))[
+        "status"
+    ] == "completed"
     await working.service.wait_for_event(turn.session, TurnCompleted)
     assert len(await working.service.list_events_of_type(turn.session, TurnCompleted)) == 1
-    assert await read_recorded_reply(working.service, turn.session) in {"Never heard.", "An answer."}
+    assert await read_recorded_reply(working.service, turn.session) in {
+        "Never heard.",
+        "An answer.",
+    }
 
 
 @pytest.mark.promise("P9", "P10")

@@ -9,8 +9,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.show import DEMO_TIMEOUT, run_demo, normalize_screen, assert_plain_screen, list_proposed_commands, run_proposed_command, read_until
-from tests.parts.turnlog_up import TURNLOG_PROGRAM
+from tests.e2e.demo_process import (
+    DEMO_TIMEOUT,
+    assert_plain_screen,
+    list_proposed_commands,
+    normalize_screen,
+    read_until,
+    run_demo,
+    run_proposed_command,
+)
+from tests.support.processes.blocking_turnlog_up import TURNLOG_PROGRAM
 
 
 def test_a_lesson_is_played_and_explained_and_can_be_gone_on_with_and_audited(
@@ -20,7 +28,9 @@ def test_a_lesson_is_played_and_explained_and_can_be_gone_on_with_and_audited(
         shown = read_until(process, "Ctrl-C ends everything.")
         assert_trickster_explained(shown)
         chat, why, withheld = list_proposed_commands(shown)
-        answered = normalize_screen(run_proposed_command(chat, "What did I win?\nWhy me?\nThat is a trick, no thanks.\n"))
+        answered = normalize_screen(
+            run_proposed_command(chat, "What did I win?\nWhy me?\nThat is a trick, no thanks.\n")
+        )
         assert "the list closes when the clock strikes." in answered
         assert answered.endswith("say no to the first small thing."), "the debrief came by itself"
         assert "started  by itself" in run_proposed_command(why)
@@ -61,7 +71,11 @@ def test_a_demo_plays_a_conversation_and_stays_up_and_what_it_proposes_works(
         assert page is not None
         assert httpx.get(f"{page[0]}/readyz").is_success
         commands = list_proposed_commands(shown)
-        assert [command[0] for command in commands] == ["curl", str(TURNLOG_PROGRAM), str(TURNLOG_PROGRAM)]
+        assert [command[0] for command in commands] == [
+            "curl",
+            str(TURNLOG_PROGRAM),
+            str(TURNLOG_PROGRAM),
+        ]
         chat, prompt = commands[1:]
         assert "reply" in run_proposed_command(chat, "Thank you.\n")
         assert "prompt of call 2.1" in run_proposed_command(prompt)

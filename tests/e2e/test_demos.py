@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.show import DEMO_TIMEOUT, run_demo, normalize_screen, assert_plain_screen
+from tests.e2e.demo_process import DEMO_TIMEOUT, assert_plain_screen, normalize_screen, run_demo
 
 REPLIES = 3
 """What a narrator says in the story."""
@@ -54,7 +54,13 @@ def test_the_demo_of_agents_takes_tools_and_says_what_each_contributor_cost() ->
 
 
 def test_a_demo_asks_a_real_model_where_there_is_one() -> None:
-    server = [sys.executable, "-m", "tests.parts.openai_server", "--reply", "I am on the wire."]
+    server = [
+        sys.executable,
+        "-m",
+        "tests.support.servers.openai_server",
+        "--reply",
+        "I am on the wire.",
+    ]
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as model:
         assert model.stdout is not None
         address = model.stdout.readline().split()[-1]

@@ -6,20 +6,22 @@ import asyncio
 
 import pytest
 
-from tests.parts.door.sitecustomize import IMPORTED_EXIT_CODE
-from tests.parts.everything import run_turnlog_up
-from tests.parts.openai_behaviours import ModelAnswer
-from tests.parts.openai_server import OpenAIServer
-from tests.parts.processes import ProcessHost, stop_process, wait_for_exit_code
-from tests.parts.roles import WITHOUT_LITELLM, SeparateRoles
-from tests.parts.service import LiveService
+from tests.support.processes.litellm_import_guard.sitecustomize import IMPORTED_EXIT_CODE
+from tests.support.processes.live_service import LiveService
+from tests.support.processes.process_host import ProcessHost, stop_process, wait_for_exit_code
+from tests.support.processes.separate_roles import WITHOUT_LITELLM, SeparateRoles
+from tests.support.processes.turnlog_up import run_turnlog_up
+from tests.support.servers.model_behaviours import ModelAnswer
+from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnCompleted
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 
 
-async def start_streaming_turn(service: LiveService, provider: OpenAIServer) -> tuple[str, asyncio.Event]:
+async def start_streaming_turn(
+    service: LiveService, provider: OpenAIServer
+) -> tuple[str, asyncio.Event]:
     """Start a turn whose model has sent one token; return its session and the gate it waits for."""
     gate, asked = asyncio.Event(), len(provider.exchanges)
     provider.queue_behaviours(ModelAnswer(gates={1: gate}))
@@ -61,7 +63,9 @@ async def test_everything_finishes_what_it_can_in_time_and_hands_back_the_rest(
 
 
 @pytest.mark.promise("P20")
-async def test_each_role_ends_while_a_turn_streams_and_nothing_is_lost(separate: SeparateRoles) -> None:
+async def test_each_role_ends_while_a_turn_streams_and_nothing_is_lost(
+    separate: SeparateRoles,
+) -> None:
     service = separate.service
     worker = await separate.start_worker()
     session, _ = await start_streaming_turn(service, separate.provider)

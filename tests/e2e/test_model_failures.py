@@ -10,9 +10,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.parts.everything import TurnlogUp
-from tests.parts.openai_behaviours import ModelAnswer, ModelBehaviour, Break, ModelRefusal
-from tests.parts.openai_server import OpenAIServer
+from tests.support.processes.turnlog_up import TurnlogUp
+from tests.support.servers.model_behaviours import (
+    AnswerBreak,
+    ModelAnswer,
+    ModelBehaviour,
+    ModelRefusal,
+)
+from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.model.call_events import AttemptEnded
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -38,19 +43,21 @@ CASES = {
         (ModelRefusal(429, headers={"retry-after": "1"}), WHOLE), RETRIED, ("rate_limited", None)
     ),
     "500": FailureCase((ModelRefusal(500), WHOLE), RETRIED, ("server_error", None)),
-    "500 every time": FailureCase((ModelRefusal(500),) * 3, ("failed", "server_error"), ("server_error",) * 3),
+    "500 every time": FailureCase(
+        (ModelRefusal(500),) * 3, ("failed", "server_error"), ("server_error",) * 3
+    ),
     "401": FailureCase((ModelRefusal(401),), ("failed", "unauthorised"), ("unauthorised",)),
     "disconnect before the first token": FailureCase(
-        (ModelAnswer(breaks=Break(0, "disconnect")), WHOLE), RETRIED, ("disconnected", None)
+        (ModelAnswer(breaks=AnswerBreak(0, "disconnect")), WHOLE), RETRIED, ("disconnected", None)
     ),
     "disconnect mid-stream": FailureCase(
-        (ModelAnswer(breaks=Break(1, "disconnect")), WHOLE),
+        (ModelAnswer(breaks=AnswerBreak(1, "disconnect")), WHOLE),
         RETRIED,
         ("disconnected", None),
         known="estimated",
     ),
     "error frame inside a 200": FailureCase(
-        (ModelAnswer(breaks=Break(1, "error")), WHOLE),
+        (ModelAnswer(breaks=AnswerBreak(1, "error")), WHOLE),
         RETRIED,
         ("error_in_stream", None),
         known="estimated",
@@ -59,7 +66,7 @@ CASES = {
         (ModelAnswer(finish=None), WHOLE), RETRIED, ("incomplete", None), known="estimated"
     ),
     "garbage chunk": FailureCase(
-        (ModelAnswer(breaks=Break(1, "garbage")), WHOLE),
+        (ModelAnswer(breaks=AnswerBreak(1, "garbage")), WHOLE),
         RETRIED,
         ("malformed", None),
         known="estimated",
@@ -114,7 +121,9 @@ async def test_a_watcher_is_told_of_a_retry_and_ends_with_the_recorded_reply(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     session = await up.service.open_session("persistent")
-    provider.queue_behaviours(ModelAnswer(("Half ", "an"), breaks=Break(2, "disconnect")), WHOLE)
+    provider.queue_behaviours(
+        ModelAnswer(("Half ", "an"), breaks=AnswerBreak(2, "disconnect")), WHOLE
+    )
     turn = await up.service.submit_turn(session)
     async with up.service.watch_turn(session, turn) as watched:
         heard = await watched.read_all()
@@ -129,7 +138,7 @@ async def test_a_watcher_is_told_of_a_retry_and_ends_with_the_recorded_reply(
 
 async def test_a_watcher_is_told_why_a_turn_failed(up: TurnlogUp, provider: OpenAIServer) -> None:
     session = await up.service.open_session("persistent")
-    provider.queue_behaviours(*(ModelAnswer(("Half ",), breaks=Break(1, "disconnect")),) * 3)
+    provider.queue_behaviours(*(ModelAnswer(("Half ",), breaks=AnswerBreak(1, "disconnect")),) * 3)
     turn = await up.service.submit_turn(session)
     async with up.service.watch_turn(session, turn) as watched:
         last = (await watched.read_all())[-1]

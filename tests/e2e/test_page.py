@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.e2e.browser import CHROMIUM, Browser, build_texts_script, build_input_script
-from tests.services.gateway.stand import RunningGateway
+from tests.e2e.browser import CHROMIUM, Browser, build_input_script, build_texts_script
+from tests.services.gateway.gateway_service import RunningGateway
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -82,7 +82,9 @@ async def test_what_is_typed_becomes_a_turn(stand: RunningGateway, browser: Brow
     stand.model.scripts.append(["Noted."])
     await browser.open_page(f"{stand.address}/#/sessions/{session}")
     await browser.wait_for("document.querySelector('.composer textarea') !== null")
-    await browser.run_script("document.querySelector('.composer textarea').value = 'Write this down'")
+    await browser.run_script(
+        "document.querySelector('.composer textarea').value = 'Write this down'"
+    )
     await browser.trigger_click(".composer button[type=submit]")
     await browser.wait_for(f"{LAST_REPLY} === 'Noted.'")
     history = await stand.fetch_json(f"/v1/sessions/{session}/history")
@@ -92,7 +94,9 @@ async def test_what_is_typed_becomes_a_turn(stand: RunningGateway, browser: Brow
 async def test_the_prompt_of_a_call_is_shown_layer_by_layer_and_proven(
     stand: RunningGateway, browser: Browser
 ) -> None:
-    session = await stand.open_session("assistant", attributes={"instructions": "Prefer ünits 🙂 of SI."})
+    session = await stand.open_session(
+        "assistant", attributes={"instructions": "Prefer ünits 🙂 of SI."}
+    )
     await stand.submit_and_answer(session, "How far is it?", "Ten kilometres.")
     await stand.submit_and_answer(session, "And back?", "The same.")
     await browser.open_page(f"{stand.address}/#/sessions/{session}")
@@ -117,7 +121,10 @@ async def test_the_prompt_of_a_call_is_shown_layer_by_layer_and_proven(
         ["history"],
         ["input"],
     ]
-    assert await browser.run_script("document.querySelector('.digest').textContent") == prompt["digest"]
+    assert (
+        await browser.run_script("document.querySelector('.digest').textContent")
+        == prompt["digest"]
+    )
 
 
 async def test_what_a_prompt_left_out_is_listed_with_the_rule(
@@ -180,10 +187,14 @@ async def test_the_record_is_verified_on_request(stand: RunningGateway, browser:
     await stand.submit_and_answer(session, "Hi", "Hello.")
     await browser.open_page(f"{stand.address}/#/sessions/{session}")
     await browser.trigger_click(".verify")
-    await browser.wait_for("document.querySelector('.verify').textContent === '✓ 8 events, 1 prompt'")
+    await browser.wait_for(
+        "document.querySelector('.verify').textContent === '✓ 8 events, 1 prompt'"
+    )
 
 
-async def test_pages_left_behind_hold_no_connection(stand: RunningGateway, browser: Browser) -> None:
+async def test_pages_left_behind_hold_no_connection(
+    stand: RunningGateway, browser: Browser
+) -> None:
     """A browser has six for one place, and keeps a page that was left for whoever goes back."""
     session = await stand.open_session("assistant")
     for _ in range(7):

@@ -6,10 +6,14 @@ import asyncio
 
 import pytest
 
-from tests.parts.everything import TurnlogUp
-from tests.parts.openai_behaviours import ModelAnswer
-from tests.parts.openai_server import OpenAIServer
-from tests.parts.proof import read_rows_around_rebuild, list_snapshotted_sessions, load_and_fold_states
+from tests.support.processes.rebuild_checks import (
+    list_snapshotted_sessions,
+    load_and_fold_states,
+    read_rows_around_rebuild,
+)
+from tests.support.processes.turnlog_up import TurnlogUp
+from tests.support.servers.model_behaviours import ModelAnswer
+from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.ids import SESSIONS_STREAM
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
 from turnlog.events.model.call_events import AttemptEnded
@@ -24,14 +28,19 @@ MANY = 60
 async def list_event_names(up: TurnlogUp, session: str) -> list[str]:
     """Name the events of a session in order."""
     return [
-        format_event_name(recorded.envelope.type) for recorded in await up.service.list_events(session)
+        format_event_name(recorded.envelope.type)
+        for recorded in await up.service.list_events(session)
     ]
 
 
-async def test_sixty_waiting_turns_hold_up_nobody_else(up: TurnlogUp, provider: OpenAIServer) -> None:
+async def test_sixty_waiting_turns_hold_up_nobody_else(
+    up: TurnlogUp, provider: OpenAIServer
+) -> None:
     service, gate = up.service, asyncio.Event()
     last = ModelAnswer(gates={0: asyncio.Event()})
-    provider.queue_behaviours(ModelAnswer(gates={0: gate}), ModelAnswer(), ModelAnswer(), ModelAnswer(), last)
+    provider.queue_behaviours(
+        ModelAnswer(gates={0: gate}), ModelAnswer(), ModelAnswer(), ModelAnswer(), last
+    )
     busy, other = await service.open_session(), await service.open_session()
     asked = len(provider.exchanges)
     await service.submit_turn(busy, "turn 1")
@@ -51,7 +60,9 @@ async def test_sixty_waiting_turns_hold_up_nobody_else(up: TurnlogUp, provider: 
     assert (await list_event_names(up, busy)).count("turn-released") == 3
     await service.http.post(f"/v1/sessions/{busy}/close")
     # The worker's last record of the abandoned turn; after it the session is quiet.
-    await service.wait_for_event(busy, AttemptEnded, turn=4, such=lambda ended: ended.outcome == "cancelled")
+    await service.wait_for_event(
+        busy, AttemptEnded, turn=4, such=lambda ended: ended.outcome == "cancelled"
+    )
 
 
 async def test_a_durable_that_is_deleted_is_made_again_and_no_turn_lost_or_repeated(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.parts.old_store import copy_store, restore_store
-from tests.parts.processes import wait_for_exit_code
-from tests.parts.roles import WITHOUT_LITELLM, SeparateRoles
+from tests.support.processes.process_host import wait_for_exit_code
+from tests.support.processes.separate_roles import WITHOUT_LITELLM, SeparateRoles
+from tests.support.servers.nats_store_copies import copy_store, restore_store
 from turnlog.services.cli.error_display import ExitCode
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]

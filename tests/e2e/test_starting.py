@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from tests.parts.everything import run_turnlog_up
-from tests.parts.processes import ProcessHost
-from tests.parts.roles import IMPORT_GUARD_FOLDER
+from tests.support.processes.process_host import ProcessHost
+from tests.support.processes.separate_roles import IMPORT_GUARD_FOLDER
+from tests.support.processes.turnlog_up import run_turnlog_up
 from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.model.turn_events import TurnCompleted
 
@@ -17,9 +17,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_work_is_accepted_while_litellm_loads(host: ProcessHost) -> None:
-    fifo = host.folder / "door"
+    fifo = host.folder / "litellm_import_guard"
     os.mkfifo(fifo)
-    async with run_turnlog_up(host, told={"PYTHONPATH": str(IMPORT_GUARD_FOLDER), "DOOR": str(fifo)}) as up:
+    async with run_turnlog_up(
+        host, told={"PYTHONPATH": str(IMPORT_GUARD_FOLDER), "DOOR": str(fifo)}
+    ) as up:
         assert (await up.service.get_json("/readyz"))["ready"]
         session = await up.service.open_session()
         await up.service.submit_turn(session)

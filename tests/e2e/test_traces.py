@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-from tests.e2e.collector import TraceCollector, run_collector
-from tests.parts.everything import run_turnlog_up
-from tests.parts.openai_behaviours import ModelAnswer, ModelRefusal
-from tests.parts.openai_server import OpenAIServer
-from tests.parts.processes import ProcessHost
+from tests.e2e.trace_collector import TraceCollector, run_collector
+from tests.support.processes.process_host import ProcessHost
+from tests.support.processes.turnlog_up import run_turnlog_up
+from tests.support.servers.model_behaviours import ModelAnswer, ModelRefusal
+from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.envelope import RecordedEvent
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -47,7 +47,9 @@ async def jetstream(nats_url: str) -> AsyncIterator[JetStreamClient]:
 @pytest_asyncio.fixture(params=["memory", "jetstream"])
 async def store(request: pytest.FixtureRequest, nats_url: str) -> AsyncIterator[ContractStore]:
     if request.param == "memory":
-        yield ContractStore(MemoryLog(), MemoryBlobStore(), MemorySnapshotStore(), MemoryTokenStream())
+        yield ContractStore(
+            MemoryLog(), MemoryBlobStore(), MemorySnapshotStore(), MemoryTokenStream()
+        )
         return
     async with open_client(nats_url, StreamOptions()) as on:
         yield ContractStore(on.log, on.blobs, on.snapshots, on.tokens)

@@ -34,7 +34,9 @@ async def test_a_blob_put_twice_is_stored_once(
     assert stored.state.subjects == {build_blob_subject(fresh_tenant, digest): 1}
 
 
-async def test_a_blob_that_nobody_put_is_missed_and_named(store: ContractStore, fresh_tenant: str) -> None:
+async def test_a_blob_that_nobody_put_is_missed_and_named(
+    store: ContractStore, fresh_tenant: str
+) -> None:
     with pytest.raises(Corrupt) as missed:
         await store.blobs.get_blob(fresh_tenant, compute_digest("nothing"))
     assert compute_digest("nothing") in missed.value.where
@@ -75,7 +77,9 @@ async def test_a_blob_over_the_limit_is_refused_and_one_at_it_is_kept(
     assert (refusal.value.size, refusal.value.limit) == (MAX_EVENT_BYTES + 1, MAX_EVENT_BYTES)
 
 
-async def test_the_latest_snapshot_of_a_session_is_kept(store: ContractStore, fresh_tenant: str) -> None:
+async def test_the_latest_snapshot_of_a_session_is_kept(
+    store: ContractStore, fresh_tenant: str
+) -> None:
     assert await store.snapshots.get_snapshot(fresh_tenant, "s") is None
     for state in (b"first", b"second"):
         await store.snapshots.put_snapshot(fresh_tenant, "s", state)

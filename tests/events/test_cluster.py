@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 import pytest_asyncio
 
-from tests.events.cluster import NatsCluster, start_cluster
-from tests.events.sessions import append_texts, build_batch, list_sequences
+from tests.events.log_sessions import append_texts, build_batch, list_sequences
+from tests.events.nats_cluster import NatsCluster, start_cluster
 from turnlog.events.envelope import ChainHead
 from turnlog.events.ids import SESSIONS_STREAM, build_session_filter
 from turnlog.events.jetstream.batch_append import PublishContested, publish_batch

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.events.golden import encode_event
+from tests.events.golden_events import encode_event
 from turnlog.events.codec import (
     MAX_BATCH_EVENTS,
     MAX_EVENT_BYTES,
@@ -129,7 +129,9 @@ def test_an_event_of_a_later_release_is_unknown_and_keeps_its_data() -> None:
 
 
 def test_a_later_version_of_a_known_event_is_unknown_and_not_misread() -> None:
-    later = change_fields(encode_event(build_samples()["turn-completed"]), type="turnlog.turn-completed.v2")
+    later = change_fields(
+        encode_event(build_samples()["turn-completed"]), type="turnlog.turn-completed.v2"
+    )
     assert isinstance(decode_event(later, 1).event, UnknownEvent)
 
 

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 from nats.aio.client import Client
 
-from tests.events.hanging import stop_process
-from tests.parts.fault_proxy import run_fault_proxy
+from tests.events.stopped_process import stop_process
+from tests.support.servers.fault_proxy import run_fault_proxy
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.nats_connection import (
     NatsConnection,

@@ -9,8 +9,16 @@ from dataclasses import replace
 import pytest
 
 from tests.events.conftest import ContractStore
-from tests.events.sessions import append_texts, require_appended, build_batch, read_past, append_one_by_one, list_sequences, take_items
-from tests.events.sessions import build_submissions as said_by
+from tests.events.log_sessions import (
+    append_one_by_one,
+    append_texts,
+    build_batch,
+    list_sequences,
+    read_past,
+    require_appended,
+    take_items,
+)
+from tests.events.log_sessions import build_submissions as said_by
 from turnlog.events.codec import decode_event, encode_batch
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
@@ -29,7 +37,9 @@ async def test_what_was_appended_is_read_back_byte_for_byte(
     assert await store.log.read_last_event(fresh_tenant, "s", leader=True) == event
 
 
-async def test_a_session_nobody_opened_has_no_last_event(store: ContractStore, fresh_tenant: str) -> None:
+async def test_a_session_nobody_opened_has_no_last_event(
+    store: ContractStore, fresh_tenant: str
+) -> None:
     assert await store.log.read_last_event(fresh_tenant, "s") is None
     assert await store.log.read_last_event(fresh_tenant, "s", leader=True) is None
 
@@ -38,20 +48,26 @@ async def test_a_batch_lies_side_by_side_and_is_numbered_in_order(
     store: ContractStore, fresh_tenant: str
 ) -> None:
     (first,) = await append_texts(store.log, fresh_tenant, "s", "one")
-    events = await append_texts(store.log, fresh_tenant, "s", "two", "three", "four", after=first.head)
+    events = await append_texts(
+        store.log, fresh_tenant, "s", "two", "three", "four", after=first.head
+    )
     assert list_sequences(events) == [2, 3, 4]
     places = [event.stream_sequence for event in events]
     assert places == list(range(places[0], places[0] + 3))
     assert await store.log.read_last_event(fresh_tenant, "s") == events[-1]
 
 
-async def test_the_same_bytes_again_are_already_there(store: ContractStore, fresh_tenant: str) -> None:
+async def test_the_same_bytes_again_are_already_there(
+    store: ContractStore, fresh_tenant: str
+) -> None:
     batch = build_batch(fresh_tenant, "s", None, "one", "two")
     events = require_appended(await store.log.append_batch(batch))
     assert await store.log.append_batch(batch) == BatchAlreadyStored(events)
 
 
-async def test_they_are_already_there_after_others_went_on(store: ContractStore, fresh_tenant: str) -> None:
+async def test_they_are_already_there_after_others_went_on(
+    store: ContractStore, fresh_tenant: str
+) -> None:
     batch = build_batch(fresh_tenant, "s", None, "one")
     (first,) = require_appended(await store.log.append_batch(batch))
     await append_one_by_one(store.log, fresh_tenant, "s", 3, first.head)
@@ -69,7 +85,9 @@ async def test_a_place_that_is_taken_is_a_conflict_that_names_the_sequence(
     assert await store.log.append_batch(opening_again) == BatchConflict(3)
 
 
-async def test_of_a_batch_in_conflict_nothing_is_stored(store: ContractStore, fresh_tenant: str) -> None:
+async def test_of_a_batch_in_conflict_nothing_is_stored(
+    store: ContractStore, fresh_tenant: str
+) -> None:
     (first,) = await append_texts(store.log, fresh_tenant, "s", "one")
     (second,) = await append_texts(store.log, fresh_tenant, "s", "two", after=first.head)
     assert await store.log.append_batch(
@@ -143,7 +161,9 @@ async def test_a_tail_of_any_length_comes_whole_and_in_order(
     assert list(tail) == events[3:]
 
 
-async def test_a_tail_across_batches_is_followed_back(store: ContractStore, fresh_tenant: str) -> None:
+async def test_a_tail_across_batches_is_followed_back(
+    store: ContractStore, fresh_tenant: str
+) -> None:
     events = list(await append_texts(store.log, fresh_tenant, "s", "1", "2", "3"))
     events += await append_texts(store.log, fresh_tenant, "s", "4", after=events[-1].head)
     events += await append_texts(store.log, fresh_tenant, "s", "5", "6", after=events[-1].head)
@@ -247,14 +267,18 @@ async def test_following_a_tenant_without_events_ends_at_once(
     assert await read_past(store.log, fresh_tenant) == []
 
 
-async def test_following_without_a_tenant_gives_everybody(store: ContractStore, fresh_tenant: str) -> None:
+async def test_following_without_a_tenant_gives_everybody(
+    store: ContractStore, fresh_tenant: str
+) -> None:
     (mine,) = await append_texts(store.log, fresh_tenant, "a", "mine")
     (theirs,) = await append_texts(store.log, f"{fresh_tenant}-2", "b", "theirs")
     raws = await read_past(store.log, None, mine.stream_sequence - 1)
     assert [raw.stored for raw in raws] == [mine.stored, theirs.stored]
 
 
-async def test_following_live_goes_on_with_what_comes(store: ContractStore, fresh_tenant: str) -> None:
+async def test_following_live_goes_on_with_what_comes(
+    store: ContractStore, fresh_tenant: str
+) -> None:
     events = await append_one_by_one(store.log, fresh_tenant, "s", 3)
     async with aclosing(store.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
         places = [raw.stream_sequence for raw in (await take_items(bulks, 1))[0]]
@@ -271,7 +295,9 @@ async def test_watching_joins_past_and_live_without_gap_or_repeat(
     store: ContractStore, fresh_tenant: str, after: int
 ) -> None:
     events = await append_one_by_one(store.log, fresh_tenant, "s", 25)
-    growing = asyncio.create_task(append_one_by_one(store.log, fresh_tenant, "s", 60, events[-1].head))
+    growing = asyncio.create_task(
+        append_one_by_one(store.log, fresh_tenant, "s", 60, events[-1].head)
+    )
     async with aclosing(store.log.watch_session(fresh_tenant, "s", after)) as watched:
         seen = await take_items(watched, 85 - after)
     assert seen == (events + await growing)[after:]
@@ -286,7 +312,9 @@ async def test_watching_a_session_before_it_opens_shows_its_opening(
         assert await first == event
 
 
-async def test_a_watcher_who_was_slow_misses_nothing(store: ContractStore, fresh_tenant: str) -> None:
+async def test_a_watcher_who_was_slow_misses_nothing(
+    store: ContractStore, fresh_tenant: str
+) -> None:
     (first,) = await append_texts(store.log, fresh_tenant, "s", "one")
     async with aclosing(store.log.watch_session(fresh_tenant, "s")) as watched:
         assert await take_items(watched, 1) == [first]
@@ -315,7 +343,9 @@ async def test_a_log_says_where_it_ends(store: ContractStore, fresh_tenant: str)
 
 
 @pytest.mark.parametrize("bad", ["", "a.b", "*", ">", "a b", "ä"])
-async def test_a_bad_id_is_refused_and_named(store: ContractStore, fresh_tenant: str, bad: str) -> None:
+async def test_a_bad_id_is_refused_and_named(
+    store: ContractStore, fresh_tenant: str, bad: str
+) -> None:
     with pytest.raises(Refused) as refusal:
         await store.log.read_last_event(fresh_tenant, bad)
     assert refusal.value.field == "session"

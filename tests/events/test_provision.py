@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from nats.js import api
 
-from tests.events.sessions import append_texts
+from tests.events.log_sessions import append_texts
 from turnlog.events.codec import encode_batch
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.ids import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.events.sessions import append_texts, build_batch, take_items
+from tests.events.log_sessions import append_texts, build_batch, take_items
 from turnlog.events.jetstream.event_consumer import subscribe_events
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.tokens import Token

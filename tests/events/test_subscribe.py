@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.events.sessions import append_texts, append_one_by_one, take_items
+from tests.events.log_sessions import append_one_by_one, append_texts, take_items
 from turnlog.events.codec import encode_batch
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
@@ -151,7 +151,12 @@ async def test_only_the_types_asked_for_come_and_the_cursor_passes_over_the_othe
     jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     head = await append_events(
-        jetstream, fresh_tenant, None, build_submitted(1), build_completed(1, "yes"), build_submitted(2)
+        jetstream,
+        fresh_tenant,
+        None,
+        build_submitted(1),
+        build_completed(1, "yes"),
+        build_submitted(2),
     )
     async with subscribe_events(
         nats_url, tenant=fresh_tenant, session="s", types=("turn-completed",)
@@ -169,7 +174,14 @@ async def test_a_reply_is_heard_as_it_is_said_and_then_recorded(
     async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
         assert describe_items(await take_items(stream, 1)) == ["turn-submitted"]
         alive = AttemptAlive(call="1.1", attempt=1)
-        await publish_tokens(jetstream, fresh_tenant, 1, alive, *build_tokens("heard once"), build_closed("heard once"))
+        await publish_tokens(
+            jetstream,
+            fresh_tenant,
+            1,
+            alive,
+            *build_tokens("heard once"),
+            build_closed("heard once"),
+        )
         assert describe_items(await take_items(stream, 4)) == ["hea", "rd ", "onc", "e"]
         head = await append_events(jetstream, fresh_tenant, head, build_completed(1, "heard once"))
         assert describe_items(await take_items(stream, 2)) == ["attempt-closed", "turn-completed"]
@@ -187,7 +199,13 @@ async def test_an_attempt_given_up_is_announced_and_heard_no_more(
         reset = AttemptReset(call="1.1", attempt=2)
         late = [*given_up[2:], *given_up]
         await publish_tokens(
-            jetstream, fresh_tenant, 1, *given_up[:2], reset, *late, *build_tokens("ends", attempt=2)
+            jetstream,
+            fresh_tenant,
+            1,
+            *given_up[:2],
+            reset,
+            *late,
+            *build_tokens("ends", attempt=2),
         )
         assert describe_items(await take_items(stream, 6)) == [
             "turn-submitted", "nev", "er ", "attempt-reset", "end", "s"
@@ -199,7 +217,9 @@ async def test_words_of_turns_that_are_over_are_not_said_again(
 ) -> None:
     head = await append_events(jetstream, fresh_tenant, None, build_submitted(1))
     await publish_tokens(jetstream, fresh_tenant, 1, *build_tokens("done"))
-    head = await append_events(jetstream, fresh_tenant, head, build_completed(1, "done"), TurnReleased(turn=2))
+    head = await append_events(
+        jetstream, fresh_tenant, head, build_completed(1, "done"), TurnReleased(turn=2)
+    )
     await publish_tokens(jetstream, fresh_tenant, 2, *build_tokens("now"))
     async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
         assert describe_items(await take_items(stream, 4)) == [
@@ -250,7 +270,12 @@ async def test_words_that_came_while_nobody_listened_are_heard_before_the_record
     ) as stream:
         await publish_tokens(jetstream, fresh_tenant, 1, build_closed("one two"))
         await append_events(jetstream, fresh_tenant, head, build_completed(1, "one two"))
-        assert describe_items(await take_items(stream, 4)) == [" tw", "o", "attempt-closed", "turn-completed"]
+        assert describe_items(await take_items(stream, 4)) == [
+            " tw",
+            "o",
+            "attempt-closed",
+            "turn-completed",
+        ]
 
 
 async def test_words_lost_on_the_way_leave_no_hole_and_the_reply_is_recorded(
@@ -261,7 +286,11 @@ async def test_words_lost_on_the_way_leave_no_hole_and_the_reply_is_recorded(
         first, _lost, last = build_tokens("one two")
         await publish_tokens(jetstream, fresh_tenant, 1, first, last, build_closed("one two"))
         await append_events(jetstream, fresh_tenant, head, build_completed(1, "one two"))
-        assert describe_items(await take_items(stream, 3)) == ["turn-submitted", "one", "turn-completed"]
+        assert describe_items(await take_items(stream, 3)) == [
+            "turn-submitted",
+            "one",
+            "turn-completed",
+        ]
 
 
 async def test_junk_in_a_tenant_is_handed_on_and_stops_nothing(

@@ -10,9 +10,9 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 
-from tests.faults.site import ACK_WAIT, AttackedRole, AttackedService
-from tests.parts.forked import TurnlogProcess
-from tests.parts.processes import POLL_INTERVAL
+from tests.faults.attacked_service import ACK_WAIT, AttackedRole, AttackedService
+from tests.support.processes.process_host import POLL_INTERVAL
+from tests.support.processes.turnlog_process import TurnlogProcess
 from turnlog.events.ids import SESSIONS_STREAM, TOKENS_STREAM
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
 
@@ -147,7 +147,11 @@ ROLE_ATTACKS: Mapping[str, Callable[[AttackedRole], Attack]] = {
 }
 ATTACKED_ROLES: tuple[AttackedRole, ...] = ("gateway", "projector", "worker")
 ATTACKS: Mapping[str, Attack] = {
-    **{f"{role} {what}": attack(role) for what, attack in ROLE_ATTACKS.items() for role in ATTACKED_ROLES},
+    **{
+        f"{role} {what}": attack(role)
+        for what, attack in ROLE_ATTACKS.items()
+        for role in ATTACKED_ROLES
+    },
     "nats killed": kill_nats,
     "nats restarted": restart_nats,
     "nats hangs": suspend_nats,

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.faults.client import AttackClient
-from tests.faults.history import ClientHistory
-from tests.faults.site import AttackedService, run_attacked_service
+from tests.faults.attacked_service import AttackedService, run_attacked_service
+from tests.faults.clients.attack_client import AttackClient
+from tests.faults.clients.client_history import ClientHistory
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

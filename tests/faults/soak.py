@@ -16,13 +16,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.faults.attacked_service import AttackedService, run_attacked_service
 from tests.faults.attacks import ATTACKS
-from tests.faults.checker import check_evidence
-from tests.faults.evidence import collect_evidence
-from tests.faults.history import ClientHistory
-from tests.faults.load import run_load
-from tests.faults.points import CRASH_POINTS
-from tests.faults.site import AttackedService, run_attacked_service
+from tests.faults.checks.checker import check_evidence
+from tests.faults.checks.evidence_collection import collect_evidence
+from tests.faults.clients.client_history import ClientHistory
+from tests.faults.clients.client_load import run_load
+from tests.faults.crash_points import CRASH_POINTS
 
 CLIENT_COUNT = 6
 REPORT_INTERVAL = 60.0

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.faults.checker import CheckedEvidence, check_evidence
-from tests.faults.history import HeardReply, ClientHistory, ReadResult, CommandTry
+from tests.faults.checks.checker import CheckedEvidence, check_evidence
+from tests.faults.clients.client_history import ClientHistory, CommandTry, HeardReply, ReadResult
 from turnlog.events.codec import CommandRef
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import AttemptCost, AttemptEnded, TokenUsage
@@ -43,7 +43,6 @@ TRIES = [
     CommandTry(SESSION, "submit", "k-2", "Two", 5, 6, 202, {"turn": 2, "sequence": 7}),
 ]
 ROW: tuple[object, ...] = (SESSION, 2)
-
 
 HEARD = HeardReply(SESSION, 2, "So: Two", "done")
 MORE: tuple[ScenarioStep, ...] = (claim_turn(), complete_turn("So: One"))
@@ -138,7 +137,10 @@ PLANTED = {
         "doubled",
         build_evidence(TWO_TURNS.apply_steps(KeyedCommand(submit_turn("One"), "k-1"), *MORE)),
     ),
-    "a refused command that is on the log": ("untrue answer", build_evidence(tries=replace_try(3, status=409))),
+    "a refused command that is on the log": (
+        "untrue answer",
+        build_evidence(tries=replace_try(3, status=409)),
+    ),
     "another turn than was told": (
         "untrue answer",
         build_evidence(tries=replace_try(3, body={"turn": 1, "sequence": 7})),
@@ -147,23 +149,44 @@ PLANTED = {
         "untrue answer",
         build_evidence(tries=replace_try(3, body={"turn": 2, "sequence": 6})),
     ),
-    "another text than was sent": ("untrue answer", build_evidence(tries=replace_try(3, text="Too"))),
-    "a turn behind one that was asked for later": ("reordered", build_evidence(tries=replace_try(3, **EARLY))),
+    "another text than was sent": (
+        "untrue answer",
+        build_evidence(tries=replace_try(3, text="Too")),
+    ),
+    "a turn behind one that was asked for later": (
+        "reordered",
+        build_evidence(tries=replace_try(3, **EARLY)),
+    ),
     "a hole in the sequence": ("gap", build_evidence(remove_event(4))),
     "an event of other bytes": ("unproven", build_evidence(alter_text())),
     "a turn settled twice": ("two answers", build_evidence(TWO_TURNS.append_events(LATE))),
     "a read older than it was to be": ("stale read", build_evidence(shown=6)),
-    "a turn that nobody ends": ("overdue", build_evidence(TWO_TURNS.apply_steps(submit_turn("Three")))),
+    "a turn that nobody ends": (
+        "overdue",
+        build_evidence(TWO_TURNS.apply_steps(submit_turn("Three"))),
+    ),
     "a cost of nothing": ("cost", build_evidence(replace_events(AttemptEnded, cost=FREE))),
-    "a cost of unknown tokens": ("cost", build_evidence(replace_events(AttemptEnded, usage=UNKNOWN))),
+    "a cost of unknown tokens": (
+        "cost",
+        build_evidence(replace_events(AttemptEnded, usage=UNKNOWN)),
+    ),
     "an attempt whose cost is nowhere": ("cost", build_evidence(remove_event(4))),
     "the reply to another turn": (
         "wrong reply",
         build_evidence(replace_events(TurnCompleted, text=PlainText(text="So: One"))),
     ),
-    "tokens that do not make the reply": ("tokens", build_evidence(heard=replace(HEARD, text="So: "))),
-    "an end that was not the turn's": ("tokens", build_evidence(heard=replace(HEARD, end="failed"))),
-    "rows that the log does not make": ("rows", replace(build_evidence(), live={"turns": [ROW, ROW]})),
+    "tokens that do not make the reply": (
+        "tokens",
+        build_evidence(heard=replace(HEARD, text="So: ")),
+    ),
+    "an end that was not the turn's": (
+        "tokens",
+        build_evidence(heard=replace(HEARD, end="failed")),
+    ),
+    "rows that the log does not make": (
+        "rows",
+        replace(build_evidence(), live={"turns": [ROW, ROW]}),
+    ),
 }
 
 

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from tests.faults.client import AttackClient
-from tests.faults.evidence import assert_no_findings
-from tests.faults.history import ClientHistory, CommandTry
-from tests.faults.site import AttackedService
-from tests.parts.openai_behaviours import EchoAnswer
+from tests.faults.attacked_service import AttackedService
+from tests.faults.checks.evidence_collection import assert_no_findings
+from tests.faults.clients.attack_client import AttackClient
+from tests.faults.clients.client_history import ClientHistory, CommandTry
+from tests.support.servers.model_behaviours import EchoAnswer
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnCancelled
 

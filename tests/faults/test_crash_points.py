@@ -7,17 +7,21 @@ import signal
 
 import pytest
 
-from tests.faults.client import AttackClient
-from tests.faults.evidence import assert_no_findings
-from tests.faults.extent import RUN_EVERYTHING
-from tests.faults.history import ClientHistory
-from tests.faults.points import AGENT_CRASH_POINTS, CRASH_POINTS, CrashPoint
-from tests.faults.site import ACK_WAIT, AttackedService
+from tests.faults.attacked_service import ACK_WAIT, AttackedService
+from tests.faults.checks.evidence_collection import assert_no_findings
+from tests.faults.clients.attack_client import AttackClient
+from tests.faults.clients.client_history import ClientHistory
+from tests.faults.crash_points import AGENT_CRASH_POINTS, CRASH_POINTS, CrashPoint
+from tests.faults.suite_extent import RUN_EVERYTHING
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
 KILLS = CRASH_POINTS if RUN_EVERYTHING else CRASH_POINTS[::3]
-PAUSES = [crash for crash in CRASH_POINTS if len(crash.points) == 1] if RUN_EVERYTHING else CRASH_POINTS[3:4]
+PAUSES = (
+    [crash for crash in CRASH_POINTS if len(crash.points) == 1]
+    if RUN_EVERYTHING
+    else CRASH_POINTS[3:4]
+)
 
 
 @pytest.mark.promise("P1", "P4", "P6", "P7", "P8", "P9", "P10")
@@ -35,7 +39,9 @@ async def test_a_crash_breaks_no_promise(
 
 
 @pytest.mark.promise("P6", "P7", "P8", "P9", "P10")
-@pytest.mark.parametrize("crash", AGENT_CRASH_POINTS if RUN_EVERYTHING else AGENT_CRASH_POINTS[1:10:4], ids=str)
+@pytest.mark.parametrize(
+    "crash", AGENT_CRASH_POINTS if RUN_EVERYTHING else AGENT_CRASH_POINTS[1:10:4], ids=str
+)
 async def test_u16_a_crash_in_a_turn_of_several_calls_repeats_nothing_that_must_not_be(
     attacked: AttackedService, client: AttackClient, history: ClientHistory, crash: CrashPoint
 ) -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.faults.extent import RUN_EVERYTHING
-from tests.faults.history import ClientHistory
-from tests.faults.machine import build_machine
-from tests.faults.stage import run_background_service
+from tests.faults.attacked_service import run_background_service
+from tests.faults.clients.client_history import ClientHistory
+from tests.faults.service_machine import build_machine
+from tests.faults.suite_extent import RUN_EVERYTHING
 
 EXAMPLES = 100 if RUN_EVERYTHING else 3
 STEPS = 40 if RUN_EVERYTHING else 20

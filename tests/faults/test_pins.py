@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.faults.client import AttackClient
-from tests.faults.history import ClientHistory
-from tests.faults.site import AttackedService, run_attacked_service
+from tests.faults.attacked_service import AttackedService, run_attacked_service
+from tests.faults.clients.attack_client import AttackClient
+from tests.faults.clients.client_history import ClientHistory
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 

@@ -7,11 +7,11 @@ import signal
 
 import pytest
 
-from tests.faults.client import AttackClient
-from tests.faults.evidence import assert_no_findings
-from tests.faults.history import ClientHistory
-from tests.faults.site import AttackedService
-from tests.parts.service import TENANT
+from tests.faults.attacked_service import AttackedService
+from tests.faults.checks.evidence_collection import assert_no_findings
+from tests.faults.clients.attack_client import AttackClient
+from tests.faults.clients.client_history import ClientHistory
+from tests.support.processes.live_service import TENANT
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 

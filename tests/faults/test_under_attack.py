@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from tests.faults.attacked_service import AttackedService, run_attacked_service
 from tests.faults.attacks import ATTACKS, Attack, kill_everything
-from tests.faults.evidence import assert_no_findings
-from tests.faults.extent import KILL_ROUNDS, select_rows
-from tests.faults.history import ClientHistory
-from tests.faults.load import run_load
-from tests.faults.site import AttackedService, run_attacked_service
-from tests.parts.processes import find_free_port
+from tests.faults.checks.evidence_collection import assert_no_findings
+from tests.faults.clients.client_history import ClientHistory
+from tests.faults.clients.client_load import run_load
+from tests.faults.suite_extent import KILL_ROUNDS, select_rows
+from tests.support.processes.process_host import find_free_port
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
 
@@ -42,7 +42,9 @@ async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[At
 
 
 @pytest.mark.promise("P1", "P3", "P4", "P6", "P7", "P8", "P9", "P10", "P12")
-@pytest.mark.parametrize("attack", select_rows(ATTACKS, SUITE).values(), ids=select_rows(ATTACKS, SUITE))
+@pytest.mark.parametrize(
+    "attack", select_rows(ATTACKS, SUITE).values(), ids=select_rows(ATTACKS, SUITE)
+)
 async def test_an_attack_breaks_no_promise(
     attacked: AttackedService, history: ClientHistory, attack: Attack
 ) -> None:
@@ -54,7 +56,9 @@ async def test_an_attack_breaks_no_promise(
 
 
 @pytest.mark.promise("P1")
-async def test_everything_is_killed_again_and_again(attacked: AttackedService, history: ClientHistory) -> None:
+async def test_everything_is_killed_again_and_again(
+    attacked: AttackedService, history: ClientHistory
+) -> None:
     async with run_load(attacked, history) as talking:
         for _ in range(KILL_ROUNDS):
             await kill_everything(attacked)

@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 import pytest
 from nats.aio.msg import Msg
 
-from tests.faults.client import AttackClient
-from tests.faults.evidence import assert_no_findings
-from tests.faults.extent import select_rows
-from tests.faults.history import ClientHistory
-from tests.faults.site import ACK_WAIT, AttackedService
-from tests.parts.processes import stop_process
+from tests.faults.attacked_service import ACK_WAIT, AttackedService
+from tests.faults.checks.evidence_collection import assert_no_findings
+from tests.faults.clients.attack_client import AttackClient
+from tests.faults.clients.client_history import ClientHistory
+from tests.faults.suite_extent import select_rows
+from tests.support.processes.process_host import stop_process
 from turnlog.events.ids import SESSIONS_STREAM
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
 from turnlog.events.model.call_events import AttemptEnded
@@ -63,9 +63,16 @@ async def find_submitted_place(at: AttackedService, session: str) -> int:
 
 
 @pytest.mark.promise("P6", "P7", "P8")
-@pytest.mark.parametrize(("point", "known"), select_rows(POINTS, SUITE).items(), ids=select_rows(POINTS, SUITE))
+@pytest.mark.parametrize(
+    ("point", "known"), select_rows(POINTS, SUITE).items(), ids=select_rows(POINTS, SUITE)
+)
 async def test_a_zombie_is_heard_of_its_cost_and_of_nothing_else(
-    attacked: AttackedService, client: AttackClient, history: ClientHistory, point: str, *, known: bool
+    attacked: AttackedService,
+    client: AttackClient,
+    history: ClientHistory,
+    point: str,
+    *,
+    known: bool,
 ) -> None:
     attacked.set_stop_point("worker", point)
     await client.open_session()

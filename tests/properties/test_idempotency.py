@@ -26,7 +26,9 @@ def find_command_record(session: SessionScenario, key: str) -> IdempotencyRecord
 
 def test_a_submit_is_remembered_with_its_turn_and_its_place() -> None:
     session = given_session(open_session(), KeyedCommand(submit_turn("Hi"), "k1", "body"))
-    assert find_command_record(session, "k1") == IdempotencyRecord("k1", compute_digest("body"), 2, 1)
+    assert find_command_record(session, "k1") == IdempotencyRecord(
+        "k1", compute_digest("body"), 2, 1
+    )
 
 
 def test_a_queued_submit_is_remembered_too() -> None:
@@ -38,7 +40,9 @@ def test_a_queued_submit_is_remembered_too() -> None:
 
 def test_the_opening_is_remembered() -> None:
     session = given_session(KeyedCommand(open_session(), "k0", "body"))
-    assert find_command_record(session, "k0") == IdempotencyRecord("k0", compute_digest("body"), 1, None)
+    assert find_command_record(session, "k0") == IdempotencyRecord(
+        "k0", compute_digest("body"), 1, None
+    )
 
 
 def test_a_command_of_many_events_is_remembered_once() -> None:

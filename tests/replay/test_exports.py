@@ -15,10 +15,13 @@ import pytest
 import pytest_asyncio
 from pyarrow import parquet  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
 
-from tests.parts.reproduction import get_verification_means, find_unreproducible_calls
-from tests.replay.copies import BundleCopy, list_context_sequences
-from tests.replay.playing import play_sessions
-from tests.services.gateway.stand import MemoryBackend, RunningGateway, start_service
+from tests.replay.bundle_copies import BundleCopy, list_context_sequences
+from tests.replay.session_scripts import play_sessions
+from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
+from tests.support.sessions.reproduction_checks import (
+    find_unreproducible_calls,
+    get_verification_means,
+)
 from turnlog.events.errors import Refused
 from turnlog.projections.audit.verify.session_verification import verify_session
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
@@ -74,7 +77,9 @@ async def test_every_call_of_every_blueprint_that_is_shipped_is_had_again_both_w
     copy = BundleCopy.read_bundle(house.bundle)
     shipped, made = set(BlueprintFolders().list_names()), 0
     for session in house.sessions:
-        report = verify_session(copy.read_events(session), copy.read_texts(), get_verification_means())
+        report = verify_session(
+            copy.read_events(session), copy.read_texts(), get_verification_means()
+        )
         fixed = len(list_context_sequences(copy, session))
         told = report.prompts
         assert (report.findings, told.reference, told.assembly) == ((), fixed, fixed)
@@ -106,7 +111,9 @@ async def test_a_bundle_that_was_touched_ends_the_verifier_with_five(
     assert "FAILED  session game: event 4:" in done.stdout
 
 
-async def test_what_the_stranger_reads_back_is_what_the_house_reads_back(house: RecordedService) -> None:
+async def test_what_the_stranger_reads_back_is_what_the_house_reads_back(
+    house: RecordedService,
+) -> None:
     copy = BundleCopy.read_bundle(house.bundle)
     for name in house.sessions:
         session = EventChain()
@@ -131,7 +138,9 @@ async def test_a_bundle_is_a_zip_as_well_and_holds_what_the_folder_holds(
     assert set(read_files(tmp_path)) == {"all.zip"}
 
 
-async def test_a_text_that_was_withheld_is_in_no_export(house: RecordedService, tmp_path: Path) -> None:
+async def test_a_text_that_was_withheld_is_in_no_export(
+    house: RecordedService, tmp_path: Path
+) -> None:
     for form in ("ndjson", "chat", "parquet"):
         await export_files(house.reader, ["drawing"], form, tmp_path / form)
     for content in (read_files(tmp_path) | read_files(house.bundle)).values():
@@ -162,7 +171,9 @@ async def test_what_is_no_session_writes_nothing_and_one_named_twice_is_taken_on
             await export_bundle(house.reader, [name], tmp_path / "in" / "b", None)
     assert read_files(tmp_path) == {}
     await export_bundle(house.reader, ["game", "game"], tmp_path / "b", None)
-    assert [each.session for each in BundleCopy.read_bundle(tmp_path / "b").bundle_list.sessions] == ["game"]
+    assert [
+        each.session for each in BundleCopy.read_bundle(tmp_path / "b").bundle_list.sessions
+    ] == ["game"]
 
 
 async def test_lines_are_the_very_bytes_of_the_log(house: RecordedService, tmp_path: Path) -> None:

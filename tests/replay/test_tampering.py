@@ -6,11 +6,16 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tests.parts.reproduction import get_verification_means
-from tests.replay.copies import BundleCopy
-from tests.replay.golden import get_release_folder
-from tests.replay.logs import build_memory_blobs, build_memory_log, replace_streams, list_findings
-from tests.replay.tampering import GAME, TAMPERINGS, TUTOR, TamperingCase
+from tests.replay.bundle_copies import BundleCopy
+from tests.replay.copied_logs import (
+    build_memory_blobs,
+    build_memory_log,
+    list_findings,
+    replace_streams,
+)
+from tests.replay.golden_logs import get_release_folder
+from tests.replay.tampering_cases import GAME, TAMPERINGS, TUTOR, TamperingCase
+from tests.support.sessions.reproduction_checks import get_verification_means
 from turnlog.events.content import compute_digest
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
@@ -115,7 +120,9 @@ async def test_streams_of_a_server_that_were_made_anew_are_found_out_like_a_log_
     ):
         for name, copy in done.items():
             await replace_streams(on, copy, SOUND, (TUTOR, GAME))
-            found = await list_findings(TENANT, on.log, on.blobs, select_two_sessions(checkpoint), tmp_path)
+            found = await list_findings(
+                TENANT, on.log, on.blobs, select_two_sessions(checkpoint), tmp_path
+            )
             if found:
                 told[name] = find_first_fault(found, TUTOR)
     assert told == {name: tampering.event for name, tampering in TAMPERINGS.items()}
@@ -136,7 +143,10 @@ async def test_a_log_is_sound_where_nothing_was_done(
     copy: BundleCopy, checkpoint: SignedCheckpoint, tmp_path: Path
 ) -> None:
     log = build_memory_log(copy, SOUND, tuple(copy.sessions))
-    assert await list_findings(TENANT, log, build_memory_blobs(copy), checkpoint.checkpoint, tmp_path) == []
+    assert (
+        await list_findings(TENANT, log, build_memory_blobs(copy), checkpoint.checkpoint, tmp_path)
+        == []
+    )
 
 
 @pytest.mark.parametrize("tampering", [each for each in TAMPERINGS.values() if each.is_consistent])

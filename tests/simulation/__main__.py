@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.simulation.judging import run_seeds
+from tests.simulation.checks.simulation_checks import find_faults
+from tests.simulation.seed_runner import run_seeds
 from tests.simulation.simulation import Simulation
-from tests.simulation.verdict import find_faults
 from turnlog.events.registry import format_event_name
 
 

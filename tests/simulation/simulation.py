@@ -18,14 +18,26 @@ from typing import Final
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from tests.faults.history import ClientHistory
-from tests.simulation.client import SimulatedClient
-from tests.simulation.kinds import LESSON_CARTRIDGE, draw_dialogue, draw_lesson, draw_agent
-from tests.simulation.loop import SimulatedProcess, SimulatedLoop, SimulationStuck
-from tests.simulation.roles import TENANT, SimulatedGateway, ProcessOptions, SimulatedRole, SimulatedWorker, build_gateway, build_worker
-from tests.simulation.server import SimulatedServer
-from tests.simulation.watcher import SimulatedWatcher
-from tests.simulation.weather import FAULTS_END, TIME_LIMIT, FaultProfile, draw_fault_profile
+from tests.faults.clients.client_history import ClientHistory
+from tests.simulation.fault_profiles import FAULTS_END, TIME_LIMIT, FaultProfile, draw_fault_profile
+from tests.simulation.network.simulated_server import SimulatedServer
+from tests.simulation.processes.simulated_client import SimulatedClient
+from tests.simulation.processes.simulated_loop import (
+    SimulatedLoop,
+    SimulatedProcess,
+    SimulationStuck,
+)
+from tests.simulation.processes.simulated_roles import (
+    TENANT,
+    ProcessOptions,
+    SimulatedGateway,
+    SimulatedRole,
+    SimulatedWorker,
+    build_gateway,
+    build_worker,
+)
+from tests.simulation.processes.simulated_watcher import SimulatedWatcher
+from tests.simulation.session_kinds import LESSON_CARTRIDGE, draw_agent, draw_dialogue, draw_lesson
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable

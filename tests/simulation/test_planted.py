@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.planted import PLANTED
+from tests.simulation.checks.simulation_checks import find_faults
+from tests.simulation.fault_profiles import (
+    LOST_MESSAGES,
+    LOST_REPLIES,
+    NO_FAULTS,
+    STOPPED_WORKERS,
+    FaultProfile,
+)
+from tests.simulation.planted_faults import PLANTED
 from tests.simulation.simulation import Simulation
-from tests.simulation.verdict import find_faults
-from tests.simulation.weather import NO_FAULTS, LOST_REPLIES, LOST_MESSAGES, STOPPED_WORKERS, FaultProfile
 
 SEED_COUNT = 150
 """Seeds within which each fault is found."""

@@ -9,10 +9,10 @@ from itertools import chain
 
 import pytest
 
-from tests.simulation.judging import SeedResult, run_seeds
-from tests.simulation.loop import SimulatedLoop
+from tests.simulation.network.simulated_connection import CURRENT_DELIVERY
+from tests.simulation.processes.simulated_loop import SimulatedLoop
+from tests.simulation.seed_runner import SeedResult, run_seeds
 from tests.simulation.simulation import Simulation
-from tests.simulation.wire import CURRENT_DELIVERY
 
 SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "300"))
 """More of them under `make simulate`."""

@@ -10,7 +10,12 @@ from dataclasses import replace
 import pytest
 from pydantic import JsonValue
 
-from tests.parts.windows import assemble_next_prompt, build_blobs, parse_blueprint, open_with_blueprint
+from tests.support.sessions.prompt_assembly import (
+    assemble_next_prompt,
+    build_blobs,
+    open_with_blueprint,
+    parse_blueprint,
+)
 from turnlog.events.codec import decode_event, encode_batch
 from turnlog.events.content import Digest, PlainText, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
@@ -87,7 +92,9 @@ def answer_turn(session: SessionScenario, text: str, reply: str) -> SessionScena
     return session.apply_steps(fixed, complete_turn(reply))
 
 
-SESSION = answer_turn(answer_turn(open_with_blueprint(BLUEPRINT, FILES), "Where am I?", "Here."), "And now?", "Still.")
+SESSION = answer_turn(
+    answer_turn(open_with_blueprint(BLUEPRINT, FILES), "Where am I?", "Here."), "And now?", "Still."
+)
 EVENTS = SESSION.events
 LAST = EVENTS[-1]
 CALLS = [
@@ -142,7 +149,9 @@ def test_a_sound_session_has_nothing_to_find() -> None:
 @pytest.mark.parametrize("place", range(len(EVENTS) - 1))
 def test_one_altered_byte_is_found_at_its_event(place: int) -> None:
     event = EVENTS[place]
-    altered = read_stored_event(event, event.stored.replace(b'"actor":"tester"', b'"actor":"nobody"'))
+    altered = read_stored_event(
+        event, event.stored.replace(b'"actor":"tester"', b'"actor":"nobody"')
+    )
     found = list_findings((*EVENTS[:place], altered, *EVENTS[place + 1 :]))
     assert found == [("integrity", "chain", event.sequence)]
 
@@ -186,7 +195,9 @@ def test_a_missing_event_is_named_and_what_is_behind_it_is_not_checked(place: in
     report = verify_events((*EVENTS[:place], *EVENTS[place + 1 :]))
     found: Found = [(each.verdict, each.check, each.sequence) for each in report.findings]
     # Of what a turn asked for, the hole may have taken the answer.
-    assert drop_reproduction_findings(found) == [("completeness", "sequence", EVENTS[place].sequence)]
+    assert drop_reproduction_findings(found) == [
+        ("completeness", "sequence", EVENTS[place].sequence)
+    ]
     assert report.verdicts.integrity == "intact"
     assert report.prompts.unchecked == sum(call > place for call in CALLS)
 
@@ -226,7 +237,9 @@ def test_an_event_of_another_session_is_found() -> None:
 
 def test_two_logs_that_were_spliced_are_found_at_the_joint() -> None:
     other = answer_turn(
-        answer_turn(open_with_blueprint(BLUEPRINT, FILES), "Who am I?", "You."), "And now?", "Still."
+        answer_turn(open_with_blueprint(BLUEPRINT, FILES), "Who am I?", "You."),
+        "And now?",
+        "Still.",
     ).events
     spliced = (*EVENTS[:5], *other[5:])
     assert drop_reproduction_findings(list_findings(spliced)) == [("integrity", "chain", 5)]
@@ -255,8 +268,12 @@ def test_a_turn_that_is_answered_twice_is_found_with_a_chain_that_holds() -> Non
 def test_a_tool_that_never_returned_and_one_that_nobody_asked_for_are_found() -> None:
     asked = ToolCalled(turn=2, call="2.1", id="a", tool="look", arguments="{}")
     back = ToolReturned(turn=2, call="2.1", id="b", tool="look", outcome="accepted")
-    assert list_findings(SESSION.append_events(asked).events) == [("integrity", "tools", len(EVENTS) + 1)]
-    assert list_findings(SESSION.append_events(back).events) == [("integrity", "tools", len(EVENTS) + 1)]
+    assert list_findings(SESSION.append_events(asked).events) == [
+        ("integrity", "tools", len(EVENTS) + 1)
+    ]
+    assert list_findings(SESSION.append_events(back).events) == [
+        ("integrity", "tools", len(EVENTS) + 1)
+    ]
     came = back.model_copy(update={"id": "a"})
     assert list_findings(SESSION.append_events(asked, came).events) == []
     # The same id may be asked for again once it is back, as providers do that give none
@@ -273,14 +290,19 @@ def test_tools_that_are_asked_for_begun_or_back_twice_are_found() -> None:
         "by another worker"
     )
     for bad, at in (([asked, asked, back], 2), ([asked, back, back], 3), ([begun], 1)):
-        assert list_findings(SESSION.append_events(*bad).events) == [("integrity", "tools", end + at)]
+        assert list_findings(SESSION.append_events(*bad).events) == [
+            ("integrity", "tools", end + at)
+        ]
 
 
 @pytest.mark.parametrize(
     ("blobs", "verdict"),
     [
         ({PINNED: "assistant"}, "completeness"),
-        ({PINNED: "assistant", **dict.fromkeys(build_blobs(FILES), "You are a thief.")}, "integrity"),
+        (
+            {PINNED: "assistant", **dict.fromkeys(build_blobs(FILES), "You are a thief.")},
+            "integrity",
+        ),
     ],
 )
 def test_a_blob_that_is_gone_or_altered_is_found_and_so_is_every_prompt_of_it(
@@ -334,7 +356,9 @@ def test_a_manifest_that_was_edited_with_its_digest_made_anew_is_found_by_assemb
         "tools": [],
     }
     canonical = json.dumps(request, sort_keys=True, separators=(",", ":"))
-    report = verify_events(rewrite_manifest(CALLS[1], parts=parts, digest=compute_digest(canonical)))
+    report = verify_events(
+        rewrite_manifest(CALLS[1], parts=parts, digest=compute_digest(canonical))
+    )
     (found,) = report.findings
     assert (found.check, found.sequence) == ("assembly", event.sequence)
     assert "part persona" in found.detail
@@ -382,7 +406,9 @@ def test_an_event_that_cannot_be_read_is_told_once_and_names_the_calls_behind_it
     events, unread = decode_events(raws)
     report = verify_session(events, BLOBS, build_means(), undecodable=unread)
     bad = EVENTS[place].sequence
-    assert [(each.verdict, each.sequence) for each in drop_consequential_findings(report)] == [("integrity", bad)]
+    assert [(each.verdict, each.sequence) for each in drop_consequential_findings(report)] == [
+        ("integrity", bad)
+    ]
     behind = [EVENTS[call].event for call in CALLS if call > place]
     assert report.prompts.unchecked == len(behind)
     if behind:
@@ -397,7 +423,10 @@ def test_what_cannot_be_read_and_was_put_in_between_hides_nothing_behind_it() ->
     )
     between = RawEvent("session.acme.s1.x", 99, b"?")
     noted = ChainVerifier({("acme", "s1"): WitnessedHead(4, compute_digest("another"))})
-    assert list_chain_findings(noted, first, second, third, between, fourth) == [("log", 4), ("noted", 4)]
+    assert list_chain_findings(noted, first, second, third, between, fourth) == [
+        ("log", 4),
+        ("noted", 4),
+    ]
     forged = replace(fourth, stored=fourth.stored.replace(b'"prevhash":"', b'"prevhash":"?'))
     found = list_chain_findings(ChainVerifier(), first, second, third, between, forged)
     assert found == [("log", 4), ("chain", 3)]

@@ -7,18 +7,23 @@ from typing import cast
 
 import pytest
 
-from tests.projections.store.folding import begin_hidden_build, fold_log, ensure_live_position, read_rows
-from tests.projections.store.folding import fold_events as fold_all
-from tests.projections.store.histories import (
+from tests.projections.store.row_fold import (
+    begin_hidden_build,
+    ensure_live_position,
+    fold_log,
+    read_rows,
+)
+from tests.projections.store.row_fold import fold_events as fold_all
+from tests.projections.store.session_histories import (
     StoredSession,
+    append_raw,
     build_assembled,
     build_completed,
-    read_all_events,
-    append_raw,
     build_opened,
     build_part,
     build_started,
     build_submitted,
+    read_all_events,
 )
 from turnlog.events.content import compute_digest
 from turnlog.events.registry import UnknownEvent
@@ -120,7 +125,12 @@ async def test_message_on_a_subject_of_no_session_is_kept_aside(
 
 async def test_gap_in_a_session_is_not_folded_over(store: ReadModelStore, log: MemoryLog) -> None:
     story = StoredSession(log)
-    await story.append_events(build_opened(), build_submitted(1, "one"), build_completed(1, "first"), build_submitted(2, "two"))
+    await story.append_events(
+        build_opened(),
+        build_submitted(1, "one"),
+        build_completed(1, "first"),
+        build_submitted(2, "two"),
+    )
     raws = await read_all_events(log)
     _, (poison,) = await fold_all(store, await ensure_live_position(store), [*raws[:2], *raws[3:]])
     assert "sequence 4 where 3 is due" in poison.reason
@@ -131,10 +141,14 @@ async def test_altered_event_breaks_the_chain_behind_it(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = StoredSession(log)
-    await story.append_events(build_opened(), build_submitted(1, "one"), build_completed(1, "first"))
+    await story.append_events(
+        build_opened(), build_submitted(1, "one"), build_completed(1, "first")
+    )
     raws = await read_all_events(log)
     altered = RawEvent(raws[1].subject, 2, raws[1].stored.replace(b"one", b"two"))
-    _, (poison,) = await fold_all(store, await ensure_live_position(store), [raws[0], altered, raws[2]])
+    _, (poison,) = await fold_all(
+        store, await ensure_live_position(store), [raws[0], altered, raws[2]]
+    )
     assert poison.position == 3
     assert "not chained" in poison.reason
 
@@ -155,7 +169,10 @@ async def test_number_that_the_database_refuses_stops_one_session(
     bad, good = StoredSession(log, "bad"), StoredSession(log, "good")
     await bad.append_events(build_opened())
     await good.append_events(build_opened(), build_submitted(1, "one"))
-    await bad.append_events(build_assembled(1, "1.1", build_part("input", tokens=2**70)), build_submitted(1, "held back"))
+    await bad.append_events(
+        build_assembled(1, "1.1", build_part("input", tokens=2**70)),
+        build_submitted(1, "held back"),
+    )
     await good.append_events(build_completed(1, "folded"))
     (poison,) = await fold_log(store, log)
     assert poison.session == "bad"
@@ -170,7 +187,9 @@ async def test_key_too_long_for_an_index_of_postgres_stops_one_session(
     store = open_store(postgres_url)
     await prepare_schema(store)
     long = "".join(chr(0x4E00 + number) for number in range(9000))
-    await StoredSession(log, "bad").append_events(build_opened(), build_assembled(1, "1.1", build_part(long, tokens=1)))
+    await StoredSession(log, "bad").append_events(
+        build_opened(), build_assembled(1, "1.1", build_part(long, tokens=1))
+    )
     await StoredSession(log, "good").append_events(build_opened())
     (poison,) = await fold_log(store, log)
     assert poison.session == "bad"
@@ -211,7 +230,9 @@ async def test_replay_after_a_fix_makes_the_rows_that_a_rebuild_makes(
     story = StoredSession(log)
     await story.append_events(build_opened(), build_submitted(1, "one"))
     await fold_log(store, log)
-    await story.append_events(build_started(1, 1), build_assembled(1, "1.1", build_part("input", tokens=1)))
+    await story.append_events(
+        build_started(1, 1), build_assembled(1, "1.1", build_part("input", tokens=1))
+    )
     await story.append_events(build_completed(1, "first"))
     await insert_quarantined(store, (await read_all_events(log))[2:])
     await story.append_events(build_submitted(2, "held back by this release too"))
@@ -221,7 +242,9 @@ async def test_replay_after_a_fix_makes_the_rows_that_a_rebuild_makes(
         assert await replay_session(connection, "t", "s") == ReplayResult(4, None)
     assert await list_halted(store) == []
     rebuilt, _ = await fold_all(store, await begin_hidden_build(store), await read_all_events(log))
-    assert await read_rows(store, (await ensure_live_position(store)).build) == await read_rows(store, rebuilt.build)
+    assert await read_rows(store, (await ensure_live_position(store)).build) == await read_rows(
+        store, rebuilt.build
+    )
 
 
 async def test_replayed_session_is_folded_on_as_if_nothing_had_been(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.projections.store.folding import fold_log
-from tests.projections.store.histories import (
+from tests.projections.store.row_fold import fold_log
+from tests.projections.store.session_histories import (
     SAMPLE_DIGEST,
     StoredSession,
+    append_raw,
     build_assembled,
     build_completed,
     build_ended,
-    append_raw,
     build_opened,
     build_part,
     build_started,
@@ -96,7 +96,9 @@ async def test_closed_session_says_when(store: ReadModelStore, story: StoredSess
 
 
 async def test_turn_row_goes_through_its_life(store: ReadModelStore, story: StoredSession) -> None:
-    await story.append_events(build_opened(), build_submitted(1, "one"), TurnQueued(turn=2, text=PlainText(text="two")))
+    await story.append_events(
+        build_opened(), build_submitted(1, "one"), TurnQueued(turn=2, text=PlainText(text="two"))
+    )
     first, second = await read_turns(store, story)
     assert (first.status, first.text_in, first.reply_in) == ("open", 2, None)
     assert first.settled_at is None
@@ -112,7 +114,9 @@ async def test_turn_row_goes_through_its_life(store: ReadModelStore, story: Stor
     assert (second.status, second.released_at) == ("open", first.settled_at)
 
 
-async def test_failed_and_cancelled_turns_say_why(store: ReadModelStore, story: StoredSession) -> None:
+async def test_failed_and_cancelled_turns_say_why(
+    store: ReadModelStore, story: StoredSession
+) -> None:
     await story.append_events(
         build_opened(),
         build_submitted(1, "one"),
@@ -128,7 +132,9 @@ async def test_failed_and_cancelled_turns_say_why(store: ReadModelStore, story: 
 async def test_excluded_turn_is_marked_until_it_is_restored(
     store: ReadModelStore, story: StoredSession
 ) -> None:
-    await story.append_events(build_opened(), build_submitted(1, "one"), build_completed(1, "first"), TurnExcluded(turn=1))
+    await story.append_events(
+        build_opened(), build_submitted(1, "one"), build_completed(1, "first"), TurnExcluded(turn=1)
+    )
     assert [turn.excluded for turn in await read_turns(store, story)] == [True]
     await story.append_events(TurnRestored(turn=1))
     assert [turn.excluded for turn in await read_turns(store, story)] == [False]
@@ -193,11 +199,17 @@ async def test_call_row_holds_its_prompt_in_figures_and_its_attempts(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(build_opened(), build_submitted(1, "one"), build_started(1, 1))
-    await story.append_events(build_assembled(1, "1.1", build_part("system", tokens=9), build_part("input", tokens=1)))
-    await story.append_events(build_ended(1, 1, tokens=None, micro_dollars=None), build_started(1, 2))
+    await story.append_events(
+        build_assembled(1, "1.1", build_part("system", tokens=9), build_part("input", tokens=1))
+    )
+    await story.append_events(
+        build_ended(1, 1, tokens=None, micro_dollars=None), build_started(1, 2)
+    )
     await story.append_events(
         build_ended(1, 2, tokens=7, micro_dollars=21),
-        CallCompleted(turn=1, call="1.1", attempt=2, finish="stop", digest=SAMPLE_DIGEST, characters=5),
+        CallCompleted(
+            turn=1, call="1.1", attempt=2, finish="stop", digest=SAMPLE_DIGEST, characters=5
+        ),
         build_completed(1, "first"),
     )
     (call,) = await read_calls(store, story)
@@ -210,7 +222,9 @@ async def test_cost_of_a_lost_attempt_is_unknown_and_not_zero(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     await story.append_events(build_opened(), build_submitted(1, "one"), build_started(1, 1))
-    await story.append_events(build_assembled(1, "1.1"), build_ended(1, 1, tokens=None, micro_dollars=None))
+    await story.append_events(
+        build_assembled(1, "1.1"), build_ended(1, 1, tokens=None, micro_dollars=None)
+    )
     (call,) = await read_calls(store, story)
     assert (call.micro_dollars, call.output_tokens, call.known) == (None, None, "unknown")
     await story.append_events(build_started(1, 2), build_ended(1, 2, tokens=7, micro_dollars=21))
@@ -221,22 +235,30 @@ async def test_cost_of_a_lost_attempt_is_unknown_and_not_zero(
 async def test_a_workers_own_word_replaces_what_others_said_of_its_attempt(
     store: ReadModelStore, story: StoredSession
 ) -> None:
-    await story.append_events(build_opened(), build_submitted(1, "one"), build_started(1, 1), build_assembled(1, "1.1"))
+    await story.append_events(
+        build_opened(), build_submitted(1, "one"), build_started(1, 1), build_assembled(1, "1.1")
+    )
     await story.append_events(build_ended(1, 1, tokens=None, micro_dollars=None))
     await story.append_events(build_ended(1, 1, tokens=7, micro_dollars=21))
     (call,) = await read_calls(store, story)
     assert (call.known, call.micro_dollars) == ("reported", 21)
 
 
-async def test_calls_come_in_the_order_they_were_made(store: ReadModelStore, story: StoredSession) -> None:
+async def test_calls_come_in_the_order_they_were_made(
+    store: ReadModelStore, story: StoredSession
+) -> None:
     await story.append_events(build_opened(), build_submitted(1, "one"))
     made = [f"1.{number}" for number in range(1, 12)]
-    await story.append_events(*(build_assembled(1, call, build_part("input", tokens=1)) for call in made))
+    await story.append_events(
+        *(build_assembled(1, call, build_part("input", tokens=1)) for call in made)
+    )
     assert [call.call for call in await read_calls(store, story)] == made
 
 
 async def test_turns_come_page_by_page(store: ReadModelStore, story: StoredSession) -> None:
-    await story.append_events(build_opened(), *(build_submitted(turn, str(turn)) for turn in range(1, 6)))
+    await story.append_events(
+        build_opened(), *(build_submitted(turn, str(turn)) for turn in range(1, 6))
+    )
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
         page = await session_queries.list_turns(connection, "t", "s", after=2, limit=2)
@@ -246,8 +268,12 @@ async def test_turns_come_page_by_page(store: ReadModelStore, story: StoredSessi
 async def test_counts_tell_what_a_tenant_has_and_whose_cost_nobody_knows(
     store: ReadModelStore, story: StoredSession
 ) -> None:
-    await story.append_events(build_opened(), build_submitted(1, "one"), build_started(1, 1), build_assembled(1, "1.1"))
-    await story.append_events(build_ended(1, 1, tokens=None, micro_dollars=None), build_started(1, 2))
+    await story.append_events(
+        build_opened(), build_submitted(1, "one"), build_started(1, 1), build_assembled(1, "1.1")
+    )
+    await story.append_events(
+        build_ended(1, 1, tokens=None, micro_dollars=None), build_started(1, 2)
+    )
     await story.append_events(build_ended(1, 2, tokens=7, micro_dollars=21))
     other = StoredSession(story.log, "other")
     await other.append_events(build_opened(), SessionClosed(reason="done"))

@@ -9,8 +9,13 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.projections.store.folding import begin_hidden_build, fold_events, read_rows
-from tests.projections.store.histories import HistoryStep, StoredHistory, read_all_events, HISTORIES
+from tests.projections.store.row_fold import begin_hidden_build, fold_events, read_rows
+from tests.projections.store.session_histories import (
+    HISTORIES,
+    HistoryStep,
+    StoredHistory,
+    read_all_events,
+)
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write.projection_positions import clear_hidden_builds

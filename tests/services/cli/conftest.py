@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.parts.turnlog_up import BlockingTurnlogUp, run_blocking_turnlog_up
+from tests.support.processes.blocking_turnlog_up import BlockingTurnlogUp, run_blocking_turnlog_up
 from turnlog.services.cli.main import main
 
 

@@ -12,7 +12,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.parts.turnlog_up import TURNLOG_PROGRAM, BlockingTurnlogUp, run_blocking_turnlog_up
+from tests.support.processes.blocking_turnlog_up import (
+    TURNLOG_PROGRAM,
+    BlockingTurnlogUp,
+    run_blocking_turnlog_up,
+)
 
 SCRIPT = """
 replies:
@@ -116,7 +120,9 @@ def test_ctrl_d_leaves(up: BlockingTurnlogUp) -> None:
 def test_ctrl_c_at_the_prompt_says_how_to_leave(up: BlockingTurnlogUp) -> None:
     with start_chat(up) as person:
         person.wait_for_text("you ▌")
-        person.repeat_until_seen("(Ctrl-D leaves)", lambda: person.process.send_signal(signal.SIGINT))
+        person.repeat_until_seen(
+            "(Ctrl-D leaves)", lambda: person.process.send_signal(signal.SIGINT)
+        )
         person.wait_for_text("you ▌")
 
 

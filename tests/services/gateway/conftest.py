@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.parts.reproduction import MEMORY_LOGS
-from tests.services.gateway.stand import LogBackend, MemoryBackend, RunningGateway, open_backend, start_service
+from tests.services.gateway.gateway_service import (
+    LogBackend,
+    MemoryBackend,
+    RunningGateway,
+    open_backend,
+    start_service,
+)
+from tests.support.sessions.reproduction_checks import MEMORY_LOGS
 
 
 @pytest.fixture(params=["memory", "nats"])
@@ -25,7 +31,9 @@ async def held(log_url: str | None) -> AsyncIterator[LogBackend]:
 
 
 @pytest_asyncio.fixture
-async def stand(held: LogBackend, fresh_tenant: str, tmp_path: Path) -> AsyncIterator[RunningGateway]:
+async def stand(
+    held: LogBackend, fresh_tenant: str, tmp_path: Path
+) -> AsyncIterator[RunningGateway]:
     """A gateway with a projector and a worker."""
     if isinstance(held, MemoryBackend):
         MEMORY_LOGS.register_log(held.log, held.blobs)
@@ -34,7 +42,9 @@ async def stand(held: LogBackend, fresh_tenant: str, tmp_path: Path) -> AsyncIte
 
 
 @pytest_asyncio.fixture
-async def idle(held: LogBackend, fresh_tenant: str, tmp_path: Path) -> AsyncIterator[RunningGateway]:
+async def idle(
+    held: LogBackend, fresh_tenant: str, tmp_path: Path
+) -> AsyncIterator[RunningGateway]:
     """The same without a worker: submitted turns stay open."""
     async with start_service(held, fresh_tenant, tmp_path, working=False) as running:
         yield running

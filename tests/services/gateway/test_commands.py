@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.services.gateway.stand import RunningGateway
+from tests.services.gateway.gateway_service import RunningGateway
 
 
 async def test_an_open_turn_is_cancelled_and_the_next_one_released(idle: RunningGateway) -> None:
@@ -50,7 +50,9 @@ async def test_cancelling_ends_the_call_that_is_under_way(stand: RunningGateway)
     assert stand.model.closed_count == 2
 
 
-async def test_closing_cancels_what_is_open_and_keeps_everything_readable(idle: RunningGateway) -> None:
+async def test_closing_cancels_what_is_open_and_keeps_everything_readable(
+    idle: RunningGateway,
+) -> None:
     session = await idle.open_session()
     await idle.submit_turn(session, "one")
     form = {"reason": "the case is settled"}
@@ -80,7 +82,9 @@ async def test_a_redacted_reply_is_shown_as_its_replacement(
     assert view["sequence"] == answer.json()["sequence"]
     window = await stand.fetch_json(f"/v1/sessions/{session}/window")
     assert [said["content"] for said in window["messages"]][1:] == ["Hi", shown]
-    before = await stand.fetch_json(f"/v1/sessions/{session}/history", at=answer.json()["sequence"] - 1)
+    before = await stand.fetch_json(
+        f"/v1/sessions/{session}/history", at=answer.json()["sequence"] - 1
+    )
     assert before["turns"][0]["reply"] == "Something private."
 
 
@@ -93,13 +97,17 @@ async def test_an_excluded_turn_leaves_the_window_and_comes_back(stand: RunningG
     assert out.status_code == 200
     assert (await stand.http.put(url)).json() == out.json()
     said = [
-        each["content"] for each in (await stand.fetch_json(f"/v1/sessions/{session}/window"))["messages"]
+        each["content"]
+        for each in (await stand.fetch_json(f"/v1/sessions/{session}/window"))["messages"]
     ]
     assert said[1:] == ["two", "second"]
-    assert (await stand.fetch_json(f"/v1/sessions/{session}/history"))["turns"][0]["excluded"] is True
+    assert (await stand.fetch_json(f"/v1/sessions/{session}/history"))["turns"][0][
+        "excluded"
+    ] is True
     assert (await stand.http.delete(url)).status_code == 200
     said = [
-        each["content"] for each in (await stand.fetch_json(f"/v1/sessions/{session}/window"))["messages"]
+        each["content"]
+        for each in (await stand.fetch_json(f"/v1/sessions/{session}/window"))["messages"]
     ]
     assert said[1:] == ["one", "first", "two", "second"]
 
@@ -124,7 +132,9 @@ REFUSED: list[tuple[str, str, object, int, str]] = [
 ]
 
 
-async def test_a_command_that_makes_no_sense_is_refused_and_changes_nothing(stand: RunningGateway) -> None:
+async def test_a_command_that_makes_no_sense_is_refused_and_changes_nothing(
+    stand: RunningGateway,
+) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "Hi", "Hello.")
     stand.model.scripts.append([asyncio.Event()])

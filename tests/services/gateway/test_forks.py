@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.services.gateway.stand import RunningGateway
+from tests.services.gateway.gateway_service import RunningGateway
 from turnlog.events.fork_copy import copy_events
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.session_events import SessionOpened
@@ -38,14 +38,18 @@ async def fetch_sequence(stand: RunningGateway, session: str) -> int:
     return int((await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"])
 
 
-async def fetch_prompt(stand: RunningGateway, session: str, turn: int) -> tuple[list[dict[str, str]], str]:
+async def fetch_prompt(
+    stand: RunningGateway, session: str, turn: int
+) -> tuple[list[dict[str, str]], str]:
     """Return the messages and the digest of a turn's first prompt."""
     prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/{turn}.1/prompt")
     assert prompt["verified"]
     return prompt["messages"], prompt["digest"]
 
 
-async def test_the_next_prompt_of_a_fork_is_that_of_its_origin_byte_for_byte(stand: RunningGateway) -> None:
+async def test_the_next_prompt_of_a_fork_is_that_of_its_origin_byte_for_byte(
+    stand: RunningGateway,
+) -> None:
     session = await run_session(stand)
     at = await fetch_sequence(stand, session)
     fork = (await fork_session(stand, session, at=at))["session"]

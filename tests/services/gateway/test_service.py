@@ -14,7 +14,14 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.services.gateway.stand import LogBackend, MemoryBackend, RunningGateway, build_dependencies, start_gateway, start_service
+from tests.services.gateway.gateway_service import (
+    LogBackend,
+    MemoryBackend,
+    RunningGateway,
+    build_dependencies,
+    start_gateway,
+    start_service,
+)
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.store.memory_log import MemoryLog
@@ -60,7 +67,9 @@ async def test_a_faulty_blueprint_is_listed_apart_and_opens_no_session(
     faulty.parent.mkdir(parents=True)
     faulty.write_text("blueprint: broken\nversion: one\n")
     settings = idle.settings.model_copy(update={"blueprints": (tmp_path / "library",)})
-    async with start_gateway(idle.backend, idle.store, idle.projection_signal, settings, idle.model) as stand:
+    async with start_gateway(
+        idle.backend, idle.store, idle.projection_signal, settings, idle.model
+    ) as stand:
         listed = await stand.fetch_json("/v1/blueprints")
         assert [each["blueprint"] for each in listed["faulty"]] == ["broken"]
         answer = await stand.http.post("/v1/sessions", json={"blueprint": "broken"})
@@ -97,7 +106,9 @@ class SilentLog(MemoryLog):
 async def test_a_gateway_without_its_log_is_alive_and_not_ready(
     tmp_path: Path, fresh_tenant: str
 ) -> None:
-    async with start_service(MemoryBackend(SilentLog()), fresh_tenant, tmp_path, working=False) as stand:
+    async with start_service(
+        MemoryBackend(SilentLog()), fresh_tenant, tmp_path, working=False
+    ) as stand:
         assert await stand.fetch_json("/healthz") == {"alive": True}
         answer = await stand.http.get("/readyz")
         assert (answer.status_code, answer.json()["ready"]) == (503, False)
@@ -181,7 +192,9 @@ async def test_every_request_is_a_span_named_by_its_route_and_events_hang_below_
     assert (last.envelope.traceparent or "").startswith(within)
 
 
-async def test_unknown_routes_and_methods_are_answered_like_everything_else(idle: RunningGateway) -> None:
+async def test_unknown_routes_and_methods_are_answered_like_everything_else(
+    idle: RunningGateway,
+) -> None:
     for path in ("/v2", "/v1", "/v1/session", "/v1/sessions/", "/docs", "/redoc"):
         answer = await idle.http.get(path)
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown-route"), path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.services.gateway.stand import RunningGateway
+from tests.services.gateway.gateway_service import RunningGateway
 
 
 async def test_a_session_opens_by_a_blueprint_and_says_how_it_stands(stand: RunningGateway) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.gateway.raw_http import open_raw_connection
-from tests.services.gateway.stand import MemoryBackend, RunningGateway, start_service
+from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
+from tests.services.gateway.requests.raw_http import open_raw_connection
 from turnlog.events.content import PlainText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.turn_events import TurnSubmitted
@@ -168,7 +168,9 @@ async def test_of_fifty_submits_at_once_all_are_answered_in_turn(stand: RunningG
     assert [turn["reply"] for turn in turns[:-1]] == [f"reply {n}" for n in range(1, MANY + 1)]
 
 
-async def test_of_fifty_submits_at_once_the_last_one_on_the_log_stands(idle: RunningGateway) -> None:
+async def test_of_fifty_submits_at_once_the_last_one_on_the_log_stands(
+    idle: RunningGateway,
+) -> None:
     session = await idle.open_session("interrupting")
     assert await submit_concurrently(idle, session) == {202: MANY}
     turns = (await idle.fetch_json(f"/v1/sessions/{session}/history"))["turns"]

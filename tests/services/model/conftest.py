@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.parts.openai_server import OpenAIServer
+from tests.support.servers.openai_server import OpenAIServer
 from turnlog.services.worker.model.call_timeouts import CallTimeouts
 from turnlog.services.worker.model.litellm_model import LitellmModel
 

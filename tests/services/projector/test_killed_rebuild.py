@@ -11,8 +11,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.projections.store.histories import StoredSession, build_completed, build_opened, build_submitted
-from tests.services.projector.running import ProjectorRunner
+from tests.projections.store.session_histories import (
+    StoredSession,
+    build_completed,
+    build_opened,
+    build_submitted,
+)
+from tests.services.projector.projector_runner import ProjectorRunner
 from turnlog.events.jetstream.jetstream_client import open_client as opened_nats
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.projections.store.engine import ReadModelStore
@@ -104,7 +109,9 @@ async def test_rebuild_killed_at_ten_points_leaves_the_live_rows_and_can_be_repe
         story = StoredSession(nats.log, "s", fresh_tenant)
         await story.append_events(build_opened())
         for turn in range(1, 12):
-            await story.append_events(build_submitted(turn, f"turn {turn}"), build_completed(turn, "reply"))
+            await story.append_events(
+                build_submitted(turn, f"turn {turn}"), build_completed(turn, "reply")
+            )
         running = ProjectorRunner(nats.log, store)
         before = await running.rebuild_rows()
         async with start_killed_rebuilder(nats_url, database_url, fresh_tenant) as process:

@@ -9,10 +9,15 @@ import pytest
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
-from tests.parts.fault_proxy import FaultProxy
-from tests.parts.postgres import PostgresServer
-from tests.projections.store.histories import StoredSession, build_completed, build_opened, build_submitted
-from tests.services.projector.running import TEST_TIMEOUT_SECONDS, ProjectorRunner
+from tests.projections.store.session_histories import (
+    StoredSession,
+    build_completed,
+    build_opened,
+    build_submitted,
+)
+from tests.services.projector.projector_runner import TEST_TIMEOUT_SECONDS, ProjectorRunner
+from tests.support.servers.fault_proxy import FaultProxy
+from tests.support.servers.postgres_server import PostgresServer
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
@@ -44,7 +49,9 @@ async def test_postgres_that_ends_and_comes_back_has_every_event_once(
             for turn in range(1, 4):
                 await running.wait_for_stories(story)
                 await asyncio.to_thread(end, own_postgres)
-                await story.append_events(build_submitted(turn, "while it is down"), build_completed(turn, "so it is"))
+                await story.append_events(
+                    build_submitted(turn, "while it is down"), build_completed(turn, "so it is")
+                )
                 while len([e for e in said if e["event"] == "projector-waits"]) < turn:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
                 await asyncio.to_thread(own_postgres.start_server)
@@ -91,7 +98,9 @@ async def test_a_connection_cut_between_commit_and_answer_makes_nothing_twice(
             await beside.wait_for_stories(story)
             for turn in range(1, 4):
                 run_at_next_commit(store, proxy.drop_server_data)
-                await story.append_events(build_submitted(turn, "a turn"), build_completed(turn, "and its reply"))
+                await story.append_events(
+                    build_submitted(turn, "a turn"), build_completed(turn, "and its reply")
+                )
                 async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
                     while await read_position(direct) < len(log.stored):  # noqa: ASYNC110
                         await asyncio.sleep(0.01)
@@ -117,7 +126,9 @@ async def test_a_connection_cut_before_the_commit_arrives_loses_nothing(
                 await beside.wait_for_stories(story)
                 for turn in range(1, 4):
                     run_at_next_commit(store, proxy.cut_connections)
-                    await story.append_events(build_submitted(turn, "a turn"), build_completed(turn, "and its reply"))
+                    await story.append_events(
+                        build_submitted(turn, "a turn"), build_completed(turn, "and its reply")
+                    )
                     await beside.wait_for_stories(story)
         await store.close()
     assert "projector-waits" in [line["event"] for line in said]

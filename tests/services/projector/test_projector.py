@@ -16,9 +16,15 @@ from sqlalchemy import make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
-from tests.parts.postgres import PostgresServer
-from tests.projections.store.histories import StoredSession, build_completed, append_raw, build_opened, build_submitted
-from tests.services.projector.running import TEST_TIMEOUT_SECONDS, ProjectorRunner
+from tests.projections.store.session_histories import (
+    StoredSession,
+    append_raw,
+    build_completed,
+    build_opened,
+    build_submitted,
+)
+from tests.services.projector.projector_runner import TEST_TIMEOUT_SECONDS, ProjectorRunner
+from tests.support.servers.postgres_server import PostgresServer
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
@@ -81,7 +87,9 @@ async def test_projector_cancelled_at_any_statement_loses_nothing_and_does_nothi
     store: ReadModelStore,
 ) -> None:
     story = StoredSession(SingleEventLog())
-    await story.append_events(build_opened(), *(build_submitted(turn, f"turn {turn}") for turn in range(1, 60)))
+    await story.append_events(
+        build_opened(), *(build_submitted(turn, f"turn {turn}") for turn in range(1, 60))
+    )
     running = ProjectorRunner(story.log, store)
     come_to: set[int] = set()
     for statement in (*range(1, 32, 2), *range(2, 33, 4)):
@@ -105,7 +113,9 @@ async def test_events_folded_before_a_restart_are_not_folded_again(
     before = await running.read_rows()
     async with running.run_in_background():
         await StoredSession(log, "other").append_events(build_opened())
-        await running.wait_for_stories(StoredSession(log, "other", last_event=await log.read_last_event("t", "other")))
+        await running.wait_for_stories(
+            StoredSession(log, "other", last_event=await log.read_last_event("t", "other"))
+        )
     after = await running.read_rows()
     assert after["turns"] == before["turns"]
     assert [row for row in after["sessions"] if row[1] == "s"] == before["sessions"]
@@ -116,7 +126,9 @@ async def test_two_projectors_of_one_database_fold_every_event_once(
 ) -> None:
     log = SingleEventLog()
     story = StoredSession(log)
-    await story.append_events(build_opened(), *(build_submitted(turn, f"turn {turn}") for turn in range(1, 20)))
+    await story.append_events(
+        build_opened(), *(build_submitted(turn, f"turn {turn}") for turn in range(1, 20))
+    )
     other = open_store(database_url)
     running = ProjectorRunner(log, store)
     async with running.run_in_background(), ProjectorRunner(log, other).run_in_background():
@@ -156,7 +168,12 @@ async def run_until_corrupt(running: ProjectorRunner) -> Corrupt:
 async def fold_story(store: ReadModelStore, log: MemoryLog) -> StoredSession:
     """Tell a little, and let it be folded."""
     story = StoredSession(log)
-    await story.append_events(build_opened(), build_submitted(1, "one"), build_completed(1, "first"), build_submitted(2, "two"))
+    await story.append_events(
+        build_opened(),
+        build_submitted(1, "one"),
+        build_completed(1, "first"),
+        build_submitted(2, "two"),
+    )
     running = ProjectorRunner(log, store)
     async with running.run_in_background():
         await running.wait_for_stories(story)
@@ -168,7 +185,9 @@ async def test_log_that_was_made_anew_is_never_folded_onto_the_old_rows(
 ) -> None:
     await fold_story(store, log)
     anew = MemoryLog(created="2026-02-02T00:00:00Z")
-    await StoredSession(anew, "other").append_events(build_opened(), build_submitted(1, "another history"))
+    await StoredSession(anew, "other").append_events(
+        build_opened(), build_submitted(1, "another history")
+    )
     corrupt = await run_until_corrupt(ProjectorRunner(anew, store))
     assert "2026-02-02" in str(corrupt)
     assert "turnlog rebuild" in str(corrupt)
@@ -187,7 +206,9 @@ async def test_log_that_was_rolled_back_and_grew_again_is_never_folded_onto_the_
 ) -> None:
     await fold_story(store, log)
     roll_back(log, 1)
-    await StoredSession(log, "other").append_events(build_opened(), *(build_submitted(turn, "x") for turn in range(1, 6)))
+    await StoredSession(log, "other").append_events(
+        build_opened(), *(build_submitted(turn, "x") for turn in range(1, 6))
+    )
     assert "another event at 4" in str(await run_until_corrupt(ProjectorRunner(log, store)))
 
 
@@ -248,7 +269,9 @@ async def test_sqlite_locked_by_another_is_waited_for(tmp_path: Path, log: Memor
         async with locker.open_writer() as connection:
             await connection.execute(text("UPDATE projections SET version = version"))
             await story.append_events(build_completed(2, "second"))
-            assert not await wait_until_folded(store, running.projection_signal, "t", "s", 5, within=0.3)
+            assert not await wait_until_folded(
+                store, running.projection_signal, "t", "s", 5, within=0.3
+            )
         await running.wait_for_stories(story)
     await locker.close()
     await store.close()
@@ -267,13 +290,17 @@ async def test_postgres_out_of_reach_is_waited_for_and_nothing_is_lost(
     running = ProjectorRunner(log, store)
     with capture_logs() as said:
         async with running.run_in_background() as task:
-            await postgres_server.execute_statement(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
+            await postgres_server.execute_statement(
+                f"ALTER DATABASE {database} ALLOW_CONNECTIONS false"
+            )
             await postgres_server.execute_statement(f"{_END_CONNECTIONS} '{database}'")
             await story.append_events(build_completed(2, "second"))
             while [line["event"] for line in said].count("projector-waits") < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             assert not task.done()
-            await postgres_server.execute_statement(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
+            await postgres_server.execute_statement(
+                f"ALTER DATABASE {database} ALLOW_CONNECTIONS true"
+            )
             await running.wait_for_stories(story)
     assert await running.read_rows() == await running.rebuild_rows()
     await store.close()
@@ -298,7 +325,9 @@ async def test_commit_whose_answer_was_lost_is_found_done_and_not_done_again(
 ) -> None:
     log = SingleEventLog()
     story = StoredSession(log)
-    await story.append_events(build_opened(), *(build_submitted(turn, f"turn {turn}") for turn in range(1, 8)))
+    await story.append_events(
+        build_opened(), *(build_submitted(turn, f"turn {turn}") for turn in range(1, 8))
+    )
     forgetful = LostCommitStore(store.engine, [True, False] * 6)
     running = ProjectorRunner(log, forgetful)
     async with running.run_in_background():

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.projections.store.histories import StoredSession, build_completed, build_opened, build_submitted
-from tests.services.projector.running import ProjectorRunner
+from tests.projections.store.session_histories import (
+    StoredSession,
+    build_completed,
+    build_opened,
+    build_submitted,
+)
+from tests.services.projector.projector_runner import ProjectorRunner
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.jetstream.jetstream_client import open_client as opened_nats
 from turnlog.events.jetstream.stream_setup import StreamOptions

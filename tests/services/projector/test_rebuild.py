@@ -9,17 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from sqlalchemy import text
 
-from tests.projections.store.folding import read_rows
-from tests.projections.store.histories import (
-    HistoryStep,
-    StoredSession,
-    StoredHistory,
-    build_completed,
+from tests.projections.store.row_fold import read_rows
+from tests.projections.store.session_histories import (
     HISTORIES,
+    HistoryStep,
+    StoredHistory,
+    StoredSession,
+    build_completed,
     build_opened,
     build_submitted,
 )
-from tests.services.projector.running import ProjectorRunner, ignore_progress
+from tests.services.projector.projector_runner import ProjectorRunner, ignore_progress
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import session_queries
@@ -44,7 +44,9 @@ async def append_stories(log: MemoryLog, sessions: int = 3, turns: int = 5) -> l
         await story.append_events(build_opened())
     for turn in range(1, turns + 1):
         for story in stories:
-            await story.append_events(build_submitted(turn, f"turn {turn}"), build_completed(turn, f"reply {turn}"))
+            await story.append_events(
+                build_submitted(turn, f"turn {turn}"), build_completed(turn, f"reply {turn}")
+            )
     return stories
 
 
@@ -122,7 +124,9 @@ async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_pro
         turn = 5
         while True:
             turn += 1
-            await story.append_events(build_submitted(turn, "more"), build_completed(turn, "and more"))
+            await story.append_events(
+                build_submitted(turn, "more"), build_completed(turn, "and more")
+            )
             await running.wait_for_stories(story)
 
     async def reading() -> None:
@@ -188,7 +192,9 @@ async def test_of_two_rebuilds_at_once_one_takes_over_and_the_rows_are_right(
     async with running.run_in_background():
         await running.wait_for_stories(*stories)
         before = await running.read_rows()
-        done = await asyncio.gather(*(rebuild_rows(running.folding, ignore_progress) for _ in range(2)))
+        done = await asyncio.gather(
+            *(rebuild_rows(running.folding, ignore_progress) for _ in range(2))
+        )
         assert any(done)
     assert await running.read_rows() == before
 

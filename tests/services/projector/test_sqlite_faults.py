@@ -12,8 +12,13 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from tests.projections.store.histories import StoredSession, build_completed, build_opened, build_submitted
-from tests.services.projector.running import TEST_TIMEOUT_SECONDS, ProjectorRunner
+from tests.projections.store.session_histories import (
+    StoredSession,
+    build_completed,
+    build_opened,
+    build_submitted,
+)
+from tests.services.projector.projector_runner import TEST_TIMEOUT_SECONDS, ProjectorRunner
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
@@ -81,7 +86,9 @@ async def test_a_full_disk_is_waited_for_and_told_of_and_folding_goes_on_once_th
         async with running.run_in_background() as task:
             await running.wait_for_stories(story)
             for turn in range(1, 400):
-                await story.append_events(build_submitted(turn, "a turn"), build_completed(turn, "and its reply"))
+                await story.append_events(
+                    build_submitted(turn, "a turn"), build_completed(turn, "and its reply")
+                )
             await wait_for_warning(said, "full")
             assert not task.done()
             pages[0] = 1_000_000

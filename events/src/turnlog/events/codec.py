@@ -32,7 +32,6 @@ from turnlog.events.registry import (
 MAX_EVENT_BYTES: Final = 1_000_000
 """Maximum bytes of one encoded event; the stream's limit leaves room for headers."""
 
-
 MAX_BATCH_EVENTS: Final = 1_000
 """Maximum events of one atomic batch, set by the server."""
 

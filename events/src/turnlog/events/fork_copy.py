@@ -22,7 +22,6 @@ from turnlog.events.registry import UnknownEvent
 _UNCLAIMABLE_LEAF: Final = "turn"
 """The leaf of turn events that no worker waits for."""
 
-
 _CLAIMABLE_LEAVES: Final = (TurnSubmitted.leaf, TurnReleased.leaf)
 
 

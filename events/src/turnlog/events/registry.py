@@ -116,10 +116,8 @@ KnownEvent = (
 )
 """The session events that this release writes and reads."""
 
-
 Event = KnownEvent | UnknownEvent
 """Any event that this release can find on a log."""
-
 
 EVENT_TYPES: Final[dict[str, type[KnownEvent]]] = {kind.type: kind for kind in get_args(KnownEvent)}
 """Event class by wire type."""
@@ -133,13 +131,10 @@ def format_event_name(wire_type: str) -> str:
 EVENT_NAMES: Final = tuple(format_event_name(wire_type) for wire_type in EVENT_TYPES)
 """Every event name that this release writes, grouped by family."""
 
-
 EventData = dict[str, JsonValue]
-
 
 Upcaster = Callable[[EventData], tuple[str, EventData]]
 """Takes the data of one version and returns the type and data of the next."""
-
 
 UPCASTERS: Final[Mapping[str, Upcaster]] = {}
 """Upcaster by old wire type."""
@@ -156,7 +151,6 @@ def apply_upcasters(
 
 LibraryEvent = SegmentsAdded | SegmentsEdited | SegmentsDeactivated | SegmentsActivated
 """The library events that this release writes and reads."""
-
 
 LIBRARY_EVENT_TYPES: Final[dict[str, type[LibraryEvent]]] = {
     kind.type: kind for kind in get_args(LibraryEvent)

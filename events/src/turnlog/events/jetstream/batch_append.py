@@ -46,15 +46,12 @@ from turnlog.events.store.append_outcomes import (
 
 GUARD_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 
-
 OVERSIZE_CODE: Final = 10054
-
 
 NOT_STORED_CODES: Final = frozenset({10071, 10164, 10176})
 """Codes of a stream that did not store the batch now: its place is taken, possibly by this very
 batch, or part of the batch did not arrive.
 """
-
 
 NO_SPACE_CODES: Final = frozenset({10002, 10023, 10028, 10047, 10077})
 """Codes of a server that has no space and stored nothing."""
@@ -156,7 +153,6 @@ def _build_headers(batch: EventBatch) -> Iterator[dict[str, str]]:
 
 
 LookupOutcome = BatchAlreadyStored | BatchConflict
-
 
 ANSWER_TIMEOUT: Final = 2.0
 """Seconds to wait for one answer, so that several tries fit into a leader election."""

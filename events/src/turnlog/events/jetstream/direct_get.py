@@ -34,9 +34,7 @@ from turnlog.events.jetstream.subscriptions import RawFrame, subscribe_raw
 
 DIRECT_GET_SUBJECT: Final = "$JS.API.DIRECT.GET"
 
-
 LEADER_GET_SUBJECT: Final = "$JS.API.STREAM.MSG.GET"
-
 
 MESSAGE_NOT_FOUND: Final = 10037
 """The server's error code for a message that does not exist."""
@@ -160,10 +158,8 @@ def _get_status(message: Msg) -> str | None:
 MAX_REPLY_BYTES: Final = 8 * 1024 * 1024
 """Maximum bytes of one batched answer, so that it does not overrun its reader."""
 
-
 _STATUS_PREFIX: Final = b"NATS/1.0 "
 """How the headers of a server's status message begin; those of a stored message have no status."""
-
 
 _NO_RESPONDERS: Final = b"503"
 

@@ -277,7 +277,6 @@ class UndecodableItem:
 
 ConsumerItem = RecordedEvent | TurnTokenEvent | UndecodableItem
 
-
 ConsumerItems = AsyncGenerator[tuple[StreamPosition, ConsumerItem]]
 
 

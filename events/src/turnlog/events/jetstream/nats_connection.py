@@ -27,10 +27,8 @@ from turnlog.events.errors import TurnlogError, Unavailable
 PENDING_BYTES: Final = 8 * 1024 * 1024
 """Bytes buffered for sending while the connection is down."""
 
-
 MAX_RECONNECT_WAIT: Final = 2.0
 """Maximum seconds between two reconnects."""
-
 
 _UNSENT_ERRORS: Final = (
     errors.NoRespondersError,
@@ -209,7 +207,6 @@ def _choose_server(servers: list[Server], info: dict[str, Any]) -> tuple[Server 
 
 FIRST_BACKOFF: Final = 0.05
 """Maximum seconds of the first wait."""
-
 
 MAX_BACKOFF: Final = 1.0
 """Maximum seconds of any wait."""

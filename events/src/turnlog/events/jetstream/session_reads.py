@@ -36,7 +36,6 @@ from turnlog.events.jetstream.nats_connection import NatsConnection
 SHORT_RANGE: Final = 8
 """Maximum events that are walked back one by one."""
 
-
 EVENT_PAGE_SIZE: Final = 500
 """Events requested in one batch, and exact gets in flight at once."""
 

@@ -32,14 +32,11 @@ from turnlog.events.store.ports import RawEvent
 HEARTBEAT_SECONDS: Final = 2
 """Seconds between heartbeats of an idle consumer; one may be missed."""
 
-
 INACTIVE_SECONDS: Final = 30
 """Seconds without a reader after which the server deletes the consumer."""
 
-
 NANOSECONDS: Final = 10**9
 """Durations in server configurations are nanoseconds."""
-
 
 _STATUS_LINE_START: Final = b"NATS/1.0 "
 """How the headers of a server's status message begin; those of a stored message have no status."""

@@ -27,10 +27,8 @@ from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backof
 TOKEN_STREAM_BYTES: Final = 128 * 1024 * 1024
 """Server memory for tokens; the oldest are dropped first."""
 
-
 NANOSECONDS_PER_SECOND: Final = 10**9
 """Durations in server configurations are nanoseconds."""
-
 
 JetStreamConfig = dict[str, JsonValue]
 """The configuration of a stream or a consumer."""
@@ -131,7 +129,6 @@ def _build_republish(subjects: str) -> JsonValue:
 HEADER_BYTES: Final = 4096
 """Bytes reserved for headers; a server closes the connection on a message above its limit."""
 
-
 MAX_MESSAGE_BYTES: Final = MAX_EVENT_BYTES + HEADER_BYTES
 """Maximum bytes of one stream message, including headers."""
 
@@ -222,7 +219,6 @@ def _choose_first_sequence(wanted: JetStreamConfig) -> JetStreamConfig:
 
 
 WORKERS_CONSUMER: Final = "workers"
-
 
 CONSUMER_NOT_FOUND: Final = 10014
 

@@ -33,7 +33,6 @@ from turnlog.events.jetstream.nats_connection import NatsConnection, open_subscr
 LIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024
 """Bytes buffered for a reader that does not read yet."""
 
-
 MESSAGE_OVERHEAD_BYTES: Final = 1024
 """Bytes counted per message in addition to its payload."""
 
@@ -94,7 +93,6 @@ async def open_live_subscription(
 
 
 _LINE_END: Final = b"\r\n"
-
 
 _WORDS_WITH_REPLY: Final = 5
 """Words of a message line with a reply subject and without headers; with headers it is one more."""

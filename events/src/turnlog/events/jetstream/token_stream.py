@@ -34,7 +34,6 @@ from turnlog.events.tokens import TOKEN_EVENT, TokenEvent
 TOKEN_PAGE_SIZE: Final = 1_000
 """Token events read back in one batch."""
 
-
 TOKEN_CHECK_SECONDS: Final = 3.0
 """Seconds without a message after which the stored tokens are read."""
 

@@ -16,15 +16,12 @@ from turnlog.events.event_model import EventModel, build_discriminator
 
 MessageRole = Literal["system", "user", "assistant"]
 
-
 PartRole = MessageRole | Literal["tools"]
-
 
 PartTreatment = Literal[
     "kept", "trimmed", "compressed", "dropped", "condensed", "summarised", "absent"
 ]
 """What was done to a part. `dropped` was removed to fit the budget, `absent` had no text."""
-
 
 CondenseRule = Literal["repeats-1", "duplicates-1"]
 """A rule by which turns are condensed; its result for the same texts never changes."""

@@ -77,9 +77,7 @@ from turnlog.events.testing.manifest_samples import build_manifest
 
 SAMPLE_TEXT = PlainText(text="Ein Satz, “quoted”: naïve, 漢字, 🙂, \t \u2028 and </script>")
 
-
 SAMPLE_HMAC = "hmac-sha256:" + "5e" * 32
-
 
 SAMPLE_USAGE = TokenUsage(known="reported", input_tokens=812, output_tokens=64, cached_tokens=512)
 

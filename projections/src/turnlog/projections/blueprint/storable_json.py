@@ -19,13 +19,10 @@ from turnlog.events.errors import Refused, TooLarge
 MAX_JSON_CHARACTERS: Final = 100_000
 """Limit on the JSON text of all values of one request together."""
 
-
 MAX_JSON_DEPTH: Final = 16
-
 
 MAX_INT: Final = 2**53 - 1
 """JSON readers disagree about whole numbers beyond this one."""
-
 
 _UNSTORABLE_CHARACTERS: Final = re.compile("[\0\ud800-\udfff]")
 

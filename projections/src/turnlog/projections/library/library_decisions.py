@@ -49,9 +49,7 @@ MAX_SEGMENTS_PER_EVENT: Final = 50
 """Maximum number of segments in one event; a reader that looks for news loads the last event whole.
 """
 
-
 Item = TypeVar("Item")
-
 
 SegmentIdentity = tuple[str, str | None, str | None, SegmentText]
 """What identifies a segment in a row without a number."""

@@ -19,16 +19,12 @@ from turnlog.projections.blueprint.storable_json import MAX_INT, is_storable
 SEGMENT_PRIORITIES: Final = ("low", "normal", "high")
 """Priorities, the first to be dropped first."""
 
-
 MAX_TIER: Final = 1_000
-
 
 MAX_CONTENT_CHARACTERS: Final = 100_000
 """Maximum number of characters of a text."""
 
-
 SEGMENT_NAME_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,63}$"
-
 
 DEFAULT_VARIANT: Final = "a"
 """The variant of a segment that has only one."""

@@ -30,7 +30,6 @@ from turnlog.projections.session.state import SettledTurnRef
 
 SettledTurns = Mapping[int, SettledTurnRef]
 
-
 _PAIR_MESSAGES: Final = ("asked", "answered")
 """The messages of a merged repeated question."""
 

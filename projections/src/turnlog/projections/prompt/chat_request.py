@@ -20,7 +20,6 @@ from turnlog.events.model.manifest import MessageRole
 _DIGEST_BATCH: Final = 64
 """Messages that are hashed at a time: neither one by one nor a long prompt at once."""
 
-
 _ENCODER: Final = JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

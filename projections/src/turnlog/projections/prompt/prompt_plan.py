@@ -72,9 +72,7 @@ class PlannedHistory:
 
 _HOST: Final = attrgetter("host")
 
-
 PlannedSlot = PlannedMessage | PlannedHistory
-
 
 PromptPlan = tuple[PlannedSlot, ...]
 

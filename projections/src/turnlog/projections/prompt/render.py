@@ -37,7 +37,6 @@ from turnlog.projections.token_counters import TokenCounter
 _SOURCES_WITHOUT_DIGEST: Final = (EventTextSource, ResolutionSource)
 """Sources that do not hold the digest of their text."""
 
-
 _TREATMENTS: Final[dict[str, PartTreatment]] = {
     "drop_oldest_pairs": "dropped",
     OUT_OF_REACH: "dropped",

@@ -36,7 +36,6 @@ class TurnActivity:
 NO_ACTIVITY = TurnActivity()
 """The activity of a turn that only called a model."""
 
-
 ActivityByTurn = dict[int, TurnActivity]
 
 

@@ -11,11 +11,7 @@ from __future__ import annotations
 from typing import Literal
 
 from turnlog.projections.blueprint.schema.call_specs import ProfileSpec
-from turnlog.projections.session.state import (
-    OpenTurn,
-    PlannedStep,
-    ToolUse,
-)
+from turnlog.projections.session.state import OpenTurn, PlannedStep, ToolUse
 
 CallStage = Literal["summarise", "plan", "act", "reply"]
 """What the next call of a turn is for; only the text of `reply` is shown to callers."""

@@ -152,22 +152,17 @@ class OpenTurn:
 FOLD_VERSION: Final = 7
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
-
 MAX_RECENT_TURNS: Final = 512
 """Most turns kept one by one. Only a view of the whole history reaches further back."""
-
 
 UNBOUNDED_REACH: Final = -1
 """Value of `reach` for a state that keeps every turn one by one."""
 
-
 MAX_PRIOR_RESULTS: Final = 16
 """Most tool results of a turn that the next turn may include."""
 
-
 MAX_IDEMPOTENCY_RECORDS: Final = 64
 """Idempotency records kept in the state; older ones are looked up in the read model."""
-
 
 SettledStatus = Literal["completed", "failed", "cancelled"]
 

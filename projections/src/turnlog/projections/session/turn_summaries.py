@@ -18,7 +18,6 @@ from turnlog.projections.session.text_refs import TextRef
 MAX_SUMMARIES_PER_VIEW: Final = 8
 """Summaries kept for one view. A summary whose predecessor was dropped cannot be undone."""
 
-
 TurnRanges = tuple[TurnRange, ...]
 
 

@@ -28,25 +28,18 @@ _REMOVED_PATTERNS: Final = {
     "thoughts taken out": re.compile(r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL),
 }
 
-
 _FROM_BLOCK_NOTE: Final = "taken out of a block of code"
-
 
 _FROM_PROSE_NOTE: Final = "taken out of the text around it"
 
-
 _CODE_BLOCK: Final = re.compile(r"```[a-zA-Z]*\s(.*)```", re.DOTALL)
-
 
 _JSON_START: Final = re.compile(r"(```[a-zA-Z]*\s*)?[{\[]")
 
-
 _CODE_BLOCK_END: Final = re.compile(r"\s*```")
-
 
 _MAX_CANDIDATES: Final = 64
 """Maximum number of candidates in one text; prose has few brackets."""
-
 
 RepairScope = Literal["all", "within", "none"]
 
@@ -73,7 +66,6 @@ def _refuse_constant(constant: str) -> NoReturn:
 
 
 STRICT_JSON_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
-
 
 _LENIENT_JSON_DECODER: Final = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
 
@@ -129,7 +121,6 @@ def _iterate_embedded_json(text: str) -> Iterator[JsonCandidate]:
 
 
 JsonSchema = dict[str, JsonValue]
-
 
 AnswerPath = tuple[str | int, ...]
 

@@ -24,14 +24,11 @@ from turnlog.projections.prompt.chat_request import encode_canonical
 
 _RESULT_DECODER: Final = json.JSONDecoder()
 
-
 _VALUE_SEPARATOR: Final = re.compile(r"[ \t\r]*(\n\s*|\Z)")
 """The separator between two values, and after the last one."""
 
-
 MAX_MEMBER_DEPTH: Final = 4
 """Maximum depth at which members are searched."""
-
 
 WHOLE_RESULT: Final = ""
 """The name of a value that is not inside an object."""
@@ -79,22 +76,17 @@ def _iterate_leaves(
 MAX_BEGINNING_CHARACTERS: Final = 400
 """Characters shown of a text that is too long."""
 
-
 MAX_LIST_CHARACTERS: Final = 300
 """Characters shown of the names of columns, and of members."""
-
 
 MAX_ROW_CHARACTERS: Final = 120
 """Characters shown of a row."""
 
-
 MAX_CELL_CHARACTERS: Final = 60
 """Characters shown of a value in a row, of a name, and of one member among many."""
 
-
 MAX_ARGUMENT_CHARACTERS: Final = 2_000
 """Characters shown of the arguments of a call."""
-
 
 _LATER_TURNS_SPEC: Final = CondensationSpec(rows=20, chars=400)
 """The limits for results in later turns."""
@@ -238,7 +230,6 @@ def _format_beginning(result: str) -> str:
 
 MAX_WORK_RESULTS: Final = 16
 """Maximum number of results."""
-
 
 MAX_WORK_RESULT_CHARACTERS: Final = 1_000
 """Maximum length of each result in characters, with its arguments."""

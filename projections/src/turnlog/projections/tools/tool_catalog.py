@@ -24,22 +24,17 @@ from turnlog.projections.prompt.chat_request import encode_canonical
 _TOOL_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Tool names that every provider accepts."""
 
-
 _MAX_OFFERS: Final = 256
 """Maximum number of tools and prompts of a profile."""
-
 
 _MAX_DEFINITION_CHARACTERS: Final = 64_000
 """Maximum length of a formatted tool in characters; a longer one is left out."""
 
-
 _MAX_DESCRIPTION_CHARACTERS: Final = 4_000
 """Maximum length of a description in characters; the rest is cut off."""
 
-
 _MAX_NAME_CHARACTERS: Final = 128
 """Maximum length of a name or a type that a server chose."""
-
 
 _MAX_LEFT_OUT: Final = 64
 """Maximum number of excluded tools that are recorded with a reason."""

@@ -12,16 +12,12 @@ from turnlog.services.api.base_models import RequestModel
 
 InputValues = dict[str, JsonValue]
 
-
 ShortName = Annotated[str, Field(min_length=1, max_length=64)]
-
 
 CommandReason = Annotated[str, Field(min_length=1, max_length=1_000)]
 
-
 MODEL_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.:@-]*(/[A-Za-z0-9_.:@-]+)*$"
 """A model name as litellm spells it; it cannot be a URL."""
-
 
 TurnNumber = Annotated[int, Field(ge=1, le=MAX_INT)]
 

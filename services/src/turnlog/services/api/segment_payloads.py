@@ -22,7 +22,6 @@ from turnlog.services.api.base_models import RequestModel, ResponseModel
 MAX_IMPORT_ROWS = 20_000
 """The maximum number of segments in one import."""
 
-
 SegmentNumber = Annotated[int, Field(ge=1, le=MAX_INT)]
 
 

@@ -31,18 +31,14 @@ from turnlog.services.sessions.time_travel import StateAt, TimeTravel
 UNLOCKED_EVENT_LIMIT: Final = 4_000
 """Events that need about ten megabytes."""
 
-
 MAX_LOAD_ROUNDS: Final = 12
 """How often an answer may ask for more events before it gets the whole session."""
-
 
 EVENTS_AFTER_CALL: Final = 24
 """Events after a call that are loaded at first, for what came of it."""
 
-
 EvidenceBySession = Mapping[str, PartialLog]
 """The loaded events and states of each session that an answer is about."""
-
 
 Answer = TypeVar("Answer")
 

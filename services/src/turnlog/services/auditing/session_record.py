@@ -22,7 +22,6 @@ from turnlog.services.sessions.text_cache import TextCache
 MAX_BLOB_REQUESTS: Final = 64
 """Concurrent blob requests."""
 
-
 MAX_CACHED_CHARACTERS: Final = 20_000_000
 """Characters of blobs that are cached, because sessions name the same ones."""
 

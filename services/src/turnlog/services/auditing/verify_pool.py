@@ -35,18 +35,14 @@ from turnlog.services.platform.gc_control import pause_collection, reduce_collec
 IN_PROCESS_EVENT_LIMIT: Final = 20_000
 """Events that are verified in less time than it takes to start processes."""
 
-
 MAX_PROCESSES: Final = 6
 """Processes that one reader of the log can keep busy."""
-
 
 SESSIONS_PER_PROCESS: Final = 4
 """Sessions queued for each process while the next batch is read."""
 
-
 _NICE_INCREMENT: Final = 5
 """How much the niceness of a verifying process is raised."""
-
 
 FetchBlobs = Callable[[Sequence[Digest]], Awaitable[Mapping[Digest, str]]]
 """Return the blobs of these digests, as far as they exist."""

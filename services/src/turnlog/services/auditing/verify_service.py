@@ -256,13 +256,10 @@ class VerifyService:
 MAX_BATCH_BYTES: Final = 16_000_000
 """Stored bytes that a batch may have, unless it is a single session."""
 
-
 MAX_BATCH_SESSIONS: Final = 500
 """Sessions in a batch; the database is asked for all of them in one query."""
 
-
 ChainEnds = Mapping[ChainKey, ChainEnd]
-
 
 SessionBatch = dict[ChainKey, list[RawEvent]]
 """Sessions in the order they began, each with all its stored events."""

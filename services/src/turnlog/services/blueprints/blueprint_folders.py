@@ -30,7 +30,6 @@ from turnlog.services.blueprints.folder_files import DiskFolder
 SHIPPED_BLUEPRINTS: Final = Path(__file__).parent / "shipped"
 """The folder of the blueprints that come with Turnlog."""
 
-
 FolderStamp = tuple[tuple[int, int, int], ...]
 """Inode, modification time and size of the blueprint file and of each schema beside it."""
 

@@ -23,19 +23,15 @@ from turnlog.services.platform.concurrency import run_in_thread
 
 PriceSource = Literal["exact", "normalised", "fallback"]
 
-
 _ARN: Final = re.compile(r"arn:[^/]*/")
 """Matches `arn:aws:bedrock:us-east-1:123456789012:inference-profile/`."""
-
 
 _REGION: Final = re.compile(
     r"(?<![^/])(?:[a-z]{2}(?:-gov)?-[a-z]+-\d/|(?:us|us-gov|eu|apac|au|ca|jp|global)\.)"
 )
 """Matches a path step such as `us-east-1/`, or the prefix of an inference profile such as `us.`."""
 
-
 _MICRO_PER_DOLLAR: Final = 1_000_000
-
 
 _PRICE_FILE: Final = "litellm/model_prices_and_context_window_backup.json"
 

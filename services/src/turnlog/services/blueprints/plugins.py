@@ -26,15 +26,11 @@ from turnlog.services.blueprints.tokenizers import SHIPPED_VOCABULARIES, Tiktoke
 
 SOURCE_GROUP: Final = "turnlog.sources"
 
-
 CHECK_GROUP: Final = "turnlog.checks"
-
 
 RESOLVER_GROUP: Final = "turnlog.resolvers"
 
-
 STEP_GROUP: Final = "turnlog.steps"
-
 
 SafetyCheck = Callable[[str, JsonValue], str | None]
 """Given a text and the rule's argument, return what is wrong with the text, or None."""

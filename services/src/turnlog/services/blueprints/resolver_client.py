@@ -31,7 +31,6 @@ from turnlog.services.blueprints.resolver_contract import (
 MAX_ANSWER_BYTES: Final = 400_000
 """Maximum size of an answer, which is recorded in one event."""
 
-
 UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
 """Compressed answers are not accepted, because they could expand without limit."""
 

@@ -23,9 +23,7 @@ from turnlog.services.platform.concurrency import run_in_thread
 SHIPPED_VOCABULARIES: Final = ("cl100k_base", "o200k_base", "p50k_base")
 """Names of the available vocabularies."""
 
-
 _TOKENIZER_FILES: Final = "litellm/litellm_core_utils/tokenizers"
-
 
 MAX_CACHED_COUNTS: Final = 16_384
 """Maximum number of cached counts."""

@@ -130,7 +130,6 @@ def _build_bundle_list(
 
 ParquetRow = dict[str, str | int | None]
 
-
 PARQUET_COLUMNS: Final = {
     "tenant": "string",
     "session": "string",

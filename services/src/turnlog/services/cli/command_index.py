@@ -45,7 +45,6 @@ COMMAND_GROUPS: Final = {
 }
 """Help texts of the command groups, by the first word of the command name."""
 
-
 COMMAND_SECTIONS: Final = (
     CommandSection(
         "Start",
@@ -117,18 +116,15 @@ COMMAND_SECTIONS: Final = (
     ),
 )
 
-
 _HELP_HEAD: Final = """\
 Usage: turnlog COMMAND [OPTIONS]
 
 The record of what was said to a language model, and why.
 """
 
-
 _HELP_FOOT: Final = """
 `turnlog COMMAND --help` says what a command takes.
 Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 verification failed."""
-
 
 _NAME_WIDTH: Final = (
     max(len(each.name) for section in COMMAND_SECTIONS for each in section.commands) + 2

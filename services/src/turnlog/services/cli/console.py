@@ -19,7 +19,6 @@ from turnlog.services.api.base_models import ResponseModel
 NON_TERMINAL_WIDTH: Final = 100
 """Columns to use when the output is not a terminal."""
 
-
 _JSON_ESCAPES: Final = {code: f"\\u{code:04x}" for code in range(127, 160)}
 """C1 control characters and DEL, which JSON allows but a terminal would act on."""
 

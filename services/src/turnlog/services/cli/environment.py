@@ -51,7 +51,6 @@ def render_settings(settings: Sequence[EffectiveSetting]) -> Table:
 
 VARIABLE_PREFIX: Final = "TURNLOG_"
 
-
 PROCESSES: Final[Mapping[str, type[ProcessSettings]]] = {
     "gateway": GatewaySettings,
     "worker": WorkerSettings,
@@ -59,12 +58,9 @@ PROCESSES: Final[Mapping[str, type[ProcessSettings]]] = {
     "up": AllInOneSettings,
 }
 
-
 SECRET_MASK: Final = "••••"  # noqa: S105 - what is shown instead of one
 
-
 _JSON_ADAPTER: Final = TypeAdapter[JsonValue](JsonValue)
-
 
 SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
 

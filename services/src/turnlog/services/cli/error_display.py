@@ -43,7 +43,6 @@ USAGE_CODES: Final = frozenset(
     }
 )
 
-
 NOT_FOUND_CODES: Final = frozenset(
     {
         "no-front-door",
@@ -60,7 +59,6 @@ NOT_FOUND_CODES: Final = frozenset(
         "unknown-turn",
     }
 )
-
 
 CONFLICT_CODES: Final = frozenset(
     {
@@ -90,7 +88,6 @@ CONFLICT_CODES: Final = frozenset(
         "turn-open",
     }
 )
-
 
 COMMAND_FIXES: Final = {
     "unknown-session": "`turnlog sessions` lists those there are",

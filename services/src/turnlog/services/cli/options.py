@@ -59,15 +59,12 @@ def _create_keyword(name: str, hint: object, default: object) -> Parameter:
 DEFAULT_DATA_DIR: Final = Path(".turnlog")
 """The data directory of a service that is started without `--data-dir`."""
 
-
 DEFAULT_TENANT: Final = "default"
 """The tenant that is read when none is named."""
-
 
 UrlOption = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="Address of a running service.")
 ]
-
 
 DataDirOption = Annotated[
     Path,
@@ -79,7 +76,6 @@ DataDirOption = Annotated[
     ),
 ]
 
-
 ServiceDataDirOption = Annotated[
     Path,
     typer.Option(
@@ -89,7 +85,6 @@ ServiceDataDirOption = Annotated[
         help="Data directory; its service is asked.",
     ),
 ]
-
 
 TenantOption = Annotated[
     str,
@@ -101,20 +96,16 @@ TenantOption = Annotated[
     ),
 ]
 
-
 OutputOption = Annotated[
     Literal["table", "json"],
     typer.Option("-o", "--output", help="Tables for people, JSON for programs."),
 ]
 
-
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session.")]
-
 
 AtOption = Annotated[
     int | None, typer.Option("--at", metavar="SEQUENCE", min=1, help="As it was at this sequence.")
 ]
-
 
 PhaseOption = Annotated[
     str | None,

@@ -76,13 +76,10 @@ def render_next_steps(where: DemoLocation, session: str, commands: Iterable[str]
 
 HOST: Final = "127.0.0.1"
 
-
 PORT: Final = 8700
-
 
 PROVIDER_VARIABLES: Final = ("OPENAI_API_KEY", "OPENAI_API_BASE")
 """Where one of these is set, the demo calls a real model instead of a scripted one."""
-
 
 OPENAI_MODEL: Final = "openai/gpt-4.1-mini"
 

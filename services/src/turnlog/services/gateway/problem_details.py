@@ -23,7 +23,6 @@ from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlue
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 
-
 STATUS_BY_CODE: Final[Mapping[str, HTTPStatus]] = {
     "already-redacted": HTTPStatus.CONFLICT,
     "bad-cursor": HTTPStatus.BAD_REQUEST,
@@ -72,9 +71,7 @@ STATUS_BY_CODE: Final[Mapping[str, HTTPStatus]] = {
 }
 """The HTTP status of each refusal code; other codes are answered with `INVALID_VALUE_STATUS`."""
 
-
 INVALID_VALUE_STATUS: Final = HTTPStatus.UNPROCESSABLE_ENTITY
-
 
 FIX_BY_CODE: Final[Mapping[str, str]] = {
     "already-redacted": "nothing is left to do",
@@ -88,7 +85,6 @@ FIX_BY_CODE: Final[Mapping[str, str]] = {
 }
 """The fix of codes that are raised by layers which do not know HTTP."""
 
-
 RETRY_AFTER_BY_CODE: Final[Mapping[str, int]] = {
     "queue-full": 1,
     "behind": 1,
@@ -97,9 +93,7 @@ RETRY_AFTER_BY_CODE: Final[Mapping[str, int]] = {
 }
 """The `Retry-After` value in seconds, for codes where a retry may succeed."""
 
-
 ROUTING_CODES: Final[Mapping[int, str]] = {404: "unknown-route", 405: "method-not-allowed"}
-
 
 MAX_FAULTS: Final = 20
 """The maximum number of faults in one response, so that it stays smaller than the request."""

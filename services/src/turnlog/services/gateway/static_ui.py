@@ -18,9 +18,7 @@ from starlette.responses import Response
 
 static_router = APIRouter(include_in_schema=False)
 
-
 STATIC_FOLDER: Final = Path(__file__).parent / "static"
-
 
 MEDIA_TYPES: Final[Mapping[str, str]] = {
     "html": "text/html",
@@ -28,7 +26,6 @@ MEDIA_TYPES: Final[Mapping[str, str]] = {
     "js": "text/javascript",
     "svg": "image/svg+xml",
 }
-
 
 STATIC_HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": (

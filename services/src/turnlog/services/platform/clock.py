@@ -10,7 +10,6 @@ from uuid_utils.compat import uuid7
 Clock = Callable[[], datetime]
 """Return the current time, aware and in UTC."""
 
-
 CreateId = Callable[[], str]
 """Return a new id."""
 

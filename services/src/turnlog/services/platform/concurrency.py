@@ -16,7 +16,6 @@ from typing import Any, Final, TypeVar
 
 Given = TypeVar("Given")
 
-
 _CANCEL_INTERVAL: Final = 0.005
 """Seconds to wait before a task is cancelled again."""
 

@@ -34,9 +34,7 @@ from turnlog.events.errors import Refused, Unavailable
 
 NATS_USER = "turnlog"
 
-
 MAX_PAYLOAD = 4 * 1024 * 1024
-
 
 RANDOM_PORT = -1
 """nats-server uses its default port for 0 and any free port for -1."""
@@ -152,7 +150,6 @@ def lock_file(path: Path) -> BinaryIO | None:
 
 
 SERVER_NAME = "nats-server"
-
 
 POLL_SECONDS = 0.02
 """Seconds between two checks of the files and locks of another process."""
@@ -278,7 +275,6 @@ def _read_last_log_line(config: NatsConfig) -> str:
 
 START_TIMEOUT = 60.0
 """Seconds for a start; a store of millions of subjects takes several to recover."""
-
 
 STOP_TIMEOUT = 10.0
 """Seconds from asking the server to stop until it is killed."""

@@ -19,13 +19,10 @@ from turnlog.services.platform.asgi_server import serve_asgi
 CHECK_TIMEOUT: Final = 3.0
 """Seconds that a component has to answer."""
 
-
 PROBE_SESSION: Final = "readiness-probe"
 """A session name that is never opened."""
 
-
 HEALTH_GRACE: Final = 1.0
-
 
 HealthChecks = Mapping[str, Callable[[], Awaitable[object]]]
 """For each component, a request that it answers only when it is healthy."""

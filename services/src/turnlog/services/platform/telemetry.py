@@ -24,7 +24,6 @@ from turnlog.projections.prompt.assembly_inputs import parse_provider
 
 _W3C: Final = TraceContextTextMapPropagator()
 
-
 _HEADER: Final = "traceparent"
 
 

@@ -41,7 +41,6 @@ from turnlog.services.platform.telemetry import Tracing
 POLL_SECONDS: Final = 0.2
 """Seconds between reads of a log that seems too short."""
 
-
 _FIX: Final = "bring that log back, or run `turnlog rebuild` to have rows of this one"
 
 
@@ -87,10 +86,8 @@ async def _read_first_after(log: EventLog, position: int) -> RawEvent | None:
 LIVE_BATCH_EVENTS: Final = 500
 """Maximum events of one transaction, which limits how long another writer waits."""
 
-
 CATCH_UP_BATCH_EVENTS: Final = 5_000
 """The same while older events are read; larger, so that changes of one row are merged in memory."""
-
 
 _log = structlog.get_logger("turnlog.projector")
 

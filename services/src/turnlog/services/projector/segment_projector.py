@@ -33,7 +33,6 @@ from turnlog.projections.store.write.segment_projection import (
 
 _MISMATCH_FIX: Final = "bring that log back, or run `turnlog rebuild` to have rows of this one"
 
-
 _log = structlog.get_logger("turnlog.projector")
 
 

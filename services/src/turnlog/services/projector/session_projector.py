@@ -30,7 +30,6 @@ from turnlog.services.projector.log_fold import LIVE_BATCH_EVENTS, LogFolder, re
 PAUSE_SECONDS: Final = 0.05
 """Seconds between transactions while following live events, because a turn's events come singly."""
 
-
 _log = structlog.get_logger("turnlog.projector")
 
 

@@ -43,12 +43,9 @@ from turnlog.services.sessions.text_cache import TextReader
 MAX_DECISION_RETRIES: Final = 200
 """How often a command is decided again because another process appended first."""
 
-
 _SessionKey = tuple[str, str]
 
-
 _SessionLocks = WeakValueDictionary[_SessionKey, asyncio.Lock]
-
 
 ChooseCommand = Callable[[SessionState | None], Awaitable[Command | None]]
 """Return the command for the current state, or None when nothing is left to do."""

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 LOG_CHECK_TIMEOUT: Final = 5.0
 """Seconds to wait for the log: after an election a leader may not know its own end yet."""
 
-
 _ROLLBACK_FIX: Final = (
     "stop everything and bring the later log back; if it is lost, run `turnlog rebuild` for the "
     "read models and start again"

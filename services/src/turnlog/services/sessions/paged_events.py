@@ -21,10 +21,8 @@ from turnlog.projections.audit.verify.hash_chain import ChainKey, parse_chain_ke
 MAX_PAGE_EVENTS: Final = 500
 """Maximum number of events in a page."""
 
-
 FIRST_PAGE_EVENTS: Final = 50
 """Events in the first page, before the size of the events is known."""
-
 
 MAX_PAGE_BYTES: Final = 4_000_000
 """Stored bytes of a page if all its events were as large as the largest one of the page before."""

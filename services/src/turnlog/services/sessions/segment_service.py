@@ -43,7 +43,6 @@ from turnlog.services.sessions.command_handler import CommandMetadata
 MAX_DECISION_RETRIES: Final = 200
 """How often a command is decided again because another process appended first."""
 
-
 BLOB_WRITE_BATCH: Final = 64
 """Segment texts stored concurrently."""
 

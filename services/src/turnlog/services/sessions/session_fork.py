@@ -25,7 +25,6 @@ from turnlog.services.sessions.time_travel import TimeTravel
 COPY_PAGE_EVENTS: Final = 256
 """Maximum number of events in one append."""
 
-
 COPY_PAGE_BYTES: Final = 4_000_000
 """Maximum stored bytes of one append, unless it is a single event."""
 

@@ -29,7 +29,6 @@ from turnlog.services.sessions.log_identity import has_event
 SNAPSHOT_INTERVAL: Final = 64
 """Events between two snapshots of a session's latest state."""
 
-
 _log = structlog.get_logger("turnlog.snapshots")
 
 
@@ -88,7 +87,6 @@ class CheckedSnapshotStore:
 
 INTERVAL_LENGTH: Final = 128
 """Events between two interval snapshots: the most that a read in the past has to fold."""
-
 
 INTERVAL_LOOKUP_BATCH: Final = 32
 """Interval snapshots looked up at a time where a session has few of them."""

@@ -33,9 +33,7 @@ _TEXT_FIELDS: Final = (
 )
 """Event fields that prompts refer to."""
 
-
 Key = TypeVar("Key", bound=Hashable)
-
 
 MAX_CACHED_MANIFESTS: Final = 500
 """Maximum number of cached manifests."""

@@ -89,14 +89,11 @@ class DeliveryLease:
 MAX_PENDING_TURNS: Final = 10_000
 """Maximum number of open turns; the message of each is pending while it is open."""
 
-
 CHECK_SECONDS: Final = 2.0
 """Seconds between two checks of whether the durable consumer exists."""
 
-
 _POSITION_KEY: Final = ("_durables", WORKERS_CONSUMER)
 """Where the position is saved, as tenant and session of a snapshot."""
-
 
 _log = structlog.get_logger("turnlog.durable")
 

@@ -18,7 +18,6 @@ DiffReason = Literal[
 ]  # fmt: skip
 """What happened between two prompts, or what differs in what they were made from."""
 
-
 _REASON_BY_EVENT: Final[dict[str, DiffReason]] = {
     "turn-submitted": "said",
     "turn-queued": "said",
@@ -49,7 +48,6 @@ _REASON_BY_EVENT: Final[dict[str, DiffReason]] = {
     "summary-undone": "undone",
     "memory-purged": "purged",
 }
-
 
 ReasonEvent = tuple[DiffReason, RecordedEvent | None]
 

@@ -26,7 +26,6 @@ from turnlog.projections.prompt.budget.budget_error import WHOLE_PROMPT, find_st
 
 EntryKey = tuple[str, ...]
 
-
 TextUnit = tuple[object, ...]
 """One message of a prompt: its role, the identity of its text, its delimiters."""
 

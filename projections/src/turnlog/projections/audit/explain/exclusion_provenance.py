@@ -29,7 +29,6 @@ from turnlog.projections.prompt.session_material import HIDDEN_PHASE
 LIMIT_RULES: Final = frozenset({"max_turns", "max_chars", LAST_MESSAGES_RULE, OUT_OF_REACH})
 """Rules by which later turns push earlier ones out."""
 
-
 TURN_RULES: Final = {*LIMIT_RULES, "excluded", "failed", "cancelled", "nothing was said"} - {
     OUT_OF_REACH
 }

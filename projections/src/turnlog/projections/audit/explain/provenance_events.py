@@ -95,7 +95,6 @@ def _find_disclosure_end(asked: RecordedEvent, side: CallSnapshot) -> Iterator[R
 RUN_RULES: Final = frozenset({OUT_OF_REACH, HIDDEN_PHASE, PURGED, SUMMARISED})
 """Rules that leave out all turns of a run by one event, however many they are."""
 
-
 FIRST_TURN_RULE = "when first_turn"
 """The manifest's rule for a part that is included because the session has no answered turn yet."""
 

@@ -10,11 +10,7 @@ from collections.abc import Iterator
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.turn_events import (
-    TurnCompleted,
-    TurnQueued,
-    TurnSubmitted,
-)
+from turnlog.events.model.turn_events import TurnCompleted, TurnQueued, TurnSubmitted
 from turnlog.projections.audit.record.partial_log import PartialLog
 from turnlog.projections.session.fold.open_turn import REDACTION_NOTE_RULE
 

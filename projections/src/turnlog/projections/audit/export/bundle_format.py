@@ -17,12 +17,9 @@ from turnlog.events.ids import validate_id
 
 MANIFEST_FILE: Final = "manifest.json"
 
-
 VERIFIER_FILE: Final = "verify.py"
 
-
 README_FILE: Final = "README.md"
-
 
 CHECKPOINT_FILE: Final = "checkpoint.json"
 

@@ -21,7 +21,6 @@ from turnlog.projections.session.state import SessionState
 LASTING_LEAVES: Final = ("session", "prompt", "phase", "redaction", "memory", "turn.marked")
 """Leaves of the subjects whose events are always loaded."""
 
-
 MIN_RANGE_EVENTS: Final = 64
 """Minimum number of events by which a range grows; a longer range doubles."""
 

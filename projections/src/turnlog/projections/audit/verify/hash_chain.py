@@ -54,7 +54,6 @@ def describe_undecodable(raw: RawEvent) -> str:
 ChainKey = tuple[str, str]
 """A tenant, and one of its sessions or a family of its library."""
 
-
 _STREAM_ORDER: Final = attrgetter("stream_sequence")
 
 

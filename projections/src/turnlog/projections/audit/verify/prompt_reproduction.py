@@ -91,7 +91,6 @@ def _iterate_stored_refs(state: SessionState) -> Iterator[TextRef | InputsRef]:
 _MAX_VALUE_CHARACTERS: Final = 80
 """Maximum length at which a differing value is shown."""
 
-
 ReproductionOutcome = Literal["reproduced", "failed", "unreproducible"]
 """`unreproducible` is no failure: this version or installation cannot decide."""
 

@@ -17,7 +17,6 @@ from turnlog.projections.audit.verify.verification_report import AuditFinding
 
 _SETTLING_TYPES: Final = (TurnCompleted, TurnFailed, TurnCancelled)
 
-
 _TOOL_TYPES: Final = (ToolCalled, ToolStarted, ToolReturned, ReplyRedacted)
 """The event types of tool use, and `ReplyRedacted`, which settles an open turn."""
 

@@ -18,7 +18,6 @@ from turnlog.projections.prompt.chat_request import encode_canonical
 
 _MODEL_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-
 HeadDigest = Annotated[Digest, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 

@@ -19,7 +19,6 @@ from turnlog.projections.audit.record.event_queries import filter_by_type
 VerdictName = Literal["integrity", "completeness", "reproduction", "totals"]
 """The promise that a finding is against."""
 
-
 CheckName = Literal[
     "log",
     "sequence",
@@ -120,7 +119,6 @@ def compare_totals(log: SessionTotals, rows: SessionTotals) -> Iterator[AuditFin
 Integrity = Literal["intact", "broken"]
 """Whether the stored bytes are as they were written."""
 
-
 Completeness = Literal["witnessed", "unwitnessed", "incomplete"]
 """Whether events are missing.
 
@@ -128,14 +126,12 @@ Completeness = Literal["witnessed", "unwitnessed", "incomplete"]
 cut at its end looks complete: `unwitnessed`.
 """
 
-
 Reproduction = Literal["reproduced", "failed", "unreproducible", "unchecked"]
 """Whether every prompt was reproduced in both ways.
 
 `unreproducible` is a limit of this version or installation; `unchecked` says that calls lie behind
 a gap.
 """
-
 
 TotalsAgreement = Literal["equal", "differ", "elsewhere"]
 """Whether the read models agree with the log; `elsewhere` means that they are at another sequence.

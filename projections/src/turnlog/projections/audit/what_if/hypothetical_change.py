@@ -35,10 +35,8 @@ from turnlog.projections.session.text_refs import InputsRef
 
 ValuesByName = Mapping[str, JsonValue]
 
-
 PromptTexts = Mapping[str, tuple[str, str]]
 """Where each layer's text was found, and the text, by layer."""
-
 
 _DefinitionKey = tuple[MaterialPins, str]
 """The pins that define a session, and its attributes."""

@@ -21,7 +21,6 @@ from turnlog.projections.audit.what_if.reassembled_calls import (
 MAX_WORST_CALLS: Final = 20
 """Maximum number of calls that are listed individually."""
 
-
 _AlterationKey = tuple[str, AlterationKind, str | None]
 
 

@@ -32,9 +32,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 FolderReader = Callable[[str], Iterable[tuple[str, str]]]
 """Returns the path and the text of every file in a folder beside a blueprint."""
 
-
 SERVERS_FOLDER_PATH: Final = ("tools", "servers", "folder")
-
 
 _SERVER_ADAPTER: Final[TypeAdapter[ServerSpec]] = TypeAdapter(ServerSpec)
 

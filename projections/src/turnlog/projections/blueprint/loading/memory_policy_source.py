@@ -26,7 +26,6 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 MAX_POLICY_WARNINGS: Final = 5
 """Maximum number of warnings for one file; the session's first event records them."""
 
-
 _DEFAULT_POLICY: Final[JsonValue] = MemoryPolicy().model_dump(mode="json")
 
 

@@ -27,13 +27,10 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 
 _QUOTED_WORD: Final = re.compile(r"'([^']*)'")
 
-
 _BACKTICKED_WORD: Final = re.compile(r"`([^`]*)`")
-
 
 _KEY_MARK: Final = "[key]"
 """Pydantic's mark in a location for the key itself."""
-
 
 _TYPE_FIXES: Final = {
     "bool_type": "write `true` or `false`",
@@ -45,12 +42,10 @@ _TYPE_FIXES: Final = {
     "tuple_type": "write a list: `[a, b]`",
 }
 
-
 _UNION_ERROR_TYPES: Final = frozenset(
     f"{each}_kind" for each in ("counter", "message", "resolver", "rule", "server")
 ) | {"layer_source"}
 """Error types of unions whose variants are recognised by a field."""
-
 
 _PATTERN_MESSAGES: Final = {
     NAME_PATTERN: ("is not a name", "use a-z first, then a-z 0-9 _ -, at most 64 of them"),

@@ -34,15 +34,11 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 
 MAX_YAML_CHARACTERS: Final = 200_000
 
-
 MAX_YAML_VALUES: Final = 20_000
-
 
 MAX_YAML_DEPTH: Final = 32
 
-
 _STRING_TAG: Final = "tag:yaml.org,2002:str"
-
 
 _STANDARD_TAGS: Final = frozenset(
     f"tag:yaml.org,2002:{name}"
@@ -50,12 +46,9 @@ _STANDARD_TAGS: Final = frozenset(
 )
 """The tags that YAML assigns by itself; any other tag was written by the author."""
 
-
 _INT_PATTERN: Final = re.compile(r"[-+]?[0-9]{1,100}")
 
-
 _FLOAT_PATTERN: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-
 
 _WORD_VALUES: Final[dict[str, JsonValue]] = {
     "": None,

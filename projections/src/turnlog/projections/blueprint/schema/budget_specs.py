@@ -128,7 +128,6 @@ class RegisteredStep(StrictModel):
 HistoryAction = DropOldestPairs | CondenseRepeats | SummariseHistory
 """Actions on a history view."""
 
-
 LayerAction = (
     TrimLayer
     | CompressLayer
@@ -140,7 +139,6 @@ LayerAction = (
     | RegisteredStep
 )
 """Actions on a layer."""
-
 
 LadderAction = HistoryAction | LayerAction
 
@@ -198,10 +196,8 @@ class LadderStep(StrictModel):
 
 Ladder = tuple[LadderStep, ...]
 
-
 MAX_CHARACTERS_PER_TOKEN: Final = 128
 """Characters of the longest token in any supported vocabulary."""
-
 
 TokenCount = Annotated[int, Field(ge=1, le=100_000_000)]
 

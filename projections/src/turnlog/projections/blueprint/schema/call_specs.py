@@ -12,14 +12,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Discriminator,
-    Field,
-    JsonValue,
-    Tag,
-    model_validator,
-)
+from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from turnlog.events.event_model import build_discriminator
@@ -44,7 +37,6 @@ class MessageFormat(StrictModel):
 
 DEFAULT_MESSAGE_FORMAT = MessageFormat()
 """Layers joined by a blank line, without delimiters."""
-
 
 _SCHEMA_FILE_PATTERN: Final = re.compile(r"[\w-]+\.json")
 

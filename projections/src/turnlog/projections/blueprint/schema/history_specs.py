@@ -15,7 +15,6 @@ from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
 MemoryLimit = Annotated[int, Field(ge=0)]
 """An upper limit; 0 means no limit."""
 
-
 MemoryReaderName = Literal["planner", "narrator"]
 """The reader of the memory: the resolver (`planner`), or the call that writes the answer
 (`narrator`).

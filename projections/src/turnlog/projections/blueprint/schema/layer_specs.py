@@ -17,22 +17,17 @@ from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
 SYSTEM_PROMPT_COMPONENT: Final = "system_prompt"
 """The component of layers that name no other."""
 
-
 TOOLS_COMPONENT: Final = "tools_context"
 """Tool definitions, offered beside the messages or described in them."""
-
 
 HISTORY_COMPONENT: Final = "history"
 """Messages of earlier turns."""
 
-
 RAG_COMPONENT: Final = "rag_context"
 """Retrieved documents."""
 
-
 QUERY_COMPONENT: Final = "query"
 """The input text of the turn."""
-
 
 STANDARD_COMPONENTS: Final = (
     SYSTEM_PROMPT_COMPONENT,
@@ -73,7 +68,6 @@ LayerCondition = (
 value of an input of that name if there is one, otherwise it is true until a turn has been
 completed. `step_failed` is true when a step is repeated because all its tools failed.
 """
-
 
 ResolvedField = Literal["intent", "entity", "identifiers", "results"]
 """The parts of a resolver's answer that a prompt may include."""

@@ -20,10 +20,8 @@ from turnlog.projections.blueprint.template_slots import fill_slots
 BY_PHASE: Final = "by_phase"
 """The value of a profile's `call` if it depends on the phase."""
 
-
 TRANSITION_TOOL: Final = "transition_phase"
 """The tool by which a model ends a phase."""
-
 
 PhaseKind = Literal["static", "freeform", "debrief"]
 """A phase of choices, a dialogue, or a phase that makes one call by itself."""

@@ -18,9 +18,7 @@ from turnlog.projections.blueprint.schema.layer_specs import FileLayer, Override
 OVERRIDES_FOLDER: Final = "overrides"
 """The folder beside a blueprint that contains one folder for each profile."""
 
-
 PROVIDER_FOLDER: Final = "{provider}"
-
 
 _PROGRAM_BY_CATEGORY: Final = {
     "workflow_classification": "tools",

@@ -8,27 +8,20 @@ from pydantic import BaseModel, ConfigDict, Field
 
 NAME_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,63}$"
 
-
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 """A name chosen by an author: lower case letters, digits, `_` and `-`."""
 
-
 ADDRESS_PATTERN: Final = r"^https?://[^\s/@?#]+(/[^\s@?#]*)?$"
-
 
 HttpAddress = Annotated[str, Field(pattern=ADDRESS_PATTERN, max_length=2_000)]
 """An HTTP address without user, query or fragment, because those may contain secrets."""
 
-
 VARIABLE_PATTERN: Final = r"^[A-Za-z_][A-Za-z0-9_]*$"
-
 
 EnvironmentVariable = Annotated[str, Field(pattern=VARIABLE_PATTERN)]
 """The name of an environment variable."""
 
-
 HEADER_PATTERN: Final = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
-
 
 HeaderName = Annotated[str, Field(pattern=HEADER_PATTERN)]
 """The name of an HTTP header."""
@@ -41,6 +34,5 @@ class StrictModel(BaseModel):
 
 
 ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"
-
 
 LOCALE_PATTERN: Final = r"^[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8}){0,4}$"

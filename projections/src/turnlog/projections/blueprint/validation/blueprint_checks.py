@@ -63,14 +63,11 @@ from turnlog.projections.blueprint.validation.tool_checks import check_tools
 PROVIDER_SLOT: Final = "provider"
 """The slot of file paths that is not an attribute."""
 
-
 BUILT_IN_LAYERS: Final = ("input", "history")
 """Layers that exist without being defined."""
 
-
 PATH_VALUE_TYPES: Final = frozenset({"id", "locale"})
 """Types of attributes that may be part of a path."""
-
 
 BlueprintFindings = Iterator[BlueprintFinding]
 

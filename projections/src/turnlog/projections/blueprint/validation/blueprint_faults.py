@@ -15,7 +15,6 @@ from turnlog.events.errors import Refused
 DocumentPath = tuple[str | int, ...]
 """Keys and list indices (from 0) that lead to a value of a document."""
 
-
 LineNumbers = Mapping[DocumentPath, int]
 """The line of every value of a document, counted from 1."""
 

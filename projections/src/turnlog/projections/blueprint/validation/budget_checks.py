@@ -127,12 +127,9 @@ def _get_step_component(step: LadderStep, under: Mapping[str, str]) -> str | Non
 
 BudgetFindings = Iterator[BlueprintFinding]
 
-
 _SEGMENT_ACTIONS = (LowerSegmentTier, DropLowestPriority, ReplaceSegments)
 
-
 _TEXT_ACTIONS = (TrimLayer, CompressLayer)
-
 
 _INPUT_LAYER = "input"
 

@@ -30,7 +30,6 @@ _TYPE_DESCRIPTIONS: Final = {
     "map": "an object",
 }
 
-
 CheckedValues = dict[str, JsonValue]
 
 

@@ -26,7 +26,6 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 
 SegmentFindings = Iterator[BlueprintFinding]
 
-
 _REF_TYPES = ("id", "text", "locale")
 
 

@@ -17,9 +17,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintF
 
 ToolFindings = Iterator[BlueprintFinding]
 
-
 _SERVER_TOOL_WORDS = frozenset({"all", "for_step"})
-
 
 _ADD_SERVERS_FIX = "add `tools` with its servers"
 

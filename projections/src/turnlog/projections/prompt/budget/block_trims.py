@@ -24,9 +24,7 @@ from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
 
 _CLOSING: Final = r"""["'\u201d\u2019\u00bb)\]]*"""
 
-
 _WIDE_CLOSING: Final = r"""["'\u201d\u2019\u00bb\u300d\u300f\uff09)\]]*"""
-
 
 _SENTENCE: Final = re.compile(
     # A lower-case letter after it continues the sentence: `e.g. this`.
@@ -36,7 +34,6 @@ _SENTENCE: Final = re.compile(
     # The end of a line.
     r"|(?<=\S)(?=\s*\n)"
 )
-
 
 _WORD: Final = re.compile(r"(?<=\S)(?=\s)")
 

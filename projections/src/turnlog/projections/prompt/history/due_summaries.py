@@ -41,7 +41,6 @@ from turnlog.projections.token_counters import TokenCounter, build_token_counter
 _DEFAULT_COUNTER_SPEC: Final = CharacterCounterSpec(chars_per_token=4)
 """The counter of calls without a budget."""
 
-
 MAX_TOKENS_PER_CHARACTER: Final = 4
 """The maximum number of tokens of one character."""
 

@@ -33,35 +33,27 @@ from turnlog.projections.token_counters import TokenCounter
 DUPLICATES_RULE: Final = "duplicates"
 """The rule that leaves out turns which a later turn repeats."""
 
-
 _VIEW_RULES: Final = frozenset(get_args(CondenseMode))
-
 
 REPEATED_MARKER: Final = "(said again below)"
 """The text that replaces a paragraph which a later turn repeats."""
 
-
 MIN_REPEATED_CHARACTERS: Final = 60
 """Minimum length of a paragraph or turn that is worth leaving out."""
-
 
 MIN_REPEATS: Final = 3
 """Minimum number of consecutive exchanges that count as one repeated question."""
 
-
 MAX_BRIEF_CHARACTERS: Final = 80
 """Maximum length of an answer that is kept whole, and of the excerpt of a longer one."""
 
-
 _MESSAGES_PER_PAIR: Final = 2
 """A question and its answer."""
-
 
 _MONTH: Final = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
     r"|Sep(?:t|tember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b"
 )
-
 
 _VALUE: Final = re.compile(
     # The lookahead rejects most positions cheaply, since most of a text is no value.
@@ -72,17 +64,14 @@ _VALUE: Final = re.compile(
 )
 """A quoted text, a date, an amount of money or a number."""
 
-
 _NOUN: Final = re.compile(r"[^\W\d_]{4,}")
 """A word that may be counted; shorter words are mostly function words."""
-
 
 _COUNT: Final = re.compile(
     rf"(?<![\d.,$€£])(\d+(?:,\d{{3}})*) ({_NOUN.pattern})"
     rf"(?=((?:[^.!?:\n]|[.!?:](?=\S)){{0,{MAX_BRIEF_CHARACTERS}}}))"
 )
 """A number, the noun it counts, and the rest of the sentence."""
-
 
 _LIST_ITEM: Final = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
 

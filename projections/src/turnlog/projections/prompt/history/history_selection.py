@@ -40,7 +40,6 @@ from turnlog.projections.token_counters import TokenCounter
 
 LAST_MESSAGES_RULE: Final = "last_messages"
 
-
 SKIP_RULE: Final = "skip"
 
 
@@ -96,14 +95,11 @@ def _compute_digests(texts: tuple[str, ...]) -> frozenset[Digest]:
 OUT_OF_REACH: Final = "out of reach"
 """The rule of turns that are older than any view looks."""
 
-
 PURGED: Final = "purged"
 """The rule of turns from before the memory was purged."""
 
-
 SUMMARISED: Final = "summarised"
 """The rule of turns that a summary replaces."""
-
 
 NOT_SELECTED: Final = "not selected"
 """The rule of turns that a call is not asked to summarise."""

@@ -20,7 +20,6 @@ from turnlog.projections.token_counters import TokenCounter
 MAX_CACHED_BYTES: Final = 3_000
 """Maximum memory of a turn's texts, in bytes, for the turn to be cached."""
 
-
 CACHE_SIZE: Final = 4_096
 """Number of cached turns.
 
@@ -111,7 +110,6 @@ def _build_exchange(turn: int, text: str, reply: str, counting: TokenCounter) ->
 
 
 _build_cached_messages: Final = lru_cache(CACHE_SIZE)(_build_turn_messages)
-
 
 _build_cached_exchange: Final = lru_cache(CACHE_SIZE)(_build_exchange)
 

@@ -17,10 +17,8 @@ from turnlog.projections.blueprint.schema.call_specs import MessageFormat
 
 _LAYER_PLACEHOLDER: Final = re.compile(r"\{(?:LAYER|layer)\}")
 
-
 _INVISIBLE_CATEGORIES: Final = frozenset("CMZ")
 """Unicode categories that a reader does not see: controls and formats, marks, separators."""
-
 
 _INVISIBLE_ASCII: Final = dict.fromkeys((*range(0x21), 0x7F))
 """The invisible ASCII characters: most lines are ASCII, and this path is faster."""

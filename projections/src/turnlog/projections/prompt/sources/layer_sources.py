@@ -70,10 +70,8 @@ from turnlog.projections.session.text_refs import TextRef
 INPUT_LAYER: Final = "input"
 """The built-in layer that holds the text of the turn."""
 
-
 EMPTY_RULE: Final = "nothing to say"
 """The rule of a layer whose text is empty."""
-
 
 DISTIL_RULE: Final = "distil"
 """The rule of a text that condenses a longer tool result."""

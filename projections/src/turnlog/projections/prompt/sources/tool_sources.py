@@ -32,7 +32,6 @@ from turnlog.projections.token_counters import TokenCounter
 
 _TOOL_LAYERS: Final = (ToolsLayer, PromptsLayer)
 
-
 ToolSchema = dict[str, JsonValue]
 """A tool in OpenAI's format, which litellm translates for other providers."""
 
@@ -158,10 +157,8 @@ def _build_transition_schema(signals: tuple[str, ...]) -> ToolSchema:
 CONDENSE_RULE: Final = "condense_tools"
 """The rule of tools that a trim step reduced to their names."""
 
-
 NAMES_RULE: Final = "names"
 """The rule of tools shown by name because they were described in full before."""
-
 
 FULL_TEXT_RULE: Final = "told in full"
 """Why the names are left out."""

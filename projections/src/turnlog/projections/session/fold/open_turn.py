@@ -181,7 +181,6 @@ def apply_reply_redacted(
 TurnProgressEvent = CallCompleted | PlanMade | StepPlanned | ToolCalled | ToolStarted | ToolReturned
 """Events that continue a turn without settling it."""
 
-
 _FAILED_OUTCOMES: Final = frozenset({"failed", "refused"})
 """Outcomes of a tool that is known not to have done its work."""
 

@@ -25,7 +25,6 @@ from turnlog.projections.session.state import OpenTurn, SessionState
 
 NewEvents = tuple[KnownEvent, ...]
 
-
 UNKNOWN_USAGE: Final = AttemptUsage(
     usage=TokenUsage(known="unknown"), cost=AttemptCost(price="unknown", table="none")
 )

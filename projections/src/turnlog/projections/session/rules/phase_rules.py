@@ -44,7 +44,6 @@ from turnlog.projections.session.state import SessionState
 PHASE_LEFT: Final = "phase-left"
 """Reason for cancelling a turn that was waiting when the session left an isolated phase."""
 
-
 FORCED_SIGNAL = "max_reached"
 """Signal of the move out of a phase that reached its maximum number of exchanges."""
 

@@ -20,7 +20,6 @@ from turnlog.projections.store.write.segment_projection import ACTIVE_SEGMENTS_B
 
 SEGMENT_PAGE_SIZE: Final = 100
 
-
 _SEGMENT_COLUMNS: Final = SEGMENTS.c
 
 

@@ -54,7 +54,6 @@ from turnlog.projections.store.schema.read_model_tables import (
 
 SESSION_PAGE_SIZE: Final = 50
 
-
 _SESSION_COLUMNS: Final = SESSIONS.c
 
 

@@ -22,12 +22,9 @@ from turnlog.projections.store.schema.read_model_tables import CALLS, SESSIONS, 
 GrowthGrouping = Literal["all", "blueprint", "profile", "kind", "model"]
 """How calls are grouped."""
 
-
 _CALL_COLUMNS: Final = CALLS.c
 
-
 _PART_COLUMNS: Final = WINDOW_PARTS.c
-
 
 _PARTS_OF_CALL: Final = and_(
     _PART_COLUMNS.build == _CALL_COLUMNS.build,
@@ -35,7 +32,6 @@ _PARTS_OF_CALL: Final = and_(
     _PART_COLUMNS.session == _CALL_COLUMNS.session,
     _PART_COLUMNS.call == _CALL_COLUMNS.call,
 )
-
 
 _SESSION_OF_CALL: Final = and_(
     SESSIONS.c.build == _CALL_COLUMNS.build,

@@ -11,7 +11,6 @@ from turnlog.events.content import Content, Digest, PlainText, compute_digest
 
 TITLE_CHARACTERS: Final = 120
 
-
 NUL: Final = "\0"
 
 

@@ -13,10 +13,8 @@ from sqlalchemy import BigInteger, Boolean, Column, Index, LargeBinary, MetaData
 
 METADATA: Final = MetaData()
 
-
 WRITE_ONCE: Final = {"once": True}
 """Marks a column that is never changed after its first write."""
-
 
 PROJECTIONS: Final = Table(
     "projections",
@@ -94,7 +92,6 @@ that both databases find the same rows. `last_hash` lets the next event prove th
 last one.
 """
 
-
 ATTRIBUTES: Final = _build_row_table(
     "session_attributes",
     {"name": Text},
@@ -104,7 +101,6 @@ ATTRIBUTES: Final = _build_row_table(
 """Attributes for filters: the digest of each value, because an index entry must be short. An
 attribute is in force if `given_in` is the session's `blueprint_in`; a newer version may have fewer.
 """
-
 
 PROMPTS: Final = _build_row_table(
     "prompts",
@@ -116,7 +112,6 @@ PROMPTS: Final = _build_row_table(
 """One row per prompt file that a session was pinned to, by the event with that sequence. It is in
 force if it is after the session's `blueprint_in`: a move to another version releases all of them.
 """
-
 
 TURNS: Final = _build_row_table(
     "turns",
@@ -137,7 +132,6 @@ TURNS: Final = _build_row_table(
 """One row per turn. `text_in` and `reply_in` are the sequences of the events with the texts, or
 with the replacement of a redacted reply.
 """
-
 
 CALLS: Final = _build_row_table(
     "calls",
@@ -164,7 +158,6 @@ CALLS: Final = _build_row_table(
 `optimizations` is JSON: the rules that shortened the prompt, with the tokens each saved.
 """
 
-
 ATTEMPTS: Final = _build_row_table(
     "attempts",
     {"turn": BigInteger, "attempt": BigInteger},
@@ -188,7 +181,6 @@ ATTEMPTS: Final = _build_row_table(
 made and paid for in the session that this one was forked from.
 """
 
-
 WINDOW_PARTS: Final = _build_row_table(
     "window_parts",
     {"call": Text, "component": Text},
@@ -202,7 +194,6 @@ WINDOW_PARTS: Final = _build_row_table(
 )
 """The token ledger: what each component used in each call, and how many of its turns were cut."""
 
-
 REDACTIONS: Final = _build_row_table(
     "redactions",
     {"sequence": BigInteger},
@@ -212,7 +203,6 @@ REDACTIONS: Final = _build_row_table(
     _build_text_column("at", null=False),
 )
 """One row per redaction."""
-
 
 PHASES: Final = _build_row_table(
     "phases",
@@ -226,7 +216,6 @@ PHASES: Final = _build_row_table(
 )
 """One row per entered phase."""
 
-
 COMMANDS: Final = _build_row_table(
     "commands",
     {"key": Text},
@@ -235,7 +224,6 @@ COMMANDS: Final = _build_row_table(
     _build_number_column("turn"),
 )
 """One row per command with an idempotency key, kept as long as its session."""
-
 
 QUARANTINE: Final = _build_row_table(
     "quarantine",
@@ -246,7 +234,6 @@ QUARANTINE: Final = _build_row_table(
     large=True,
 )
 """Events that were not folded: the failing one with its reason, and later ones of its session."""
-
 
 ROW_TABLES: Final = (
     ATTRIBUTES,

@@ -17,9 +17,7 @@ from turnlog.projections.store.engine import ReadModelStore
 SCHEMA_REVISION: Final = "0006"
 """The latest revision; a test compares it with the migrations."""
 
-
 _MIGRATION_SCRIPTS: Final = "turnlog.projections.store:migrations"
-
 
 _MIGRATION_LOCK: Final = 0x7475726E
 """An arbitrary number, equal in every release, so that two processes never migrate at once."""

@@ -14,7 +14,6 @@ from turnlog.projections.store.schema.read_model_tables import METADATA
 
 __all__ = ["LIBRARIES", "METADATA", "SEGMENTS"]
 
-
 LIBRARIES: Final = Table(
     "libraries",
     METADATA,
@@ -24,7 +23,6 @@ LIBRARIES: Final = Table(
     Column("stopped", Text),
 )
 """One row per tenant: the sequence its segments are folded to, and why folding stopped there."""
-
 
 SEGMENTS: Final = Table(
     "segments",

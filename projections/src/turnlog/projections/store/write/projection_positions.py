@@ -25,10 +25,8 @@ from turnlog.projections.store.schema.read_model_tables import PROJECTIONS, ROW_
 SESSIONS_PROJECTION: Final = "sessions"
 """The name of this projection; it never changes."""
 
-
 SESSIONS_VERSION: Final = 4
 """Incremented whenever the same events give other rows; older rows are then rebuilt."""
-
 
 _ABANDONED: Final = -1
 """The position of an abandoned build; it cannot be moved."""
@@ -50,7 +48,6 @@ class ProjectionPosition:
 
 
 _SESSIONS_ROWS: Final = PROJECTIONS.c.name == SESSIONS_PROJECTION
-
 
 _ACTIVE_ROW: Final = and_(_SESSIONS_ROWS, PROJECTIONS.c.active == true())
 

@@ -26,7 +26,6 @@ from turnlog.projections.store.schema.column_text import NUL, replace_nul
 
 ColumnValue = str | int | bytes | None
 
-
 ColumnValues = dict[str, ColumnValue]
 
 

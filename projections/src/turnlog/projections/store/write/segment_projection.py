@@ -31,21 +31,17 @@ from turnlog.projections.store.write.row_changes import (
 SEGMENTS_PROJECTION: Final = "library"
 """The name of this projection; it never changes."""
 
-
 SEGMENTS_VERSION: Final = 1
 """Incremented whenever the same events give other rows; older rows are then rebuilt."""
-
 
 _ACTIVE_SEGMENTS_ROW: Final = and_(
     PROJECTIONS.c.name == SEGMENTS_PROJECTION, PROJECTIONS.c.active == true()
 )
 
-
 ACTIVE_SEGMENTS_BUILD: Final = (
     select(PROJECTIONS.c.build).where(_ACTIVE_SEGMENTS_ROW).scalar_subquery()
 )
 """The active build, looked up within the statement that reads its rows."""
-
 
 SegmentTexts = Mapping[tuple[str, Digest], str]
 """Text by tenant and digest; a missing entry means that the blob is gone."""

@@ -24,7 +24,6 @@ from turnlog.services.cli.views.theme import MUTED
 
 _BLUEPRINT_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
-
 _BLUEPRINT_LINE: Final = re.compile(r"^blueprint: .*$", re.MULTILINE)
 
 

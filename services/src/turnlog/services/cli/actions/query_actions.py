@@ -38,10 +38,7 @@ from turnlog.services.cli.key_value_args import parse_json_pairs
 from turnlog.services.cli.views.blueprint_view import render_blueprints
 from turnlog.services.cli.views.diff_view import render_diff
 from turnlog.services.cli.views.event_view import render_event_line
-from turnlog.services.cli.views.prompt_view import (
-    render_prompt,
-    render_window,
-)
+from turnlog.services.cli.views.prompt_view import render_prompt, render_window
 from turnlog.services.cli.views.segment_view import render_segment, render_segments
 from turnlog.services.cli.views.session_view import (
     render_conversation,

@@ -33,7 +33,6 @@ from turnlog.services.cli.views.segment_view import (
 
 _ROW_FIELD: Final = re.compile(r"segments\.(\d+)(?:\.(\w+))?")
 
-
 _READ_STDIN: Final = "-"
 
 

@@ -28,7 +28,6 @@ from turnlog.services.platform.shutdown import Shutdown
 
 ServiceRole = Literal["gateway", "worker", "projector"]
 
-
 SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
 
 

@@ -57,7 +57,6 @@ def create_client(url: str) -> httpx.AsyncClient:
 
 CommandBody = Mapping[str, JsonValue]
 
-
 AnswerT = TypeVar("AnswerT", bound=ResponseModel)
 
 

@@ -18,7 +18,6 @@ from turnlog.services.cli.options import ServiceTarget
 
 READY_FILE: Final = "ready.json"
 
-
 HEALTH_TIMEOUT_SECONDS: Final = 10.0
 """A stopped service refuses the connection at once; this timeout is for a busy one."""
 

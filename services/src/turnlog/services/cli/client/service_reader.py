@@ -50,13 +50,10 @@ from turnlog.services.cli.client.http_responses import (
 TIMEOUT_SECONDS: Final = 60.0
 """Read timeout in seconds; event streams send a keep-alive more often than that."""
 
-
 LONG_TIMEOUT: Final = httpx.Timeout(TIMEOUT_SECONDS, read=600)
 """Timeout of requests that read a whole log or a whole session."""
 
-
 QueryParameters = Mapping[str, str | int | bool | None]
-
 
 ViewT = TypeVar("ViewT")
 
@@ -258,7 +255,6 @@ def _parse_view(view_type: type[ViewT], path: str, answer: httpx.Response) -> Vi
 
 
 VerificationLine = VerifyProgressLine | VerifyFindingLine | VerifySummaryLine
-
 
 _VERIFICATION_LINE: Final[TypeAdapter[VerificationLine]] = TypeAdapter(
     Annotated[VerificationLine, Discriminator("kind")]

@@ -7,11 +7,7 @@ import os
 import typer
 
 from turnlog.services.cli.commands.command_runner import run_async
-from turnlog.services.cli.options import (
-    LogTarget,
-    OutputOption,
-    ServiceTarget,
-)
+from turnlog.services.cli.options import LogTarget, OutputOption, ServiceTarget
 
 
 def run_doctor(*, target: ServiceTarget, output: OutputOption = "table") -> None:

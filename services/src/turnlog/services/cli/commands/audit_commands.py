@@ -8,12 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from turnlog.services.cli.commands.command_runner import run_async, run_with_reader
-from turnlog.services.cli.options import (
-    LogTarget,
-    OutputOption,
-    ReadTarget,
-    SessionArgument,
-)
+from turnlog.services.cli.options import LogTarget, OutputOption, ReadTarget, SessionArgument
 
 
 def explain_turn(
@@ -85,7 +80,6 @@ CheckpointOption = Annotated[
         help="Hold the log against a checkpoint: a cut end, a log rolled back or rewritten shows.",
     ),
 ]
-
 
 SignerOption = Annotated[
     str | None,

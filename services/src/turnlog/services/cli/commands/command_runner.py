@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 INTERRUPTED_EXIT_CODE: Final = 130
 """The exit code that a shell expects of a program ended by Ctrl-C."""
 
-
 ResultT = TypeVar("ResultT")
 
 

@@ -7,12 +7,7 @@ from typing import Annotated
 import typer
 
 from turnlog.services.cli.commands.command_runner import run_with_reader
-from turnlog.services.cli.options import (
-    OutputOption,
-    PhaseOption,
-    ReadTarget,
-    SessionArgument,
-)
+from turnlog.services.cli.options import OutputOption, PhaseOption, ReadTarget, SessionArgument
 
 
 def tail_events(

@@ -15,21 +15,17 @@ SegmentArgument = Annotated[
     int, typer.Argument(metavar="SEGMENT", min=1, help="The segment's number.")
 ]
 
-
 RefOption = Annotated[
     str | None, typer.Option("--ref", metavar="REF", help="Whose it is, such as npc.innkeeper.")
 ]
-
 
 LocaleOption = Annotated[
     str | None, typer.Option("--locale", metavar="LOCALE", help="The locale it is written in.")
 ]
 
-
 TypeOption = Annotated[
     str | None, typer.Option("--type", metavar="TYPE", help="What kind of text it is.")
 ]
-
 
 VariantOption = Annotated[
     str | None,

@@ -17,11 +17,9 @@ ModelOption = Annotated[
     ),
 ]
 
-
 HttpOption = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 is any free one.")
 ]
-
 
 RoleArgument = Annotated[
     Literal["gateway", "worker", "projector"],

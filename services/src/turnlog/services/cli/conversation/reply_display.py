@@ -26,7 +26,6 @@ from turnlog.services.cli.views.theme import BAD, MUTED, WARNING
 
 _WORD_PIECES: Final = re.compile(r"\n|[^\S\n]+|\S+")
 
-
 _MARGIN_COLUMNS: Final = 5
 """Columns taken by the blanks and the stroke."""
 

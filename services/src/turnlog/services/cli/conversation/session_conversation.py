@@ -28,7 +28,6 @@ from turnlog.services.cli.client.service_reader import ServiceReader
 END_EVENTS: Final = frozenset({"done", "redact", "failed", "cancelled"})
 """Names of the events that end a turn's stream."""
 
-
 MAX_RECONNECTS: Final = 20
 
 

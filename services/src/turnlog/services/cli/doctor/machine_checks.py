@@ -57,10 +57,8 @@ def report_failure(what: str, said: str, fix: str) -> CheckFinding:
 _LOW_DISK_BYTES: Final = 1 << 30
 """Free bytes below which a disk counts as nearly full."""
 
-
 _CLOCK_TOLERANCE: Final = 5.0
 """Seconds that a file may lie in the future, because file systems have their own clocks."""
-
 
 _GIGABYTE: Final = 1e9
 

@@ -26,7 +26,6 @@ from turnlog.services.cli.views.theme import MUTED
 MAX_PAUSE_SECONDS: Final = 3.0
 """The longest pause in seconds; long breaks are shortened to it."""
 
-
 _WORDS: Final = re.compile(r"\S+\s*|\s+")
 
 

@@ -27,7 +27,6 @@ from turnlog.projections.library.segment_inputs import SegmentInput, find_segmen
 
 METADATA_FIELDS: Final = ("tier", "type", "priority")
 
-
 ROW_FIELDS: Final = (
     "id",
     "scope",
@@ -39,16 +38,12 @@ ROW_FIELDS: Final = (
     "variant",
 )
 
-
 KNOWN_FIELDS: Final = (*ROW_FIELDS, "ref_id", "metadata", "version")
 """`version` is accepted and ignored, because the library counts versions itself."""
 
-
 _DIGITS: Final = re.compile(r"[0-9]{1,15}")
 
-
 _TRUE_WORDS: Final = frozenset({"true", "t", "1", "yes"})
-
 
 _FALSE_WORDS: Final = frozenset({"false", "f", "0", "no"})
 
@@ -200,7 +195,6 @@ def _build_csv_row(file: str, line: int, names: list[str], cells: list[str]) -> 
 
 
 _YAML_LIMITS: Final = YamlLimits(8_000_000, 400_000, "make two files of it")
-
 
 _YAML_FIX: Final = "write a list of segments, each with at least `scope` and `content`"
 

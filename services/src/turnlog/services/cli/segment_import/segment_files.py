@@ -16,7 +16,6 @@ from turnlog.services.cli.segment_import.import_rows import ImportedSegmentRow, 
 
 RowParser = Callable[[str, str], Iterator[ImportedSegmentRow]]
 
-
 ROW_PARSERS: Final[Mapping[str, RowParser]] = {
     ".yaml": import_rows.read_yaml_rows,
     ".yml": import_rows.read_yaml_rows,

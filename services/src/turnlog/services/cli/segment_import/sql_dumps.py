@@ -30,10 +30,8 @@ from turnlog.services.cli.segment_import.import_rows import KNOWN_FIELDS, Import
 
 _COPY_STATEMENT: Final = re.compile(r"^COPY\s.*\sFROM\s+stdin", re.IGNORECASE | re.MULTILINE)
 
-
 _MYSQL_INSERT: Final = re.compile(r"^INSERT\s+INTO\s+`", re.IGNORECASE | re.MULTILINE)
 """How a MySQL dump begins its rows; no other dump does."""
-
 
 _SQL_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 

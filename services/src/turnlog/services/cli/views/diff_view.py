@@ -31,7 +31,6 @@ from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING
 
 _MINUS: Final = "\N{MINUS SIGN}"
 
-
 _SIGNS: Final[dict[ChangeKind, tuple[str, str]]] = {
     "added": ("+", GOOD),
     "removed": (_MINUS, BAD),
@@ -40,7 +39,6 @@ _SIGNS: Final[dict[ChangeKind, tuple[str, str]]] = {
     "grown": ("▴", WARNING),
     "moved": ("⇄", WARNING),
 }
-
 
 REASON_LABELS: Final[dict[DiffReason, str]] = {
     "said": "the turn that asks",
@@ -73,7 +71,6 @@ REASON_LABELS: Final[dict[DiffReason, str]] = {
     "unknown": "no event says why",
 }
 """The label of each reason; the events follow it."""
-
 
 _MAX_NAMED_EVENTS: Final = 4
 """Up to this many events are named one by one; of more, the first and the last."""

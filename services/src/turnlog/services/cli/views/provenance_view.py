@@ -43,13 +43,11 @@ from turnlog.services.cli.views.theme import (
 _LIBRARY_EVENTS: Final = frozenset(map(format_event_name, LIBRARY_EVENT_TYPES))
 """Names of the segment library's events."""
 
-
 _EVENT_COLOURS = {
     kind.type.split(".")[1]: FAMILY_COLOURS[kind.leaf.partition(".")[0]]
     for kind in EVENT_TYPES.values()
 } | dict.fromkeys(_LIBRARY_EVENTS, FAMILY_COLOURS["prompt"])
 """Colour of each event name, by its family."""
-
 
 _MAX_NAMED: Final = 2
 """Up to this many events are named one by one."""

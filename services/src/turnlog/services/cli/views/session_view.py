@@ -36,21 +36,15 @@ from turnlog.services.cli.views.theme import (
 LABEL_WIDTH: Final = 9
 """Columns of the speaker's label."""
 
-
 USER_COLOUR: Final = FAMILY_COLOURS["turn"]
-
 
 REPLY_COLOUR: Final = FAMILY_COLOURS["session"]
 
-
 TOOL_COLOUR: Final = FAMILY_COLOURS["tool"]
-
 
 PHASE_COLOUR: Final = FAMILY_COLOURS["phase"]
 
-
 HIDDEN_TEXT: Final = "(its text is sealed or erased)"
-
 
 _NO_TEXT: Final = "(nothing: it started by itself, or its text is sealed or erased)"
 

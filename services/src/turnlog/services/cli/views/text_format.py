@@ -13,13 +13,10 @@ from turnlog.events.model.memory_events import TurnRange
 UNKNOWN_TEXT: Final = "unknown"
 """Shown for a missing figure; a zero or a dash would be misleading."""
 
-
 _MILLISECONDS: Final = 1_000
-
 
 _LOW_CONTROLS: Final = (*range(9), *range(11, 32))
 """Control characters with a Unicode picture; tab and line feed are left as they are."""
-
 
 _VISIBLE_CONTROLS: Final = {code: chr(0x2400 + code) for code in _LOW_CONTROLS} | dict.fromkeys(
     range(127, 160), "\ufffd"

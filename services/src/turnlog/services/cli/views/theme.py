@@ -15,9 +15,7 @@ from rich.text import Text
 
 from turnlog.events.model.manifest import PromptPart
 from turnlog.events.registry import EVENT_TYPES
-from turnlog.services.cli.views.text_format import (
-    escape_controls,
-)
+from turnlog.services.cli.views.text_format import escape_controls
 
 FAMILY_COLOURS: Final[Mapping[str, str]] = {
     "session": "#5f87ff",
@@ -31,26 +29,19 @@ FAMILY_COLOURS: Final[Mapping[str, str]] = {
 }
 """Colour of each event family."""
 
-
 UNKNOWN_COLOUR: Final = "#8a8f98"
 """Colour of an event whose type this release does not know."""
-
 
 MUTED: Final = "#8a8f98"
 """Colour of secondary text."""
 
-
 GOOD: Final = "#2fb36a"
-
 
 BAD: Final = "#e5534b"
 
-
 WARNING: Final = "#d48a1f"
 
-
 _COLOUR_WHEEL: Final = ("#5f87ff", "#af5fff", "#1fa8a0", "#d48a1f", "#d75faf", "#87a52a", "#c9744f")
-
 
 _FIXED_COLOURS: Final = {"history": "#7d8aa5", "input": "#2fb36a"}
 

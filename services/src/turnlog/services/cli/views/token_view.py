@@ -29,7 +29,6 @@ from turnlog.services.cli.views.theme import (
 PROMPT_BAR_WIDTH = 60
 """Columns of the bar of one prompt."""
 
-
 _CROWDED, _TIGHT = 0.9, 0.7
 
 
@@ -127,7 +126,6 @@ def _render_prompt_total(manifest: Manifest) -> Text:
 
 GROWTH_BAR_WIDTH: Final = 24
 """Columns of the longest bar."""
-
 
 _TOKENS_SUFFIX: Final = "_tokens"
 

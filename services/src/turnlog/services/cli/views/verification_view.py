@@ -35,13 +35,10 @@ _VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Colour and meaning of each verdict."""
 
-
 _MARKS: Final = {GOOD: "✓", WARNING: "-", BAD: "✗"}
-
 
 _MAX_FINDINGS: Final = 10
 """Findings shown of one promise; `-o json` has all."""
-
 
 SessionFinding = tuple[str, FindingView]
 """A session and one of its findings."""

@@ -81,7 +81,6 @@ def render_trim_steps(why: TurnExplanation) -> Table:
 _LABEL_WIDTH: Final = 9
 """Columns of the labels."""
 
-
 _HIDDEN_TEXT: Final = "(its text is sealed or erased)"
 
 

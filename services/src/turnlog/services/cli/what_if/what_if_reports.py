@@ -36,7 +36,6 @@ from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING, create_l
 MAX_SHOWN: Final = 10
 """Sessions listed, or calls of a single session; the JSON has all."""
 
-
 _CHANGE_COLOURS: Final = {
     "cut": BAD,
     "gone": WARNING,
@@ -44,7 +43,6 @@ _CHANGE_COLOURS: Final = {
     "added": GOOD,
     "changed": WARNING,
 }
-
 
 _CHANGE_WORDS: Final = {"uncut": "no longer cut"}
 

@@ -15,12 +15,9 @@ from turnlog.events.errors import Refused
 
 JSON_MEDIA_TYPE: Final = "application/json"
 
-
 NDJSON_MEDIA_TYPE: Final = "application/x-ndjson"
 
-
 SSE_MEDIA_TYPE: Final = "text/event-stream"
-
 
 CURSOR_HEADER: Final = "Last-Event-ID"
 

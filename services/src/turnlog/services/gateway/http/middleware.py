@@ -28,7 +28,6 @@ from turnlog.services.platform.telemetry import Tracing
 INLINE_CHECK_BYTES: Final = 1024 * 1024
 """Bodies up to this size in bytes are checked on the event loop."""
 
-
 MAX_DISCARDED_BYTES: Final = 8 * 1024 * 1024
 """How many bytes of a refused body are read and discarded."""
 

@@ -91,7 +91,6 @@ def convert_to_utc(moment: datetime, field: str) -> datetime:
 
 MIN_SEQUENCE_FIELD: Final = "min_sequence"
 
-
 MinSequenceQuery = Annotated[
     int | None,
     Query(ge=1, le=MAX_INT, description="Wait until the read models hold this sequence"),
@@ -118,7 +117,6 @@ async def wait_for_read_models(
 
 
 TurnPath = Annotated[int, Path(ge=1, le=MAX_INT)]
-
 
 AtSequence = Annotated[
     int | None,

@@ -24,9 +24,7 @@ from turnlog.services.sessions.command_handler import CommandMetadata
 
 IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
 
-
 CLIENT_ACTOR: Final = "client"
-
 
 _KEY_PATTERN: Final = re.compile(r"[!-~]([ -~]{0,198}[!-~])?")
 

@@ -18,10 +18,8 @@ from turnlog.projections.blueprint.storable_json import MAX_INT, check_text
 MAX_DEPTH: Final = 64
 """The maximum nesting of objects and arrays."""
 
-
 MAX_DIGITS: Final = 32
 """The maximum number of digits of an integer that is parsed at all."""
-
 
 _WHOLE_BODY: Final = "body"
 

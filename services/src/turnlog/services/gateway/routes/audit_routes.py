@@ -61,27 +61,20 @@ from turnlog.services.gateway.http.headers import NDJSON_MEDIA_TYPE, set_etag
 
 verify_router = APIRouter()
 
-
 DIGEST_PARAMETER_PATTERN: Final = r"^sha256:[0-9a-f]{64}$"
 
-
 VERIFY_LOG_PATH: Final = "/v1/verify"
-
 
 MAX_CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
 """The maximum size of a checkpoint in bytes, enough for half a million sessions."""
 
-
 CATCH_UP_SECONDS: Final = 0.5
 """Seconds that the read models get to catch up; the log is verified anyway."""
-
 
 PROGRESS_INTERVAL_SECONDS: Final = 0.25
 """Seconds between two progress lines."""
 
-
 VerifyLine = VerifyProgressLine | VerifyFindingLine | VerifySummaryLine
-
 
 _VERIFY_RESPONSES: Final[dict[int | str, dict[str, object]]] = {
     200: {"content": {NDJSON_MEDIA_TYPE: {"schema": {"type": "string"}}}}
@@ -257,7 +250,6 @@ class _VerifyLineBuilder:
 
 why_router = APIRouter()
 
-
 WhyTurnPath = Annotated[int, Path(ge=1, le=MAX_INT, description="The turn")]
 
 
@@ -305,7 +297,6 @@ async def load_segment_events(
 
 
 diff_router = APIRouter()
-
 
 OtherSessionQuery = Annotated[
     str | None,

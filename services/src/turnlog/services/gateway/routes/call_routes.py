@@ -77,10 +77,8 @@ async def list_session_calls(
 
 tool_result_router = APIRouter()
 
-
 EVENT_BATCH_SIZE: Final = 64
 """How many events of a turn are read at a time."""
-
 
 _SETTLING_EVENTS: Final = (TurnCompleted, TurnFailed, TurnCancelled)
 

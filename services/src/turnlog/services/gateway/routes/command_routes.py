@@ -45,7 +45,6 @@ from turnlog.services.sessions.command_handler import ChooseCommand
 
 command_router = APIRouter()
 
-
 OPERATOR_RULE = "operator"
 """The rule name recorded when a person redacts a reply."""
 

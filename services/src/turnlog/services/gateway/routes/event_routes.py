@@ -51,7 +51,6 @@ from turnlog.services.sessions.time_travel import refuse_future
 
 event_router = APIRouter()
 
-
 DEFAULT_PAGE_SIZE = 100
 
 
@@ -86,7 +85,6 @@ class EventRange(BaseModel):
 
 
 EventRangeQuery = Annotated[EventRange, Query()]
-
 
 _EVENT_RESPONSES: dict[int | str, dict[str, object]] = {
     200: {"content": {JSON_MEDIA_TYPE: {}, NDJSON_MEDIA_TYPE: {}, SSE_MEDIA_TYPE: {}}}
@@ -233,7 +231,6 @@ def _create_page_response(
 
 
 export_router = APIRouter()
-
 
 ExportFormat = Literal["ndjson", "chat", "parquet", "bundle"]
 

@@ -41,15 +41,12 @@ from turnlog.services.sessions.prompt_inputs import load_memory_messages
 
 memory_router = APIRouter()
 
-
 DEFAULT_MEMORY_POLICY = MemoryPolicy(enabled=True, max_turns=0, ttl_seconds=0, max_chars=0)
 """The policy of sessions whose blueprint has no memory policy: everything is remembered."""
-
 
 ReaderQuery = Annotated[
     MemoryReaderName | None, Query(description="Who would be told; anybody without one")
 ]
-
 
 EntityQuery = Annotated[str | None, Query(max_length=128, description="Of what the turn would be")]
 
@@ -132,7 +129,6 @@ async def resolve_turn_references(
 
 
 summary_router = APIRouter()
-
 
 SummarySequencePath = Annotated[int, Path(ge=1, le=MAX_INT)]
 

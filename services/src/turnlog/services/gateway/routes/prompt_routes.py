@@ -62,7 +62,6 @@ from turnlog.services.gateway.http.request_checks import AtSequence, convert_to_
 
 window_router = APIRouter()
 
-
 ClockQuery = Annotated[
     AwareDatetime | None,
     Query(description="What the clock says; without it what it said at that sequence, or now"),

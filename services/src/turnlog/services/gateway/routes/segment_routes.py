@@ -40,10 +40,8 @@ from turnlog.services.sessions.segment_service import LibraryCommandOutcome
 
 segment_router = APIRouter()
 
-
 IMPORT_PATH: Final = "/v1/segments/import"
 """The path whose body limit is larger."""
-
 
 SegmentNumberPath = Annotated[int, Path(ge=1, le=MAX_INT)]
 

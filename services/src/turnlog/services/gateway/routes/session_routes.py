@@ -243,7 +243,6 @@ def _choose_profile(blueprint: Blueprint, name: str | None) -> str:
 
 session_list_router = APIRouter()
 
-
 ATTRIBUTE_PREFIX = "attribute."
 """The prefix of query parameters that filter by an attribute."""
 

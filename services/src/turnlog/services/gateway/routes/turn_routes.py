@@ -69,10 +69,8 @@ from turnlog.services.sessions.command_handler import CommandOutcome
 
 turn_router = APIRouter()
 
-
 MAX_WAIT_SECONDS = 300.0
 """The maximum number of seconds that a client may wait for a reply."""
-
 
 WaitQuery = Annotated[
     float | None,
@@ -198,7 +196,6 @@ def _create_settled_response(submitted: SubmittedTurn, settlement: SettledTurn) 
 
 turn_stream_router = APIRouter()
 
-
 AfterCursorQuery = Annotated[
     str | None,
     Query(description="The id of an event of this stream; Last-Event-ID goes before it"),
@@ -237,9 +234,7 @@ async def stream_turn(
 
 question_router = APIRouter()
 
-
 QUESTION_OK = QuestionStatus(reason="ok", message="ok")
-
 
 QUESTION_UNROUTABLE = QuestionStatus(
     reason="unroutable", message="nothing is known that the question is about"

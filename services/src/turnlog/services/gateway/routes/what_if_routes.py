@@ -67,9 +67,7 @@ from turnlog.services.platform.projection_lag import measure_projection_lag
 
 what_if_router = APIRouter()
 
-
 WHAT_IF_PATH: Final = "/v1/what-if"
-
 
 _SESSION_PAGE_SIZE: Final = 500
 

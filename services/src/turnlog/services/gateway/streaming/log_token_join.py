@@ -28,7 +28,6 @@ from turnlog.services.gateway.streaming.turn_cursor import (
 
 TurnEndEvent = TurnCompleted | TurnFailed | TurnCancelled | ReplyRedacted
 
-
 MAX_TOKEN_TEXT: Final = 512
 """The maximum number of code points in one `token` event, which bounds what a lost connection
 costs.

@@ -23,19 +23,14 @@ from turnlog.services.platform.process_settings import GatewaySettings
 
 EVENT_STREAM_MEDIA_TYPE: Final = "text/event-stream"
 
-
 SSE_HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
-
 
 RETRY_FRAME: Final = b"retry: 1000\n\n"
 
-
 KEEP_ALIVE_FRAME: Final = b": alive\n\n"
-
 
 MAX_PENDING_BYTES: Final = 256 * 1024
 """How many bytes may be pending before the source has to wait."""
-
 
 _log = structlog.get_logger("turnlog.sse")
 

@@ -16,12 +16,9 @@ from turnlog.events.errors import Refused
 StreamEnd = Literal["done", "redact", "failed", "cancelled"]
 """How a stream ends; also the names of its last event."""
 
-
 _NUMBER_PATTERN: Final = "(0|[1-9][0-9]{0,8})"
 
-
 _END_PATTERN: Final = "(done|redact|failed|cancelled)"
-
 
 _CURSOR_PATTERN: Final = re.compile(
     rf"{_NUMBER_PATTERN}\.{_NUMBER_PATTERN}\.{_NUMBER_PATTERN}(?:\.{_END_PATTERN})?"

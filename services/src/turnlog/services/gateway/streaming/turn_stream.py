@@ -46,7 +46,6 @@ from turnlog.services.sessions.command_handler import CommandOutcome
 TOKEN_REPLICA_TRIES: Final = 10
 """How often a lagging replica of the token stream is read before a cursor is trusted."""
 
-
 TOKEN_REPLICA_RETRY_SECONDS: Final = 0.1
 """Seconds between two of those reads."""
 
@@ -153,12 +152,9 @@ def _encode_turn_event(event: TurnStreamEvent) -> bytes:
 
 FirstItem = TypeVar("FirstItem")
 
-
 SecondItem = TypeVar("SecondItem")
 
-
 SourceItem = TypeVar("SourceItem")
-
 
 MAX_QUEUED_ITEMS: Final = 64
 """How many items may wait for the reader."""

@@ -186,9 +186,7 @@ def compute_retry_delay(
 AttemptCut = Literal["unwanted", "overdue", "stopped"]
 """Ended from outside: lease lost or turn cancelled, past its deadline, or the worker stops."""
 
-
 AttemptFailure = ModelFailure | ResolverFailure | ToolServerFailure
-
 
 AttemptEnd = (
     FinishedAnswer
@@ -200,9 +198,7 @@ AttemptEnd = (
     | AttemptCut
 )
 
-
 OVERDUE_FAULT: Final = AttemptFault(code="deadline", detail="not answered in time", retryable=True)
-
 
 STOPPED_FAULT: Final = AttemptFault(
     code="handed-back", detail="its worker was stopped", retryable=True

@@ -28,7 +28,6 @@ from turnlog.services.blueprints.plugins import load_check
 # A boundary that is found too early only shortens a piece, so no language's rules are needed.
 _SENTENCE_END: Final = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"')\]\u201d\u2019]*\s|\n")
 
-
 RuleCheck = Callable[[str], str | None]
 """Returns how a text breaks a rule, or None."""
 

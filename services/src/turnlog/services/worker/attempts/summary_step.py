@@ -38,7 +38,6 @@ from turnlog.services.worker.model.model_types import FinishedAnswer, ModelFailu
 SUMMARY_TIME_SHARE: Final = 1 / 3
 """Share of the turn's time that a summary may take."""
 
-
 SummaryEnd = FinishedAnswer | ModelFailure | Refused | Corrupt
 """Ends of a summary call after which its turn continues."""
 

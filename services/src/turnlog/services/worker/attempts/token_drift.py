@@ -17,10 +17,8 @@ from turnlog.events.model.manifest import Manifest
 SAMPLED_CALLS: Final = 20
 """Number of calls that are compared together."""
 
-
 TOLERANCE: Final = 0.10
 """Tolerated relative difference of the counts."""
-
 
 _log = structlog.get_logger("turnlog.worker")
 

@@ -169,7 +169,6 @@ _NAMES_BY_REASON: Mapping[FinishReason, tuple[str, ...]] = MappingProxyType(
     }
 )
 
-
 _REASON_BY_NAME: Mapping[str, FinishReason] = MappingProxyType(
     {name: reason for reason, names in _NAMES_BY_REASON.items() for name in names}
 )

@@ -28,12 +28,9 @@ _ENVIRONMENT: Mapping[str, str] = {
 }
 """Prevents tables from the network and settings from a `.env` file in the working directory."""
 
-
 _OLLAMA_PREFIXES = ("ollama/", "ollama_chat/")
 
-
 _DEFERRED_FLAG = "_on_deferred_stream_complete"
-
 
 _LITELLM_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 

@@ -40,7 +40,6 @@ stopped is a `FinishedAnswer` with that reason. `too_long` is an answer that no 
 `model_off` is a service that was started without a model.
 """
 
-
 RETRYABLE_CODES: frozenset[FailureCode] = frozenset(
     {
         "rate_limited",

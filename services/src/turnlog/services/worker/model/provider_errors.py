@@ -29,7 +29,6 @@ _CODE_BY_STATUS: Mapping[int, FailureCode] = {
     429: "rate_limited",
 }
 
-
 _CODE_BY_CLASS: Mapping[str, FailureCode] = {
     "AuthenticationError": "unauthorised",
     "ContextWindowExceededError": "context_overflow",
@@ -38,14 +37,12 @@ _CODE_BY_CLASS: Mapping[str, FailureCode] = {
 }
 """Classes of litellm that say more than the status."""
 
-
 _CODE_BY_ERROR_CODE: Mapping[str, FailureCode] = {
     "content_filter": "content_filtered",
     "content_policy_violation": "content_filtered",
     "context_length_exceeded": "context_overflow",
     "model_not_found": "unknown_model",
 }
-
 
 _ERROR_CODE_FORM = re.compile(r"[a-z]+(?:_[a-z]+)*")
 """The form of an error code, which neither a key nor a sentence has."""

@@ -20,14 +20,9 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from turnlog.events.model.turn_events import FinishReason
-from turnlog.services.worker.model.model_types import (
-    FailureCode,
-    ModelFailure,
-    ModelToolCall,
-)
+from turnlog.services.worker.model.model_types import FailureCode, ModelFailure, ModelToolCall
 
 _WORD = re.compile(r"\S+\s*|\s+")
-
 
 _TEXT_SLOT = "{text}"
 
@@ -150,7 +145,6 @@ def _read_content(content: object) -> str:
 
 SHIPPED_SCRIPTS = Path(__file__).parent / "scripts"
 
-
 _SCRIPT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -193,7 +187,6 @@ def _parse_script(path: Path) -> ModelScript:
 
 
 SCRIPTED_PROVIDER = "scripted"
-
 
 LitellmChunk = dict[str, object]
 

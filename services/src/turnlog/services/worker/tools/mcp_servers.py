@@ -37,10 +37,8 @@ if TYPE_CHECKING:
 CLOSE_SECONDS: Final = 10.0
 """Seconds that stopping a server may take: closing its input, terminating it, then killing it."""
 
-
 CONNECT_SECONDS: Final = 60.0
 """Seconds that starting a server may take."""
-
 
 MAX_CONNECTIONS: Final = 32
 """Maximum number of open connections; the least recently used are closed first."""
@@ -192,10 +190,8 @@ if TYPE_CHECKING:
 MAX_PAGES: Final = 50
 """Maximum number of pages of a server's list; some lists never end."""
 
-
 OFFER_CACHE_SECONDS: Final = 60.0
 """Seconds for which a server's offers are cached."""
-
 
 MAX_CACHED_LISTS: Final = 256
 """Maximum number of cached lists; those of unused blueprints are dropped."""

@@ -96,7 +96,6 @@ async def _fetch_offers(servers: ToolServers, spec: ToolsSpec) -> dict[str, tupl
 
 _log = structlog.get_logger("turnlog.worker")
 
-
 LOST_DETAIL = "it was begun, and nobody knows whether it was done"
 
 

@@ -1,0 +1,190 @@
+"""A session harness with a fake tool server, for turns that plan, call tools and answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import JsonValue
+
+from tests.support.sessions.puppet_model import ScriptStep
+from tests.support.sessions.session_harness import TENANT, TESTER, SessionHarness, build_delivery
+from turnlog.events.envelope import RecordedEvent
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.session.commands import OpenSession
+from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.worker.model.model_types import FinishedAnswer, ModelToolCall, ModelUsage
+from turnlog.services.worker.tools.tool_servers import ToolAnswer
+from turnlog.services.worker.turn_queue import DeliverySettled
+
+USAGE = ModelUsage(10, 5)
+
+
+def build_agent_blueprint(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
+    """Return a small blueprint that plans and calls tools."""
+    return Blueprint.model_validate(
+        {
+            "blueprint": "agent",
+            "version": 1,
+            "layers": {
+                "rules": {"text": "Plan first.", "keep": "always"},
+                "tools": {"tools": "all", "component": "tools_context"},
+                "goal": {"step": "goal", "component": "step"},
+                "results": {"step": "results", "component": "results"},
+            },
+            "calls": {
+                "plan": {
+                    "messages": [
+                        {"system": ["rules", "tools"]},
+                        {"history": "recent"},
+                        {"user": ["input"]},
+                    ]
+                },
+                "tactic": {
+                    "messages": [{"system": ["goal", "results"]}, {"user": ["input"]}],
+                    "tools": ["for_step"],
+                },
+                "synthesise": {
+                    "messages": [
+                        {"system": ["rules", "results"]},
+                        {"history": "recent"},
+                        {"user": ["input"]},
+                    ]
+                },
+            },
+            "history": {"recent": {}},
+            "tools": {"servers": {"shop": {"command": ["shop"], "idempotent": ["look"]}}},
+            "policies": {"retries": {"base_seconds": 0}},
+            "profiles": {
+                "agent": {
+                    "default": True,
+                    "program": "tools",
+                    "plan": "plan",
+                    "act": "tactic",
+                    "call": "synthesise",
+                }
+            },
+            **changes,
+        }
+    )
+
+
+async def do_nothing() -> None:
+    """Yield once to the event loop."""
+    await asyncio.sleep(0)
+
+
+@dataclass
+class FakeToolServer:
+    """A tool server with an idempotent tool, `look`, and one that is not, `pay`."""
+
+    tool_calls: list[tuple[str, Mapping[str, JsonValue]]] = field(
+        default_factory=list[tuple[str, Mapping[str, JsonValue]]]
+    )
+    result_text: str = "3 in stock"
+    failing_tools: list[str] = field(default_factory=list[str])
+    """Tools that fail, each as often as it is named."""
+    extra_offers: tuple[ToolOffer, ...] = ()
+    """What it offers beside the two."""
+    during_call: Callable[[], Awaitable[object]] = do_nothing
+    """Awaited while a tool runs."""
+
+    async def list_offers(self, server: str, spec: ServerSpec) -> tuple[ToolOffer, ...]:
+        """See `ToolServers.offers`."""
+        del server, spec
+        schema: dict[str, JsonValue] = {
+            "type": "object",
+            "properties": {"what": {"type": "string"}},
+        }
+        look, pay = (("look", "Looks for a thing."), ("pay", "Pays for it."))
+        return (ToolOffer(*look, schema), ToolOffer(*pay, schema), *self.extra_offers)
+
+    async def call_tool(
+        self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
+    ) -> ToolAnswer:
+        """See `ToolServers.ask`."""
+        del server, spec
+        self.tool_calls.append((tool, arguments))
+        await self.during_call()
+        if tool not in self.failing_tools:
+            return ToolAnswer(self.result_text)
+        self.failing_tools.remove(tool)
+        return ToolAnswer("the shelf is locked", failed=True)
+
+    async def close(self) -> None:
+        pass
+
+
+def build_plan_script(*steps: tuple[str, Sequence[str]]) -> list[ScriptStep]:
+    """Return a script in which the model plans these steps."""
+    return [json.dumps({"steps": [{"goal": goal, "tools": [*tools]} for goal, tools in steps]})]
+
+
+def build_tool_script(*wanted: tuple[str, str], named: str = "t{}") -> list[ScriptStep]:
+    """Return a script in which the model requests tools, each by name and arguments."""
+    numbered = enumerate(wanted, 1)
+    calls = tuple(ModelToolCall(named.format(n), tool, given) for n, (tool, given) in numbered)
+    return [FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)]
+
+
+TWO_STEP_SCRIPTS: tuple[list[ScriptStep], ...] = (
+    build_plan_script(("Find a hammer.", ["shop_look"]), ("Pay for it.", ["shop_pay"])),
+    build_tool_script(("shop_look", '{"what": "hammer"}')),
+    build_tool_script(("shop_pay", '{"what": "hammer"}')),
+    ["It is ", "yours."],
+)
+"""The scripts of a turn of two steps."""
+
+
+@dataclass
+class AgentHarness:
+    """A session harness and its fake tool server."""
+
+    shop: FakeToolServer = field(default_factory=FakeToolServer)
+    house: SessionHarness = field(default_factory=SessionHarness)
+    kind: Blueprint = field(default_factory=build_agent_blueprint)
+
+    def __post_init__(self) -> None:
+        self.house.servers = self.shop
+
+    async def open_session(self) -> AgentHarness:
+        """Open the session."""
+        ref = await self.house.blueprints.store_blueprint(TENANT, self.kind)
+        graph = SessionMaterial(self.kind).phases
+        command = OpenSession(
+            ref, self.kind.default_profile, compute_history_reach(self.kind), phases=graph
+        )
+        await self.house.sessions.handle(TENANT, "s", command, TESTER)
+        return self
+
+    async def run_turn(
+        self, *scripts: list[ScriptStep], text: str = "Get me a hammer."
+    ) -> RecordedEvent:
+        """Put something to the session and have it answered by these scripts."""
+        self.house.model.scripts = [*scripts]
+        submitted = await self.house.submit_turn(text)
+        assert await self.house.run_turn(submitted) == DeliverySettled()
+        return submitted
+
+    async def take_over_turn(self, submitted: RecordedEvent) -> None:
+        """Let another worker have a turn whose worker has died; nothing is left on TOKENS."""
+        self.house.tokens.clear_all()
+        again = build_delivery(submitted, redelivered=True)
+        assert await self.house.build_worker("w2").run_turn(again) == DeliverySettled()
+
+    def get_request_texts(self, number: int) -> list[str]:
+        """Return the message contents of one request; requests count from 0."""
+        return [str(each["content"]) for each in self.house.model.requests[number].messages]
+
+    def list_offered_tools(self) -> list[list[str]]:
+        """Return the names of the tools in each request."""
+        asked: list[Any] = [request.tools for request in self.house.model.requests]
+        return [[tool["function"]["name"] for tool in tools] for tools in asked]
+
+    def list_events(self, kind: type) -> list[Any]:
+        return [each.event for each in self.house.list_events() if isinstance(each.event, kind)]

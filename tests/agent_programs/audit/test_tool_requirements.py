@@ -1,0 +1,283 @@
+"""Tools of servers, one requirement after the other: disclosure, results, pinned schemas."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from tests.agent_programs.agent_harness import build_agent_blueprint
+from tests.agent_programs.agent_service import (
+    TWO_STEP_ANSWERS,
+    AgentService,
+    answer_with_plan,
+    answer_with_text,
+    answer_with_tool_calls,
+)
+from turnlog.events.content import compute_digest
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
+from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.cli.actions.session_actions import print_tool_result, send_schema_request
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.options import ServiceTarget
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SCHEMA: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {"which": {"type": "string", "description": "Which one is meant."}},
+}
+
+DRAWERS = tuple(
+    ToolOffer(f"drawer_{n}", "Looks into one of many drawers and says what is in it.", SCHEMA)
+    for n in range(18)
+)
+
+ROWS = [{"id": n, "name": f"thing {n}", "price": n * 1.5} for n in range(1_000)]
+
+
+async def list_tool_disclosures(
+    platform: AgentService, session: str
+) -> list[tuple[str | None, int]]:
+    """Return the rule and the tokens of each kept `tools` part."""
+    calls = await platform.load_events(session, ContextAssembled)
+    parts = [part for call in calls for part in call.manifest.parts if part.is_included]
+    return [(part.rule, part.tokens) for part in parts if part.layer == "tools"]
+
+
+async def run_short_turn(platform: AgentService, session: str) -> None:
+    """Run a turn whose plan has no steps."""
+    await platform.complete_turn(
+        session, answer_with_plan(), answer_with_text("Hello."), text="Hi."
+    )
+
+
+async def test_u6_tools_are_told_in_full_in_every_call_of_turn_1_and_by_name_from_turn_2(
+    platform: AgentService,
+) -> None:
+    platform.shop.extra_offers = DRAWERS
+    calls = build_agent_blueprint().model_dump(mode="json", by_alias=True)["calls"]
+    calls["tactic"]["messages"][0]["system"].append("tools")
+    session = await platform.open_session(build_agent_blueprint(calls=calls))
+    await platform.complete_turn(session, *TWO_STEP_ANSWERS)
+    await run_short_turn(platform, session)
+    told = await list_tool_disclosures(platform, session)
+    assert [rule for rule, _ in told] == ["full first_turn"] * 3 + ["names"]
+    (_, full), (_, named) = told[0], told[-1]
+    assert named <= 0.4 * full
+
+
+async def test_u6_tools_are_told_in_full_again_when_somebody_asks_and_for_one_turn(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session()
+    await run_short_turn(platform, session)
+    path = f"/v1/sessions/{session}/schemas"
+    assert (await platform.http.post(path)).status_code == 200
+    served = ServiceTarget(str(platform.http.base_url), platform.folder)
+    await send_schema_request(served, session, "table")
+    await run_short_turn(platform, session)
+    await run_short_turn(platform, session)
+    rules = [rule for rule, _ in await list_tool_disclosures(platform, session)]
+    assert rules == ["full first_turn", "full asked", "names"]
+    assert (await platform.list_event_names(session)).count("schemas-requested") == 1
+
+
+async def test_u6_tools_are_told_in_full_again_after_a_purge(platform: AgentService) -> None:
+    session = await platform.open_session()
+    for _ in range(2):
+        await run_short_turn(platform, session)
+    assert (await platform.http.post(f"/v1/sessions/{session}/purge")).status_code == 200
+    for _ in range(2):
+        await run_short_turn(platform, session)
+    rules = [rule for rule, _ in await list_tool_disclosures(platform, session)]
+    assert rules == ["full first_turn", "names", "full purged", "names"]
+
+
+async def test_u6_a_diff_names_what_tools_are_told_in_full_or_by_name_for(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session()
+    for _ in range(2):
+        await run_short_turn(platform, session)
+    await platform.http.post(f"/v1/sessions/{session}/schemas")
+    await run_short_turn(platform, session)
+    because = [
+        {
+            (reason["what"], by["event"])
+            for entry in diff["changes"]
+            if entry["layer"] == "tools"
+            for reason in entry["because"]
+            for by in reason["by"]
+        }
+        for before, after in (("1.1", "2.1"), ("2.1", "3.1"))
+        for diff in [
+            await platform.fetch_json(f"/v1/sessions/{session}/calls/{before}/diff/{after}"),
+        ]
+    ]
+    assert because == [{("answered", "turn-completed")}, {("asked", "schemas-requested")}]
+
+
+async def test_what_differs_between_two_steps_is_what_the_first_one_came_to(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session()
+    await platform.complete_turn(session, *TWO_STEP_ANSWERS)
+    diff = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.2/diff/1.3")
+    events = {
+        by["event"] for each in diff["changes"] for why in each["because"] for by in why["by"]
+    }
+    assert events == {"call-completed", "tool-returned"}
+    assert all(why["what"] != "unknown" for each in diff["changes"] for why in each["because"])
+
+
+async def test_u6_nobody_asks_for_tools_that_were_never_told(platform: AgentService) -> None:
+    session = await platform.open_session()
+    refused = await platform.http.post(f"/v1/sessions/{session}/schemas")
+    assert (refused.status_code, refused.json()["code"]) == (409, "no-tools")
+
+
+async def test_u6_a_ladder_names_tools_that_would_not_fit(platform: AgentService) -> None:
+    platform.shop.extra_offers = DRAWERS
+    limits: dict[str, Any] = {"tools_context": {"tokens": 250, "ladder": [{"condense_tools": {}}]}}
+    calls = build_agent_blueprint().model_dump(mode="json", by_alias=True)["calls"]
+    calls["plan"]["budget"] = "window"
+    budget: dict[str, Any] = {"window": {"tokens": 8_000, "components": limits}}
+    session = await platform.open_session(build_agent_blueprint(calls=calls, budget=budget))
+    await run_short_turn(platform, session)
+    ((rule, tokens),) = await list_tool_disclosures(platform, session)
+    assert rule == "condense_tools"
+    assert tokens <= 250
+
+
+async def test_u8_a_thousand_rows_enter_as_under_300_tokens_and_are_read_whole(
+    platform: AgentService,
+) -> None:
+    platform.shop.result_text = json.dumps(ROWS)
+    session = await platform.open_session()
+    await platform.complete_turn(
+        session,
+        answer_with_plan(("Look.", [])),
+        answer_with_tool_calls(("shop_look", {})),
+        answer_with_text("Many."),
+    )
+    (returned,) = await platform.load_events(session, ToolReturned)
+    last = (await platform.load_events(session, ContextAssembled))[-1]
+    (part,) = [each for each in last.manifest.parts if each.layer == "results"]
+    assert part.tokens < 300
+    assert (part.treatment, part.rule, part.saved) == ("condensed", "distil", 0)
+    path = f"/v1/sessions/{session}/calls/{returned.call}/tools/{returned.id}"
+    found = await platform.fetch_json(path)
+    assert json.loads(found["result"]) == ROWS
+    assert compute_digest(found["result"]) == found["digest"] == returned.result
+    assert (found["treatment"], found["characters"]) == ("condensed", len(found["result"]))
+    assert found["text"] in platform.get_request_texts(2)[0]
+    why = await platform.fetch_json(f"/v1/sessions/{session}/turns/1/why")
+    assert ("results", "distil") in [(e["part"]["layer"], e["part"]["rule"]) for e in why["parts"]]
+    head = (await platform.load_recorded_events(session))[-1].sequence
+    growth = await platform.fetch_json("/v1/growth", session=session, min_sequence=head)
+    assert growth["calls"][-1]["saved"] == {"distil": 0}
+
+
+async def test_u8_a_terminal_shows_the_whole_of_a_result(
+    platform: AgentService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform.shop.result_text = json.dumps(ROWS)
+    session = await platform.open_session()
+    await platform.complete_turn(
+        session,
+        answer_with_plan(("Look.", [])),
+        answer_with_tool_calls(("shop_look", {})),
+        answer_with_text("Many."),
+    )
+    (returned,) = await platform.load_events(session, ToolReturned)
+    await print_tool_result(
+        ServiceReader(platform.http), session, returned.call, returned.id, "table"
+    )
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "prompts hold a summary of it" in shown
+    assert '"name": "thing 999"' in shown
+
+
+async def test_u8_a_result_that_is_erased_cannot_be_read_and_one_never_asked_for_neither(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session()
+    await platform.complete_turn(
+        session,
+        answer_with_plan(("Look.", [])),
+        answer_with_tool_calls(("shop_look", {})),
+        answer_with_text("Three."),
+    )
+    (returned,) = await platform.load_events(session, ToolReturned)
+    assert returned.result
+    path = f"/v1/sessions/{session}/calls/{returned.call}/tools"
+    assert (await platform.http.get(f"{path}/nonsense")).json()["code"] == "unknown-tool-use"
+    held = platform.backend.blobs.blobs
+    whole = held.pop((platform.gateway.tenant, returned.result))
+    gone = await platform.http.get(f"{path}/{returned.id}")
+    held[platform.gateway.tenant, returned.result] = whole
+    assert (gone.status_code, gone.json()["code"]) == (410, "result-gone")
+
+
+async def test_u14_sessions_of_a_profile_share_one_text_until_a_schema_changes(
+    platform: AgentService,
+) -> None:
+    first, second = await platform.open_session(), await platform.open_session()
+    await run_short_turn(platform, first)
+    await run_short_turn(platform, second)
+    platform.shop.extra_offers = DRAWERS[:1]
+    third = await platform.open_session()
+    await run_short_turn(platform, third)
+    await run_short_turn(platform, first)
+    pinned = [await platform.load_events(each, ToolsSnapshotted) for each in (first, second, third)]
+    ((one,), (two,), (three,)) = pinned
+    assert one == two
+    assert three.digest != one.digest
+    assert set(three.tools) - set(one.tools) == {"shop_drawer_0"}
+    assert "drawer" not in platform.get_request_texts(-2)[0]
+
+
+async def test_u20_prompts_are_told_of_and_those_that_are_disabled_are_not(
+    platform: AgentService,
+) -> None:
+    greet = ToolOffer("greet", "Greets somebody.", SCHEMA, "prompt")
+    scold = ToolOffer("scold", "Scolds somebody.", SCHEMA, "prompt")
+    platform.shop.extra_offers = (greet, scold)
+    spec: dict[str, Any] = build_agent_blueprint().model_dump(
+        mode="json", by_alias=True, exclude_unset=True
+    )
+    spec["layers"]["prompts"] = {"prompts": "all", "component": "tools_context"}
+    spec["calls"]["plan"]["messages"][0]["system"].append("prompts")
+    spec["tools"]["servers"]["shop"] |= {"except": ["scold", "pay"]}
+    session = await platform.open_session(
+        build_agent_blueprint(**{k: spec[k] for k in ("layers", "calls", "tools")})
+    )
+    await run_short_turn(platform, session)
+    said = platform.get_request_texts(0)[0]
+    assert said.endswith("- shop_greet: Greets somebody.\n    which (string): Which one is meant.")
+    assert "scold" not in said
+    assert "pay" not in said
+    (pinned,) = await platform.load_events(session, ToolsSnapshotted)
+    assert (tuple(pinned.tools), pinned.prompts) == (("shop_look",), ("shop_greet",))
+    assert pinned.left_out == {"shop_pay": "among `except`", "shop_scold": "among `except`"}
+
+
+async def test_u15_a_profile_without_tools_is_told_of_none(platform: AgentService) -> None:
+    spec: dict[str, Any] = build_agent_blueprint().model_dump(
+        mode="json", by_alias=True, exclude_unset=True
+    )
+    spec["profiles"]["agent"]["default"] = False
+    told = {"program": "chat", "call": "plan"}
+    spec["profiles"] |= {"chat": told | {"default": True}, "bare": told | {"tools": "none"}}
+    kind = build_agent_blueprint(profiles=spec["profiles"])
+    session = await platform.open_session(kind)
+    await platform.complete_turn(session, answer_with_text("Hello."), text="Hi.")
+    bare = await platform.open_session(kind, profile="bare")
+    await platform.complete_turn(bare, answer_with_text("Hello."), text="Hi.")
+    assert "shop_look" in platform.get_request_texts(0)[0]
+    assert platform.get_request_texts(1)[0] == "Plan first."
+    assert await platform.load_events(bare, ToolsSnapshotted) == []

@@ -1,0 +1,189 @@
+"""U7 and U11: history condensed by a view's option or by a ladder step.
+
+Every session of these tests is reproduced when its test ends: from its references, by assembling it
+again, and by the verifier of a bundle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.agent_programs.agent_harness import AgentHarness
+from tests.agent_programs.agent_service import AgentService, answer_with_text
+from tests.support.sessions.session_harness import TENANT, TESTER
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.manifest import HistorySource, Manifest
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LISTED = "\n".join(f"- product {n}, well made and in stock" for n in range(45))
+
+PRODUCTS = [
+    ("Show products under $50", f"I found 45 products under $50:\n{LISTED}"),
+    ("Show products under $30", f"I found 28 products under $30:\n{LISTED[:900]}"),
+    (
+        "Show products under $20",
+        "Just 12 products:\n" + "\n".join(f"{n}. a thing" for n in range(12)),
+    ),
+]
+
+TOLD = (
+    "In turn: I found 45 products under $50 …; I found 28 products under $30 …; Just 12 products …"
+)
+
+CAN = (
+    "- look up orders, invoices and what became of them\n"
+    "- send something back and say when the money comes\n"
+    "- explain how long a delivery takes to where you live\n"
+    "- change what we know of you, and forget it"
+)
+
+TALK = [
+    ("Hi, what can you do?", f"Hello! I can help you with a few things. I can\n{CAN}"),
+    ("Where is my order 4711?", "It left our house on Monday and is with the carrier. " * 3),
+    ("And when will it be here?", "They say Thursday, in the afternoon. " * 3),
+    ("Can I change the address?", "Not any more, it is on its way; a neighbour may take it. " * 3),
+    ("What else can you do for me?", f"Gladly. I can also\n{CAN}\n\nWhat shall it be?"),
+    (
+        "How do I send it back?",
+        "Print the label, stick it on the box, and bring it to a shop. " * 3,
+    ),
+    ("When is the money back?", "Within a week of the box reaching us, on the same card. " * 3),
+]
+
+
+def build_chat_blueprint(**words: Any) -> Blueprint:  # noqa: ANN401 - words of a view
+    """Return a blueprint whose history view has these options."""
+    budget = words.pop("budget", None)
+    call: dict[str, Any] = {"messages": [{"history": "told"}, {"user": ["input"]}]}
+    return Blueprint.model_validate(
+        {
+            "blueprint": "clerk",
+            "version": 1,
+            "layers": {},
+            "calls": {"reply": call | ({"budget": "window"} if budget else {})},
+            "history": {"told": words},
+            "budget": {"window": budget} if budget else {},
+            "profiles": {"chat": {"default": True, "call": "reply"}},
+        }
+    )
+
+
+async def run_conversation(talk: list[tuple[str, str]], kind: Blueprint) -> AgentHarness:
+    shop = await AgentHarness(kind=kind).open_session()
+    for asked, answered in talk:
+        await shop.run_turn([answered], text=asked)
+    return shop
+
+
+def get_latest_manifest(shop: AgentHarness) -> Manifest:
+    manifest = shop.list_events(ContextAssembled)[-1].manifest
+    assert isinstance(manifest, Manifest)
+    return manifest
+
+
+async def test_u7_what_is_said_again_later_is_said_once(platform: AgentService) -> None:
+    tokens: list[int] = []
+    for condense in (None, "duplicates"):
+        session = await platform.open_session(
+            build_chat_blueprint(condense=condense), attributes={}
+        )
+        for asked, answered in TALK:
+            await platform.complete_turn(session, answer_with_text(answered), text=asked)
+        await platform.complete_turn(session, answer_with_text("You are welcome."), text="Thanks!")
+        prompt = await platform.fetch_prompt(session, "8.1")
+        tokens.append(prompt["manifest"]["tokens"])
+    whole, short = tokens
+    assert 0.1 <= 1 - short / whole <= 0.2
+    condensed = [part for part in prompt["manifest"]["parts"] if part["treatment"] == "condensed"]
+    assert [part["rule"] for part in condensed] == ["duplicates"]
+    assert condensed[0]["source"]["later"] == 5
+    assert prompt["messages"][1]["content"].endswith("I can\n(said again below)")
+    assert CAN in prompt["messages"][9]["content"]
+
+
+async def test_u11_a_question_asked_over_and_over_keeps_each_value_and_each_count(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_chat_blueprint(condense="repeats"), attributes={})
+    for asked, answered in PRODUCTS:
+        await platform.complete_turn(session, answer_with_text(answered), text=asked)
+    await platform.complete_turn(
+        session, answer_with_text("The last."), text="Which was the shortest list?"
+    )
+    assert platform.get_request_texts(3) == [
+        "Show products under … (3 times, in turn with: $50; $30; $20)",
+        TOLD,
+        "Which was the shortest list?",
+    ]
+    manifest = (await platform.fetch_prompt(session, "4.1"))["manifest"]
+    (run,) = [part for part in manifest["parts"] if part["layer"] == "history"]
+    assert (run["treatment"], run["rule"]) == ("condensed", "repeats")
+    assert (run["source"]["first"], run["source"]["last"]) == (1, 3)
+    assert run["saved"] / (run["saved"] + run["tokens"]) >= 0.5
+
+
+async def test_u12_repeats_are_told_in_short_where_there_is_no_room_for_all_of_them() -> None:
+    steps = [{"condense_repeats": {"history": "told"}}, {"drop_oldest_pairs": {"history": "told"}}]
+    budget = {"tokens": 690, "counter": {"chars_per_token": 4}, "ladder": steps}
+    shop = await run_conversation(
+        [*PRODUCTS, ("And now?", "Now what?")], build_chat_blueprint(budget=budget)
+    )
+    manifest = get_latest_manifest(shop)
+    assert [step.step for step in manifest.steps] == ["condense_repeats"]
+    assert shop.get_request_texts(3)[1] == TOLD
+    assert shop.get_request_texts(2)[0] == "Show products under $50"
+
+
+async def test_what_became_of_a_turn_since_is_told_in_short_as_well() -> None:
+    shop = await run_conversation(PRODUCTS, build_chat_blueprint(condense="repeats"))
+    withheld = RedactReply(2, "a slip", "operator", "(Withheld.)")
+    await shop.house.sessions.handle(TENANT, "s", withheld, TESTER)
+    await shop.run_turn(["Yes."], text="Sure?")
+    assert shop.get_request_texts(3)[1] == TOLD.replace(
+        "I found 28 products under $30 …", "(Withheld.)"
+    )
+    await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(2), TESTER)
+    await shop.run_turn(["Yes."], text="Quite sure?")
+    assert shop.get_request_texts(4)[0] == "Show products under $50"
+
+
+async def test_a_turn_that_is_said_again_as_a_whole_is_left_out() -> None:
+    asked, told = TALK[1]
+    talk = [(asked, told), ("What is new?", "Nothing much."), (asked, told), ("So?", "So.")]
+    shop = await run_conversation(talk, build_chat_blueprint(condense="duplicates"))
+    assert shop.get_request_texts(3) == ["What is new?", "Nothing much.", asked, told, "So?"]
+    gone = [part for part in get_latest_manifest(shop).parts if not part.is_included]
+    assert [(part.source, part.rule) for part in gone] == [
+        (HistorySource(view="told", first=1, last=1), "duplicates")
+    ]
+
+
+async def test_what_made_a_history_short_is_what_a_difference_is_laid_to(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_chat_blueprint(condense="repeats"), attributes={})
+    for asked, answered in PRODUCTS:
+        await platform.complete_turn(session, answer_with_text(answered), text=asked)
+    await platform.complete_turn(
+        session, answer_with_text("The last."), text="Which was the shortest list?"
+    )
+    await platform.http.put(f"/v1/sessions/{session}/turns/2/exclusion")
+    await platform.complete_turn(session, answer_with_text("Yes."), text="Sure?")
+    shorter, longer = [
+        [
+            (each["first"], each["last"], because["what"], len(because["by"]))
+            for each in (await platform.fetch_json(f"/v1/sessions/{session}/calls/{path}"))[
+                "changes"
+            ]
+            for because in each["because"]
+            if each["layer"] == "history"
+        ]
+        for path in ("3.1/diff/4.1", "4.1/diff/5.1")
+    ]
+    assert shorter == [(1, 2, "answered", 1), (3, 3, "answered", 1)]
+    assert longer[:3] == [(1, 1, "excluded", 1), (2, 2, "excluded", 1), (3, 3, "excluded", 1)]

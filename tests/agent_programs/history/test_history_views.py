@@ -1,0 +1,150 @@
+"""History views: the latest messages, exclusions, and how a turn was worked out."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.agent_programs.agent_harness import (
+    TWO_STEP_SCRIPTS,
+    AgentHarness,
+    build_agent_blueprint,
+    build_plan_script,
+)
+from tests.agent_programs.agent_service import (
+    TWO_STEP_ANSWERS,
+    AgentService,
+    answer_with_plan,
+    answer_with_text,
+)
+from tests.agent_programs.history.test_condensed_history import (
+    build_chat_blueprint,
+    get_latest_manifest,
+    run_conversation,
+)
+from tests.agent_programs.turns.test_turn_crashes import APPENDS, CrashingLog
+from tests.support.sessions.session_harness import ACK_WAIT, TENANT, TESTER, build_delivery
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.worker.turn_queue import DeliverySettled
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PRIMED = [("You are a helpful assistant.", "Understood."), ("Who?", "Me."), ("Why?", "So.")]
+
+SKIP = ("You are a helpful assistant.", "Understood.")
+
+WORK = """\
+Planned:
+1. Find a hammer.
+2. Pay for it.
+Tools gave:
+shop_look {"what": "hammer"}
+  3 in stock
+shop_pay {"what": "hammer"}
+  3 in stock
+
+It is yours."""
+
+
+def build_recalling_agent(**words: object) -> Blueprint:
+    """Return an agent whose plans see how earlier turns were worked out."""
+    return build_agent_blueprint(
+        calls={
+            **build_agent_blueprint().model_dump(mode="json", by_alias=True, exclude_unset=True)[
+                "calls"
+            ],
+            "plan": {
+                "messages": [{"system": ["rules"]}, {"history": "workflow"}, {"user": ["input"]}]
+            },
+        },
+        history={"recent": {}, "workflow": {"like": "recent", "of": "work"} | words},
+    )
+
+
+async def test_u16_a_plan_is_told_how_the_turns_before_were_worked_out(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_recalling_agent())
+    await platform.complete_turn(session, *TWO_STEP_ANSWERS)
+    await platform.complete_turn(
+        session, answer_with_plan(), answer_with_text("Yes."), text="Is it?"
+    )
+    assert platform.get_request_texts(4)[1:] == ["Get me a hammer.", WORK, "Is it?"]
+    assert platform.get_request_texts(5)[1:] == ["Get me a hammer.", "It is yours.", "Is it?"]
+    why = await platform.fetch_json(f"/v1/sessions/{session}/calls/2.1/why")
+    assert why["call"] == "2.1"
+
+
+async def test_nothing_is_kept_of_how_it_went_where_nobody_is_told() -> None:
+    shop = await AgentHarness().open_session()
+    await shop.run_turn(*TWO_STEP_SCRIPTS)
+    assert [each.work for each in shop.list_events(TurnCompleted)] == [None]
+
+
+async def test_a_reply_found_whole_after_its_worker_died_says_as_much() -> None:
+    shop = await AgentHarness(kind=build_recalling_agent()).open_session()
+    house = shop.house
+    house.model.scripts = [*TWO_STEP_SCRIPTS]
+    submitted = await house.submit_turn("Get me a hammer.")
+    dying = house.build_worker("dying")
+    mortal = CrashingLog(house.log, APPENDS, "before")
+    dying.sessions.log = mortal  # type: ignore[assignment]
+    working = asyncio.create_task(dying.run_turn(build_delivery(submitted)))
+    await mortal.dead.wait()
+    await cancel_tasks(working)
+    await asyncio.sleep(ACK_WAIT)
+    assert await house.run_redelivered_turn(submitted) == DeliverySettled()
+    assert len(house.model.requests) == len(TWO_STEP_SCRIPTS)
+    (reply,) = shop.list_events(TurnCompleted)
+    assert reply.work.text == WORK.removesuffix("\n\nIt is yours.")
+
+
+async def test_how_a_withheld_reply_was_worked_out_is_withheld() -> None:
+    shop = await AgentHarness(kind=build_recalling_agent()).open_session()
+    await shop.run_turn(*TWO_STEP_SCRIPTS)
+    withheld = RedactReply(1, "a slip", "operator", "(Withheld.)")
+    await shop.house.sessions.handle(TENANT, "s", withheld, TESTER)
+    await shop.run_turn(build_plan_script(), ["Yes."], text="Is it?")
+    assert shop.get_request_texts(4)[1:] == ["Get me a hammer.", "(Withheld.)", "Is it?"]
+
+
+async def test_messages_are_counted_back_before_anything_is_left_out() -> None:
+    shop = await run_conversation(
+        [(f"{n}?", f"{n}.") for n in range(1, 6)], build_chat_blueprint(last_messages=5)
+    )
+    await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(5), TESTER)
+    await shop.run_turn(["So."], text="And?")
+    assert shop.get_request_texts(5) == ["4?", "4.", "And?"]
+    assert [part.rule for part in get_latest_manifest(shop).parts] == [
+        "last_messages",
+        None,
+        "excluded",
+        None,
+    ]
+
+
+async def test_what_is_of_no_interest_is_skipped() -> None:
+    shop = await run_conversation(PRIMED, build_chat_blueprint(skip=SKIP))
+    assert shop.get_request_texts(2) == ["Who?", "Me.", "Why?"]
+    assert [(part.rule, part.is_included) for part in get_latest_manifest(shop).parts[:2]] == [
+        ("skip", False),
+        (None, True),
+    ]
+
+
+async def test_how_it_went_can_be_told_in_short_as_well() -> None:
+    shop = await AgentHarness(kind=build_recalling_agent(condense="duplicates")).open_session()
+    await shop.run_turn(*TWO_STEP_SCRIPTS)
+    await shop.run_turn(*TWO_STEP_SCRIPTS, text="And another one.")
+    await shop.run_turn(build_plan_script(), ["Yes."], text="Is it?")
+    assert shop.get_request_texts(8)[1:] == [
+        "Get me a hammer.",
+        "Planned:\n1. Find a hammer.\n2. Pay for it.\n(said again below)\n\nIt is yours.",
+        "And another one.",
+        WORK,
+        "Is it?",
+    ]

@@ -1,0 +1,281 @@
+"""Summaries: a model summarises the messages before the last ones, and a summary can be undone."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.agent_programs.agent_harness import AgentHarness, build_agent_blueprint
+from tests.support.sessions.puppet_model import ScriptStep
+from tests.support.sessions.session_harness import TENANT, TESTER
+from turnlog.events.content import PlainText
+from turnlog.events.errors import Refused
+from turnlog.events.model.call_events import AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.model.memory_events import (
+    HistorySummarised,
+    MemoryPurged,
+    SummaryBegun,
+    SummaryFailed,
+    SummaryUndone,
+    TurnRange,
+)
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.session.commands import (
+    ExcludeTurn,
+    PurgeMemory,
+    RedactReply,
+    RestoreTurn,
+    UndoSummary,
+)
+from turnlog.services.worker.model.model_types import ModelFailure
+
+LONG = "word " * 20
+"""100 characters."""
+
+
+def build_summarising_blueprint(above: int = 500, **window: object) -> Blueprint:
+    """Return a blueprint that summarises all but the last two turns; a character is a token."""
+    made: dict[str, Any] = {
+        "layers": {
+            "rules": {"text": "Be brief.", "keep": "always"},
+            "sum_up": {"text": "Sum up what was said."},
+        },
+        "calls": {
+            "reply": {
+                "messages": [{"system": ["rules"]}, {"history": "recent"}, {"user": ["input"]}],
+                "budget": "window",
+            },
+            "summarise": {"messages": [{"history": "older"}, {"user": ["sum_up"]}]},
+        },
+        "history": {
+            "recent": {"summary": {"above_tokens": above, "keep_messages": 4, "call": "summarise"}},
+            "older": {"of": "selected"},
+        },
+        "budget": {
+            "window": {
+                "tokens": 2000,
+                "counter": {"chars_per_token": 1},
+                "ladder": [{"drop_oldest_pairs": {}}],
+                **window,
+            }
+        },
+        "tools": None,
+        "profiles": {"talk": {"default": True, "call": "reply"}},
+    }
+    return build_agent_blueprint(**made)
+
+
+async def run_turns(turns: int, kind: Blueprint | None = None) -> AgentHarness:
+    """Run `turns` turns of two hundred characters each."""
+    shop = await AgentHarness(kind=kind or build_summarising_blueprint()).open_session()
+    for number in range(1, turns + 1):
+        await run_numbered_turn(shop, number)
+    return shop
+
+
+async def run_numbered_turn(shop: AgentHarness, number: int, *scripts: list[ScriptStep]) -> None:
+    """Run a turn; `scripts` come before the reply."""
+    await shop.run_turn(*scripts, [f"reply {number} {LONG}"], text=f"turn {number} {LONG}")
+
+
+async def test_what_is_older_is_summed_up_by_a_call_of_its_own_before_the_reply() -> None:
+    shop = await run_turns(3)
+    await run_numbered_turn(shop, 4, ["They spoke of words."])
+    (begun,) = shop.list_events(SummaryBegun)
+    assert begun.turns == (TurnRange(first=1, last=1),)
+    (made,) = shop.list_events(HistorySummarised)
+    assert (made.view, made.summary) == ("recent", PlainText(text="They spoke of words."))
+    assert (made.call, made.model, made.former) == ("4.1", "puppet/one", None)
+    assert made.inputs == shop.list_events(ContextAssembled)[3].manifest.digest
+    assert made.cost.micro_dollars is not None
+    calls = [each.manifest.kind for each in shop.list_events(ContextAssembled)]
+    assert calls == ["reply", "reply", "reply", "summarise", "reply"]
+    assert shop.get_request_texts(3) == [
+        f"turn 1 {LONG}",
+        f"reply 1 {LONG}",
+        "Sum up what was said.",
+    ]
+    roles = [each["role"] for each in shop.house.model.requests[4].messages]
+    assert roles == ["system", "system", *["user", "assistant"] * 2, "user"]
+    assert shop.get_request_texts(4)[1:3] == ["They spoke of words.", f"turn 2 {LONG}"]
+
+
+async def fetch_next_window(shop: AgentHarness) -> list[str]:
+    """Run a turn that fails and return the messages of its prompt."""
+    submitted = await shop.house.submit_turn("and now?")
+    shop.house.model.scripts = [[ModelFailure("bad_request", "no")]] * 2
+    await shop.house.run_turn(submitted)
+    return shop.get_request_texts(-1)
+
+
+async def test_a_summary_undone_gives_the_former_window_byte_for_byte() -> None:
+    shop, plain = await run_turns(3), await run_turns(3, build_summarising_blueprint(above=100_000))
+    await run_numbered_turn(shop, 4, ["They spoke of words."])
+    await run_numbered_turn(plain, 4)
+    (made,) = [e for e in shop.house.list_events() if isinstance(e.event, HistorySummarised)]
+    assert (await fetch_next_window(shop))[1] == "They spoke of words."
+    await shop.house.sessions.handle(TENANT, "s", UndoSummary(made.sequence), TESTER)
+    assert await fetch_next_window(shop) == await fetch_next_window(plain)
+
+
+async def test_a_view_whose_summary_was_undone_is_left_whole_until_it_has_grown_again() -> None:
+    shop = await run_turns(3)
+    await run_numbered_turn(shop, 4, ["They spoke of words."])
+    (made,) = [e for e in shop.house.list_events() if isinstance(e.event, HistorySummarised)]
+    await shop.house.sessions.handle(TENANT, "s", UndoSummary(made.sequence), TESTER)
+    await run_numbered_turn(shop, 5)
+    await run_numbered_turn(shop, 6)
+    await run_numbered_turn(shop, 7)
+    assert len(shop.list_events(SummaryBegun)) == 1
+    await run_numbered_turn(shop, 8, ["They spoke on."])
+    assert shop.list_events(SummaryBegun)[1].turns[0].first == 1
+
+
+async def test_a_summary_takes_the_former_one_in_and_falls_back_to_it() -> None:
+    shop = await run_turns(3)
+    await run_numbered_turn(shop, 4, ["They spoke of words."])
+    await run_numbered_turn(shop, 5, ["They spoke of words, and again."])
+    first, second = [e for e in shop.house.list_events() if isinstance(e.event, HistorySummarised)]
+    assert shop.list_events(HistorySummarised)[1].former == first.sequence
+    assert shop.get_request_texts(-2)[0] == "They spoke of words."
+    assert shop.get_request_texts(-1)[1] == "They spoke of words, and again."
+    with pytest.raises(Refused, match="took it in"):
+        await shop.house.sessions.handle(TENANT, "s", UndoSummary(first.sequence), TESTER)
+    await shop.house.sessions.handle(TENANT, "s", UndoSummary(second.sequence), TESTER)
+    assert (await fetch_next_window(shop))[1] == "They spoke of words."
+
+
+@pytest.mark.parametrize("cause", ["excluded", "redacted"])
+async def test_a_summary_falls_with_a_turn_it_tells_of(cause: str) -> None:
+    shop = await run_turns(3)
+    await run_numbered_turn(shop, 4, ["They spoke of words."])
+    taken = ExcludeTurn(1) if cause == "excluded" else RedactReply(1, "names", "operator", "-")
+    await shop.house.sessions.handle(TENANT, "s", taken, TESTER)
+    (undone,) = shop.list_events(SummaryUndone)
+    assert (undone.cause, undone.turn) == (cause, 1)
+    await run_numbered_turn(shop, 5, ["They spoke of less."])
+    assert f"reply 1 {LONG}" not in shop.get_request_texts(-1)
+    assert "They spoke of words." not in str(shop.get_request_texts(-1))
+
+
+async def test_a_turn_that_was_left_out_stands_beside_the_summary_once_it_is_restored() -> None:
+    shop = await run_turns(1)
+    await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(1), TESTER)
+    for number in (2, 3, 4):
+        await run_numbered_turn(shop, number)
+    await run_numbered_turn(shop, 5, ["They spoke of words."])
+    assert shop.list_events(HistorySummarised)[0].turns == (TurnRange(first=2, last=2),)
+    await shop.house.sessions.handle(TENANT, "s", RestoreTurn(1), TESTER)
+    assert (await fetch_next_window(shop))[1:3] == ["They spoke of words.", f"turn 1 {LONG}"]
+
+
+FAILURES: dict[str, list[ScriptStep]] = {
+    "server_error": [ModelFailure("server_error", "busy")],
+    "empty": ["  "],
+    "no-shorter": [LONG * 3],
+}
+
+
+@pytest.mark.parametrize("code", FAILURES)
+async def test_a_summary_that_fails_blocks_nothing_and_is_tried_again_by_the_next_turn(
+    code: str,
+) -> None:
+    shop = await run_turns(3)
+    await run_numbered_turn(shop, 4, FAILURES[code])
+    (failed,) = shop.list_events(SummaryFailed)
+    assert (failed.turn, failed.view, failed.code) == (4, "recent", code)
+    assert shop.get_request_texts(-1)[1] == f"turn 1 {LONG}"
+    assert [each.call for each in shop.list_events(AttemptStarted)][-2:] == ["4.1", "4.2"]
+    await run_numbered_turn(shop, 5, ["They spoke of words."])
+    assert shop.get_request_texts(-1)[1] == "They spoke of words."
+
+
+async def test_a_summary_does_not_tell_of_a_turn_taken_back_while_it_was_written() -> None:
+    shop = await run_turns(3)
+    asked, hold = asyncio.Event(), asyncio.Event()
+    shop.house.model.scripts = [[asked.set, hold, "They spoke of words."], ["Well."]]
+    submitted = await shop.house.submit_turn(f"turn 4 {LONG}")
+    answering = asyncio.create_task(shop.house.run_turn(submitted))
+    await asked.wait()
+    await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(1), TESTER)
+    hold.set()
+    await answering
+    (failed,) = shop.list_events(SummaryFailed)
+    assert failed.code == "withdrawn"
+    assert shop.list_events(HistorySummarised) == []
+    assert "They spoke of words." not in str(shop.get_request_texts(-1))
+
+
+async def test_a_worker_that_takes_over_has_the_same_summary_made() -> None:
+    shop = await run_turns(3)
+    asked = asyncio.Event()
+    shop.house.model.scripts = [["half of", asked.set, asyncio.Event()]]
+    submitted = await shop.house.submit_turn(f"turn 4 {LONG}")
+    lost = asyncio.create_task(shop.house.run_turn(submitted))
+    await asked.wait()
+    lost.cancel()
+    shop.house.model.scripts = [["They spoke of words."], ["Well."]]
+    await shop.take_over_turn(submitted)
+    assert len(shop.list_events(SummaryBegun)) == len(shop.list_events(HistorySummarised)) == 1
+    calls = [each.call for each in shop.list_events(ContextAssembled)]
+    assert calls == ["1.1", "2.1", "3.1", "4.1", "4.2"]
+    assert len(shop.list_events(CallCompleted)) == 5
+
+
+async def test_a_purge_leaves_nothing_in_the_window_and_everything_on_the_record() -> None:
+    shop = await run_turns(3)
+    await run_numbered_turn(shop, 4, ["They spoke of words."])
+    await shop.house.sessions.handle(TENANT, "s", PurgeMemory(), TESTER)
+    await shop.house.sessions.handle(TENANT, "s", PurgeMemory(), TESTER)
+    assert shop.list_events(MemoryPurged) == [MemoryPurged(upto=4)]
+    assert await fetch_next_window(shop) == ["Be brief.", "and now?"]
+    out = [
+        part.rule for part in shop.list_events(ContextAssembled)[-1].manifest.parts if not part.kept
+    ]
+    assert out == ["purged"]
+
+
+async def test_a_purge_waits_for_the_open_turn() -> None:
+    shop = await run_turns(1)
+    await shop.house.submit_turn("wait")
+    with pytest.raises(Refused) as refused:
+        await shop.house.sessions.handle(TENANT, "s", PurgeMemory(), TESTER)
+    assert refused.value.code == "turn-open"
+
+
+async def test_a_ladder_that_asks_for_a_summary_has_it_at_the_limit_of_its_component() -> None:
+    ladder: list[dict[str, Any]] = [{"summarise": {}}, {"drop_oldest_pairs": {}}]
+    limits: dict[str, Any] = {"history": {"tokens": 500, "ladder": ladder}}
+    shop = await run_turns(3, build_summarising_blueprint(above=100_000, components=limits))
+    await run_numbered_turn(shop, 4, ["They spoke of words."])
+    assert shop.get_request_texts(-1)[1] == "They spoke of words."
+
+
+async def test_the_summary_is_the_last_of_the_history_to_go() -> None:
+    shop = await run_turns(3, build_summarising_blueprint(tokens=520))
+    await run_numbered_turn(shop, 4, ["They spoke of words."])
+    assert shop.get_request_texts(-1)[1] == "They spoke of words."
+    await shop.run_turn(["They spoke of words, and again."], ["Yes."], text="x" * 500)
+    assert shop.get_request_texts(-1) == ["Be brief.", "x" * 500]
+    parts = shop.list_events(ContextAssembled)[-1].manifest.parts
+    history = [(part.rule, part.treatment) for part in parts if part.component == "history"]
+    assert history[0] == ("drop_oldest_pairs", "dropped")
+
+
+async def test_what_was_summed_up_is_had_again_however_far_back_it_lies() -> None:
+    shop, plain = await run_turns(3), await run_turns(3, build_summarising_blueprint(above=100_000))
+    for number in range(4, 16):
+        await run_numbered_turn(shop, number, [f"They spoke of {number} words."])
+        await run_numbered_turn(plain, number)
+    assert (await shop.house.load_state()).earlier
+    made = [e.sequence for e in shop.house.list_events() if isinstance(e.event, HistorySummarised)]
+    for sequence in reversed(made[-7:]):
+        await shop.house.sessions.handle(TENANT, "s", UndoSummary(sequence), TESTER)
+    with pytest.raises(Refused, match="too far back"):
+        await shop.house.sessions.handle(TENANT, "s", UndoSummary(made[-8]), TESTER)
+    for each in (shop, plain):
+        await each.house.sessions.handle(TENANT, "s", ExcludeTurn(1), TESTER)
+    assert (await shop.house.load_state()).summaries == ()
+    assert await fetch_next_window(shop) == await fetch_next_window(plain)

@@ -1,0 +1,129 @@
+"""Isolated phases: no prompt contains text of a phase that its own phase may not see.
+
+Every text of users, model and tools bears the mark of its phase, and a carried text bears the mark
+of its target phase. So the marks of a prompt show where its text came from. Hidden text also has no
+other effect: with other text there, the prompts stay the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.agent_programs.phases.isolated_phases import (
+    ACTION_LISTS,
+    CAN_SEE,
+    CARRIED,
+    MARK,
+    ORDER,
+    PhaseWalker,
+    open_phase_walker,
+)
+from turnlog.events.errors import Refused
+from turnlog.events.model.memory_events import HistorySummarised
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.tool_events import StepPlanned
+
+Walk = list[tuple[Any, ...]]
+
+WITHOUT_UNDOING = ACTION_LISTS.map(lambda walk: [deed for deed in walk if deed[0] != "undo"])
+
+
+async def run_actions(walk: Walk, tokens: int = 100_000) -> PhaseWalker:
+    walking = await open_phase_walker(tokens)
+    for deed in walk:
+        await walking.run_action(deed)
+    return walking
+
+
+@settings(max_examples=12)
+@given(ACTION_LISTS, st.sampled_from([700, 100_000]))
+def test_no_prompt_holds_a_mark_of_a_phase_it_may_not_see(walk: Walk, tokens: int) -> None:
+    for phase, prompt in asyncio.run(run_actions(walk, tokens)).list_prompts():
+        assert set(MARK.findall(prompt)) <= set(CAN_SEE[phase])
+        assert set(CARRIED.findall(prompt)) <= {phase}
+
+
+@settings(max_examples=8)
+@given(WITHOUT_UNDOING, st.sampled_from(ORDER))
+def test_what_may_not_be_seen_changes_nothing(walk: Walk, phase: str) -> None:
+    told = asyncio.run(run_actions(walk))
+    otherwise = asyncio.run(run_actions(_extend_hidden_turns(walk, phase)))
+    mine, theirs = (
+        [prompt for of, prompt in each.list_prompts() if of == phase] for each in (told, otherwise)
+    )
+    assert mine == theirs
+
+
+def _extend_hidden_turns(walk: Walk, phase: str) -> Walk:
+    """Lengthen the turns of phases that this phase may not see."""
+    now, other = ORDER[0], list[tuple[Any, ...]]()
+    for deed in walk:
+        now = deed[1] if deed[0] == "go" else now
+        hidden = deed[0] == "say" and now not in CAN_SEE[phase]
+        other.append(("say", deed[1] + 60) if hidden else deed)
+    return other
+
+
+async def test_what_may_be_seen_is_seen_by_every_door() -> None:
+    walk: Walk = [
+        *(("say", 30), ("say", 30), ("say", 30), ("say", 30)),
+        *(("go", "focus", True), ("say", 1)),
+        *(("go", "operate", False), ("say", 1), ("say", 1)),
+    ]
+    walking = await run_actions(walk)
+    held = [event.event for event in walking.shop.house.list_events()]
+    assert any(isinstance(event, HistorySummarised) for event in held)
+    assert any(isinstance(event, StepPlanned) and event.given for event in held)
+    seen = {(phase, *sorted(set(MARK.findall(prompt)))) for phase, prompt in walking.list_prompts()}
+    assert ("focus", "focus", "ideate") in seen
+    assert ("operate", "focus", "operate") in seen
+    (first, *_) = (prompt for phase, prompt in walking.list_prompts() if phase == "focus")
+    assert "sum-up said-in-ideate" in first
+    assert {phase for phase, prompt in walking.list_prompts() if CARRIED.search(prompt)} == {
+        "focus"
+    }
+
+
+async def test_a_summary_is_of_the_phase_that_it_was_made_in_too() -> None:
+    walk: Walk = [("say", 30), ("say", 30), ("say", 30), ("go", "focus", True), ("say", 30)]
+    walking = await run_actions([*walk, ("say", 30), ("go", "ideate", False), ("say", 1)])
+    held = [event.event for event in walking.shop.house.list_events()]
+    made = [event for event in held if isinstance(event, HistorySummarised)]
+    assert ("focus", "ideate") in [event.phases for event in made]
+    assert "sum-up said-in-ideate" in walking.list_prompts()[-1][1]
+
+
+async def test_what_was_shared_and_what_was_not_is_on_the_record() -> None:
+    walk: Walk = [("go", "focus", True), ("go", "operate", False), ("go", "ideate", False)]
+    walking = await run_actions(walk)
+    entered = walking.shop.list_events(PhaseEntered)
+    told = [(each.phase, each.before, each.shared, each.hidden) for each in entered]
+    assert told == [
+        ("ideate", None, ("ideate",), ()),
+        ("focus", "ideate", ("focus", "ideate"), ()),
+        ("operate", "focus", ("focus", "operate"), ("ideate",)),
+        ("ideate", "operate", ("ideate",), ("focus", "operate")),
+    ]
+    (carried,) = [each.carried for each in entered if each.carried]
+    assert carried.text == "Summary from ideate phase: carried-to-focus 0"
+
+
+async def test_nothing_is_carried_backward() -> None:
+    walking = await run_actions([("go", "operate", False)])
+    state = await walking.shop.house.load_state()
+    command = walking.build_enter_command("ideate", "a word")
+    with pytest.raises(Refused, match="nothing goes backward"):
+        await walking.send_command(command)
+    assert (await walking.shop.house.load_state()) == state
+
+
+async def test_a_phase_that_is_not_there_is_refused() -> None:
+    walking = await run_actions([("go", "focus", False)])
+    with pytest.raises(Refused) as refused:
+        await walking.send_command(walking.build_enter_command("nowhere"))
+    assert refused.value.code == "unknown-phase"

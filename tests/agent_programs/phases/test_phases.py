@@ -1,0 +1,163 @@
+"""Isolated phases over HTTP: enter, explain, read and replay them."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+
+from tests.agent_programs.agent_service import TWO_STEP_ANSWERS, AgentService, answer_with_text
+from tests.agent_programs.phases.isolated_phases import CAN_SEE, ORDER
+from tests.agent_programs.phases.test_profiles import build_talking_agent
+from turnlog.events.model.session_events import ProfileSwitched
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.session_material import HIDDEN_PHASE
+from turnlog.services.api.call_payloads import CallList
+from turnlog.services.api.session_payloads import SessionView
+from turnlog.services.api.turn_payloads import HistoryView
+from turnlog.services.cli.views.session_view import render_conversation, render_session
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PHASES: dict[str, Any] = {
+    "order": ORDER,
+    "can_see": CAN_SEE,
+    "carry": {"forward": "summary", "backward": "none"},
+    "profiles": {"ideate": "talk", "operate": "agent"},
+}
+
+
+def build_four_phase_blueprint() -> Blueprint:
+    """Return an agent of four phases that chats in the first and calls tools in the third."""
+    plain = build_talking_agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    words = "Summary from {from} phase: {summary}"
+    layers = {name: layer for name, layer in plain["layers"].items() if name != "persona"}
+    layers["carried"] = {"carry": "phase", "text": words}
+    calls = plain["calls"]
+    calls["converse"]["messages"][0]["system"] = ["rules", "carried"]
+    calls["plan"]["messages"][0]["system"].append("carried")
+    return build_talking_agent(blueprint="ifoc", layers=layers, calls=calls, phases=PHASES)
+
+
+async def enter_phase(
+    platform: AgentService, session: str, phase: str, carry: str | None = None
+) -> None:
+    form = {"to": phase} | ({"carry": carry} if carry else {})
+    answer = await platform.http.post(f"/v1/sessions/{session}/phase", json=form)
+    assert answer.status_code == 200, answer.text
+
+
+async def visit_three_phases(platform: AgentService) -> str:
+    """Run a turn in each of three phases and a second one in the first."""
+    session = await platform.open_session(build_four_phase_blueprint())
+    await platform.complete_turn(session, answer_with_text("A boat."), text="What could it be?")
+    await enter_phase(platform, session, "focus", "we want a boat")
+    await platform.complete_turn(session, answer_with_text("A small one."), text="Which boat?")
+    await enter_phase(platform, session, "operate")
+    await platform.complete_turn(session, *TWO_STEP_ANSWERS, text="Get me a hammer.")
+    await enter_phase(platform, session, "ideate")
+    await platform.complete_turn(
+        session, answer_with_text("A house."), text="What else could it be?"
+    )
+    return session
+
+
+def render_lines(screen: RenderableType) -> list[str]:
+    console = Console(width=120, file=StringIO(), record=True)
+    console.print(screen)
+    return [line.strip() for line in console.export_text().splitlines() if line.strip()]
+
+
+async def test_u18_each_phase_sees_what_it_may_and_its_move_says_what_it_does_not(
+    platform: AgentService,
+) -> None:
+    session = await visit_three_phases(platform)
+    carried = "Summary from ideate phase: we want a boat"
+    assert platform.get_request_texts(0) == ["Plan first.", "What could it be?"]
+    assert platform.get_request_texts(1) == [
+        f"Plan first.\n\n{carried}",
+        *("What could it be?", "A boat.", "Which boat?"),
+    ]
+    assert platform.get_request_texts(2)[1:] == ["Which boat?", "A small one.", "Get me a hammer."]
+    assert "carried" not in str(platform.get_request_texts(2)) + str(platform.get_request_texts(6))
+    assert platform.get_request_texts(6) == [
+        *("Plan first.", "What could it be?", "A boat.", "What else could it be?")
+    ]
+    told = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["stays"]
+    assert [(stay["phase"], stay["turns"], stay["shared"], stay["hidden"]) for stay in told] == [
+        ("ideate", [1], ["ideate"], []),
+        ("focus", [2], ["focus", "ideate"], []),
+        ("operate", [3], ["focus", "operate"], ["ideate"]),
+        ("ideate", [4], ["ideate"], ["focus", "operate"]),
+    ]
+    assert [stay["carried"] for stay in told] == [None, carried, None, None]
+    why = await platform.fetch_json(f"/v1/sessions/{session}/turns/3/why")
+    assert why["standing"]["shared"] == ["focus", "operate"]
+    assert why["standing"]["hidden"] == ["ideate"]
+    (gone,) = [each["part"] for each in why["parts"] if each["part"]["rule"] == HIDDEN_PHASE]
+    assert (gone["source"]["first"], gone["source"]["last"]) == (1, 1)
+
+
+async def test_a_phase_that_is_entered_twice_keeps_what_was_carried_into_it(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_four_phase_blueprint())
+    await platform.complete_turn(session, answer_with_text("A boat."), text="What could it be?")
+    await enter_phase(platform, session, "focus", "we want a boat")
+    await enter_phase(platform, session, "focus")
+    await platform.complete_turn(session, answer_with_text("A small one."), text="Which boat?")
+    assert "Summary from ideate phase: we want a boat" in platform.get_request_texts(1)[0]
+    told = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["stays"]
+    assert [stay["phase"] for stay in told] == ["ideate", "focus"]
+
+
+async def test_u18_a_phase_brings_its_profile_along(platform: AgentService) -> None:
+    session = await visit_three_phases(platform)
+    told = await platform.load_events(session, ProfileSwitched)
+    assert [(each.before, each.profile, each.reason) for each in told] == [
+        ("talk", "agent", "phase"),
+        ("agent", "talk", "phase"),
+    ]
+    kinds = [each["kind"] for each in await platform.list_calls(session)]
+    assert kinds == ["converse"] * 2 + ["plan", "tactic", "tactic", "synthesise", "converse"]
+
+
+async def test_u18_any_phase_is_read_alone_with_its_state_and_window(
+    platform: AgentService,
+) -> None:
+    session = await visit_three_phases(platform)
+    here = f"/v1/sessions/{session}"
+    found = await platform.fetch_json(f"{here}/history", phase="focus")
+    assert [turn["text"] for turn in found["turns"]] == ["Which boat?"]
+    (stay,) = found["stays"]
+    state = await platform.fetch_json(here, at=stay["last"])
+    assert (state["phase"], state["profile"], state["completed"]) == ("focus", "talk", 2)
+    window = await platform.fetch_json(f"{here}/window", at=stay["last"])
+    said = [each["content"] for each in window["messages"]]
+    assert said[1:] == ["What could it be?", "A boat.", "Which boat?", "A small one."]
+    begun = (await platform.fetch_json(f"{here}/history", phase="operate"))["stays"][0]["first"] + 1
+    planning = await platform.fetch_json(f"{here}/window", at=begun)
+    assert "shop_look" in planning["messages"][0]["content"]
+    twice = await platform.fetch_json(f"{here}/history", phase="ideate")
+    assert [turn["turn"] for turn in twice["turns"]] == [1, 4]
+    answer = await platform.http.get(f"{here}/history", params={"phase": "nowhere"})
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown-stay")
+
+
+async def test_a_terminal_shows_phases_plans_and_tools(platform: AgentService) -> None:
+    session = await visit_three_phases(platform)
+    here = f"/v1/sessions/{session}"
+    history = HistoryView.model_validate(await platform.fetch_json(f"{here}/history"))
+    lines = render_lines(render_conversation(history))
+    assert "phase operate, after focus · sees focus · not ideate" in lines
+    assert "told ▌ Summary from ideate phase: we want a boat" in lines
+    at = lines.index("plan ▌ 1. Find a hammer.")
+    look = 'shop_look {"what": "hammer"} · answered, 10 characters · 3.2 '
+    assert lines[at + 1].startswith(f"▌    {look}")
+    assert lines[at + 2] == "▌ 2. Pay for it."
+    facts = SessionView.model_validate(await platform.fetch_json(here))
+    calls = CallList(session=session, sequence=1, calls=())
+    shown = render_lines(render_session(facts, history, calls))
+    assert "phase ideate, after operate · not focus, operate" in shown

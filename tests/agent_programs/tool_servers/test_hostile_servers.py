@@ -1,0 +1,106 @@
+"""Malicious or faulty tool servers harm only the calls that use them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from mcp import MCPError
+
+import tests.support.servers.hostile_mcp_server
+from tests.support.processes.process_host import POLL_INTERVAL
+from turnlog.projections.blueprint.schema.tool_specs import LocalServerSpec
+from turnlog.services.worker.tools import mcp_servers
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
+from turnlog.services.worker.tools.tool_servers import ToolAnswer
+
+COMMAND = (sys.executable, "-I", "-S", str(Path(tests.support.servers.hostile_mcp_server.__file__)))
+
+HOSTILE = LocalServerSpec(command=COMMAND)
+
+
+@pytest_asyncio.fixture
+async def servers() -> AsyncIterator[McpToolServers]:
+    found = McpToolServers()
+    yield found
+    await found.close()
+
+
+async def call_tool(
+    servers: McpToolServers, tool: str, spec: LocalServerSpec = HOSTILE
+) -> ToolAnswer:
+    """Run a tool of the server."""
+    return await servers.call_tool("hostile", spec, tool, {})
+
+
+async def wait_for_exit(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        while True:
+            os.kill(pid, 0)
+            await asyncio.sleep(POLL_INTERVAL)
+
+
+async def test_nothing_is_looked_at_by_the_schema_of_a_stranger(servers: McpToolServers) -> None:
+    assert (await call_tool(servers, "slow")).text == '{"a":"' + "a" * 40 + '!"}'
+    assert int((await call_tool(servers, "texts")).text)
+
+
+async def test_a_server_that_is_given_up_ends_and_so_does_what_it_says(
+    servers: McpToolServers,
+) -> None:
+    pid = int((await call_tool(servers, "who")).text)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await call_tool(servers, "endless")
+    async with asyncio.timeout(mcp_servers.CLOSE_SECONDS):
+        await wait_for_exit(pid)
+
+
+async def test_bytes_and_arguments_that_are_no_text_spoil_nothing_but_themselves(
+    servers: McpToolServers,
+) -> None:
+    who = await call_tool(servers, "who")
+    async with asyncio.timeout(10):
+        assert await call_tool(servers, "garbled") == who
+        assert await servers.call_tool("hostile", HOSTILE, "who", {"what": "\ud800"}) == who
+
+
+async def test_what_a_connection_broke_by_is_in_no_log(
+    servers: McpToolServers, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with servers.connections.open_client("hostile", HOSTILE) as client:
+        with pytest.raises(MCPError):
+            await client.call_tool("who", {"what": "secret \ud800"})
+    await servers.close()
+    del client
+    gc.collect()
+    assert not caplog.records
+
+
+async def test_a_refusal_by_the_code_of_a_closed_connection_is_told_as_it_was_said(
+    servers: McpToolServers,
+) -> None:
+    who = await call_tool(servers, "who")
+    refused = await call_tool(servers, "refuse")
+    assert (refused.text, refused.failed) == ("there are no more of them", True)
+    assert await call_tool(servers, "who") == who
+
+
+async def test_of_many_servers_those_that_were_not_used_for_longest_are_let_go_of(
+    servers: McpToolServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_servers, "MOST_KEPT", 2)
+    first, second, third = (LocalServerSpec(command=(*COMMAND, name)) for name in "abc")
+    one, two = [int((await call_tool(servers, "who", each)).text) for each in (first, second)]
+    assert int((await call_tool(servers, "who", first)).text) == one
+    assert int((await call_tool(servers, "who", third)).text)
+    async with asyncio.timeout(mcp_servers.CLOSE_SECONDS):
+        await wait_for_exit(two)
+    assert int((await call_tool(servers, "who", first)).text) == one

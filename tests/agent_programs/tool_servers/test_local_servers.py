@@ -1,0 +1,93 @@
+"""Tool servers that a worker starts: called, hung, dead, and started again at the next call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+import tests.support.servers.mcp_stdio_server
+from tests.support.processes.process_host import POLL_INTERVAL
+from turnlog.projections.blueprint.schema.tool_specs import LocalServerSpec
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
+from turnlog.services.worker.tools.tool_servers import ToolServerFailure
+
+SMALL = LocalServerSpec(
+    command=(sys.executable, "-I", "-S", str(Path(tests.support.servers.mcp_stdio_server.__file__)))
+)
+
+
+@pytest_asyncio.fixture
+async def servers() -> AsyncIterator[McpToolServers]:
+    found = McpToolServers()
+    yield found
+    await found.close()
+
+
+async def call_tool(servers: McpToolServers, tool: str, **arguments: str) -> str:
+    """Run a tool of the small server."""
+    return (await servers.call_tool("small", SMALL, tool, arguments)).text
+
+
+async def test_a_server_that_hangs_is_given_up_and_the_next_call_has_another(
+    servers: McpToolServers,
+) -> None:
+    first = await call_tool(servers, "who")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await call_tool(servers, "hang")
+    second = await call_tool(servers, "who")
+    assert second != first
+    assert await call_tool(servers, "who") == second
+
+
+async def test_a_server_that_dies_is_started_again_at_the_next_call(
+    servers: McpToolServers,
+) -> None:
+    first = await call_tool(servers, "who")
+    with pytest.raises(ToolServerFailure):
+        await call_tool(servers, "die")
+    second = await call_tool(servers, "who")
+    assert second != first
+    os.kill(int(second), 9)
+    assert await call_tool(servers, "who") not in {first, second}
+
+
+async def test_whoever_waits_on_a_server_is_not_cut_off_by_those_who_find_it_hung(
+    servers: McpToolServers, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    waiting = asyncio.create_task(call_tool(servers, "hang", file=str(begun)))
+    while not begun.exists():  # noqa: ASYNC110 - another process makes it
+        await asyncio.sleep(POLL_INTERVAL)
+    assert await call_tool(servers, "who")
+    assert not waiting.done()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_programs_end_when_the_worker_takes_leave_of_them() -> None:
+    servers = McpToolServers()
+    pid = int(await call_tool(servers, "who"))
+    await servers.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_new_sessions_ask_a_server_what_it_has_once_a_minute() -> None:
+    servers, eager = McpToolServers(), McpToolServers(cache_seconds=0)
+    for each, asked in ((servers, "1"), (eager, "2")):
+        assert await each.list_offers("small", SMALL) == await each.list_offers("small", SMALL)
+        assert await call_tool(each, "listed") == asked
+        await each.close()
+
+
+async def test_a_program_that_is_nowhere_cannot_be_asked(servers: McpToolServers) -> None:
+    with pytest.raises(ToolServerFailure, match="tools_unreachable: gone: there is no program"):
+        await servers.list_offers("gone", LocalServerSpec(command=("no-such-program",)))

@@ -1,0 +1,128 @@
+"""Tools of a third-party server, over HTTP, litellm and a process of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.support.processes.process_host import run_process_host
+from tests.support.processes.separate_roles import build_settings
+from tests.support.processes.turnlog_up import TurnlogUp, run_turnlog_up
+from tests.support.servers.model_behaviours import ModelAnswer
+from tests.support.servers.openai_server import OpenAIServer
+from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BLUEPRINT = Path(__file__).parent / "blueprints/clockmaker.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class ClockService:
+    """A running service with a real tool server; only the model's words are scripted."""
+
+    up: TurnlogUp
+    provider: OpenAIServer
+
+    async def submit_turn(self, *answers: ModelAnswer, session: str | None = None) -> str:
+        """Submit a turn, let the model give these answers, and return the session."""
+        session = session or await self.up.service.open_session("clockmaker")
+        self.provider.queue_behaviours(*answers)
+        said = await self.up.service.run_turn(session, "What time is it in Vilnius?")
+        assert said["status"] == "completed", said
+        return session
+
+    async def load_events(self, session: str, kind: type[Any]) -> list[Any]:
+        events = await self.up.service.list_events(session)
+        return [each.event for each in events if isinstance(each.event, kind)]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ClockService]:
+    folder = tmp_path_factory.mktemp("shop")
+    blueprint = folder / "blueprints/clockmaker/blueprint.yaml"
+    blueprint.parent.mkdir(parents=True)
+    blueprint.write_text(BLUEPRINT.read_text())
+    async with OpenAIServer() as provider:
+        told = {"TURNLOG_BLUEPRINTS": str(folder / "blueprints"), "TURNLOG_ACK_WAIT": "60"}
+        async with (
+            run_process_host(folder, build_settings(provider) | told) as host,
+            run_turnlog_up(host) as up,
+        ):
+            yield ClockService(up, provider)
+
+
+def answer_with_plan(*goals: str) -> ModelAnswer:
+    """Return a plan of steps that may call any tool."""
+    return ModelAnswer((json.dumps({"steps": [{"goal": goal} for goal in goals]}),))
+
+
+def answer_with_time_call(zone: str) -> ModelAnswer:
+    """Return an answer that requests the time of a zone."""
+    wanted = ("time_get_current_time", json.dumps({"timezone": zone}))
+    return ModelAnswer((), finish="tool_calls", tool_calls=(wanted,))
+
+
+async def test_a_tool_of_a_real_server_is_discovered_run_and_told_of(shop: ClockService) -> None:
+    reply = ModelAnswer(("It is ", "late."))
+    session = await shop.submit_turn(
+        answer_with_plan("Look at the clock."), answer_with_time_call("Europe/Vilnius"), reply
+    )
+    (pinned,) = await shop.load_events(session, ToolsSnapshotted)
+    assert list(pinned.tools) == ["time_get_current_time"]
+    assert pinned.left_out == {"time_convert_time": "among `except`"}
+    (returned,) = await shop.load_events(session, ToolReturned)
+    assert returned.outcome == "answered"
+    bodies = [exchange.body for exchange in shop.provider.exchanges[-3:]]
+    assert [bool(body.get("tools")) for body in bodies] == [False, True, False]
+    assert '"timezone":"Europe/Vilnius"' in json.dumps(bodies[2]).replace("\\", "")
+    prompts = [
+        await shop.up.service.get_json(f"/v1/sessions/{session}/calls/1.{number}/prompt")
+        for number in (1, 2, 3)
+    ]
+    assert all(prompt["verified"] for prompt in prompts)
+    assert [tool["function"]["name"] for tool in prompts[1]["tools"]] == ["time_get_current_time"]
+
+
+async def test_what_a_server_calls_an_error_is_told_to_the_model(shop: ClockService) -> None:
+    session = await shop.submit_turn(
+        answer_with_plan("Look."),
+        answer_with_time_call("Nowhere/Land"),
+        ModelAnswer(("I cannot say.",)),
+    )
+    (returned,) = await shop.load_events(session, ToolReturned)
+    assert returned.outcome == "failed"
+    assert "Nowhere/Land" in returned.text.text
+
+
+async def test_whoever_watches_sees_the_reply_and_nothing_of_how_it_was_come_by(
+    shop: ClockService,
+) -> None:
+    session = await shop.up.service.open_session("clockmaker")
+    shop.provider.queue_behaviours(
+        answer_with_plan("Look."), answer_with_time_call("UTC"), ModelAnswer(("It is ", "noon."))
+    )
+    turn = await shop.up.service.submit_turn(session, "What time is it?")
+    async with shop.up.service.watch_turn(session, turn) as answer:
+        heard = await answer.read_all()
+    said = [each for each in heard if each.name != "progress"]
+    assert [each.name for each in said] == ["token", "token", "done"]
+    assert "".join(each.json["text"] for each in said[:2]) == "It is noon."
+
+
+async def test_the_rows_know_every_call_of_a_turn(shop: ClockService) -> None:
+    session = await shop.submit_turn(
+        answer_with_plan("Look."), answer_with_time_call("UTC"), ModelAnswer(("Noon.",))
+    )
+    calls = await shop.up.service.list_calls(session)
+    assert [(each["call"], each["kind"]) for each in calls] == [
+        ("1.1", "plan"),
+        ("1.2", "tactic"),
+        ("1.3", "synthesise"),
+    ]

@@ -1,0 +1,166 @@
+"""U29: seven edge cases, each with its outcome and its log level."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import MutableMapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.agent_programs.agent_harness import build_agent_blueprint
+from tests.agent_programs.agent_service import (
+    AgentService,
+    answer_with_plan,
+    answer_with_text,
+    answer_with_tool_calls,
+)
+from tests.support.servers.model_behaviours import ModelAnswer, ModelRefusal
+from tests.support.sessions.session_harness import build_small_blueprint
+from turnlog.events.content import compute_digest
+from turnlog.events.model.call_events import AttemptEnded, CallCompleted
+from turnlog.events.model.tool_events import ToolReturned
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.store.ports import RawEvent
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Said = Sequence[MutableMapping[str, Any]]
+
+
+def build_plain_blueprint() -> Blueprint:
+    """Return a blueprint without tools."""
+    return build_small_blueprint(retries={"base_seconds": 0})
+
+
+def list_log_levels(said: Said, event: str) -> list[str]:
+    """Return the log level of each occurrence of a log event."""
+    return [line["log_level"] for line in said if line["event"] == event]
+
+
+async def test_u29_a_result_beyond_the_limits_is_told_by_its_columns_and_said_as_information(
+    platform: AgentService,
+) -> None:
+    platform.shop.result_text = json.dumps([{"id": n, "name": f"thing {n}"} for n in range(1_000)])
+    session = await platform.open_session(build_agent_blueprint())
+    with capture_logs() as said:
+        await platform.complete_turn(
+            session,
+            answer_with_plan(("Look.", [])),
+            answer_with_tool_calls(("shop_look", {})),
+            answer_with_text("Many."),
+        )
+    (returned,) = await platform.load_events(session, ToolReturned)
+    assert returned.treatment == "condensed"
+    assert "columns id, name" in platform.get_request_texts(2)[0]
+    assert list_log_levels(said, "result-distilled") == ["info"]
+
+
+async def test_u29_a_reply_that_was_cut_short_stands_as_it_is_with_a_warning(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_plain_blueprint())
+    with capture_logs() as said:
+        await platform.complete_turn(
+            session, ModelAnswer(("Once upon",), finish="length"), text="Tell me."
+        )
+    (reply,) = await platform.load_events(session, TurnCompleted)
+    assert reply.finish == "length"
+    await platform.complete_turn(session, answer_with_text("a time."), text="Go on.")
+    assert platform.get_request_texts(1)[1:] == ["Tell me.", "Once upon", "Go on."]
+    assert list_log_levels(said, "answer-cut-short") == ["warning"]
+
+
+async def test_u29_malformed_json_is_mended_quietly_or_an_error_and_asked_for_again(
+    platform: AgentService,
+) -> None:
+    session, mended = (
+        await platform.open_session(build_agent_blueprint()),
+        answer_with_text('```json\n{"steps": []}\n```'),
+    )
+    with capture_logs() as said:
+        await platform.complete_turn(
+            session, answer_with_text('{"steps": ['), mended, answer_with_text("So.")
+        )
+    (plan, _) = await platform.load_events(session, CallCompleted)
+    assert plan.repairs == ("taken out of a block of code",)
+    assert list_log_levels(said, "answer-malformed") == ["error"]
+    assert list_log_levels(said, "answer-mended") == ["debug"]
+
+
+async def test_u29_a_session_that_cannot_be_read_stops_alone_with_an_error(
+    platform: AgentService,
+) -> None:
+    bad, good = (
+        await platform.open_session(build_plain_blueprint()),
+        await platform.open_session(build_plain_blueprint()),
+    )
+    await platform.complete_turn(bad, answer_with_text("One."))
+    log = platform.backend.log
+    place = log.sessions[platform.gateway.tenant, bad][-1]
+    raw = log.stored[place - 1]
+    assert raw is not None
+    with capture_logs() as said:
+        forged = RawEvent(raw.subject, len(log.stored) + 1, b"junk")
+        log.stored.append(forged)
+        log.sessions[platform.gateway.tenant, bad].append(forged.stream_sequence)
+        answer = await platform.http.post(f"/v1/sessions/{bad}/turns", json={"text": "Two?"})
+        await platform.complete_turn(good, answer_with_text("Fine."))
+        await platform.list_calls(good)
+    assert (answer.status_code, answer.json()["code"]) == (500, "corrupt")
+    # What the rows held of it stands in for it
+    listed = (await platform.fetch_json("/v1/sessions"))["sessions"]
+    assert {bad, good} <= {each["session"] for each in listed}
+    assert list_log_levels(said, "session-stopped") == ["error"]
+    log.sessions[platform.gateway.tenant, bad].remove(forged.stream_sequence)
+    platform.opened_sessions.remove(bad)
+
+
+async def test_u29_what_is_kept_beside_the_log_is_thrown_away_with_an_error_and_made_anew(
+    platform: AgentService,
+) -> None:
+    # The seed loses a collection that it retrieves from; what can be lost like that is a snapshot
+    session, tenant = await platform.open_session(build_plain_blueprint()), platform.gateway.tenant
+    await platform.complete_turn(session, answer_with_text("One."))
+    sessions = platform.gateway.dependencies.command_handler
+    state = await sessions.require_state(tenant, session)
+    forged = replace(state.head, hash=compute_digest("junk"))
+    await sessions.snapshots.save_state(replace(state, head=forged, submitted=7))
+    platform.provider.queue_behaviours(answer_with_text("Two."))
+    with capture_logs() as said:
+        async with platform.gateway.start_another_gateway() as restarted:
+            path = f"/v1/sessions/{session}/turns?wait=60"
+            answer = await restarted.http.post(path, json={"text": "Again?"})
+    assert (answer.json()["turn"], answer.json()["reply"]) == (2, "Two.")
+    assert list_log_levels(said, "snapshot-discarded") == ["error"]
+
+
+async def test_u29_a_rate_limit_is_waited_for_with_a_warning_each_time(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_plain_blueprint())
+    with capture_logs() as said:
+        await platform.complete_turn(
+            session, ModelRefusal(429), ModelRefusal(429), answer_with_text("At last.")
+        )
+    faults = [
+        each.fault for each in await platform.load_events(session, AttemptEnded) if each.fault
+    ]
+    assert [each.code for each in faults] == ["rate_limited"] * 2
+    assert list_log_levels(said, "attempt-failed") == ["warning"] * 2
+
+
+async def test_u29_a_turn_that_is_off_is_left_out_of_a_prompt_with_a_word_for_who_debugs(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_plain_blueprint())
+    await platform.complete_turn(session, answer_with_text("One."), text="First.")
+    await platform.http.put(f"/v1/sessions/{session}/turns/1/exclusion")
+    with capture_logs() as said:
+        await platform.complete_turn(session, answer_with_text("Two."), text="Second.")
+    assert platform.get_request_texts(1)[1:] == ["Second."]
+    (line,) = [each for each in said if each["event"] == "left-out"]
+    assert (line["log_level"], line["rules"]) == ("debug", {"excluded": 1})

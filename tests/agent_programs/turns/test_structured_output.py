@@ -1,0 +1,176 @@
+"""U27: answers that must match a JSON schema: repaired, or requested again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.agent_programs.agent_harness import build_agent_blueprint
+from tests.agent_programs.agent_service import AgentService, answer_with_plan, answer_with_text
+from turnlog.events.content import PlainText
+from turnlog.events.model.call_events import AttemptEnded, CallCompleted, ContextAssembled
+from turnlog.events.model.session_events import SessionOpened
+from turnlog.events.model.tool_events import StepPlanned
+from turnlog.events.model.turn_events import TurnCompleted, TurnFailed
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SCHEMA = {
+    "type": "object",
+    "required": ["mood"],
+    "properties": {"mood": {"type": "string"}, "reasons": {"type": "array"}},
+}
+
+
+def build_json_blueprint(**output: object) -> Blueprint:
+    """Return a blueprint whose replies are JSON."""
+    return Blueprint.model_validate(
+        {
+            "blueprint": "teller",
+            "version": 1,
+            "layers": {"rules": {"text": "Say how it feels."}},
+            "calls": {
+                "reply": {
+                    "messages": [
+                        {"system": ["rules"]},
+                        {"history": "recent"},
+                        {"user": ["input"]},
+                    ],
+                    "output": {"schema": SCHEMA} | output,
+                }
+            },
+            "history": {"recent": {}},
+            "policies": {
+                "retries": {"base_seconds": 0, "max": 1},
+                "safety": {"rules": [{"name": "gloom", "pattern": "gloom"}]},
+            },
+            "profiles": {"one": {"default": True, "call": "reply"}},
+        }
+    )
+
+
+MENDED = {
+    '```json\n{"mood": "fine"}\n```': ('{"mood": "fine"}', "taken out of a block of code"),
+    'Well, {"mood": "fine"}.': ('{"mood": "fine"}', "taken out of the text around it"),
+    '{"mood": "fi\x07ne"}': ('{"mood": "fine"}', "control characters taken out"),
+    '{"mood": 7}': ('{"mood": "7"}', "mood: a number for a text"),
+    '{"mood": "fine", "reasons": "sun"}': (
+        '{"mood": "fine", "reasons": ["sun"]}',
+        "reasons: one for a list",
+    ),
+}
+
+
+@pytest.mark.parametrize("written", MENDED)
+async def test_u27_a_reply_that_is_nearly_right_is_mended_and_both_are_on_the_record(
+    platform: AgentService, written: str
+) -> None:
+    mended, repair = MENDED[written]
+    session = await platform.open_session(build_json_blueprint())
+    await platform.complete_turn(session, answer_with_text(written))
+    (completed,) = await platform.load_events(session, CallCompleted)
+    assert (completed.text, completed.repairs) == (PlainText(text=written), (repair,))
+    (reply,) = await platform.load_events(session, TurnCompleted)
+    assert reply.text == PlainText(text=mended)
+    await platform.complete_turn(
+        session, answer_with_text('{"mood": "as before"}'), text="And now?"
+    )
+    assert platform.get_request_texts(1)[2] == mended
+
+
+async def test_u27_a_reply_that_is_right_stays_as_it_was_said(platform: AgentService) -> None:
+    session, written = await platform.open_session(build_json_blueprint()), '{ "mood":"fine" }'
+    await platform.complete_turn(session, answer_with_text(written))
+    (completed,) = await platform.load_events(session, CallCompleted)
+    assert (completed.text, completed.repairs) == (None, ())
+    (reply,) = await platform.load_events(session, TurnCompleted)
+    assert reply.text == PlainText(text=written)
+
+
+async def test_u27_whoever_watches_gets_the_mended_reply_and_nothing_else(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_json_blueprint())
+    await platform.complete_turn(session, answer_with_text("So: ", '{"mood": ', '"fine"}', "."))
+    async with platform.watch_turn(session) as watched:
+        heard = await watched.read_all()
+    assert [each.name for each in heard] == ["token", "done"]
+    assert heard[0].json["text"] == '{"mood": "fine"}'
+    published = await platform.backend.tokens.read_token_events(platform.gateway.tenant, session, 1)
+    assert {each.event.kind for each in published} == {"attempt-alive"}
+
+
+async def test_u27_beyond_repair_it_is_asked_for_again_and_then_the_turn_fails(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_json_blueprint())
+    await platform.complete_turn(
+        session, answer_with_text("I would rather not."), answer_with_text('{"mood": "fine"}')
+    )
+    await platform.submit_turn(session, answer_with_text('{"mood": true}'), answer_with_text("{}"))
+    (failed,) = await platform.load_events(session, TurnFailed)
+    assert (failed.code, failed.retryable) == ("malformed", True)
+    faults = [
+        each.fault for each in await platform.load_events(session, AttemptEnded) if each.fault
+    ]
+    assert [(each.code, each.retryable) for each in faults] == [("malformed", True)] * 3
+    assert [each.detail for each in faults][1:] == [
+        'mood: `type` is "string"',
+        'it: `required` is ["mood"]',
+    ]
+    assert len(await platform.load_events(session, ContextAssembled)) == 2
+
+
+async def test_u27_without_repair_only_what_is_right_will_do(platform: AgentService) -> None:
+    session = await platform.open_session(build_json_blueprint(repair=False))
+    await platform.complete_turn(
+        session,
+        answer_with_text('```\n{"mood": "fine"}\n```'),
+        answer_with_text('{"mood": "fine"}'),
+    )
+    assert len(platform.bodies) == 2
+
+
+async def test_u27_a_rule_of_safety_that_only_the_mended_reply_breaks_withholds_it(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_json_blueprint())
+    await platform.submit_turn(session, answer_with_text('{"mood": "glo\x07om"}'))
+    assert "reply-redacted" in await platform.list_event_names(session)
+    assert "turn-completed" not in await platform.list_event_names(session)
+
+
+async def test_u27_a_plan_may_have_a_form_of_its_authors_in_a_file_that_is_pinned(
+    platform: AgentService,
+) -> None:
+    calls = json.loads(encode_blueprint(build_agent_blueprint()))["calls"]
+    calls["plan"]["output"] = {"schema": "plan.json"}
+    step = {"type": "object", "required": ["goal"], "properties": {"goal": {"type": "string"}}}
+    form = {
+        "type": "object",
+        "required": ["why", "steps"],
+        "properties": {"why": {"type": "string"}, "steps": {"type": "array", "items": step}},
+    }
+    file = platform.folder / "agent" / "plan.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(form))
+    session = await platform.open_session(build_agent_blueprint(calls=calls))
+    file.write_text('{"required": ["something else"]}')
+    await platform.complete_turn(
+        session,
+        answer_with_plan(("Look.", ())),
+        answer_with_plan(("Look.", ()), why="It is asked."),
+        *(answer_with_text("No."), answer_with_text("Done.")),
+    )
+    (opened,) = await platform.load_events(session, SessionOpened)
+    assert b'"why"' in await platform.backend.blobs.get_blob("agents", opened.blueprint.digest)
+    faults = [
+        each.fault for each in await platform.load_events(session, AttemptEnded) if each.fault
+    ]
+    assert [each.detail for each in faults] == ['it: `required` is ["why", "steps"]']
+    assert [step.goal for step in await platform.load_events(session, StepPlanned)] == [
+        PlainText(text="Look.")
+    ]
+    file.unlink()

@@ -1,0 +1,258 @@
+"""A turn of the `tools` program: a plan, a call for each step, tool calls and the reply."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import JsonValue
+
+from tests.agent_programs.agent_harness import (
+    TWO_STEP_SCRIPTS,
+    USAGE,
+    AgentHarness,
+    FakeToolServer,
+    build_plan_script,
+    build_tool_script,
+)
+from tests.support.sessions.session_harness import TENANT, TESTER
+from turnlog.events.content import PlainText
+from turnlog.events.model.call_events import (
+    AttemptEnded,
+    AttemptStarted,
+    CallCompleted,
+    ContextAssembled,
+)
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolsSnapshotted
+from turnlog.events.model.turn_events import TurnCompleted, TurnFailed
+from turnlog.events.tokens import Token
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.session.commands import CancelTurn
+from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.worker.model.model_types import FinishedAnswer, ModelFailure, ModelToolCall
+
+EIGHT = tuple((f"Step {n}.", ()) for n in range(8))
+
+
+async def test_a_turn_plans_takes_each_step_and_says_what_came_of_it() -> None:
+    shop = await AgentHarness().open_session()
+    await shop.run_turn(*TWO_STEP_SCRIPTS)
+    assert shop.house.list_event_names()[1:] == [
+        "turn-submitted",
+        "attempt-started",
+        "tools-snapshotted",
+        "context-assembled",
+        *("attempt-ended", "call-completed", "plan-made", "step-planned", "step-planned"),
+        "attempt-started",
+        "context-assembled",
+        *("attempt-ended", "call-completed", "tool-called", "attempt-started"),
+        *("tool-started", "tool-returned"),
+        "context-assembled",
+        *("attempt-ended", "call-completed", "tool-called", "attempt-started"),
+        *("tool-started", "tool-returned"),
+        "context-assembled",
+        *("attempt-ended", "call-completed", "turn-completed"),
+    ]
+    assert [each.manifest.kind for each in shop.list_events(ContextAssembled)] == [
+        *("plan", "tactic", "tactic", "synthesise")
+    ]
+    assert [each.call for each in shop.list_events(ContextAssembled)] == [
+        "1.1",
+        "1.2",
+        "1.3",
+        "1.4",
+    ]
+    assert shop.shop.tool_calls == [("look", {"what": "hammer"}), ("pay", {"what": "hammer"})]
+    (reply,) = shop.list_events(TurnCompleted)
+    assert (reply.text, reply.call) == (PlainText(text="It is yours."), "1.4")
+
+
+async def test_each_call_sees_what_is_its_own() -> None:
+    shop = await AgentHarness().open_session()
+    await shop.run_turn(*TWO_STEP_SCRIPTS)
+    looked = 'shop_look {"what": "hammer"}\n  3 in stock'
+    paid = 'shop_pay {"what": "hammer"}\n  3 in stock'
+    assert "- shop_look: Looks for a thing." in shop.get_request_texts(0)[0]
+    assert shop.get_request_texts(1) == ["Find a hammer.", "Get me a hammer."]
+    assert shop.get_request_texts(2) == [f"Pay for it.\n\n{looked}", "Get me a hammer."]
+    assert shop.get_request_texts(3) == [f"Plan first.\n\n{looked}\n{paid}", "Get me a hammer."]
+    assert shop.list_offered_tools() == [[], ["shop_look"], ["shop_pay"], []]
+
+
+async def test_only_the_reply_is_shown_to_whoever_watches() -> None:
+    shop = await AgentHarness().open_session()
+    await shop.run_turn(*TWO_STEP_SCRIPTS)
+    held = [each.event for each in await shop.house.tokens.read_token_events(TENANT, "s", 1)]
+    tokens = [event for event in held if isinstance(event, Token)]
+    assert [(token.call, token.text) for token in tokens] == [("1.4", "It is "), ("1.4", "yours.")]
+
+
+async def test_a_question_without_steps_is_answered_at_once() -> None:
+    shop = await AgentHarness().open_session()
+    await shop.run_turn(build_plan_script(), ["Hello."])
+    assert [each.manifest.kind for each in shop.list_events(ContextAssembled)] == [
+        "plan",
+        "synthesise",
+    ]
+
+
+async def test_tools_are_pinned_once_and_only_named_from_the_second_turn_on() -> None:
+    shop = await AgentHarness().open_session()
+    await shop.run_turn(build_plan_script(), ["One."])
+    await shop.run_turn(build_plan_script(), ["Two."])
+    assert len(shop.list_events(ToolsSnapshotted)) == 1
+    assert shop.get_request_texts(2)[0] == "Plan first.\n\n- shop_look\n- shop_pay"
+
+
+async def test_naming_twenty_tools_takes_less_than_two_fifths_of_telling_of_them() -> None:
+    argument = {"type": "string", "description": "Which one is meant, by its number."}
+    schema: dict[str, JsonValue] = {"type": "object", "properties": {"which": {**argument}}}
+    about = "Looks into one of the many drawers that there are and says what is in it."
+    drawers = tuple(ToolOffer(f"drawer_{n}", about, schema) for n in range(18))
+    shop = await AgentHarness(FakeToolServer(extra_offers=drawers)).open_session()
+    await shop.run_turn(build_plan_script(), ["One."])
+    await shop.run_turn(build_plan_script(), ["Two."])
+    full, named = (count_tool_tokens(each) for each in shop.list_events(ContextAssembled)[::2])
+    assert named < 0.4 * full
+
+
+def count_tool_tokens(call: ContextAssembled) -> int:
+    return sum(part.tokens for part in call.manifest.parts if part.component == "tools_context")
+
+
+async def test_a_plan_that_cannot_be_read_is_asked_for_again() -> None:
+    shop = await AgentHarness().open_session()
+    await shop.run_turn(["I would rather not."], build_plan_script(), ["Well."])
+    kinds = [each.manifest.kind for each in shop.list_events(ContextAssembled)]
+    assert kinds == ["plan", "synthesise"]
+    assert [each.attempt for each in shop.list_events(AttemptStarted)] == [1, 2, 3]
+
+
+async def test_what_had_to_be_mended_in_a_plan_is_on_the_record() -> None:
+    shop = await AgentHarness().open_session()
+    written = 'Sure:\n```json\n{"steps": [{"goal": 7, "tools": "shop_look"}]}\n```'
+    await shop.run_turn([written], build_tool_script(), ["Done."])
+    assert shop.list_events(CallCompleted)[0].repairs == (
+        "taken out of a block of code",
+        "steps.0.goal: a number for a text",
+        "steps.0.tools: one for a list",
+    )
+
+
+async def test_a_tool_that_was_not_offered_is_refused_and_the_model_is_told() -> None:
+    shop = await AgentHarness().open_session()
+    await shop.run_turn(
+        build_plan_script(("Find a hammer.", ["shop_look"])),
+        build_tool_script(("shop_pay", "{}"), ("nonsense", "{}"), ("shop_look", "not JSON")),
+        build_tool_script(),
+        ["Sorry."],
+    )
+    assert [each.outcome for each in shop.list_events(ToolReturned)] == ["refused"] * 3
+    assert shop.shop.tool_calls == []
+    assert "shop_pay {}\n  refused: no tool 'shop_pay' was offered" in shop.get_request_texts(2)[0]
+
+
+async def test_more_tools_than_a_batch_holds_are_not_recorded_one_by_one() -> None:
+    shop = await AgentHarness().open_session()
+    many = build_tool_script(*[("shop_look", "{}")] * 600)
+    await shop.run_turn(build_plan_script(("Look.", [])), many, ["Enough."])
+    called, returned = shop.list_events(ToolCalled), shop.list_events(ToolReturned)
+    assert (len(called), len(returned)) == (128, 128)
+    assert len(shop.shop.tool_calls) == 16
+    (answered,) = [each for each in shop.list_events(CallCompleted) if each.call == "1.2"]
+    assert answered.repairs == ("472 more tools asked for, which are not recorded",)
+
+
+async def test_an_answer_that_no_event_could_hold_fails_its_turn_at_once() -> None:
+    shop = await AgentHarness().open_session()
+    huge = build_tool_script(("shop_look", json.dumps({"what": "x" * 1_000_000})))
+    await shop.run_turn(build_plan_script(("Look.", [])), huge)
+    (failed,) = shop.list_events(TurnFailed)
+    assert failed.code == "too-large"
+    assert [each.outcome for each in shop.list_events(AttemptEnded)] == ["answered", "failed"]
+
+
+async def test_a_reply_that_no_event_could_hold_fails_its_turn() -> None:
+    shop = await AgentHarness().open_session()
+    await shop.run_turn(build_plan_script(), ["x" * 1_100_000])
+    (failed,) = shop.list_events(TurnFailed)
+    assert failed.code == "too-large"
+
+
+async def test_requests_of_one_id_are_told_apart() -> None:
+    shop = await AgentHarness().open_session()
+    twins = build_tool_script(
+        ("shop_look", '{"what": "a"}'), ("shop_look", '{"what": "b"}'), named="t"
+    )
+    await shop.run_turn(build_plan_script(("Look.", [])), twins, ["Both."])
+    assert [each.id for each in shop.list_events(ToolCalled)] == ["t", "t#2"]
+    assert [given["what"] for _, given in shop.shop.tool_calls] == ["a", "b"]
+
+
+async def test_an_id_that_looks_like_one_that_was_given_out_is_told_apart_too() -> None:
+    shop = await AgentHarness().open_session()
+    ids = ("t#3", "t", "t")
+    asked = tuple(ModelToolCall(id, "shop_look", "{}") for id in ids)
+    await shop.run_turn(
+        build_plan_script(("Look.", [])),
+        [FinishedAnswer("tool_calls", asked, USAGE, "puppet/one", None)],
+        ["All three."],
+    )
+    assert len({each.id for each in shop.list_events(ToolCalled)}) == len(ids)
+    assert len(shop.shop.tool_calls) == len(ids)
+
+
+async def test_a_long_result_enters_as_a_summary_and_the_whole_is_kept() -> None:
+    rows = [{"id": n, "name": f"thing {n}", "price": n * 1.5} for n in range(1_000)]
+    shop = AgentHarness(FakeToolServer(result_text=str(rows).replace("'", '"')))
+    await shop.open_session()
+    await shop.run_turn(
+        build_plan_script(("Look.", [])), build_tool_script(("shop_look", "{}")), ["Many."]
+    )
+    (returned,) = shop.list_events(ToolReturned)
+    assert returned.treatment == "condensed"
+    whole = await shop.house.blobs.get_blob(TENANT, returned.result)
+    assert len(whole.decode()) == returned.characters == len(shop.shop.result_text)
+    results = next(
+        part
+        for part in shop.list_events(ContextAssembled)[-1].manifest.parts
+        if part.layer == "results"
+    )
+    assert results.tokens < 300
+    assert "1000 rows with columns id, name, price" in shop.get_request_texts(2)[0]
+
+
+async def test_a_failed_call_is_tried_again_without_repeating_those_before_it() -> None:
+    shop = await AgentHarness().open_session()
+    plan, look, pay, reply = TWO_STEP_SCRIPTS
+    await shop.run_turn(plan, [ModelFailure("server_error")], look, pay, reply)
+    assert [each.call for each in shop.list_events(AttemptStarted)] == [
+        *("1.1", "1.2", "1.2", "1.3", "1.4")
+    ]
+    assert len(shop.shop.tool_calls) == 2
+
+
+async def test_claims_are_counted_for_each_call() -> None:
+    shop = await AgentHarness().open_session()
+    await shop.run_turn(build_plan_script(*EIGHT), *(build_tool_script() for _ in EIGHT), ["Done."])
+    assert shop.list_events(TurnFailed) == []
+    assert len(shop.list_events(AttemptStarted)) == Policies().max_claims
+
+
+async def test_a_turn_that_is_cancelled_lets_its_tools_come_back_all_the_same() -> None:
+    shop = await AgentHarness().open_session()
+    shop.shop.during_call = lambda: shop.house.sessions.handle(TENANT, "s", CancelTurn(1), TESTER)
+    shop.house.model.scripts = [
+        build_plan_script(("Pay.", [])),
+        build_tool_script(("shop_pay", "{}"), ("shop_look", "{}")),
+    ]
+    await shop.house.run_turn(await shop.house.submit_turn("Pay!"))
+    assert [each.outcome for each in shop.list_events(ToolReturned)] == ["lost", "refused"]
+    assert len(shop.shop.tool_calls) == 1
+
+
+async def test_every_call_of_a_turn_can_be_had_again() -> None:
+    # By reference, by assembly and by the verifier: what a house holds is proven as the test ends
+    shop = await AgentHarness().open_session()
+    await shop.run_turn(*TWO_STEP_SCRIPTS)
+    await shop.run_turn(*TWO_STEP_SCRIPTS, text="And a saw.")
+    assert len(shop.list_events(ContextAssembled)) == 8

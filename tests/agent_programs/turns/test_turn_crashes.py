@@ -1,0 +1,152 @@
+"""A worker dies before or after every append of a turn of several calls; another takes over.
+
+A worker is dead when its append never returns, whether or not it was made. The token stream is
+empty, so only the log says how far the worker had come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+
+from tests.agent_programs.agent_harness import TWO_STEP_SCRIPTS, AgentHarness
+from tests.support.sessions.puppet_model import PuppetModel
+from tests.support.sessions.session_harness import build_delivery
+from turnlog.events.codec import EventBatch
+from turnlog.events.model.call_events import CallCompleted, ContextAssembled
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.store.append_outcomes import AppendOutcome
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
+from turnlog.services.worker.turn_queue import DeliverySettled
+
+APPENDS = 14
+"""The number of appends of the turn in these tests."""
+
+WHEN: tuple[Literal["before", "after"], ...] = ("before", "after")
+
+
+@dataclass
+class CrashingLog:
+    """A log that raises before or after one of its appends."""
+
+    log: MemoryLog
+    fatal: int
+    """The number of the append that raises."""
+    when: Literal["before", "after"]
+    appends: int = 0
+    dead: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.log, name)
+
+    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
+        """See `Log.append`."""
+        self.appends += 1
+        if (self.appends, self.when) == (self.fatal, "before"):
+            await self._raise_crash()
+        outcome = await self.log.append_batch(batch)
+        if (self.appends, self.when) == (self.fatal, "after"):
+            await self._raise_crash()
+        return outcome
+
+    async def _raise_crash(self) -> None:
+        self.dead.set()
+        await asyncio.Event().wait()
+
+
+class PromptKeyedModel(PuppetModel):
+    """A model that answers by the prompt, so that a repeated call gets the same answer."""
+
+    async def stream(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+        """See `Model.stream`."""
+        said = str(request.messages[0]["content"])
+        offered = str(request.tools)
+        first, look, pay, reply = TWO_STEP_SCRIPTS
+        if offered != "()":
+            script = look if "shop_look" in offered else pay
+        else:
+            script = first if "- shop_look" in said else reply
+        self.scripts = [script]
+        async for each in super().stream(request):
+            yield each
+
+
+async def run_crashing_turn(
+    shop: AgentHarness,
+    at: int,
+    when: Literal["before", "after"],
+    model: Callable[[], PuppetModel] = PromptKeyedModel,
+) -> bool:
+    """Let a worker die in a turn and another take over; return whether the first one died."""
+    house = shop.house
+    house.model = model()
+    submitted = await house.submit_turn("Get me a hammer.")
+    worker = house.build_worker("w1")
+    mortal = CrashingLog(house.log, at, when)
+    worker.sessions.log = mortal  # type: ignore[assignment]
+    working = asyncio.create_task(worker.run_turn(build_delivery(submitted)))
+    dying = asyncio.create_task(mortal.dead.wait())
+    await asyncio.wait({working, dying}, return_when=asyncio.FIRST_COMPLETED)
+    died = mortal.dead.is_set()
+    if not died:
+        assert working.result() == DeliverySettled()
+    await cancel_tasks(working, dying)
+    if died:
+        await shop.take_over_turn(submitted)
+    return died
+
+
+@pytest.mark.parametrize("at", range(1, APPENDS + 1))
+@pytest.mark.parametrize("when", WHEN)
+async def test_nothing_that_is_known_is_done_twice_and_the_turn_is_answered(
+    at: int, when: Literal["before", "after"]
+) -> None:
+    shop = await AgentHarness().open_session()
+    assert await run_crashing_turn(shop, at, when)
+    # A call that is answered on the log is the last of its name
+    answered = Counter(each.call for each in shop.list_events(CallCompleted))
+    assert set(answered.values()) == {1}
+    assert len(shop.list_events(ContextAssembled)) == len(answered) == 4
+    assert len(shop.list_events(TurnCompleted)) == 1
+    # Of the tool that may not run twice there is one run at the most, and one word
+    assert [tool for tool, _ in shop.shop.tool_calls].count("pay") <= 1
+    came_back = Counter((each.call, each.id) for each in shop.list_events(ToolReturned))
+    assert came_back == Counter((each.call, each.id) for each in shop.list_events(ToolCalled))
+    assert set(came_back.values()) == {1}
+
+
+async def test_those_are_all_the_appends_there_are() -> None:
+    shop = await AgentHarness().open_session()
+    assert not await run_crashing_turn(shop, APPENDS + 1, "before")
+
+
+async def test_a_tool_that_may_run_again_is_run_again_and_one_that_may_not_is_called_lost() -> None:
+    outcomes: dict[str, set[str]] = {"shop_look": set(), "shop_pay": set()}
+    runs: Counter[str] = Counter()
+    for at in range(1, APPENDS + 1):
+        shop = await AgentHarness().open_session()
+        await run_crashing_turn(shop, at, "after")
+        for returned in shop.list_events(ToolReturned):
+            outcomes[returned.tool].add(returned.outcome)
+        runs |= Counter(tool for tool, _ in shop.shop.tool_calls)
+    assert outcomes == {"shop_look": {"answered"}, "shop_pay": {"answered", "lost"}}
+    assert runs == {"look": 1, "pay": 1}
+
+
+async def test_a_tool_that_ran_and_whose_word_was_not_recorded_is_run_again_if_it_may() -> None:
+    runs: Counter[str] = Counter()
+    for at in range(1, APPENDS + 1):
+        shop = await AgentHarness().open_session()
+        await run_crashing_turn(shop, at, "before")
+        runs |= Counter(tool for tool, _ in shop.shop.tool_calls)
+    assert runs == {"look": 2, "pay": 1}

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parents[2]
+
+MEMBERS = ("events", "projections", "services")
+
+BANNED = {"base", "common", "data", "helper", "helpers", "impl", "manager", "process", "utils"}
+
+IMPURE = {"datetime.now", "datetime.utcnow", "date.today", "time.time", "uuid.uuid4", "open"}
+
+MOST = {"verifier.py": 480}  # Given to recipients as one file, which they read before they run it.
+
+
+def iterate_modules(*members: str) -> Iterator[Path]:
+    for member in members:
+        yield from (HOUSE / member / "src").rglob("*.py")
+
+
+def is_pure(module: Path) -> bool:
+    # A log has its server's clock, in memory too; a store does I/O.
+    return not {"log", "nats", "store"} & set(module.relative_to(HOUSE).parts)
+
+
+def test_turnlog_stays_a_namespace_that_no_member_owns() -> None:
+    for member in MEMBERS:
+        assert not (HOUSE / member / "src/turnlog/__init__.py").exists()
+
+
+def test_no_module_is_longer_than_a_reader_can_hold() -> None:
+    lines = {str(m): len(m.read_text().splitlines()) for m in iterate_modules(*MEMBERS)}
+    assert {m: count for m, count in lines.items() if count > MOST.get(Path(m).name, 300)} == {}
+
+
+@pytest.mark.promise("P20")
+def test_blocking_work_is_done_where_no_end_of_a_process_waits_for_it() -> None:
+    # asyncio joins the threads of its own pool at exit; it does not join those of `run_in_thread`.
+    # One of these requests has its own timeout, the other is made of a process that is killed
+    # first.
+    bounded = {"durability.py", "verifiers.py"}
+    pooled = {m.name for m in iterate_modules("services") if "to_thread(" in m.read_text()}
+    assert pooled == bounded
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    assert [
+        m for m in iterate_modules(*MEMBERS) if BANNED & set(m.stem.strip("_").split("_"))
+    ] == []
+
+
+@pytest.mark.parametrize("member", ["events", "projections"])
+def test_a_pure_module_asks_no_clock_draws_no_id_and_opens_no_file(member: str) -> None:
+    asked = [
+        f"{module}:{call.lineno}"
+        for module in iterate_modules(member)
+        if is_pure(module)
+        for call in ast.walk(ast.parse(module.read_bytes()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in IMPURE
+    ]
+    assert asked == []

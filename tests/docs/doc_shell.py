@@ -1,0 +1,86 @@
+"""The environment of a reader of the pages: a folder, a running service, and a clean shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from threading import Thread
+
+DEFAULT_ADDRESS = "http://127.0.0.1:8700"
+"""The default address of a service, as used on every page."""
+
+BIN = Path(sys.executable).parent
+
+SEPARATOR = "\x1e"
+"""Printed between the outputs of two blocks."""
+
+CURL_CONFIG = "fail-with-body\nsilent\nshow-error\n"
+"""Makes curl fail on an error status and print nothing but answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocShell:
+    """A folder, the address of its service, and only the exported variables."""
+
+    folder: Path
+    address: str = DEFAULT_ADDRESS
+    exported: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def environment(self) -> dict[str, str]:
+        clean = {"PATH": f"{BIN}:{os.defpath}", "HOME": str(self.folder), "LC_ALL": "C.UTF-8"}
+        return {**clean, **self.exported}
+
+    def run_program(self, program: str, *command: str) -> list[str]:
+        """Run a program and return the output of each of its blocks."""
+        done = subprocess.run(
+            command,
+            input=program.replace(DEFAULT_ADDRESS, self.address),
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            env=self.environment,
+            check=False,
+        )
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout.split(SEPARATOR)
+
+    def run_blocks(self, blocks: list[str]) -> list[str]:
+        """Run shell blocks as one program that ends at the first failing command."""
+        program = f"\nprintf '{SEPARATOR}'\n".join(blocks)
+        return self.run_program(f"set -euo pipefail\n{program}", "bash", "-s")
+
+
+@contextmanager
+def run_service(
+    folder: Path, command: list[str], exported: Mapping[str, str] | None = None
+) -> Generator[DocShell]:
+    """Run `turnlog up` in a folder until the body ends; it must exit with 0."""
+    (folder / ".curlrc").write_text(CURL_CONFIG)
+    shell = DocShell(folder, exported=exported or {})
+    words = [str(BIN / command[0]), *command[1:], "--http", "127.0.0.1:0"]
+    with subprocess.Popen(
+        words, cwd=folder, env=shell.environment, stderr=subprocess.PIPE, text=True
+    ) as service:
+        assert service.stderr is not None
+        said = list(takewhile(lambda line: not line.startswith("turnlog is up"), service.stderr))
+        Thread(target=service.stderr.read, daemon=True).start()
+        try:
+            yield DocShell(folder, read_address(folder, said), shell.exported)
+        finally:
+            service.terminate()
+        assert service.wait() == 0
+
+
+def read_address(folder: Path, said: list[str]) -> str:
+    """Read the address that a service writes before it reports that it is up."""
+    ready = folder / ".turnlog/ready.json"
+    assert ready.exists(), "".join(said)
+    return str(json.loads(ready.read_text())["http"])

@@ -1,0 +1,180 @@
+"""An append through a lost answer, connection or server: stored once, or reported."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from tests.events.log_sessions import (
+    append_texts,
+    build_batch,
+    list_sequences,
+    read_past,
+    require_appended,
+)
+from tests.events.stopped_process import stop_process
+from tests.support.servers.fault_proxy import run_fault_proxy
+from turnlog.events.envelope import ChainHead
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, JetStreamLog, open_client
+from turnlog.events.jetstream.nats_connection import open_connection
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.store.append_outcomes import (
+    BatchAlreadyStored,
+    BatchAppended,
+    BatchConflict,
+    LogUnreachable,
+)
+from turnlog.events.store.ports import EventLog
+from turnlog.services.platform.nats_server import NatsServer
+
+
+@asynccontextmanager
+async def open_impatient_log(url: str, patience: float = 30.0) -> AsyncGenerator[JetStreamLog]:
+    """A log that soon takes silence for silence, and tries for a long time."""
+    async with open_connection(url, patience=0.5) as connection:
+        yield JetStreamLog(connection, patience=patience)
+
+
+async def wait_for_event(log: EventLog, tenant: str, session: str, sequence: int) -> None:
+    """Wait until an event is on the log, as somebody else sees it."""
+    async for event in log.watch_session(tenant, session):
+        if event.sequence == sequence:
+            return
+
+
+async def test_a_batch_whose_answer_was_lost_is_found_and_not_sent_twice(
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
+) -> None:
+    for number, texts in enumerate((["one"], ["one", "two", "three"])):
+        session = f"s-{number}"
+        batch = build_batch(fresh_tenant, session, None, *texts)
+        async with run_fault_proxy(nats_url) as proxy, open_impatient_log(proxy.url) as log:
+            proxy.drop_server_data()
+            appending = asyncio.create_task(log.append_batch(batch))
+            await wait_for_event(jetstream.log, fresh_tenant, session, len(texts))
+            proxy.reset_faults()
+            outcome = await appending
+        assert isinstance(outcome, BatchAlreadyStored)
+        assert [event.stored for event in outcome.events] == [m.payload for m in batch.messages]
+        assert len(await read_past(jetstream.log, fresh_tenant)) == 1 + 3 * number
+
+
+async def test_the_leader_is_asked_before_the_last_try_is_called_unclear(
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
+) -> None:
+    async with run_fault_proxy(nats_url) as proxy, open_impatient_log(proxy.url, patience=0) as log:
+        assert await log.read_last_event(fresh_tenant, "s") is None
+        proxy.drop_next_answer()
+        outcome = await log.append_batch(build_batch(fresh_tenant, "s", None, "one"))
+    assert isinstance(outcome, BatchAlreadyStored)
+    assert await jetstream.log.read_last_event(fresh_tenant, "s") == outcome.events[0]
+
+
+async def test_a_lost_answer_is_found_though_others_went_on(
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
+) -> None:
+    batch = build_batch(fresh_tenant, "s", None, "one")
+    async with run_fault_proxy(nats_url) as proxy, open_impatient_log(proxy.url) as log:
+        proxy.drop_server_data()
+        appending = asyncio.create_task(log.append_batch(batch))
+        await wait_for_event(jetstream.log, fresh_tenant, "s", 1)
+        first = await jetstream.log.read_last_event(fresh_tenant, "s")
+        assert first
+        await append_texts(jetstream.log, fresh_tenant, "s", "two", "three", after=first.head)
+        proxy.reset_faults()
+        assert await appending == BatchAlreadyStored((first,))
+
+
+async def test_a_place_lost_to_another_in_the_meantime_is_a_conflict(
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
+) -> None:
+    async with run_fault_proxy(nats_url) as proxy, open_impatient_log(proxy.url) as log:
+        proxy.cut_connections()
+        proxy.drop_server_data()
+        appending = asyncio.create_task(
+            log.append_batch(build_batch(fresh_tenant, "s", None, "mine"))
+        )
+        await append_texts(jetstream.log, fresh_tenant, "s", "theirs")
+        proxy.reset_faults()
+        assert await appending == BatchConflict(1)
+
+
+async def test_an_append_that_nobody_hears_is_surely_not_stored(
+    own_server: NatsServer, fresh_tenant: str
+) -> None:
+    async with open_impatient_log(own_server.url, patience=0.5) as log:  # there is no stream yet
+        outcome = await log.append_batch(build_batch(fresh_tenant, "s", None, "one"))
+    assert isinstance(outcome, LogUnreachable)
+    assert not outcome.ambiguous
+
+
+async def test_an_append_to_a_server_that_hangs_may_yet_be_stored_and_is_once(
+    own_server: NatsServer, fresh_tenant: str
+) -> None:
+    batch = build_batch(fresh_tenant, "s", None, "one")
+    async with (
+        open_client(own_server.url, StreamOptions()) as there,
+        open_impatient_log(own_server.url, patience=0.5) as log,
+    ):
+        async with stop_process(own_server.pid):
+            outcome = await log.append_batch(batch)
+        assert isinstance(outcome, LogUnreachable)
+        assert outcome.ambiguous
+        await wait_for_event(there.log, fresh_tenant, "s", 1)
+        assert isinstance(await log.append_batch(batch), BatchAlreadyStored)
+        assert len(await read_past(log, fresh_tenant)) == 1
+
+
+async def test_a_writer_goes_on_through_kills_of_the_server_and_nothing_is_lost_or_doubled(
+    own_server: NatsServer, fresh_tenant: str
+) -> None:
+    sent: list[bytes] = []
+
+    async def write_on(log: EventLog) -> None:
+        head: ChainHead | None = None
+        for number in range(150):
+            batch = build_batch(fresh_tenant, "s", head, *["text"] * (1 + number % 3))
+            outcome = await log.append_batch(batch)
+            assert isinstance(outcome, BatchAppended | BatchAlreadyStored), outcome
+            assert [event.stored for event in outcome.events] == [
+                message.payload for message in batch.messages
+            ]
+            sent.extend(message.payload for message in batch.messages)
+            head = outcome.events[-1].head
+
+    async with (
+        open_client(own_server.url, StreamOptions()),
+        open_impatient_log(own_server.url) as log,
+    ):
+        writing = asyncio.create_task(write_on(log))
+        for count in (30, 160):
+            await wait_for_event(log, fresh_tenant, "s", count)
+            os.kill(own_server.pid, signal.SIGKILL)
+            await own_server.restart()
+        await writing
+        last = await log.read_last_event(fresh_tenant, "s", leader=True)
+        assert last
+        events = await log.read_range(fresh_tenant, "s", None, last)
+    assert list_sequences(events) == list(range(1, 301))
+    assert [event.stored for event in events] == sent
+
+
+async def test_a_store_that_is_full_says_so_at_once_and_for_certain(
+    own_server: NatsServer, fresh_tenant: str
+) -> None:
+    async with open_client(own_server.url, StreamOptions()) as there:
+        info = await there.connection.nc.jetstream().stream_info("SESSIONS")
+        small = info.config.evolve(max_bytes=20_000)
+        await there.connection.nc.jetstream().update_stream(small)
+        (first,) = await append_texts(there.log, fresh_tenant, "s", "one")
+        large = build_batch(fresh_tenant, "s", first.head, "x" * 30_000)
+        outcome = await there.log.append_batch(large)
+        assert isinstance(outcome, LogUnreachable)
+        assert not outcome.ambiguous
+        batch = build_batch(fresh_tenant, "s", first.head, "x" * 15_000, "x" * 15_000)
+        assert isinstance(await there.log.append_batch(batch), LogUnreachable)
+        await there.connection.nc.jetstream().update_stream(info.config)
+        require_appended(await there.log.append_batch(batch))

@@ -1,0 +1,152 @@
+"""Events of the library: their bytes, their one history a tenant, and who cannot disturb it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import pytest
+import pytest_asyncio
+
+from tests.events.golden_segment_events import encode_event, get_golden_path
+from tests.events.log_sessions import require_appended, take_items
+from turnlog.events.codec import (
+    EventBatch,
+    EventDraft,
+    decode_event,
+    decode_library_event,
+    encode_library_batch,
+)
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import ChainHead
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.model.segment_events import (
+    SEGMENT_FAMILY,
+    NewSegment,
+    SegmentsAdded,
+    SegmentText,
+)
+from turnlog.events.registry import LIBRARY_EVENT_TYPES, UnknownEvent, format_event_name
+from turnlog.events.store.append_outcomes import BatchAlreadyStored, BatchAppended, BatchConflict
+from turnlog.events.store.memory_log import MemoryLibraryLog
+from turnlog.events.store.ports import LibraryLog
+from turnlog.events.testing import FIRST_EVENT_TIME, make_id
+from turnlog.events.testing.event_samples import build_library_samples
+
+NAMES = sorted(build_library_samples())
+
+
+def build_added(*texts: str, first: int = 1) -> SegmentsAdded:
+    return SegmentsAdded(
+        segments=tuple(
+            NewSegment(
+                id=number,
+                scope="core",
+                text=SegmentText(digest=compute_digest(text), characters=len(text)),
+            )
+            for number, text in enumerate(texts, first)
+        )
+    )
+
+
+def build_batch(tenant: str, after: ChainHead | None, *texts: str) -> EventBatch:
+    first = after.sequence + 1 if after else 1
+    drafts = [
+        EventDraft(
+            build_added(text, first=number), make_id(number), FIRST_EVENT_TIME, "/test", "ann"
+        )
+        for number, text in enumerate(texts, first)
+    ]
+    return encode_library_batch(tenant, SEGMENT_FAMILY, after, drafts)
+
+
+@pytest_asyncio.fixture(params=["memory", "jetstream"])
+async def library(request: pytest.FixtureRequest, nats_url: str) -> AsyncIterator[LibraryLog]:
+    if request.param == "memory":
+        yield MemoryLibraryLog()
+        return
+    async with open_client(nats_url, StreamOptions()) as on:
+        yield on.library
+
+
+def test_there_are_golden_bytes_of_every_kind() -> None:
+    assert {event.type for event in build_library_samples().values()} == set(LIBRARY_EVENT_TYPES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_golden_bytes_are_read_and_written_as_they_were(name: str) -> None:
+    event = build_library_samples()[name]
+    stored = get_golden_path(name, event).read_bytes()
+    assert decode_library_event(decode_event(stored, 42)) == event
+    assert format_event_name(event.type) == name
+    assert encode_event(event) == stored
+
+
+def test_what_a_later_release_writes_is_unknown_and_what_none_writes_is_corrupt() -> None:
+    wire = json.loads(encode_event(build_added("x")))
+    later = wire | {"type": "turnlog.quota-edited.v1"}
+    assert isinstance(
+        decode_library_event(decode_event(json.dumps(later).encode(), 1)), UnknownEvent
+    )
+    broken = wire | {"data": {"segments": [{"id": "one"}]}}
+    with pytest.raises(Corrupt, match=r"LIBRARY, stream sequence 9"):
+        decode_library_event(decode_event(json.dumps(broken).encode(), 9))
+
+
+def test_no_tenant_spells_its_way_into_anothers_library() -> None:
+    with pytest.raises(Refused):
+        build_batch("a.>", None, "x")
+    assert build_batch("acme", None, "x").subjects == "library.acme.segments.>"
+    assert build_batch("acme", None, "x").messages[0].subject == "library.acme.segments.added"
+
+
+async def test_a_library_is_one_chained_history(library: LibraryLog, fresh_tenant: str) -> None:
+    (first,) = require_appended(await library.append_batch(build_batch(fresh_tenant, None, "one")))
+    events = require_appended(
+        await library.append_batch(build_batch(fresh_tenant, first.head, "two", "three"))
+    )
+    last = await library.read_last_event(fresh_tenant, SEGMENT_FAMILY, leader=True)
+    assert last is not None
+    assert last == events[-1]
+    assert list(await library.read_range(fresh_tenant, SEGMENT_FAMILY, None, last)) == [
+        first,
+        *events,
+    ]
+    assert events[0].envelope.prevhash == first.head.hash
+    assert (last.session, last.sequence) == (SEGMENT_FAMILY, 3)
+
+
+async def test_the_same_bytes_again_are_already_there_and_others_conflict(
+    library: LibraryLog, fresh_tenant: str
+) -> None:
+    batch = build_batch(fresh_tenant, None, "one", "two")
+    events = require_appended(await library.append_batch(batch))
+    assert await library.append_batch(batch) == BatchAlreadyStored(events)
+    assert await library.append_batch(build_batch(fresh_tenant, None, "other")) == BatchConflict(2)
+
+
+async def test_of_twenty_editors_at_one_place_exactly_one_wins(
+    library: LibraryLog, fresh_tenant: str
+) -> None:
+    batches = [build_batch(fresh_tenant, None, f"editor {n}") for n in range(20)]
+    outcomes = await asyncio.gather(*(library.append_batch(batch) for batch in batches))
+    assert len([o for o in outcomes if isinstance(o, BatchAppended)]) == 1
+    assert outcomes.count(BatchConflict(1)) == 19
+
+
+async def test_a_session_and_a_library_of_one_tenant_do_not_meet(
+    jetstream: JetStreamClient, fresh_tenant: str
+) -> None:
+    (event,) = require_appended(
+        await jetstream.library.append_batch(build_batch(fresh_tenant, None, "one"))
+    )
+    assert await jetstream.log.read_last_event(fresh_tenant, SEGMENT_FAMILY, leader=True) is None
+    async with aclosing(
+        jetstream.library.stream_raw_events(event.stream_sequence - 1, live=True)
+    ) as bulks:
+        ((raw, *_),) = await take_items(bulks, 1)
+    assert raw.stored == event.stored

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import asyncio
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from tests.events.conftest import ContractStore
+from tests.events.log_sessions import take_items
+from turnlog.events.content import compute_digest
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
+from turnlog.events.jetstream.nats_connection import NatsConnection, open_connection
+from turnlog.events.jetstream.stream_setup import (
+    StreamOptions,
+    provision_streams,
+    provision_token_stream,
+)
+from turnlog.events.jetstream.subscriptions import (
+    LIVE_BUFFER_BYTES,
+    MESSAGE_OVERHEAD_BYTES,
+    LiveSubscription,
+)
+from turnlog.events.model.call_events import TokenUsage
+from turnlog.events.store.memory_log import MemoryTokenStream
+from turnlog.events.tokens import AttemptClosed, Token, TokenEvent
+from turnlog.services.platform.nats_server import NatsServer
+
+
+def build_tokens(count: int, start: int = 0) -> list[TokenEvent]:
+    return [
+        Token(call="1.1", attempt=1, offset=n * 4, text="word") for n in range(start, start + count)
+    ]
+
+
+def build_closed(text: str) -> AttemptClosed:
+    return AttemptClosed(
+        call="1.1",
+        attempt=1,
+        length=len(text),
+        digest=compute_digest(text),
+        finish="stop",
+        usage=TokenUsage(known="reported", input_tokens=1, output_tokens=2),
+        total=10,
+    )
+
+
+async def publish_tokens(
+    store: ContractStore | JetStreamClient, tenant: str, events: list[TokenEvent]
+) -> None:
+    for event in events:
+        await store.tokens.publish_token(tenant, "s", 1, event)
+
+
+async def test_tokens_are_held_in_order_with_the_time_they_came(
+    store: ContractStore, fresh_tenant: str
+) -> None:
+    await publish_tokens(store, fresh_tenant, build_tokens(5))
+    assert await store.tokens.publish_and_confirm(fresh_tenant, "s", 1, build_closed("word" * 5))
+    held = await store.tokens.read_token_events(fresh_tenant, "s", 1)
+    assert [stamped.event for stamped in held] == [*build_tokens(5), build_closed("word" * 5)]
+    assert [stamped.at for stamped in held] == sorted(stamped.at for stamped in held)
+
+
+async def test_more_tokens_than_fit_one_answer_come_whole(
+    store: ContractStore, fresh_tenant: str
+) -> None:
+    await publish_tokens(store, fresh_tenant, build_tokens(2_500))
+    assert await store.tokens.publish_and_confirm(
+        fresh_tenant, "s", 1, build_closed("word" * 2_500)
+    )
+    held = await store.tokens.read_token_events(fresh_tenant, "s", 1)
+    assert [stamped.event for stamped in held[:-1]] == build_tokens(2_500)
+
+
+async def test_a_turn_nobody_spoke_in_holds_nothing(
+    store: ContractStore, fresh_tenant: str
+) -> None:
+    assert await store.tokens.read_token_events(fresh_tenant, "s", 1) == ()
+    assert await store.tokens.measure_silence(fresh_tenant, "s", 1) is None
+
+
+async def test_silence_runs_from_the_last_token_by_the_clock_of_the_store(
+    store: ContractStore, fresh_tenant: str
+) -> None:
+    await publish_tokens(store, fresh_tenant, build_tokens(1))
+    assert await store.tokens.publish_and_confirm(fresh_tenant, "s", 1, build_closed("word"))
+    first = await store.tokens.measure_silence(fresh_tenant, "s", 1)
+    second = await store.tokens.measure_silence(fresh_tenant, "s", 1)
+    assert first is not None
+    assert second is not None
+    assert 0 <= first <= second < 60
+
+
+async def test_a_watcher_gets_what_is_held_and_what_comes(
+    store: ContractStore, fresh_tenant: str
+) -> None:
+    await publish_tokens(store, fresh_tenant, build_tokens(50))
+    async with store.tokens.watch_turn(fresh_tenant, "s", 1) as watched:
+        speaking = asyncio.create_task(
+            publish_tokens(store, fresh_tenant, build_tokens(200, start=50))
+        )
+        assert await take_items(watched, 250) == build_tokens(250)
+        await speaking
+
+
+async def test_a_watcher_of_one_turn_hears_no_other(
+    store: ContractStore, fresh_tenant: str
+) -> None:
+    async with store.tokens.watch_turn(fresh_tenant, "s", 1) as watched:
+        await store.tokens.publish_token(fresh_tenant, "s", 2, build_tokens(1)[0])
+        await store.tokens.publish_token(fresh_tenant, "s", 1, build_closed(""))
+        assert await take_items(watched, 1) == [build_closed("")]
+
+
+async def test_a_slow_watcher_misses_nothing(store: ContractStore, fresh_tenant: str) -> None:
+    await publish_tokens(store, fresh_tenant, build_tokens(1))
+    async with store.tokens.watch_turn(fresh_tenant, "s", 1) as watched:
+        assert await take_items(watched, 1) == build_tokens(1)
+        rest = build_tokens(6_000, start=1)  # more than a reader is given room for
+        await publish_tokens(store, fresh_tenant, rest)
+        assert await store.tokens.publish_and_confirm(fresh_tenant, "s", 1, build_closed(""))
+        assert await take_items(watched, 1_000) == rest[:1_000]
+        assert await store.tokens.publish_and_confirm(fresh_tenant, "s", 1, build_closed("again"))
+        assert await take_items(watched, 5_002) == [
+            *rest[1_000:],
+            build_closed(""),
+            build_closed("again"),
+        ]
+
+
+async def test_what_came_and_was_not_read_yet_is_bounded() -> None:
+    came = LiveSubscription()
+    for _ in range(100):
+        await came.add_message(Msg(Client(), data=b"x" * 100_000))
+    kept = 0
+    while await came.wait_for_next(timeout=0) is not None:
+        kept += 1
+    assert kept == LIVE_BUFFER_BYTES // (100_000 + MESSAGE_OVERHEAD_BYTES)
+    await came.add_message(Msg(Client(), data=b"there is room again"))
+    assert await came.wait_for_next(timeout=0) is not None
+
+
+async def test_a_token_of_a_later_release_is_passed_over(
+    jetstream: JetStreamClient, fresh_tenant: str
+) -> None:
+    subject = f"tokens.{fresh_tenant}.s.1"
+    await jetstream.connection.nc.publish(subject, b'{"kind":"thought","text":"hm"}')
+    await jetstream.connection.nc.publish(subject, b"not json")
+    await publish_tokens(jetstream, fresh_tenant, build_tokens(1))
+    async with jetstream.tokens.watch_turn(fresh_tenant, "s", 1) as watched:
+        assert await take_items(watched, 1) == build_tokens(1)
+
+
+async def test_tokens_lost_in_memory_are_gone_and_the_watcher_hears_what_comes_after() -> None:
+    lost = MemoryTokenStream()
+    await lost.publish_token("t", "s", 1, build_tokens(1)[0])
+    async with lost.watch_turn("t", "s", 1) as watched:
+        assert await take_items(watched, 1) == build_tokens(1)
+        lost.clear_all()
+        assert await lost.read_token_events("t", "s", 1) == ()
+        await lost.publish_token("t", "s", 1, build_closed(""))
+        assert await take_items(watched, 1) == [build_closed("")]
+
+
+async def test_without_a_stream_speaking_fails_quietly_and_closing_says_so(
+    own_server: NatsServer, fresh_tenant: str
+) -> None:
+    async with open_connection(own_server.url) as connection:  # there is no stream yet
+        on = build_client(connection)
+        await publish_tokens(on, fresh_tenant, build_tokens(3))
+        assert not await on.tokens.publish_and_confirm(fresh_tenant, "s", 1, build_closed(""))
+        assert await on.tokens.read_token_events(fresh_tenant, "s", 1) == ()
+        assert await on.tokens.measure_silence(fresh_tenant, "s", 1) is None
+
+
+async def test_a_server_that_restarts_forgets_tokens_and_a_watcher_hears_those_that_come_after(
+    own_server: NatsServer, fresh_tenant: str
+) -> None:
+    made_again = asyncio.Event()
+
+    async def make_again(connection: NatsConnection) -> None:
+        await provision_token_stream(connection, StreamOptions())
+        made_again.set()
+
+    async with open_connection(own_server.url, patience=1, on_reconnect=make_again) as connection:
+        await provision_streams(connection, StreamOptions())
+        on = build_client(connection)
+        await publish_tokens(on, fresh_tenant, build_tokens(10))
+        async with on.tokens.watch_turn(fresh_tenant, "s", 1) as watched:
+            assert await take_items(watched, 10) == build_tokens(10)
+            await own_server.restart()
+            await made_again.wait()
+            assert await on.tokens.read_token_events(fresh_tenant, "s", 1) == ()
+            assert await on.tokens.measure_silence(fresh_tenant, "s", 1) is None
+            await publish_tokens(on, fresh_tenant, build_tokens(3))
+            assert await on.tokens.publish_and_confirm(fresh_tenant, "s", 1, build_closed(""))
+            assert await take_items(watched, 4) == [*build_tokens(3), build_closed("")]

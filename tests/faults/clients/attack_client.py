@@ -1,0 +1,135 @@
+"""Clients of a service under attack, which record what they see and repeat what got no answer.
+
+A client knows only what the documentation says: it sends a key, sends the same request again when
+no answer came or the answer was "not now", and resumes a stream with the last id it received.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+
+from tests.faults.clients.client_history import (
+    ClientHistory,
+    CommandKind,
+    CommandTry,
+    HeardReply,
+    ReadResult,
+)
+from tests.services.gateway.streaming.sse_client import ResumingWatcher
+from tests.support.processes.live_service import SERVICE_TIMEOUT
+
+RETRY_DELAY: Final = 0.1
+"""Seconds before a request is repeated."""
+
+RETRY_STATUSES: Final = frozenset({429, 503, 504})
+
+_names = itertools.count(1)
+
+
+@dataclass
+class AttackClient:
+    """A client with one session at a time."""
+
+    http: httpx.AsyncClient
+    history: ClientHistory
+    session: str = ""
+    name: str = field(default_factory=lambda: f"c{next(_names)}")
+    sent: int = 0
+    answered: int = 0
+    """Turns whose end it received."""
+
+    async def open_session(self, blueprint: str = "assistant") -> None:
+        """Open a session."""
+        self.session = f"{self.name}-{time.monotonic_ns()}"
+        asked = {"blueprint": blueprint, "session": self.session}
+        await self._send_until_answered("open", "/v1/sessions", asked, None)
+
+    async def submit_turn(self, text: str | None = None) -> int:
+        """Submit a turn, repeated until it is accepted, and return its number."""
+        text = text or f"{self.name} asks for the {self.sent + 1}th time."
+        answer = await self._send_until_answered(
+            "submit", f"{self._session_path}/turns", {"text": text}, text
+        )
+        return int(answer["turn"])
+
+    async def run_conversation(self, turns: int, blueprint: str = "assistant") -> None:
+        """Open a session, then submit and watch several turns."""
+        await self.open_session(blueprint)
+        for _ in range(turns):
+            await self.watch_turn(await self.submit_turn())
+
+    async def watch_turn(self, turn: int) -> HeardReply:
+        """Watch a reply to its end, over as many connections as it takes."""
+        assert self.http.base_url.port is not None
+        watcher = ResumingWatcher(
+            self.http.base_url.port, f"{self._session_path}/turns/{turn}/stream"
+        )
+        async with asyncio.timeout(SERVICE_TIMEOUT):
+            end = await self._watch_until_end(watcher)
+        heard = HeardReply(self.session, turn, watcher.text, end)
+        self.history.heard.append(heard)
+        self.answered += 1
+        return heard
+
+    async def _watch_until_end(self, watcher: ResumingWatcher) -> str:
+        while True:
+            with suppress(OSError, asyncio.IncompleteReadError, AssertionError):
+                await watcher.watch_connection()
+            if watcher.end_event:
+                return watcher.end_event.name
+            await asyncio.sleep(RETRY_DELAY)
+
+    async def read_calls(self, wanted: int) -> int:
+        """Read the calls as of at least a sequence, and return the status of the answer."""
+        answer = await self.http.get(f"{self._session_path}/calls", params={"min_sequence": wanted})
+        if answer.is_success:
+            shown = int(answer.json()["sequence"])
+            self.history.reads.append(ReadResult(self.session, wanted, shown))
+        return answer.status_code
+
+    async def send_once(
+        self,
+        what: CommandKind,
+        path: str,
+        asked: Mapping[str, Any],
+        key: str,
+        text: str | None,
+    ) -> CommandTry:
+        """Send a command once, and record its outcome."""
+        asked_at, status, body = time.monotonic(), None, dict[str, Any]()
+        with suppress(httpx.HTTPError):
+            answer = await self.http.post(path, json=asked, headers={"Idempotency-Key": key})
+            status, body = answer.status_code, answer.json()
+        told = time.monotonic()
+        tried = CommandTry(self.session, what, key, text, asked_at, told, status, body)
+        self.history.tries.append(tried)
+        return tried
+
+    async def _send_until_answered(
+        self,
+        what: CommandKind,
+        path: str,
+        asked: Mapping[str, Any],
+        text: str | None,
+    ) -> Mapping[str, Any]:
+        self.sent += 1
+        key = f"{self.name}-{self.sent}"
+        async with asyncio.timeout(SERVICE_TIMEOUT):
+            while True:
+                tried = await self.send_once(what, path, asked, key, text)
+                if tried.accepted:
+                    return tried.body
+                assert tried.status is None or tried.status in RETRY_STATUSES, tried
+                await asyncio.sleep(RETRY_DELAY)
+
+    @property
+    def _session_path(self) -> str:
+        return f"/v1/sessions/{self.session}"

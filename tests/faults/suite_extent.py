@@ -1,0 +1,20 @@
+"""How much is tested: a part that fits into the suite, or everything with FAULTS=all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from typing import Final, TypeVar
+
+RUN_EVERYTHING: Final = os.environ.get("FAULTS") == "all"
+
+KILL_ROUNDS: Final = 50 if RUN_EVERYTHING else 3
+"""How often everything is killed."""
+
+RowT = TypeVar("RowT")
+
+
+def select_rows(table: Mapping[str, RowT], suite: Collection[str]) -> Mapping[str, RowT]:
+    """Return the rows of a table to test; `suite` names those that run in the suite."""
+    assert set(suite) <= table.keys(), "a row that is not there"
+    return {name: row for name, row in table.items() if RUN_EVERYTHING or name in suite}

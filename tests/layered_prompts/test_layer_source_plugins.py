@@ -1,0 +1,128 @@
+"""T13: a context level from an installed package, and an unknown one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.layered_prompts.tutor_service import (
+    TutorService,
+    prepare_tutor_host,
+    start_tutor_service,
+)
+from tests.support.servers.openai_server import OpenAIServer
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MODULE = '''\
+"""What a school knows of its students."""
+
+ASKED = []
+
+
+async def profile(session, attributes):
+    """Say how a student learns, and how often this was asked."""
+    ASKED.append(session)
+    return f"They learn by example, asked {ASKED.count(session)} time(s) in {attributes['task']}."
+'''
+
+METADATA = "Metadata-Version: 2.1\nName: school-profiles\nVersion: 1.0\n"
+
+ENTRY_POINTS = "[turnlog.sources]\nschool_profile = school_profiles:profile\n"
+
+LAYER = """\
+  profile:
+    source: school_profile
+    when: {context: learning_profile}
+    component: learning_profile
+  redaction_note:
+"""
+
+CARTRIDGE = """\
+task: TASK
+ai_config: {context_requirements: LEVELS}
+safety: {content_boundaries: [weapons], intensity_ceiling: low}
+phases:
+  start: talk
+  talk: {kind: freeform, ai_transitions: {on_success: end}}
+  end: {kind: static}
+"""
+
+
+def write_package(folder: Path) -> Path:
+    """Write a package as an installer leaves it and return the folder for the path."""
+    facts = folder / "school_profiles-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (folder / "school_profiles.py").write_text(MODULE)
+    (facts / "METADATA").write_text(METADATA)
+    (facts / "entry_points.txt").write_text(ENTRY_POINTS)
+    return folder
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def room(
+    provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[TutorService]:
+    """A tutor service with that package and a layer from its source."""
+    folder = tmp_path_factory.mktemp("school")
+    told = {"PYTHONPATH": str(write_package(folder / "packages"))}
+    async with prepare_tutor_host(folder, provider, told) as host:
+        file = folder / "blueprints/trickster/blueprint.yaml"
+        text = file.read_text().replace("  redaction_note:\n", LAYER)
+        file.write_text(text.replace("student_path, redaction_note", "student_path, profile"))
+        async with start_tutor_service(host, provider, folder / "said") as classroom:
+            yield classroom
+
+
+def write_task(room: TutorService, name: str, levels: str) -> str:
+    return room.write_task(name, CARTRIDGE.replace("TASK", name).replace("LEVELS", levels))
+
+
+async def test_t13_a_level_is_answered_by_a_layer_whose_source_a_package_brings(
+    room: TutorService,
+) -> None:
+    session = await room.open_session(write_task(room, "known", "[session_only, learning_profile]"))
+    for _ in range(2):
+        await room.submit_and_watch(session, "Labas")
+    expected = "They learn by example, asked 1 time(s) in known."
+    for call in ("1.1", "2.1"):
+        assert (await room.fetch_system_prompt(session, call)).endswith(f"\n\n{expected}")
+    assert room.sent["messages"][0]["content"].endswith(f"\n\n{expected}")
+    parts = (await room.fetch_prompt(session, "2.1"))["manifest"]["parts"]
+    (profile,) = [part for part in parts if part["layer"] == "profile"]
+    assert profile["source"]["path"] == "source:school_profile"
+    assert (profile["component"], profile["rule"]) == (
+        "learning_profile", "when context learning_profile",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "levels"),
+    [("silent", "[]"), ("only", "[session_only]"), ("unknown", "[full_history]")],
+)
+async def test_t13_a_level_that_is_not_asked_for_or_not_known_is_session_only(
+    room: TutorService, name: str, levels: str
+) -> None:
+    session = await room.open_session(write_task(room, name, levels))
+    await room.submit_and_watch(session, "Labas")
+    assert (await room.fetch_system_prompt(session, "1.1")).endswith(
+        "Always respond in Lithuanian."
+    )
+    parts = (await room.fetch_prompt(session, "1.1"))["manifest"]["parts"]
+    (profile,) = [part for part in parts if part["layer"] == "profile"]
+    assert (profile["treatment"], profile["rule"]) == ("absent", "when context learning_profile")
+    logged = (room.trickster.parents[1] / "said").read_text()
+    assert ("context-unknown" in logged and "full_history" in logged) == (name == "unknown")
+
+
+async def test_t13_a_source_that_no_package_registers_is_refused_at_opening(
+    room: TutorService,
+) -> None:
+    file = room.trickster / "blueprint.yaml"
+    file.write_text(file.read_text().replace("source: school_profile", "source: school_profil"))
+    refused = await room.request_session("known")
+    assert (refused.status_code, refused.json()["code"]) == (422, "unknown-source")
+    assert refused.json()["fix"] == "write `school_profile`"

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
+from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
+
+GOOD = """\
+blueprint: guide
+version: 2
+attributes:
+  city: {type: id, required: true}
+  tone: {type: text, default: dry}
+layers:
+  persona: {file: persona.md, keep: always}
+  tone: {text: "Be {tone}."}
+  city: {attribute: city}
+calls:
+  reply:
+    messages:
+      - system: [persona, tone, city]
+      - history: recent
+      - user: [input]
+    budget: window
+history:
+  recent: {max_turns: 20}
+budget:
+  window:
+    tokens: 100
+    ladder:
+      - drop_oldest_pairs: {history: recent}
+profiles:
+  chat: {default: true, call: reply}
+"""
+
+
+def read_blueprint(text: str) -> Blueprint:
+    return load_blueprint_source(text).blueprint
+
+
+def list_faults(text: str) -> list[str]:
+    with pytest.raises(FaultyBlueprint) as refused:
+        load_blueprint_source(text)
+    return [str(fault).removeprefix("blueprint.yaml:") for fault in refused.value.faults]
+
+
+def replace_text(before: str, after: str) -> str:
+    assert GOOD.count(before) == 1
+    return GOOD.replace(before, after)
+
+
+def test_a_blueprint_reads_as_it_was_written() -> None:
+    blueprint = read_blueprint(GOOD)
+    assert (blueprint.blueprint, blueprint.version) == ("guide", 2)
+    assert blueprint.attributes["tone"].default == "dry"
+    assert blueprint.default_profile == "chat"
+
+
+def test_what_a_session_pins_says_the_same_again() -> None:
+    blueprint = read_blueprint(GOOD)
+    assert Blueprint.model_validate_json(encode_blueprint(blueprint)) == blueprint
+
+
+@pytest.mark.parametrize("word", ["on", "no", "yes", "off", "2001-01-01", "12:30", "0o17x"])
+def test_words_that_other_yaml_takes_for_something_else_are_text(word: str) -> None:
+    text = replace_text("default: dry", f"default: {word}")
+    assert read_blueprint(text).attributes["tone"].default == word
+
+
+def test_a_word_that_only_looks_like_true_is_refused_where_true_is_meant() -> None:
+    assert list_faults(replace_text("default: true", "default: on")) == [
+        "25: profiles.chat.default: it must be a valid boolean; write `true` or `false`"
+    ]
+
+
+def test_a_number_in_quotes_is_no_number() -> None:
+    assert list_faults(replace_text("tokens: 100", 'tokens: "100"')) == [
+        "21: budget.window.tokens: it must be a valid integer; write a whole number, without quotes"
+    ]
+
+
+def test_a_key_that_stands_twice_is_refused_with_both_its_lines() -> None:
+    assert list_faults(
+        replace_text("  city: {attribute: city}", "  tone: {text: Hm.}").replace("persona", "p")
+    ) == [
+        "9: layers.tone: `tone` stands on line 8 already; keep one of the two",
+        "13: calls.reply.messages.0.system.2: there is no layer `city`; use one of: input, p, tone",
+    ]
+
+
+def test_all_faults_are_named_at_once_in_the_order_of_their_lines() -> None:
+    text = GOOD.replace("keep: always", "kep: always").replace("100", "0").replace("call:", "cal:")
+    assert list_faults(text) == [
+        "7: layers.persona.kep: `kep` means nothing here; write `keep`",
+        "21: budget.window.tokens: it must be greater than or equal to 1; change the value",
+        "25: profiles.chat.call: `call` is missing; add `call:`",
+        "25: profiles.chat.cal: `cal` means nothing here; write `call`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ("[persona,", "[persna,", "13: calls.reply.messages.0.system.0: there is no layer `persna"),
+        ("- history: recent", "- history: recnt", "14: calls.reply.messages.1.history: there is n"),
+        ("budget: window", "budget: windw", "16: calls.reply.budget: there is no budget `windw`"),
+        ("{history: recent}", "{history: rcent}", "23: budget.window.ladder.0.drop_oldest_pairs.h"),
+        ("call: reply", "call: repl", "25: profiles.chat.call: there is no call `repl`; write `re"),
+        ("Be {tone}.", "Be {tne}.", "8: layers.tone.text: there is no attribute `tne`; write `to"),
+        ("{attribute: city}", "{attribute: town}", "9: layers.city.attribute: there is no attribu"),
+        ("file: persona.md", 'file: "{cty}.md"', "7: layers.persona.file: there is no attribute `"),
+        ("default: dry", "default: 7", "5: attributes.tone.default: the default is no `text`; wri"),
+        ("{type: id, req", "{type: idd, req", "4: attributes.city.type: `idd` means nothing here"),
+        ("default: true", "default: false", "24: profiles: exactly one profile must say `default:"),
+        ("- history: recent", "- histry: x", "14: calls.reply.messages.1: a message is `system`"),
+        ("{text: ", "{txt: ", "8: layers.tone: a layer needs one of: `segments`, `file`, `overr"),
+        ("persona: {", "Persona: {", "7: layers.Persona: `Persona` is not a name; use a-z first"),
+        ("  tone: {text", "  input: {text", "8: layers.input: `input` is a layer of its own; choo"),
+        ("tone, city]", "tone, tone]", "13: calls.reply.messages.0.system.2: layer tone stands tw"),
+        ("{max_turns: 20}", "{max_turns: 20, all: true}", "18: history.recent.max_turns: `recent`"),
+        ("{max_turns: 20}", "{all: true}", "23: budget.window.ladder.0.drop_oldest_pairs.history:"),
+        ("required: true", "required: true, default: x", "4: attributes.city.default: a value tha"),
+        ("[input]", "[]", "15: calls.reply.messages.2.user: it is empty; write at least one"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_named_with_its_line_and_its_place(before: str, after: str, fault: str) -> None:
+    assert fault in list_faults(replace_text(before, after))[0]
+
+
+@pytest.mark.parametrize("place", ["../secret.md", "/etc/passwd", "a/../../b.md", "a\\\\b.md"])
+def test_a_prompt_file_outside_the_folder_is_refused(place: str) -> None:
+    (said,) = list_faults(replace_text("file: persona.md", f'file: "{place}"'))
+    assert "leaves the folder; name a place beside the blueprint" in said
+
+
+def test_only_ids_and_locales_may_stand_in_a_path() -> None:
+    (said,) = list_faults(replace_text("file: persona.md", 'file: "{tone}.md"'))
+    assert said == (
+        "7: layers.persona.file: `tone` is of type text, which no path can hold; "
+        "make it one of: id, locale"
+    )
+
+
+def test_the_provider_may_stand_in_a_path_and_nowhere_else() -> None:
+    blueprint = read_blueprint(replace_text("file: persona.md", 'file: "{provider}.md"'))
+    assert blueprint.layers["persona"].model_dump()["file"] == "{provider}.md"
+    assert (
+        "there is no attribute `provider`" in list_faults(replace_text("{tone}", "{provider}"))[0]
+    )
+
+
+def test_a_budget_that_its_own_texts_overflow_is_refused() -> None:
+    text = replace_text('{text: "Be {tone}."}', f"{{text: {'x' * 401}, keep: always}}")
+    (said,) = list_faults(text)
+    assert said == (
+        "16: calls.reply.budget: its `keep: always` texts take 101 tokens, `window` has 100; "
+        "give the budget more than 101 tokens"
+    )
+
+
+def test_a_budget_that_its_own_texts_just_fill_is_taken() -> None:
+    text = replace_text('{text: "Be {tone}."}', f"{{text: {'x' * 400}, keep: always}}")
+    assert read_blueprint(text).budget["window"].tokens == 100
+
+
+def test_no_key_or_address_of_a_model_gets_into_a_blueprint() -> None:
+    (said,) = list_faults(replace_text("    budget: window", "    parameters: {api_key: sk-1}"))
+    assert said.startswith("16: calls.reply.parameters.api_key: there is no parameter `api_key`")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "1: it must be an object; write lines of `word: value`"),
+        ("- a", "1: it must be an object; write lines of `word: value`"),
+        ("blueprint: [", "1: expected the node content, but found '<stream end>'; mend the YAML"),
+        ("a: 1\n---\nb: 1", "2: but found another document; mend the YAML"),
+        ("a: 1\nb: *gone", "2: found undefined alias 'gone'; mend the YAML"),
+        ("a: 1\nb: \x00", "2: YAML allows no character 0x0; mend the YAML"),
+        ("a: " + "[" * 1500, "1: it cannot be read: RecursionError; mend the YAML"),
+        ("a: " + "x" * 200_000, "1: it has 200003 characters, the limit is 200000; move texts"),
+        ("a: &a [*a]", "1: with its aliases unfolded it is too large or deep; mend the YAML"),
+    ],
+)
+def test_what_is_no_document_at_all_is_one_fault(text: str, fault: str) -> None:
+    (said,) = list_faults(text)
+    assert said.startswith(fault)
+
+
+def test_aliases_that_unfold_without_end_are_refused_before_they_do() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    (said,) = list_faults("\n".join(lines))
+    assert "too large or deep" in said
+
+
+def test_an_alias_stands_for_what_it_names() -> None:
+    text = replace_text("default: dry}", "default: &dry dry}").replace("Be {tone}.", "x")
+    assert read_blueprint(text.replace('"x"', "*dry")).layers["tone"].model_dump()["text"] == "dry"
+
+
+def test_an_anchor_may_be_set_anew() -> None:
+    text = replace_text("default: dry}", "default: &a dry}")
+    text = text.replace("required: true", "required: &a true")
+    assert read_blueprint(text).attributes["tone"].default == "dry"
+
+
+@pytest.mark.parametrize("character", ["\\0", "\\uD800"])
+def test_a_character_that_no_event_can_hold_is_refused(character: str) -> None:
+    (said,) = list_faults(replace_text("Be {tone}.", f"Be {character}."))
+    assert said == (
+        "8: layers.tone.text: NUL and lone surrogates cannot be stored; take the character out"
+    )
+
+
+@pytest.mark.parametrize("tagged", ["!!python/name:os.system dry", "!mine dry", "!mine [dry]"])
+def test_a_tag_is_refused(tagged: str) -> None:
+    assert (
+        "5: attributes.tone.default: tags such as `" in list_faults(replace_text("dry", tagged))[0]
+    )
+
+
+def test_the_schema_of_blueprints_is_one_that_editors_can_read() -> None:
+    schema = Blueprint.model_json_schema()
+    Draft202012Validator.check_schema(schema)
+    Draft202012Validator(schema).validate(json.loads(encode_blueprint(read_blueprint(GOOD))))
+
+
+def test_the_blueprint_on_the_page_is_sound() -> None:
+    page = (Path(__file__).parents[3] / "docs/blueprints.md").read_text()
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (text,) = (block for block in blocks if block.startswith("blueprint:"))
+    assert read_blueprint(text).blueprint == "guide"

@@ -1,0 +1,100 @@
+"""Faults of components and overrides, reported before a session opens."""
+
+from __future__ import annotations
+
+import pytest
+
+from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
+from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
+from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
+
+TEXT = """\
+blueprint: agent
+version: 1
+prompts: {search: [prompts, .]}
+layers:
+  base: {override: {category: master_system, by: provider}, keep: always}
+  manner: {override: {category: conversation_execution}}
+  strategy: {override: {category: workflow_classification}}
+  known: {text: Water is wet., component: facts}
+  tools: {tools: all, component: tools_context}
+calls:
+  plan:
+    messages: [{system: [base, strategy, known, tools]}, {history: chat}, {user: [input]}]
+    budget: window
+  tactic: {messages: [{system: [base]}, {user: [input]}], tools: [all], budget: window}
+  reply: {messages: [{system: [base]}, {history: chat}, {user: [input]}], budget: window}
+  converse: {messages: [{system: [base, manner]}, {history: chat}, {user: [input]}], budget: window}
+history: {chat: {}}
+tools: {servers: {shop: {command: [shop]}}}
+budget:
+  window:
+    tokens: 8000
+    components:
+      system_prompt: {tokens: 1000, fixed: true}
+      tools_context: {tokens: 2000, ladder: [{condense_tools: {layer: tools}}]}
+      history: {tokens: 3000, ladder: [{condense_repeats: {}}, {drop_oldest_pairs: {}}]}
+      rag_context: {tokens: 1000}
+      query: {tokens: 1000, fixed: true}
+    ladder: [{drop: {layer: known}}]
+profiles:
+  agent: {default: true, program: tools, plan: plan, act: tactic, call: reply}
+  talk: {call: converse}
+"""
+
+FAULTS = [
+    ("rag_context:", "rag_contxt:", "nothing is counted under `rag_contxt`; write `rag_context`"),
+    ("query: {", "query: {ladder: [{trim: {layer: input, chars: [9]}}], ", "`query` is fixed, so"),
+    ("{condense_repeats: {}}", "{condense_tools: {}}", "no layer of tools is counted under `his"),
+    ("query: {tokens: 1000", "query: {tokens: 8001", "`query` may have more than the whole, whi"),
+    ("{condense_tools: {layer: tools}}", "{drop: {layer: known}}", "no room in component `tools_c"),
+    ("{condense_tools: {layer: tools}}", "{drop_oldest_pairs: {}}", "no room in component `tools_"),
+    ("layer: tools}}", "layer: known}}", "`known` tells of no tools"),
+    ("[{drop: {layer: known}}]", "[{drop: {layer: strategy}}]", "it would cut what is counted und"),
+    ("[{drop: {layer: known}}]", "[{trim: {layer: input, chars: [9]}}]", "counted under `query`"),
+    ("{chat: {}}", "{chat: {all: true}}", "`chat` is `all: true`, it is never cut"),
+    ("[base, manner]", "[base, strategy]", "profile `talk` calls it and has no `workflow_class"),
+    ("[base, strategy, known", "[base, manner, known", "`agent` calls it and has no `conversatio"),
+    ("category: master_system", "category: master_sytem", "write `master_system`"),
+]  # fmt: skip
+
+
+def test_a_budget_by_components_is_read() -> None:
+    budget = load_blueprint_source(TEXT).blueprint.budget["window"]
+    limits = {name: (each.tokens, each.fixed) for name, each in budget.components.items()}
+    assert limits == {
+        "system_prompt": (1_000, True),
+        "tools_context": (2_000, False),
+        "history": (3_000, False),
+        "rag_context": (1_000, False),
+        "query": (1_000, True),
+    }
+    assert [step.action_name for step in budget.steps] == [
+        *("condense_tools", "condense_repeats", "drop_oldest_pairs", "drop")
+    ]
+
+
+@pytest.mark.parametrize(("before", "after", "fault"), FAULTS)
+def test_a_fault_says_what_is_wrong_and_what_to_do(before: str, after: str, fault: str) -> None:
+    assert before in TEXT
+    with pytest.raises(FaultyBlueprint) as refused:
+        load_blueprint_source(TEXT.replace(before, after))
+    said = "\n".join(str(each) for each in refused.value.faults)
+    assert fault in said.replace("cannot make room", "no room")
+
+
+def test_prompt_files_are_looked_for_by_category_provider_and_profile() -> None:
+    layers = list_prompt_layers(load_blueprint_source(TEXT).blueprint)
+    assert {name: (layer.file, layer.search) for name, layer in layers.items()} == {
+        "base": (
+            "master_system.md",
+            ("prompts/{provider}", "prompts", "./{provider}", "."),
+        ),
+        "base@agent": ("master_system.md", ("overrides/agent/{provider}", "overrides/agent")),
+        "base@talk": ("master_system.md", ("overrides/talk/{provider}", "overrides/talk")),
+        "manner": ("conversation_execution.md", ("prompts", ".")),
+        "manner@talk": ("conversation_execution.md", ("overrides/talk",)),
+        "strategy": ("workflow_classification.md", ("prompts", ".")),
+        "strategy@agent": ("workflow_classification.md", ("overrides/agent",)),
+    }
+    assert [name for name, layer in layers.items() if layer.keep] == ["base"]

@@ -1,0 +1,169 @@
+"""Decisions on library commands, and what an import leads to."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from tests.support.sessions.segment_harness import SegmentHarness
+from turnlog.events.errors import Refused
+from turnlog.projections.library.segment_inputs import (
+    EditSegment,
+    SegmentInput,
+    find_segment_faults,
+)
+
+RULES = SegmentInput("ruleset", "Roll two dice.", "ruleset.classic")
+
+CUE = SegmentInput("npc", "He nods.", "npc.innkeeper", type="npc_cue", tier=1, priority="high")
+
+
+async def test_numbers_are_given_out_in_order_and_never_twice() -> None:
+    library = SegmentHarness()
+    assert [await library.add_segment("core", "one"), await library.add_segment("core", "one")] == [
+        1,
+        2,
+    ]
+    await library.handle_command(EditSegment(2, active=False))
+    assert await library.add_segment("core", "three") == 3
+
+
+async def test_an_edit_is_a_version_more_and_the_one_before_stays_known() -> None:
+    library = SegmentHarness()
+    number = await library.add_segment("core", "one")
+    done = await library.handle_command(EditSegment(number, content="two", tier=2))
+    segment = done.library_state.segments[number]
+    assert [each.version for each in segment.versions] == [1, 2]
+    assert [each.text.tier for each in segment.versions] == [0, 2]
+    assert segment.latest_versions["a"].version == 2
+
+
+async def test_an_edit_that_changes_nothing_leads_to_nothing() -> None:
+    library = SegmentHarness()
+    number = await library.add_segment("core", "one")
+    before = (await library.load_library()).sequence
+    done = await library.handle_command(EditSegment(number, content="one", active=True))
+    assert done.library_state.sequence == before
+    assert done.changes.sequence == before
+
+
+async def test_a_variant_begins_beside_the_others_and_is_switched_alone() -> None:
+    library = SegmentHarness()
+    number = await library.add_segment("core", "one")
+    await library.handle_command(EditSegment(number, "b", content="other"))
+    segment = (
+        await library.handle_command(EditSegment(number, "a", active=False))
+    ).library_state.segments[number]
+    assert list(segment.latest_versions) == ["a", "b"]
+    assert list(segment.active_versions) == ["b"]
+    segment = (
+        await library.handle_command(EditSegment(number, active=False))
+    ).library_state.segments[number]
+    assert not segment.is_active
+    segment = (
+        await library.handle_command(EditSegment(number, "c", content="new"))
+    ).library_state.segments[number]
+    assert not segment.is_active, "a variant that is new to a switched-off segment is off too"
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "field"),
+    [
+        (EditSegment(9, content="x"), "unknown-segment", "segment"),
+        (EditSegment(1, content="x", seen=7), "segment-moved", "version"),
+        (EditSegment(1, content="  \n"), "invalid", "content"),
+        (EditSegment(1, content="a\0"), "invalid", "content"),
+        (EditSegment(1, tier=-1), "invalid", "tier"),
+        (EditSegment(1, priority="urgent"), "invalid", "priority"),
+        (EditSegment(1, "b"), "invalid", "content"),
+        (EditSegment(1, "No Name", content="x"), "invalid", "variant"),
+    ],
+)
+async def test_what_cannot_be_is_refused_by_field_and_changes_nothing(
+    command: EditSegment, code: str, field: str
+) -> None:
+    library = SegmentHarness()
+    await library.add_segment("core", "one")
+    with pytest.raises(Refused) as refused:
+        await library.handle_command(command)
+    assert (refused.value.code, refused.value.field) == (code, field)
+    assert (await library.load_library()).sequence == 1
+
+
+def test_everything_that_is_wrong_with_a_segment_is_named_at_once() -> None:
+    wrong = SegmentInput("Core!", "", "no id", "english?", -1, "a b", "urgent", "B", id=0)
+    assert [flaw.field for flaw in find_segment_faults(wrong)] == [
+        "content",
+        "scope",
+        "variant",
+        "ref",
+        "locale",
+        "tier",
+        "type",
+        "priority",
+        "id",
+    ]
+
+
+async def test_importing_again_changes_nothing() -> None:
+    library = SegmentHarness()
+    rows = (RULES, CUE, CUE, dataclasses.replace(RULES, id=40, locale="lt", active=False))
+    first = await library.import_segments(*rows)
+    assert first.changes.added == (40, 41, 42, 43)
+    again = await library.import_segments(*rows)
+    assert again.changes.added == again.changes.edited == ()
+    assert again.library_state.segments == first.library_state.segments
+
+
+async def test_a_row_with_a_number_edits_the_segment_of_that_number() -> None:
+    library = SegmentHarness()
+    await library.import_segments(dataclasses.replace(RULES, id=5))
+    other = dataclasses.replace(RULES, id=5, content="Roll three.", active=False)
+    beside = dataclasses.replace(RULES, id=5, content="Roll none.", variant="b")
+    done = await library.import_segments(other, beside)
+    segment = done.library_state.segments[5]
+    assert done.changes.added == ()
+    assert done.changes.edited == (5,)
+    assert [(each.version, each.variant) for each in segment.versions] == [
+        (1, "a"),
+        (2, "a"),
+        (3, "b"),
+    ]
+    assert list(segment.active_versions) == ["b"]
+
+
+async def test_one_import_begins_a_segment_with_all_its_variants() -> None:
+    library = SegmentHarness()
+    rows = [dataclasses.replace(RULES, id=3, variant=name, content=name) for name in "ab"]
+    done = await library.import_segments(*rows)
+    assert list(done.library_state.segments[3].active_versions) == ["a", "b"]
+    assert (await library.import_segments(*rows)).changes.edited == ()
+
+
+@pytest.mark.parametrize(
+    ("bad", "code", "field"),
+    [
+        (dataclasses.replace(RULES, content=""), "invalid", "segments.1.content"),
+        (dataclasses.replace(RULES, scope="world", id=1), "segment-taken", "segments.1.id"),
+        (dataclasses.replace(RULES, variant="b"), "invalid", "segments.1.id"),
+        (dataclasses.replace(RULES, id=7), "invalid", "segments.1.id"),
+    ],
+)
+async def test_one_bad_row_leaves_everything_as_it_was(
+    bad: SegmentInput, code: str, field: str
+) -> None:
+    library = SegmentHarness()
+    await library.add_segment("core", "one")
+    with pytest.raises(Refused) as refused:
+        await library.import_segments(dataclasses.replace(RULES, id=7), bad)
+    assert (refused.value.code, refused.value.field) == (code, field)
+    assert list((await library.load_library()).segments) == [1]
+
+
+async def test_a_thousand_and_more_rows_are_one_import() -> None:
+    library = SegmentHarness()
+    rows = [dataclasses.replace(RULES, content=f"Rule {n}.") for n in range(2_500)]
+    done = await library.import_segments(*rows)
+    assert len(done.changes.added) == 2_500
+    assert done.library_state.sequence == 50, "an event holds some of them, never all"

@@ -1,0 +1,86 @@
+"""Which segments, locale and variant a session gets."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+from tests.support.sessions.segment_harness import SegmentHarness
+from turnlog.events.model.segment_events import SegmentText
+from turnlog.projections.library.segment_inputs import EditSegment
+from turnlog.projections.library.segment_library import SegmentLibrary
+from turnlog.projections.library.segment_selection import SegmentRequest, select_segments
+
+RULES = SegmentRequest("ruleset", "r")
+
+
+def list_chosen_ids(
+    shelf: SegmentLibrary, *locales: str, wanted: SegmentRequest = RULES, session: str = "s"
+) -> list[int]:
+    return [each.segment.id for each in select_segments(shelf, wanted, locales, session).choices]
+
+
+async def test_a_scope_and_reference_give_their_own_active_segments_in_order() -> None:
+    library = SegmentHarness()
+    for scope, ref in (("ruleset", "r"), ("ruleset", "q"), ("core", None), ("ruleset", "r")):
+        await library.add_segment(scope, "text", ref)
+    off = await library.add_segment("ruleset", "text", "r")
+    await library.handle_command(EditSegment(off, active=False))
+    shelf = await library.load_library()
+    assert list_chosen_ids(shelf) == [1, 4]
+    assert list_chosen_ids(shelf, wanted=SegmentRequest("core")) == [3]
+    assert list_chosen_ids(shelf, wanted=SegmentRequest("ruleset")) == []
+
+
+async def test_the_first_locale_that_has_anything_is_taken_whole() -> None:
+    library = SegmentHarness()
+    for locale in (None, "en", "lt", "lt", "pt"):
+        await library.add_segment("ruleset", "text", "r", locale=locale)
+    shelf = await library.load_library()
+    assert list_chosen_ids(shelf, "lt-LT", "en") == [3, 4]
+    assert list_chosen_ids(shelf, "LT_lt") == [3, 4]
+    assert list_chosen_ids(shelf, "de", "en") == [2]
+    assert list_chosen_ids(shelf, "pt-BR", "lt") == [5]
+    assert list_chosen_ids(shelf, "de") == [1], "one without a locale stands in"
+
+
+async def test_a_locale_whose_segments_are_all_off_is_passed_over() -> None:
+    library = SegmentHarness()
+    await library.add_segment("ruleset", "text", "r", locale="en")
+    lithuanian = await library.add_segment("ruleset", "text", "r", locale="lt")
+    await library.handle_command(EditSegment(lithuanian, active=False))
+    assert list_chosen_ids(await library.load_library(), "lt", "en") == [1]
+
+
+async def test_a_session_is_always_given_the_same_variant_and_sessions_differ() -> None:
+    library = SegmentHarness()
+    for _ in range(2):
+        number = await library.add_segment("ruleset", "a", "r")
+        await library.handle_command(EditSegment(number, "b", content="b"))
+    shelf = await library.load_library()
+
+    def given(session: str) -> tuple[str, ...]:
+        choices = select_segments(shelf, RULES, (), session).choices
+        return tuple(each.version.variant for each in choices)
+
+    picks = Counter(given(f"session-{n}") for n in range(1_000))
+    assert set(picks) == {("a", "a"), ("b", "b")}, "segments of one test are given alike"
+    assert 400 < picks["a", "a"] < 600
+    assert given("session-7") == given("session-7")
+
+
+async def test_what_this_release_cannot_use_is_left_out_and_reported() -> None:
+    library = SegmentHarness()
+    number = await library.add_segment("ruleset", "text", "r", locale="lt")
+    await library.add_segment("ruleset", "text", "r", locale="en")
+    shelf = await library.load_library()
+    segment = shelf.segments[number]
+    urgent = SegmentText(digest="sha256:0", characters=1, priority="urgent")
+    version = dataclasses.replace(segment.versions[0], text=urgent)
+    later = dataclasses.replace(segment, versions=(version,))
+    shelf = dataclasses.replace(shelf, segments={**shelf.segments, number: later})
+    chosen = select_segments(shelf, RULES, ("lt", "en"), "s")
+    assert [each.segment.id for each in chosen.choices] == [2]
+    (omitted,) = chosen.omitted
+    assert omitted.segment == number
+    assert "urgent" in omitted.reason

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.sessions.prompt_assembly import (
+    REPLY_CALL,
+    assemble_next_prompt,
+    assemble_prompt_from,
+    build_blobs,
+    fetch_prompt_texts,
+    open_with_blueprint,
+    parse_blueprint,
+)
+from turnlog.events.content import compute_digest
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.model.manifest import HistorySource
+from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assembly_inputs import (
+    AssembledPrompt,
+    PromptNeeds,
+    PromptTexts,
+    parse_provider,
+)
+from turnlog.projections.prompt.readback import read_prompt
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.session.commands import CancelTurn, ExcludeTurn
+from turnlog.projections.session.evolve import fold_unbounded
+from turnlog.projections.session.state import MAX_RECENT_TURNS
+from turnlog.projections.testing import (
+    SessionScenario,
+    build_exchange,
+    claim_turn,
+    complete_turn,
+    submit_turn,
+)
+
+TEXT = """\
+blueprint: guide
+version: 1
+attributes: {city: {type: text}}
+layers:
+  persona: {file: persona.md, keep: always}
+  city: {text: "The city is {city}."}
+calls:
+  reply:
+    messages: [{system: [persona, city]}, {history: recent}, {user: [input]}]
+    budget: window
+    parameters: {temperature: 0.5}
+history: {recent: {}}
+budget: {window: {tokens: 30, ladder: [{drop_oldest_pairs: {history: recent}}]}}
+profiles: {chat: {default: true, call: reply}}
+"""
+
+BLUEPRINT = parse_blueprint(TEXT)
+
+WHOLE = parse_blueprint(
+    TEXT.replace("    budget: window\n", "")
+    .replace("{recent: {}}", "{recent: {all: true}}")
+    .replace("[{drop_oldest_pairs: {history: recent}}]", "[]")
+)
+
+FILES = {"persona": "You are a guide."}
+
+
+def build_session(*turns: tuple[str, str], blueprint: Blueprint = BLUEPRINT) -> SessionScenario:
+    session = open_with_blueprint(blueprint, FILES, city="Riga")
+    return session.apply_steps(
+        *(step for turn in turns for step in build_exchange(*turn)), submit_turn("Go on")
+    )
+
+
+def compute_needs(session: SessionScenario, blueprint: Blueprint = BLUEPRINT) -> PromptNeeds:
+    return find_prompt_needs(SessionMaterial(blueprint), session.opened_state, REPLY_CALL)
+
+
+def test_a_call_needs_the_texts_it_shows_and_no_others() -> None:
+    session = build_session(("Hi", "Hello"), ("Where?", "There.")).apply_steps(ExcludeTurn(1))
+    asked = compute_needs(session)
+    assert asked.blobs == (compute_digest("You are a guide."),)
+    texts = fetch_prompt_texts(asked, session.events, FILES).by_ref.values()
+    assert list(texts) == ["Where?", "There.", "Go on"]
+
+
+def test_a_call_asks_for_older_turns_only_when_it_could_show_them() -> None:
+    long = [("x" * 40, "y" * 40)] * 6
+    session = build_session(*long)
+    assert session.opened_state.earlier
+    assert not compute_needs(session).needs_older_turns
+    assert compute_needs(session, WHOLE).needs_older_turns
+    assert not compute_needs(build_session(), WHOLE).needs_older_turns
+
+
+def test_turns_left_out_make_room_for_older_ones_which_are_then_asked_for() -> None:
+    session = build_session(*[("x" * 30, "y" * 30)] * 6)
+    shorter = session.apply_steps(*(ExcludeTurn(ref.turn) for ref in session.opened_state.turns))
+    assert compute_needs(shorter).needs_older_turns
+    found = assemble_next_prompt(shorter, BLUEPRINT, FILES)
+    assert found.request.messages[1].content == "x" * 30
+
+
+def test_what_is_left_out_parts_the_history_where_it_stood() -> None:
+    turns = [("a", "b")] * 6
+    session = build_session(*turns).apply_steps(ExcludeTurn(1), ExcludeTurn(3), ExcludeTurn(4))
+    parts = assemble_next_prompt(session, BLUEPRINT, FILES).manifest.parts
+    found = [
+        (part.source.first, part.source.last, part.treatment, part.message)
+        for part in parts
+        if isinstance(part.source, HistorySource)
+    ]
+    assert found == [
+        (1, 1, "absent", None),
+        (2, 2, "kept", 1),
+        (3, 4, "absent", None),
+        (5, 6, "kept", 3),
+    ]
+
+
+@pytest.mark.parametrize("missing", ["blobs", "said"])
+def test_a_text_that_was_not_fetched_is_an_error_and_never_a_hole(missing: str) -> None:
+    session = build_session(("Hi", "Hello"))
+    texts = fetch_prompt_texts(compute_needs(session), session.events, FILES)
+    less = (
+        PromptTexts(blobs={}, by_ref=texts.by_ref)
+        if missing == "blobs"
+        else PromptTexts(texts.blobs, {})
+    )
+    with pytest.raises(Corrupt, match="was not fetched"):
+        assemble(SessionMaterial(BLUEPRINT), session.opened_state, REPLY_CALL, less)
+
+
+def test_what_does_not_fit_is_named_with_its_size_and_the_way_out() -> None:
+    session = open_with_blueprint(BLUEPRINT, FILES, city="Riga").apply_steps(submit_turn("x" * 200))
+    with pytest.raises(Refused) as refusal:
+        assemble_next_prompt(session, BLUEPRINT, FILES)
+    assert refusal.value.code == "over-budget"
+    sizes = "persona 4 (always kept), city 5, input 50 (always kept)"
+    assert refusal.value.detail == f"59 tokens do not fit 30: {sizes}"
+    assert refusal.value.fix == "shorten the input or raise the budget by 29 tokens"
+
+
+def test_a_history_that_may_not_be_cut_is_named_too() -> None:
+    rigid = parse_blueprint(TEXT.replace("[{drop_oldest_pairs: {history: recent}}]", "[]"))
+    with pytest.raises(Refused) as refusal:
+        assemble_next_prompt(build_session(("x" * 40, "y" * 40), blueprint=rigid), rigid, FILES)
+    sizes = "persona 4 (always kept), city 5, history 20, input 2 (always kept)"
+    assert refusal.value.detail == f"31 tokens do not fit 30: {sizes}"
+
+
+def test_parameters_of_the_call_go_with_the_request() -> None:
+    found = assemble_next_prompt(build_session(), BLUEPRINT, FILES)
+    assert found.request.parameters == {"temperature": 0.5}
+
+
+def test_the_digest_covers_everything_the_model_is_sent() -> None:
+    request = assemble_next_prompt(build_session(), BLUEPRINT, FILES).request
+    others = [
+        replace(request, model="openai/other"),
+        replace(request, parameters={"temperature": 0.6}),
+        replace(request, messages=request.messages[:1]),
+        replace(request, tools=({"name": "t"},)),
+    ]
+    assert len({request.digest, *(other.digest for other in others)}) == 5
+
+
+def test_the_digest_is_that_of_the_canonical_form() -> None:
+    request = assemble_next_prompt(
+        open_with_blueprint(BLUEPRINT, {}, city="Rīga").apply_steps(submit_turn("Go")),
+        BLUEPRINT,
+        {},
+    )
+    assert request.request.digest == compute_digest(
+        '{"messages":[{"content":"The city is Rīga.","role":"system"},'
+        '{"content":"Go","role":"user"}],"model":"openai/test",'
+        '"parameters":{"temperature":0.5},"tools":[]}'
+    )
+
+
+def test_slots_are_filled_once_and_never_from_what_filled_them() -> None:
+    session = open_with_blueprint(BLUEPRINT, FILES, city="{city} {persona}").apply_steps(
+        submit_turn("Go")
+    )
+    assert (
+        "The city is {city} {persona}."
+        in assemble_next_prompt(session, BLUEPRINT, FILES).request.messages[0].content
+    )
+
+
+def test_a_slot_without_a_value_is_empty() -> None:
+    session = open_with_blueprint(BLUEPRINT, FILES).apply_steps(submit_turn("Go"))
+    assert (
+        assemble_next_prompt(session, BLUEPRINT, FILES)
+        .request.messages[0]
+        .content.endswith("The city is .")
+    )
+
+
+def test_prompts_of_another_provider_are_not_those_of_this_one() -> None:
+    session = build_session()
+    call = replace(REPLY_CALL, model="gemini/x", provider="gemini")
+    assert find_prompt_needs(SessionMaterial(BLUEPRINT), session.opened_state, call).blobs == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("gpt-x", "openai"),
+        ("openai/gpt-x", "openai"),
+        ("gemini/a/b", "gemini"),
+        ("scripted/demo", "scripted"),
+    ],
+)
+def test_a_model_names_its_provider(model: str, provider: str) -> None:
+    assert parse_provider(model) == provider
+
+
+def test_a_cancelled_turn_takes_no_place_in_the_window() -> None:
+    session = open_with_blueprint(BLUEPRINT, FILES, city="Riga").apply_steps(
+        submit_turn("No"), CancelTurn(), submit_turn("Yes")
+    )
+    said = [m.content for m in assemble_next_prompt(session, BLUEPRINT, FILES).request.messages[1:]]
+    assert said == ["Yes"]
+
+
+def test_a_session_of_many_short_turns_needs_no_more_than_it_keeps() -> None:
+    roomy = parse_blueprint(TEXT.replace("tokens: 30", "tokens: 8000"))
+    session = build_session(*[("a", "b")] * (MAX_RECENT_TURNS + 2), blueprint=roomy)
+    assert not compute_needs(session, roomy).needs_older_turns
+    assert not compute_needs(
+        session.apply_steps(ExcludeTurn(MAX_RECENT_TURNS)), roomy
+    ).needs_older_turns
+    found = assemble_next_prompt(session, roomy, FILES)
+    whole = fold_unbounded(session.events)
+    assert whole is not None
+    again = assemble_prompt_from(whole, session.events, roomy, FILES)
+    assert again == found
+    (far, near) = [p for p in found.manifest.parts if isinstance(p.source, HistorySource)]
+    assert (far.source, far.treatment) == (HistorySource(view="recent", first=1, last=2), "dropped")
+    assert near.source == HistorySource(view="recent", first=3, last=MAX_RECENT_TURNS + 2)
+
+
+def test_a_view_of_the_whole_history_shows_every_turn_of_it() -> None:
+    session = build_session(*[("a", "b")] * (MAX_RECENT_TURNS + 2), blueprint=WHOLE)
+    found = assemble_next_prompt(session, WHOLE, FILES)
+    assert len(found.request.messages) == 2 * (MAX_RECENT_TURNS + 2) + 2
+
+
+def test_the_first_turn_lasts_until_one_is_answered() -> None:
+    greeting = parse_blueprint(
+        TEXT.replace('"The city is {city}."', "Greet them., when: first_turn")
+    )
+    failed = open_with_blueprint(greeting, FILES).apply_steps(
+        submit_turn("Hm"), CancelTurn(), submit_turn("Hi")
+    )
+    assert "Greet them." in get_system_text(assemble_next_prompt(failed, greeting, FILES))
+    answered = build_session(("Hi", "Hello"), blueprint=greeting)
+    assert "Greet them." not in get_system_text(assemble_next_prompt(answered, greeting, FILES))
+
+
+def get_system_text(found: AssembledPrompt) -> str:
+    return found.request.messages[0].content
+
+
+def test_a_turn_that_began_by_itself_is_one_message_of_the_history() -> None:
+    session = open_with_blueprint(BLUEPRINT, FILES, city="Riga").apply_steps(
+        TurnSubmitted(turn=1), claim_turn(), complete_turn("Hello"),
+        *build_exchange("a", "b"), *build_exchange("c", "d"), ExcludeTurn(2), submit_turn("Go on"),
+    )  # fmt: skip
+    found = assemble_next_prompt(session, BLUEPRINT, FILES)
+    runs = [p for p in found.manifest.parts if isinstance(p.source, HistorySource) and p.role]
+    assert [(part.role, part.message) for part in runs] == [("assistant", 1), ("user", 2)]
+    assert found.request.messages[2].content == "c"
+    assert read_prompt(found.manifest, session.events, build_blobs(FILES)) == found.request.messages

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.sessions.prompt_assembly import (
+    assemble_next_prompt,
+    build_blobs,
+    open_with_blueprint,
+    parse_blueprint,
+)
+from turnlog.events.content import Content, PlainText, SealedText, compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt
+from turnlog.events.model.manifest import EventTextSource, Manifest
+from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.projections.prompt.readback import list_referenced_blobs as blobs_named
+from turnlog.projections.prompt.readback import read_prompt
+from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+from turnlog.projections.testing import build_exchange, submit_turn
+
+BLUEPRINT = parse_blueprint("""\
+blueprint: guide
+version: 1
+attributes: {player: {type: map}}
+layers:
+  persona: {file: persona.md}
+  city: {text: "The city is Vilnius."}
+  player: {attribute: player}
+calls:
+  reply:
+    messages: [{system: [persona, city, player]}, {history: recent}, {user: [input]}]
+history: {recent: {}}
+profiles: {chat: {default: true, call: reply}}
+""")
+
+FILES = {"persona": "You are a guide."}
+
+BLOBS = build_blobs(FILES)
+
+TALKED = open_with_blueprint(
+    BLUEPRINT, FILES, player={"text": "not content", "name": "Ada"}
+).apply_steps(
+    *build_exchange("Hi", "Hello"), *build_exchange("Where?", "There."), submit_turn("How far?")
+)
+
+FOUND = assemble_next_prompt(TALKED, BLUEPRINT, FILES)
+
+
+def expect_refusal(
+    manifest: Manifest = FOUND.manifest,
+    events: tuple[RecordedEvent, ...] = TALKED.events,
+    blobs: dict[str, str] = BLOBS,
+) -> str:
+    with pytest.raises(Corrupt) as corrupt:
+        read_prompt(manifest, events, blobs)
+    return str(corrupt.value)
+
+
+def change_part(layer: str, **change: object) -> Manifest:
+    """Return the manifest with one part changed."""
+    parts = tuple(
+        part.model_copy(update=change) if part.layer == layer else part
+        for part in FOUND.manifest.parts
+    )
+    return FOUND.manifest.model_copy(update={"parts": parts})
+
+
+def test_a_prompt_reads_back_as_it_was_sent() -> None:
+    assert read_prompt(FOUND.manifest, TALKED.events, BLOBS) == FOUND.request.messages
+
+
+def test_only_the_blobs_that_stand_in_the_prompt_are_asked_for() -> None:
+    assert blobs_named(FOUND.manifest) == (compute_digest("You are a guide."),)
+
+
+def test_an_attribute_that_looks_like_content_is_read_back_as_the_value_it_is() -> None:
+    assert '{"text": "not content", "name": "Ada"}' in FOUND.request.messages[0].content
+
+
+def test_what_happens_later_changes_no_prompt_of_before() -> None:
+    later = TALKED.apply_steps(ExcludeTurn(1), RedactReply(2, "r", "operator", "(Withheld.)"))
+    assert read_prompt(FOUND.manifest, later.events, BLOBS) == FOUND.request.messages
+
+
+def test_a_blob_that_was_not_fetched_is_named() -> None:
+    assert (
+        expect_refusal(blobs={}) == f"blob {compute_digest(FILES['persona'])}: it was not fetched"
+    )
+
+
+def test_a_blob_whose_text_has_changed_is_noticed() -> None:
+    forged = dict.fromkeys(BLOBS, "You are a thief.")
+    said = "part persona: its text does not match the recorded digest"
+    assert expect_refusal(blobs=forged) == said
+
+
+def change_text(sequence: int, said: Content) -> tuple[RecordedEvent, ...]:
+    """Give the events with another text in one of them."""
+    recorded = TALKED.events[sequence - 1]
+    assert isinstance(recorded.event, TurnSubmitted)
+    other = replace(recorded, event=recorded.event.model_copy(update={"text": said}))
+    return (*TALKED.events[: sequence - 1], other, *TALKED.events[sequence:])
+
+
+def test_an_input_that_has_changed_is_noticed() -> None:
+    events = change_text(len(TALKED.events), PlainText(text="How long?"))
+    said = "part input: its text does not match the recorded digest"
+    assert expect_refusal(events=events) == said
+
+
+def test_a_turn_that_has_changed_is_noticed() -> None:
+    said = "turns 1 to 2: their texts do not match the recorded digest"
+    assert expect_refusal(events=change_text(3, PlainText(text="Hey"))) == said
+
+
+def test_a_turn_that_is_gone_is_named() -> None:
+    events = tuple(e for e in TALKED.events if e.sequence not in range(8, 13))
+    assert expect_refusal(events=events) == "turn 2: it is not in the session's history"
+
+
+def test_an_event_that_is_gone_is_named() -> None:
+    gone = change_part("input", source=EventTextSource(sequence=99, field="text"))
+    assert expect_refusal(gone) == "event 99: it is not among the events of the session"
+
+
+def test_text_that_can_no_longer_be_opened_does_not_pass_for_another() -> None:
+    sealed = SealedText(sealed="AAAA", key="k", digest=compute_digest("How far?"), characters=8)
+    assert expect_refusal(events=change_text(len(TALKED.events), sealed)).startswith("part input: ")
+    assert expect_refusal(events=change_text(3, sealed)).startswith("turns 1 to 2: ")
+
+
+def test_a_part_without_a_place_among_the_messages_is_noticed() -> None:
+    lost = change_part("input", message=9)
+    assert expect_refusal(lost) == "part input: it names no place among the messages"

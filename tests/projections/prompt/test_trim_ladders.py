@@ -1,0 +1,181 @@
+"""Every ladder step alone and all together, as whole prompts for people to read.
+
+The test writes a missing file and then fails: read the file and commit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from tests.support.sessions.game_master_turns import (
+    GAME_MASTER,
+    GameMasterTurn,
+    build_segment,
+    replace_ladder,
+)
+from tests.support.sessions.prompt_assembly import draw_prompt
+from turnlog.events.model.manifest import PromptPart, SegmentSource
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
+from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
+from turnlog.projections.prompt.sources.layer_content import LayerBlock
+
+GOLDEN = Path(__file__).with_name("ladders")
+
+SEGMENTS = (
+    build_segment(1, "core", "Speak in the second person."),
+    build_segment(2, "ruleset", "A six succeeds."),
+    build_segment(3, "world", "Fog lies on the coast."),
+    build_segment(4, "entry", "You stand at a gate."),
+    build_segment(5, "npc", "The guard is bored.", "guard", priority="high"),
+    build_segment(6, "npc", "He takes bribes.", "guard", tier=1),
+    build_segment(7, "npc", "He serves the count.", "guard", tier=2),
+    build_segment(8, "npc", "He shrugs.", "guard", type="npc_cue"),
+    build_segment(9, "npc", "The dog barks.", "dog", priority="low"),
+    build_segment(10, "npc", "The dog knows you.", "dog", tier=1, priority="low"),
+)
+
+INPUTS: dict[str, JsonValue] = {
+    "game_state": "It is night. The bell has rung twice. Nobody came.",
+    "npcs": [{"npc": "guard", "tier": 2}, {"npc": "dog", "tier": 1}],
+    "first_turn": False,
+}
+
+TALE = GameMasterTurn(SEGMENTS, "I knock. I wait a little. Then I knock again, louder.", INPUTS)
+
+TOGETHER = (600, 500, 420, 270, 255, 240, 225, 200)
+
+NPC: JsonValue = {"layer": "npc"}
+
+STEPS: dict[str, JsonValue] = {
+    "trim": {"trim": {"layer": "input", "chars": [40, 12]}},
+    "trim at a word": {"trim": {"layer": "input", "chars": [5], "at": "word"}},
+    "compress": {"compress": {"layer": "game_state", "chars": 30}},
+    "lower tier": {"lower_tier": NPC},
+    "drop lowest": {"drop_lowest": NPC},
+    "replace": {"replace": {"layer": "npc", "with": {"type": "npc_cue"}}},
+    "drop": {"drop": {"layer": "world"}},
+}
+
+
+def apply_step_fully(step: JsonValue) -> AssembledPrompt:
+    """Give the prompt after a step has done all that it can, and no token less."""
+    limit = 1
+    for _ in range(2):
+        try:
+            return replace(TALE, blueprint=replace_ladder([step], limit)).assemble_prompt()
+        except BudgetExceeded as over:
+            limit = over.tokens
+    raise AssertionError("a prompt of just this many tokens does not fit them")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_alone_does_what_it_says_and_is_then_exhausted(step: str) -> None:
+    compare_with_golden(step, apply_step_fully(STEPS[step]))
+
+
+@pytest.mark.parametrize("tokens", TOGETHER)
+def test_all_steps_together_are_taken_in_order_and_no_more_of_them_than_needed(
+    tokens: int,
+) -> None:
+    long = {"game_state": " ".join(["It is night. The bell has rung twice."] * 15)}
+    inputs = {**INPUTS, **long, "token_budget": tokens, "npc_token_budget": 25}
+    compare_with_golden(
+        f"all within {tokens}", replace(TALE, text=TALE.text * 20, inputs=inputs).assemble_prompt()
+    )
+
+
+def test_what_fits_is_left_as_it_is() -> None:
+    found = TALE.assemble_prompt()
+    assert found.manifest.steps == ()
+    assert all(part.treatment in {"kept", "absent"} for part in found.manifest.parts)
+
+
+def test_what_can_never_fit_is_refused_with_the_figures_of_what_is_always_kept() -> None:
+    with pytest.raises(BudgetExceeded) as refused:
+        replace(TALE, inputs={**INPUTS, "token_budget": 20}).assemble_prompt()
+    over = refused.value
+    assert (over.code, over.field, over.limit) == ("over-budget", "budget", 20)
+    assert [size.layer for size in over.required_layers] == ["core", "ruleset", "input"]
+    assert over.tokens > 20
+    assert f"by {over.tokens - 20} tokens" in over.fix
+
+
+def test_a_section_that_no_step_makes_short_enough_is_refused_by_its_name() -> None:
+    budget = GAME_MASTER.budget["prompt"]
+    section = budget.sections["npc"].model_copy(update={"ladder": ()})
+    changed = budget.model_copy(update={"sections": {"npc": section}})
+    blueprint = GAME_MASTER.model_copy(update={"budget": {"prompt": changed}})
+    tale = replace(TALE, blueprint=blueprint, inputs={**INPUTS, "npc_token_budget": 3})
+    with pytest.raises(BudgetExceeded) as refused:
+        tale.assemble_prompt()
+    assert refused.value.of.section == "npc"
+    assert [size.layer for size in refused.value.sizes] == ["npc"]
+
+
+def test_a_step_that_makes_nothing_shorter_is_not_taken() -> None:
+    longer = build_segment(8, "npc", "He shrugs, " * 40, "guard", type="npc_cue")
+    segments = tuple(longer if each.id == 8 else each for each in SEGMENTS)
+    steps = [STEPS["replace"], STEPS["drop"]]
+    tale = replace(TALE, segments=segments, blueprint=replace_ladder(steps, 135))
+    found = tale.assemble_prompt()
+    assert [step.step for step in found.manifest.steps] == ["drop"]
+
+
+def test_a_step_of_a_package_is_taken_like_any_other() -> None:
+    def first_only(block: LayerBlock, told: Mapping[str, JsonValue]) -> LayerBlock:
+        assert told == {"keep": 1}
+        return block.drop_pieces(block.included_pieces[1:], "first only")
+
+    step: JsonValue = {"registered": {"name": "first", "layer": "npc", "with": {"keep": 1}}}
+    blueprint = replace_ladder([step], 130)
+    found = replace(TALE, blueprint=blueprint, registered={"first": first_only}).assemble_prompt()
+    npc = [part for part in found.manifest.parts if part.layer == "npc" and part.is_included]
+    assert len(npc) == 1
+    assert [(step.step, step.on) for step in found.manifest.steps] == [("registered", "npc")]
+
+
+def test_a_text_without_any_end_is_cut_where_it_must_be() -> None:
+    for text in ("x" * 100_000, "x " * 50_000, "\u202e" + "ž" * 99_999, "." * 100_000):
+        found = replace(TALE, text=text, inputs={**INPUTS, "token_budget": 200}).assemble_prompt()
+        part = next(part for part in found.manifest.parts if part.layer == "input")
+        assert part.cut
+        assert 0 < part.cut.to <= 200
+        assert text[: part.cut.to] in found.request.messages[0].content
+
+
+def test_no_golden_file_is_left_that_nobody_draws() -> None:
+    together = [f"all within {tokens}" for tokens in TOGETHER]
+    names = {f"{name.replace(' ', '-')}.txt" for name in (*STEPS, *together)}
+    assert {file.name for file in GOLDEN.iterdir()} == names
+
+
+def compare_with_golden(name: str, found: AssembledPrompt) -> None:
+    file = GOLDEN / f"{name.replace(' ', '-')}.txt"
+    if not file.exists():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(format_prompt(found))
+        pytest.fail(f"{file.name} is new: read it, and commit it")
+    assert format_prompt(found) == file.read_text()
+
+
+def format_prompt(found: AssembledPrompt) -> str:
+    manifest = found.manifest
+    steps = [
+        f"{step.section or 'whole'}: {step.step} {step.on} {step.before} -> {step.after}"
+        for step in manifest.steps
+    ]
+    lines = [f"{manifest.tokens} of {manifest.budget} tokens", *steps]
+    told = "\n".join([*lines, *map(_format_part, manifest.parts)])
+    return f"{draw_prompt(found.request)}════\n{told}\n"
+
+
+def _format_part(part: PromptPart) -> str:
+    segment = f" {part.source.segment}" if isinstance(part.source, SegmentSource) else ""
+    cut = f" {part.cut.of} -> {part.cut.to}" if part.cut else ""
+    rule = f" ({part.rule})" if part.rule else ""
+    return f"{part.layer}{segment}: {part.tokens} {part.treatment}{rule}{cut}"

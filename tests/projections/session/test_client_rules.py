@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from turnlog.events.content import PlainText
+from turnlog.events.model.call_events import AttemptCost, AttemptEnded, TokenUsage
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import SessionClosed, SessionOpened
+from turnlog.events.model.turn_events import (
+    TurnCancelled,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnRestored,
+    TurnSubmitted,
+)
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.session.commands import (
+    CancelTurn,
+    CloseSession,
+    Command,
+    ExcludeTurn,
+    RedactReply,
+    RestoreTurn,
+    SubmitTurn,
+)
+from turnlog.projections.testing import (
+    CommandOrFactory,
+    SessionScenario,
+    build_exchange,
+    claim_turn,
+    given,
+    open_session,
+    submit_turn,
+)
+
+REJECT = Policies(second_submit="reject")
+
+INTERRUPT = Policies(second_submit="interrupt")
+
+NARROW = Policies(queue_limit=1)
+
+TALKED = given(open_session(), *build_exchange("Hi", "Hello"))
+
+ASKED = given(open_session(), submit_turn("Hi"))
+
+CLAIMED = given(open_session(), submit_turn("Hi"), claim_turn())
+
+WAITING = given(open_session(), submit_turn("One"), submit_turn("Two"), submit_turn("Three"))
+
+CLOSED = given(open_session(), *build_exchange("Hi", "Hello"), CloseSession("done"))
+
+FAILED = given(
+    open_session(),
+    submit_turn("Hi"),
+    TurnFailed(turn=1, code="deadline", detail="late", retryable=True),
+)
+
+
+def test_a_turn_must_say_something() -> None:
+    TALKED.when(SubmitTurn(None, Policies())).then_refused("text-missing", field="text")
+
+
+def build_redaction(turn: int = 1) -> RedactReply:
+    return RedactReply(turn, "a secret", "operator", "(Withheld.)")
+
+
+def build_lost_attempt(turn: int, attempt: int) -> AttemptEnded:
+    return AttemptEnded(
+        turn=turn,
+        call=f"{turn}.1",
+        attempt=attempt,
+        outcome="lost",
+        usage=TokenUsage(known="unknown"),
+        cost=AttemptCost(price="unknown", table="none"),
+    )
+
+
+def test_a_session_opens_with_what_it_was_given() -> None:
+    command = open_session(reach=7, language="French")
+    given().when(command).then(
+        SessionOpened(
+            blueprint=command.blueprint,
+            profile="chat",
+            attributes={"language": "French"},
+            reach=7,
+        )
+    )
+
+
+def test_a_session_opens_once() -> None:
+    given(open_session()).when(open_session()).then_refused("session-exists", field="session")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        submit_turn("Hi"),
+        CancelTurn(),
+        CloseSession("done"),
+        ExcludeTurn(1),
+        RestoreTurn(1),
+        build_redaction(),
+    ],
+    ids=lambda asked: type(asked).__name__,
+)
+def test_nothing_is_asked_of_a_session_that_is_not_there(asked: CommandOrFactory) -> None:
+    given().when(asked).then_refused("unknown-session", field="session")
+
+
+def test_the_first_turn_is_open_at_once() -> None:
+    given(open_session()).when(submit_turn("Hi")).then(
+        TurnSubmitted(turn=1, text=PlainText(text="Hi"))
+    )
+
+
+def test_a_turn_brings_its_inputs_references_and_meta() -> None:
+    command = SubmitTurn("Hi", Policies(), None, {"a": 1}, {"ticker": "X"}, {"client": "web"})
+    given(open_session()).when(command).then(
+        TurnSubmitted(
+            turn=1,
+            text=PlainText(text="Hi"),
+            inputs={"a": 1},
+            references={"ticker": "X"},
+            meta={"client": "web"},
+        )
+    )
+
+
+def test_the_next_turn_opens_when_the_last_one_is_answered() -> None:
+    TALKED.when(submit_turn("More")).then(TurnSubmitted(turn=2, text=PlainText(text="More")))
+
+
+def test_numbers_of_turns_are_never_used_again() -> None:
+    FAILED.when(submit_turn("More")).then(TurnSubmitted(turn=2, text=PlainText(text="More")))
+    WAITING.apply_steps(CancelTurn(3)).when(submit_turn("Four")).then(
+        TurnQueued(turn=4, text=PlainText(text="Four"))
+    )
+
+
+def test_a_closed_session_takes_nothing_more() -> None:
+    CLOSED.when(submit_turn("More")).then_refused("session-closed")
+
+
+def test_a_second_submit_is_refused_where_the_blueprint_says_reject() -> None:
+    ASKED.when(submit_turn("More", REJECT)).then_refused("turn-open")
+    CLAIMED.when(submit_turn("More", REJECT)).then_refused("turn-open")
+
+
+def test_a_second_submit_waits_where_the_blueprint_says_queue() -> None:
+    ASKED.when(submit_turn("More")).then(TurnQueued(turn=2, text=PlainText(text="More")))
+
+
+def test_no_more_turns_wait_than_the_blueprint_allows() -> None:
+    queued = ASKED.apply_steps(submit_turn("More", NARROW))
+    queued.when(submit_turn("Again", NARROW)).then_refused("queue-full")
+
+
+def test_a_second_submit_takes_the_place_of_the_first_where_the_blueprint_says_interrupt() -> None:
+    ASKED.when(submit_turn("Stop", INTERRUPT)).then(
+        TurnCancelled(turn=1, reason="interrupted"),
+        TurnSubmitted(turn=2, text=PlainText(text="Stop")),
+    )
+
+
+def test_an_interrupted_attempt_is_recorded_as_lost_at_a_cost_nobody_knows() -> None:
+    CLAIMED.when(submit_turn("Stop", INTERRUPT)).then(
+        build_lost_attempt(1, 1),
+        TurnCancelled(turn=1, reason="interrupted"),
+        TurnSubmitted(turn=2, text=PlainText(text="Stop")),
+    )
+
+
+@pytest.mark.parametrize("turn", [None, 1])
+def test_cancelling_the_open_turn_releases_the_one_that_waits_longest(turn: int | None) -> None:
+    WAITING.when(CancelTurn(turn)).then(
+        TurnCancelled(turn=1, reason="cancelled"), TurnReleased(turn=2)
+    )
+
+
+def test_cancelling_a_turn_that_is_being_answered_ends_its_attempt() -> None:
+    CLAIMED.when(CancelTurn()).then(
+        build_lost_attempt(1, 1), TurnCancelled(turn=1, reason="cancelled")
+    )
+
+
+def test_cancelling_a_waiting_turn_leaves_the_open_one_alone() -> None:
+    WAITING.when(CancelTurn(3)).then(TurnCancelled(turn=3, reason="cancelled"))
+
+
+@pytest.mark.parametrize("before", [TALKED, FAILED, CLOSED, WAITING.apply_steps(CancelTurn(1))])
+def test_a_settled_turn_is_not_cancelled(before: SessionScenario) -> None:
+    before.when(CancelTurn(1)).then_refused("nothing-to-cancel", field="turn")
+
+
+def test_where_no_turn_is_open_none_is_cancelled() -> None:
+    given(open_session()).when(CancelTurn()).then_refused("nothing-to-cancel", field="turn")
+
+
+@pytest.mark.parametrize("turn", [-1, 0, 4, 10**9])
+@pytest.mark.parametrize("asked", [CancelTurn, ExcludeTurn, RestoreTurn, build_redaction])
+def test_a_turn_that_never_was_is_named(asked: Callable[[int], Command], turn: int) -> None:
+    WAITING.when(asked(turn)).then_refused("unknown-turn", field="turn")
+
+
+def test_closing_gives_up_what_is_open_and_what_waits() -> None:
+    WAITING.apply_steps(claim_turn()).when(CloseSession("done")).then(
+        build_lost_attempt(1, 1),
+        TurnCancelled(turn=1, reason="closed"),
+        TurnCancelled(turn=2, reason="closed"),
+        TurnCancelled(turn=3, reason="closed"),
+        SessionClosed(reason="done"),
+    )
+
+
+def test_closing_twice_is_closing_once() -> None:
+    TALKED.when(CloseSession("done")).then(SessionClosed(reason="done"))
+    CLOSED.when(CloseSession("again")).then()
+
+
+def test_a_turn_is_excluded_and_restored_once() -> None:
+    excluded = TALKED.when(ExcludeTurn(1)).then(TurnExcluded(turn=1))
+    excluded.when(ExcludeTurn(1)).then()
+    restored = excluded.when(RestoreTurn(1)).then(TurnRestored(turn=1))
+    restored.when(RestoreTurn(1)).then()
+
+
+def test_a_closed_session_can_still_be_corrected() -> None:
+    CLOSED.when(ExcludeTurn(1)).then(TurnExcluded(turn=1))
+    CLOSED.when(build_redaction()).then_names("reply-redacted")
+
+
+@pytest.mark.parametrize("asked", [ExcludeTurn(1), RestoreTurn(1), build_redaction()])
+def test_an_unsettled_turn_is_not_marked(asked: CommandOrFactory) -> None:
+    ASKED.when(asked).then_refused("turn-open", field="turn")
+    CLAIMED.when(asked).then_refused("turn-open", field="turn")
+
+
+@pytest.mark.parametrize("asked", [ExcludeTurn(2), RestoreTurn(2), build_redaction(2)])
+def test_a_waiting_turn_is_not_marked(asked: CommandOrFactory) -> None:
+    WAITING.when(asked).then_refused("turn-open", field="turn")
+
+
+@pytest.mark.parametrize("asked", [ExcludeTurn(1), RestoreTurn(1), build_redaction()])
+def test_a_turn_without_a_reply_has_nothing_to_mark(asked: CommandOrFactory) -> None:
+    FAILED.when(asked).then_refused("no-reply", field="turn")
+    ASKED.apply_steps(CancelTurn()).when(asked).then_refused("no-reply", field="turn")
+
+
+def test_a_reply_is_withheld_with_its_reason() -> None:
+    TALKED.when(build_redaction()).then(
+        ReplyRedacted(
+            turn=1, reason="a secret", rule="operator", replacement=PlainText(text="(Withheld.)")
+        )
+    )
+
+
+def test_a_reply_is_withheld_once() -> None:
+    TALKED.apply_steps(build_redaction()).when(build_redaction()).then_refused("already-redacted")
+
+
+def test_turns_too_old_to_be_kept_one_by_one_follow_the_same_rules() -> None:
+    session = given(
+        open_session(reach=1), *build_exchange("Hi", "Hello"), *build_exchange("More", "No")
+    )
+    assert [run.first for run in session.opened_state.earlier] == [1]
+    excluded = session.when(ExcludeTurn(1)).then(TurnExcluded(turn=1))
+    excluded.when(ExcludeTurn(1)).then()
+    session.apply_steps(build_redaction()).when(build_redaction()).then_refused("already-redacted")
+
+
+def test_a_deadline_is_nothing_to_callers() -> None:
+    late = ASKED.now + timedelta(days=9)
+    ASKED.when(submit_turn("More"), at=late).then(TurnQueued(turn=2, text=PlainText(text="More")))

@@ -1,0 +1,91 @@
+"""What a session settles when it enters a phase that may not see the one before."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import JsonValue
+
+from tests.support.generators.tracked_session import TRACKED_PHASES, build_tracked_blueprint
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.turn_events import ReferenceUpdated
+from turnlog.events.tokens import ToolRequest
+from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.session.commands import CompleteTurn
+from turnlog.projections.testing import (
+    SAMPLE_SPENT,
+    CommandOrFactory,
+    SessionScenario,
+    build_exchange,
+    claim_turn,
+    get_attempt,
+    given,
+    open_session,
+    submit_turn,
+)
+
+APART: dict[str, JsonValue] = {"can_see": {"talk": ["talk"], "pick": ["pick"]}}
+
+TALKING = given(open_session(), PhaseEntered(phase="talk"))
+
+
+def build_phase_graph(**more: JsonValue) -> PhaseGraph:
+    """Return a phase graph whose dialogue ends by a signal."""
+    drawn: dict[str, JsonValue] = {
+        "from": "cartridge.phases",
+        "signals": {"understood": "on_success"},
+        "calls": {"freeform": "reply", "debrief": "reply"},
+    }
+    found = SessionMaterial(
+        build_tracked_blueprint(phases=drawn | more), {"phases": TRACKED_PHASES}
+    ).phases
+    assert found is not None
+    return found
+
+
+def build_phase_end(phases: PhaseGraph) -> CommandOrFactory:
+    """Answer the open turn and end its phase."""
+    wanted = ToolRequest(id="t", tool="transition_phase", arguments='{"signal": "understood"}')
+    return lambda state: CompleteTurn(
+        get_attempt(state), "So.", "stop", SAMPLE_SPENT, phases, (wanted,)
+    )
+
+
+def build_waiting_session() -> SessionScenario:
+    """Let one turn wait for another."""
+    return TALKING.apply_steps(submit_turn("one"), submit_turn("two"), claim_turn())
+
+
+def test_a_turn_that_waits_is_given_up_with_the_phase_it_was_said_in() -> None:
+    after = (
+        build_waiting_session()
+        .when(build_phase_end(build_phase_graph(**APART)))
+        .then_names(
+            *("attempt-ended", "call-completed", "tool-called", "tool-returned", "turn-completed"),
+            *("turn-cancelled", "phase-entered"),
+        )
+    )
+    state = after.state
+    assert state is not None
+    assert (state.open, state.waiting, state.phase) == (None, (), "pick")
+    gone = state.turns[-1]
+    assert (gone.turn, gone.status, gone.phase) == (2, "cancelled", "talk")
+
+
+def test_it_goes_on_waiting_where_every_phase_sees_the_others() -> None:
+    after = build_waiting_session().when(build_phase_end(build_phase_graph()))
+    assert [event.type for event in after.events[-2:]] == [
+        "turnlog.phase-entered.v1",
+        "turnlog.turn-released.v1",
+    ]
+
+
+@pytest.mark.parametrize(("hidden", "kept"), [(("talk",), False), ((), True)])
+def test_what_a_turn_was_about_is_not_inherited_where_it_may_not_be_seen(
+    hidden: tuple[str, ...], *, kept: bool
+) -> None:
+    about = ReferenceUpdated(turn=1, identifiers={"order": "A-17"})
+    session = TALKING.apply_steps(*build_exchange("What of A-17?", "It left."), about)
+    moved = session.apply_steps(PhaseEntered(phase="pick", before="talk", hidden=hidden)).state
+    assert moved is not None
+    assert (moved.reference is not None) == kept

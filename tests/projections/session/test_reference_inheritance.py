@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from turnlog.projections.blueprint.schema.resolver_specs import InheritanceSpec, ReferencesSpec
+from turnlog.projections.session.reference_inheritance import (
+    InheritanceReason,
+    StatedReferences,
+    resolve_references,
+)
+from turnlog.projections.session.state import LastReference
+
+SPEC = ReferencesSpec(
+    inherit={"ticker": InheritanceSpec(intents=("prices", "risk"))},
+    allowed_entities=("funds",),
+    max_age_turns=2,
+)
+
+LAST = LastReference(3, {"ticker": "AAAA11"}, "prices", "funds", "2026-01-01T00:00:00Z")
+
+ASKED = StatedReferences(4, "risk", "funds")
+
+
+def test_what_the_text_says_comes_first() -> None:
+    found = resolve_references(SPEC, LAST, replace(ASKED, identifiers={"ticker": "BBBB11"}))
+    assert (found.identifiers, found.is_inherited, found.reason) == (
+        {"ticker": "BBBB11"},
+        False,
+        "in-text",
+    )
+
+
+def test_what_the_text_does_not_say_is_that_of_the_last_answered_turn() -> None:
+    found = resolve_references(SPEC, LAST, replace(ASKED, identifiers={"month": 3}))
+    assert found.identifiers == {"ticker": "AAAA11", "month": 3}
+    assert (found.is_inherited, found.reason) == (True, "inherited")
+
+
+@pytest.mark.parametrize(
+    ("spec", "last", "asked", "reason"),
+    [
+        (None, LAST, ASKED, "not-remembered"),
+        (
+            ReferencesSpec(inherit={"ticker": InheritanceSpec(enabled=False)}),
+            LAST,
+            ASKED,
+            "not-enabled",
+        ),
+        (SPEC, LAST, replace(ASKED, intent="news"), "intent-not-listed"),
+        (SPEC, LAST, replace(ASKED, intent=None), "intent-not-listed"),
+        (SPEC, LAST, replace(ASKED, entity="shares"), "entity-not-allowed"),
+        (SPEC, LAST, replace(ASKED, entity=None), "entity-not-allowed"),
+        (SPEC, None, ASKED, "no-reference"),
+        (SPEC, replace(LAST, identifiers={"month": 1}), ASKED, "no-reference"),
+        (SPEC, LAST, replace(ASKED, turn=6), "too-old"),
+    ],
+)
+def test_nothing_is_inherited_against_the_policy_and_the_reason_is_said(
+    spec: ReferencesSpec | None,
+    last: LastReference | None,
+    asked: StatedReferences,
+    reason: InheritanceReason,
+) -> None:
+    found = resolve_references(spec, last, asked)
+    assert (found.identifiers, found.is_inherited, found.reason) == ({}, False, reason)
+
+
+def test_a_reference_is_as_old_as_the_turns_that_lie_behind_it() -> None:
+    assert resolve_references(SPEC, LAST, replace(ASKED, turn=5)).is_inherited
+    endless = SPEC.model_copy(update={"max_age_turns": 0})
+    assert resolve_references(endless, LAST, replace(ASKED, turn=500)).is_inherited

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from turnlog.events.codec import format_rfc3339
+from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.projections.session.commands import (
+    CancelTurn,
+    CloseSession,
+    EndAttempt,
+    ExcludeTurn,
+    RedactReply,
+    RestoreTurn,
+)
+from turnlog.projections.session.fold.settled_turns import find_settled_turn
+from turnlog.projections.session.state import OpenTurn, SettledTurnRef, SettledTurnRun
+from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.testing import (
+    SAMPLE_SPENT,
+    START,
+    SessionScenario,
+    build_exchange,
+    claim_turn,
+    complete_turn,
+    get_attempt,
+    get_open_turn,
+    given,
+    open_session,
+    submit_turn,
+)
+
+TALKED = given(open_session(), *build_exchange("Hi", "Hello"))
+
+REDACT = RedactReply(1, "a secret", "operator", "(Withheld.)")
+
+
+def build_text_ref(sequence: int, field: str, text: str) -> TextRef:
+    at = format_rfc3339(START + timedelta(seconds=sequence - 1))
+    return TextRef(sequence, 1_000 + sequence, field, compute_digest(text), len(text), at)
+
+
+def get_single_turn(session: SessionScenario) -> SettledTurnRef:
+    (ref,) = session.opened_state.turns
+    return ref
+
+
+def test_before_it_is_opened_a_session_is_nothing() -> None:
+    assert SessionScenario().state is None
+    assert (
+        SessionScenario().append_events(*given(open_session()).when(submit_turn("Hi")).events).state
+        is None
+    )
+
+
+def test_an_opened_session_knows_what_it_runs_by() -> None:
+    state = given(open_session(reach=7, language="French")).opened_state
+    assert (state.tenant, state.session) == ("acme", "s1")
+    assert (state.attributes, state.reach, state.profile) == ({"language": "French"}, 7, "chat")
+    assert state.opened == state.head
+
+
+def test_the_head_is_the_last_event() -> None:
+    assert TALKED.opened_state.head == TALKED.events[-1].head
+
+
+def test_a_submitted_turn_is_open_from_then_on() -> None:
+    session = given(open_session(), submit_turn("Hi"))
+    assert get_open_turn(session.opened_state) == OpenTurn(
+        turn=1,
+        text=build_text_ref(2, "text", "Hi"),
+        event="00000000-0000-4000-8000-000000000002",
+        released_at="2026-01-01T00:00:01.000000Z",
+    )
+    assert session.opened_state.submitted == 1
+
+
+def test_a_released_turn_is_what_was_queued_and_open_from_its_release() -> None:
+    session = given(open_session(), submit_turn("One"), submit_turn("Two"), CancelTurn())
+    opened = get_open_turn(session.opened_state)
+    assert (opened.turn, opened.text) == (2, build_text_ref(3, "text", "Two"))
+    assert opened.event == "00000000-0000-4000-8000-000000000003"
+    assert opened.released_at == session.events[-1].envelope.time
+    assert session.opened_state.waiting == ()
+
+
+def test_an_answered_turn_refers_to_what_was_said_and_repeats_none_of_it() -> None:
+    assert get_single_turn(TALKED) == SettledTurnRef(
+        1, "completed", build_text_ref(2, "text", "Hi"), build_text_ref(6, "text", "Hello")
+    )
+    assert TALKED.opened_state.completed == 1
+    assert "Hello" not in repr(TALKED.opened_state)
+
+
+def test_what_stands_for_a_withheld_reply_is_its_replacement() -> None:
+    session = TALKED.apply_steps(REDACT)
+    assert get_single_turn(session).reply == build_text_ref(7, "replacement", "(Withheld.)")
+    assert get_single_turn(session).redacted
+
+
+def test_a_reply_withheld_while_it_is_said_ends_its_turn() -> None:
+    withheld = ReplyRedacted(
+        turn=1, reason="r", rule="pattern", replacement=PlainText(text="(Withheld.)")
+    )
+    session = given(open_session(), submit_turn("Hi"), claim_turn(), withheld)
+    assert session.opened_state.open is None
+    assert get_single_turn(session) == SettledTurnRef(
+        1,
+        "completed",
+        build_text_ref(2, "text", "Hi"),
+        build_text_ref(4, "replacement", "(Withheld.)"),
+        redacted=True,
+    )
+
+
+def test_excluding_and_restoring_leave_a_turn_as_it_was() -> None:
+    assert get_single_turn(TALKED.apply_steps(ExcludeTurn(1))).excluded
+    assert get_single_turn(TALKED.apply_steps(ExcludeTurn(1), RestoreTurn(1))) == get_single_turn(
+        TALKED
+    )
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_an_attempt_runs_until_it_ends(steps: int) -> None:
+    session = given(open_session(), submit_turn("Hi"), claim_turn("w1"), claim_turn("w2"))
+    opened = get_open_turn(session.opened_state)
+    assert (opened.attempt, opened.running, opened.worker) == (2, True, "w2")
+    handing_back = EndAttempt(
+        get_attempt(session.opened_state), "cancelled", SAMPLE_SPENT, "release"
+    )
+    assert not get_open_turn(session.apply_steps(*[handing_back] * steps).opened_state).running
+
+
+def test_the_end_of_an_earlier_attempt_does_not_end_the_latest() -> None:
+    first = given(open_session(), submit_turn("Hi"), claim_turn("w1"))
+    late = EndAttempt(get_attempt(first.opened_state), "cancelled", SAMPLE_SPENT, "release")
+    assert get_open_turn(first.apply_steps(claim_turn("w2"), late).opened_state).running
+
+
+def test_prompts_are_known_by_provider() -> None:
+    file = PromptFile(digest=compute_digest("Be kind."), path="persona.md")
+    session = given(
+        open_session(),
+        PromptsSnapshotted(provider="openai", layers={"persona": file}),
+        PromptsSnapshotted(provider="gemini", layers={}),
+    )
+    assert session.opened_state.prompts == {"openai": {"persona": file}, "gemini": {}}
+
+
+def test_a_closed_session_has_nothing_open_and_nothing_waiting() -> None:
+    state = given(
+        open_session(), submit_turn("One"), submit_turn("Two"), CloseSession("done")
+    ).opened_state
+    assert (state.closed, state.open, state.waiting) == (True, None, ())
+    assert [ref.status for ref in state.turns] == ["cancelled", "cancelled"]
+
+
+def test_turns_out_of_reach_of_any_window_become_runs_of_numbers() -> None:
+    session = given(
+        open_session(reach=2), *(step for _ in range(4) for step in build_exchange("a", "b"))
+    )
+    assert session.opened_state.earlier == (
+        SettledTurnRun(1, 3, "completed", excluded=False, redacted=False),
+    )
+    assert [ref.turn for ref in session.opened_state.turns] == [4]
+
+
+def test_a_run_parts_around_a_turn_that_differs_and_closes_again() -> None:
+    session = given(
+        open_session(reach=2), *(step for _ in range(4) for step in build_exchange("a", "b"))
+    )
+    excluded = session.apply_steps(ExcludeTurn(2))
+    assert [(run.first, run.last, run.excluded) for run in excluded.opened_state.earlier] == [
+        (1, 1, False),
+        (2, 2, True),
+        (3, 3, False),
+    ]
+    assert excluded.apply_steps(RestoreTurn(2)).opened_state.earlier == session.opened_state.earlier
+
+
+def test_an_answer_may_still_come_for_a_turn_behind_one_that_was_cancelled() -> None:
+    session = given(
+        open_session(), submit_turn("One"), submit_turn("Two"), CancelTurn(2), claim_turn()
+    )
+    answered = session.apply_steps(complete_turn("Hello"))
+    assert [(ref.turn, ref.status) for ref in answered.opened_state.turns] == [
+        (1, "completed"),
+        (2, "cancelled"),
+    ]
+
+
+def test_a_run_never_spans_a_turn_that_is_not_settled() -> None:
+    answered = [
+        TurnCompleted(turn=turn, call=f"{turn}.1", text=PlainText(text="Hello"), finish="stop")
+        for turn in (1, 3, 5)
+    ]
+    state = given(open_session(reach=1), *answered).opened_state
+    assert [(run.first, run.last) for run in state.earlier] == [(1, 1), (3, 3)]
+    assert find_settled_turn(state, 2) is None

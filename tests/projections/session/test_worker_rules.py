@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+import pytest
+
+from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.model.call_events import (
+    AttemptCost,
+    AttemptEnded,
+    AttemptFault,
+    AttemptStarted,
+    CallCompleted,
+    ContextAssembled,
+    TokenUsage,
+)
+from turnlog.events.model.manifest import CounterRef, Manifest
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
+from turnlog.events.model.turn_events import TurnCompleted, TurnFailed, TurnReleased
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.session.commands import (
+    AttemptRef,
+    CancelTurn,
+    ClaimTurn,
+    CompleteTurn,
+    EndAttempt,
+    FixContext,
+    SnapshotPrompts,
+)
+from turnlog.projections.testing import (
+    DEFAULT_POLICIES,
+    SAMPLE_SPENT,
+    CommandOrFactory,
+    claim_turn,
+    complete_turn,
+    given,
+    open_session,
+    submit_turn,
+)
+
+ASKED = given(open_session(), submit_turn("Hi"))
+
+CLAIMED = given(open_session(), submit_turn("Hi"), claim_turn())
+
+WAITING = given(open_session(), submit_turn("One"), submit_turn("Two"), claim_turn())
+
+TAKEN_OVER = CLAIMED.apply_steps(claim_turn("w2"))
+
+FIRST = AttemptRef(1, "1.1", 1)
+
+SECOND = AttemptRef(1, "1.1", 2)
+
+FILE = PromptFile(digest=compute_digest("Be kind."), path="persona.md")
+
+LIMITED = AttemptFault(code="rate_limited", detail="too many requests", retryable=True)
+
+MANIFEST = Manifest(
+    kind="reply",
+    at="2026-01-01T00:00:00Z",
+    sequence=3,
+    assembler=1,
+    counter=CounterRef(name="chars/4", exact=False),
+    tokens=0,
+    parts=(),
+    digest=compute_digest("request"),
+)
+
+
+def build_end_attempt(
+    attempt: AttemptRef = FIRST,
+    then: Literal["retry", "fail", "release"] = "fail",
+    fault: AttemptFault | None = LIMITED,
+) -> EndAttempt:
+    return EndAttempt(attempt, "failed", SAMPLE_SPENT, then, fault, "Hel")
+
+
+def build_attempt_ended(
+    attempt: AttemptRef = FIRST, fault: AttemptFault | None = LIMITED
+) -> AttemptEnded:
+    return AttemptEnded(
+        turn=attempt.turn,
+        call=attempt.call,
+        attempt=attempt.attempt,
+        outcome="failed",
+        usage=SAMPLE_SPENT.usage,
+        cost=SAMPLE_SPENT.cost,
+        timings=SAMPLE_SPENT.timings,
+        fault=fault,
+        partial=PlainText(text="Hel"),
+    )
+
+
+def build_lost_attempt(attempt: int, partial: str | None = None) -> AttemptEnded:
+    return AttemptEnded(
+        turn=1,
+        call="1.1",
+        attempt=attempt,
+        outcome="lost",
+        usage=TokenUsage(known="unknown"),
+        cost=AttemptCost(price="unknown", table="none"),
+        partial=None if partial is None else PlainText(text=partial),
+    )
+
+
+def build_started(attempt: int, worker: str) -> AttemptStarted:
+    return AttemptStarted(turn=1, call="1.1", attempt=attempt, worker=worker)
+
+
+def test_an_open_turn_is_claimed() -> None:
+    ASKED.when(claim_turn("w1")).then(build_started(1, "w1"))
+
+
+def test_claiming_a_running_turn_ends_the_attempt_before_it() -> None:
+    CLAIMED.when(claim_turn("w2")).then(build_lost_attempt(1), build_started(2, "w2"))
+
+
+def test_what_a_silent_attempt_had_said_is_kept_with_its_loss() -> None:
+    claim = ClaimTurn(1, "w2", DEFAULT_POLICIES, partial="Hel")
+    CLAIMED.when(claim).then(build_lost_attempt(1, "Hel"), build_started(2, "w2"))
+
+
+def test_claiming_a_turn_whose_attempt_has_ended_ends_nothing_twice() -> None:
+    CLAIMED.apply_steps(build_end_attempt(then="release")).when(claim_turn("w2")).then(
+        build_started(2, "w2")
+    )
+
+
+@pytest.mark.parametrize("turn", [0, 2, 3, 9])
+def test_a_turn_that_is_not_open_is_not_claimed(turn: int) -> None:
+    WAITING.when(ClaimTurn(turn, "w2", DEFAULT_POLICIES)).then()
+
+
+def test_a_settled_turn_is_not_claimed() -> None:
+    CLAIMED.apply_steps(complete_turn("Hello")).when(ClaimTurn(1, "w2", DEFAULT_POLICIES)).then()
+    CLAIMED.apply_steps(CancelTurn()).when(ClaimTurn(1, "w2", DEFAULT_POLICIES)).then()
+
+
+def test_a_turn_past_its_deadline_fails_when_claimed() -> None:
+    policies = Policies(deadline_seconds=10)
+    submitted = ASKED.now - timedelta(seconds=1)
+    soon, late = (submitted + timedelta(seconds=seconds) for seconds in (9.999, 10))
+    ASKED.when(claim_turn("w1", policies), at=soon).then(build_started(1, "w1"))
+    ASKED.when(claim_turn("w1", policies), at=late).then(build_turn_failed("deadline"))
+    CLAIMED.when(claim_turn("w2", policies), at=late).then(
+        build_lost_attempt(1), build_turn_failed("deadline")
+    )
+
+
+def build_turn_failed(code: str) -> TurnFailed:
+    details = {
+        "deadline": "the turn was not answered in time",
+        "claims-exhausted": "2 workers claimed the turn, none answered it",
+        "rate_limited": "too many requests",
+        "failed": "the attempt gave no answer",
+    }
+    return TurnFailed(turn=1, code=code, detail=details[code], retryable=True)
+
+
+def test_the_deadline_of_a_queued_turn_runs_from_its_release() -> None:
+    policies = Policies(deadline_seconds=10)
+    released = WAITING.apply_steps(complete_turn("Hello"))
+    assert released.opened_state.open is not None
+    at = datetime.fromisoformat(released.opened_state.open.released_at)
+    released.when(claim_turn("w1", policies), at=at + timedelta(seconds=9)).then_names(
+        "attempt-started"
+    )
+    released.when(claim_turn("w1", policies), at=at + timedelta(seconds=10)).then_names(
+        "turn-failed"
+    )
+
+
+def test_a_turn_that_nobody_answers_is_not_claimed_without_end() -> None:
+    policies = Policies(max_claims=2)
+    twice = CLAIMED.apply_steps(claim_turn("w2", policies))
+    twice.when(claim_turn("w3", policies)).then(
+        build_lost_attempt(2), build_turn_failed("claims-exhausted")
+    )
+
+
+def test_a_turn_that_fails_releases_the_next() -> None:
+    late = WAITING.now + timedelta(days=1)
+    WAITING.when(claim_turn("w2"), at=late).then(
+        build_lost_attempt(1), build_turn_failed("deadline"), TurnReleased(turn=2)
+    )
+    WAITING.when(build_end_attempt()).then(
+        build_attempt_ended(), build_turn_failed("rate_limited"), TurnReleased(turn=2)
+    )
+
+
+def test_prompts_are_pinned_once_a_provider() -> None:
+    pinned = CLAIMED.when(SnapshotPrompts(FIRST, "openai", {"persona": FILE})).then(
+        PromptsSnapshotted(provider="openai", layers={"persona": FILE})
+    )
+    pinned.when(SnapshotPrompts(FIRST, "openai", {})).then()
+    pinned.when(SnapshotPrompts(FIRST, "gemini", {})).then_names("prompts-snapshotted")
+
+
+def test_a_prompt_is_fixed_with_its_manifest() -> None:
+    CLAIMED.when(FixContext(FIRST, "m", {"temperature": 0}, MANIFEST)).then(
+        ContextAssembled(
+            turn=1,
+            call="1.1",
+            model="m",
+            parameters={"temperature": 0},
+            manifest=MANIFEST,
+            profile="chat",
+        )
+    )
+
+
+def test_a_call_that_stands_in_for_another_says_so() -> None:
+    fixed = CLAIMED.apply_steps(FixContext(FIRST, "m", {}, MANIFEST))
+    second = AttemptRef(1, "1.2", 1)
+    after = fixed.when(FixContext(second, "m", {}, MANIFEST, supersedes="1.1")).then(
+        ContextAssembled(
+            turn=1,
+            call="1.2",
+            model="m",
+            parameters={},
+            manifest=MANIFEST,
+            supersedes="1.1",
+            profile="chat",
+        )
+    )
+    after.when(claim_turn("w2")).then_names("attempt-ended", "attempt-started")
+    assert after.when(claim_turn("w2")).events[-1] == AttemptStarted(
+        turn=1, call="1.2", attempt=2, worker="w2"
+    )
+
+
+def test_an_answer_ends_attempt_call_and_turn_together() -> None:
+    CLAIMED.when(complete_turn("Hello", "length")).then(
+        AttemptEnded(
+            turn=1,
+            call="1.1",
+            attempt=1,
+            outcome="answered",
+            usage=SAMPLE_SPENT.usage,
+            cost=SAMPLE_SPENT.cost,
+            timings=SAMPLE_SPENT.timings,
+        ),
+        CallCompleted(
+            turn=1,
+            call="1.1",
+            attempt=1,
+            finish="length",
+            digest=compute_digest("Hello"),
+            characters=5,
+        ),
+        TurnCompleted(turn=1, call="1.1", text=PlainText(text="Hello"), finish="length"),
+    )
+
+
+def test_an_answer_releases_the_turn_that_waits_longest() -> None:
+    released = WAITING.apply_steps(submit_turn("Three")).when(complete_turn("Hello"))
+    assert released.events[-1] == TurnReleased(turn=2)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [SnapshotPrompts(FIRST, "openai", {"persona": FILE}), FixContext(FIRST, "m", {}, MANIFEST)],
+    ids=lambda asked: type(asked).__name__,
+)
+def test_a_superseded_attempt_fixes_nothing(asked: CommandOrFactory) -> None:
+    TAKEN_OVER.when(asked).then()
+
+
+def test_a_superseded_attempt_has_its_answer_kept_as_its_cost_only() -> None:
+    late = CompleteTurn(FIRST, "Hello", "stop", SAMPLE_SPENT)
+    kept = AttemptEnded(
+        turn=1,
+        call="1.1",
+        attempt=1,
+        outcome="cancelled",
+        usage=SAMPLE_SPENT.usage,
+        cost=SAMPLE_SPENT.cost,
+        timings=SAMPLE_SPENT.timings,
+        partial=PlainText(text="Hello"),
+    )
+    TAKEN_OVER.when(late).then(kept)
+    CLAIMED.apply_steps(CancelTurn()).when(late).then(kept)
+    TAKEN_OVER.apply_steps(complete_turn("Hi there")).when(late).then(kept)
+
+
+@pytest.mark.parametrize("then", ["retry", "fail", "release"])
+def test_a_superseded_attempt_ends_nothing_but_itself(
+    then: Literal["retry", "fail", "release"],
+) -> None:
+    TAKEN_OVER.when(build_end_attempt(then=then)).then(build_attempt_ended())
+    WAITING.apply_steps(CancelTurn()).when(build_end_attempt(then=then)).then(build_attempt_ended())
+
+
+def test_an_attempt_that_is_tried_again_starts_the_next_with_its_own_end() -> None:
+    CLAIMED.when(build_end_attempt(then="retry")).then(
+        build_attempt_ended(), build_started(2, "w1")
+    )
+
+
+def test_an_attempt_that_is_handed_back_leaves_the_turn_open() -> None:
+    handed_back = CLAIMED.when(build_end_attempt(then="release")).then(build_attempt_ended())
+    assert handed_back.opened_state.open is not None
+    assert not handed_back.opened_state.open.running
+
+
+def test_a_turn_fails_with_the_fault_of_its_last_attempt() -> None:
+    CLAIMED.when(build_end_attempt()).then(build_attempt_ended(), build_turn_failed("rate_limited"))
+    CLAIMED.when(build_end_attempt(fault=None)).then(
+        build_attempt_ended(fault=None), build_turn_failed("failed")
+    )
+
+
+def test_a_turn_is_answered_by_its_latest_attempt_only() -> None:
+    answered = TAKEN_OVER.when(CompleteTurn(SECOND, "Hello", "stop", SAMPLE_SPENT))
+    answered.then_names("attempt-ended", "call-completed", "turn-completed")

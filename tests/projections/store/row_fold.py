@@ -1,0 +1,66 @@
+"""Folding events into rows, and reading the rows as values that can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from tests.projections.store.session_histories import read_all_events
+from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.schema.read_model_tables import ROW_TABLES
+from turnlog.projections.store.write import projection_positions
+from turnlog.projections.store.write.batch_apply import apply_batch
+from turnlog.projections.store.write.batch_fold import PoisonEvent, decode_raw_event
+from turnlog.projections.store.write.projection_positions import ProjectionPosition
+
+LOG_IDENTITY = LogIdentity("SESSIONS", "2026-01-01T00:00:00Z")
+
+Rows = dict[str, list[tuple[object, ...]]]
+
+
+async def ensure_live_position(store: ReadModelStore) -> ProjectionPosition:
+    """Give the checkpoint of the build that readers see, made when there is none."""
+    async with store.open_writer() as connection:
+        there = await projection_positions.read_active_position(connection)
+        return there or await projection_positions.begin_build(
+            connection, LOG_IDENTITY, is_active=True
+        )
+
+
+async def begin_hidden_build(store: ReadModelStore) -> ProjectionPosition:
+    """Begin a build that readers do not see."""
+    async with store.open_writer() as connection:
+        return await projection_positions.begin_build(connection, LOG_IDENTITY, is_active=False)
+
+
+async def fold_events(
+    store: ReadModelStore, at: ProjectionPosition, raws: Sequence[RawEvent]
+) -> tuple[ProjectionPosition, list[PoisonEvent]]:
+    """Fold events in one transaction, and be sure that nobody else moved the checkpoint."""
+    if not raws:
+        return at, []
+    async with store.open_writer() as connection:
+        step = await apply_batch(connection, at, [decode_raw_event(raw) for raw in raws])
+    assert step is not None
+    return step.checkpoint, list(step.poisons)
+
+
+async def fold_log(store: ReadModelStore, log: EventLog) -> list[PoisonEvent]:
+    """Fold what the live rows lack of a log."""
+    at = await ensure_live_position(store)
+    waiting = [raw for raw in await read_all_events(log) if raw.stream_sequence > at.position]
+    return (await fold_events(store, at, waiting))[1]
+
+
+async def read_rows(store: ReadModelStore, build: int) -> Rows:
+    """Give all rows of a build without its number, in the order of their keys."""
+    rows: Rows = {}
+    async with store.open_reader() as connection:
+        for table in ROW_TABLES:
+            columns = [column for column in table.c if column.name != "build"]
+            keys = [column for column in table.primary_key.columns if column.name != "build"]
+            found = select(*columns).where(table.c.build == build).order_by(*keys)
+            rows[table.name] = [tuple(row) for row in await connection.execute(found)]
+    return rows

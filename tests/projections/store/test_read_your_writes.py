@@ -1,0 +1,125 @@
+"""Reading one's own writes, and commands older than the session's state."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tests.projections.store.row_fold import fold_log
+from tests.projections.store.session_histories import (
+    SAMPLE_DIGEST,
+    StoredSession,
+    build_completed,
+    build_opened,
+    build_submitted,
+)
+from turnlog.events.codec import CommandRef
+from turnlog.events.errors import Unavailable
+from turnlog.events.model.turn_events import TurnCancelled, TurnExcluded
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.projections.session.evolve import fold
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
+from turnlog.projections.store.read.row_lookups import CommandLookup
+
+
+@pytest.fixture
+def story() -> StoredSession:
+    return StoredSession(MemoryLog())
+
+
+async def test_rows_that_are_there_are_reached_without_waiting(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    await fold_log(store, story.log)
+    assert await wait_until_folded(store, ProjectionSignal(), "t", "s", 2, within=0)
+
+
+async def test_rows_that_lag_are_waited_for(store: ReadModelStore, story: StoredSession) -> None:
+    await story.append_events(build_opened())
+    await fold_log(store, story.log)
+    await story.append_events(build_submitted(1, "one"))
+    bell = ProjectionSignal()
+    waiting = asyncio.create_task(wait_until_folded(store, bell, "t", "s", 2, within=60))
+    await asyncio.sleep(0)
+    await fold_log(store, story.log)
+    bell.notify_readers()
+    assert await waiting
+
+
+async def test_rows_folded_by_another_process_are_found_without_a_bell(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened())
+    waiting = asyncio.create_task(
+        wait_until_folded(store, ProjectionSignal(), "t", "s", 1, within=60)
+    )
+    await asyncio.sleep(0)
+    await fold_log(store, story.log)
+    assert await waiting
+
+
+async def test_rows_that_do_not_come_in_time_are_not_passed_off_as_fresh(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened())
+    await fold_log(store, story.log)
+    assert not await wait_until_folded(store, ProjectionSignal(), "t", "s", 2, within=0.1)
+    assert not await wait_until_folded(store, ProjectionSignal(), "t", "unknown", 1, within=0)
+
+
+async def append_commands(story: StoredSession) -> SessionState:
+    """Append commands of every shape and return the state that records them."""
+    events = [
+        *await story.append_events(build_opened(), command=CommandRef("open", SAMPLE_DIGEST)),
+        *await story.append_events(
+            build_submitted(1, "one"), command=CommandRef("first", SAMPLE_DIGEST)
+        ),
+        *await story.append_events(
+            TurnCancelled(turn=1, reason="interrupted"),
+            build_submitted(2, "two"),
+            command=CommandRef("interrupting", SAMPLE_DIGEST),
+        ),
+        *await story.append_events(build_completed(2, "second")),
+        *await story.append_events(
+            TurnExcluded(turn=1),
+            TurnExcluded(turn=2),
+            command=CommandRef("two events", SAMPLE_DIGEST),
+        ),
+    ]
+    state = fold(events)
+    assert state is not None
+    return state
+
+
+async def test_rows_know_a_command_exactly_as_the_state_did(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    state = await append_commands(story)
+    await fold_log(store, story.log)
+    assert len(state.commands) == 4
+    for memo in state.commands:
+        assert await CommandLookup(store).find_command(state, memo.key) == memo
+    assert await CommandLookup(store).find_command(state, "never given") is None
+
+
+async def test_nothing_is_said_of_old_commands_while_the_rows_lag(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    state = await append_commands(story)
+    with pytest.raises(Unavailable):
+        await CommandLookup(store).find_command(state, "first")
+
+
+async def test_rows_need_only_reach_the_oldest_command_that_the_state_remembers(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    state = await append_commands(story)
+    await fold_log(store, story.log)
+    await story.append_events(build_submitted(3, "not folded yet"))
+    forgetful = replace(state, commands=state.commands[1:], forgotten_commands=1)
+    assert await CommandLookup(store).find_command(forgetful, "open") == state.commands[0]

@@ -1,0 +1,171 @@
+"""Finding sessions among many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.projections.store.row_fold import fold_log
+from tests.projections.store.session_histories import (
+    StoredSession,
+    build_completed,
+    build_opened,
+    build_submitted,
+)
+from turnlog.events.content import PlainText
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read import session_queries
+from turnlog.projections.store.read.session_queries import SessionQuery
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    return MemoryLog()
+
+
+async def list_sessions(
+    store: ReadModelStore, log: MemoryLog, wanted: SessionQuery, tenant: str = "t"
+) -> Sequence[str]:
+    await fold_log(store, log)
+    async with store.open_reader() as connection:
+        page = await session_queries.list_sessions(connection, tenant, wanted)
+    return [row.session for row in page.sessions]
+
+
+async def test_newest_sessions_come_first(store: ReadModelStore, log: MemoryLog) -> None:
+    for session in ("one", "two", "three"):
+        await StoredSession(log, session).append_events(build_opened())
+    assert await list_sessions(store, log, SessionQuery()) == ["three", "two", "one"]
+
+
+async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    for number in range(5):
+        await StoredSession(log, f"s{number}").append_events(build_opened())
+    await fold_log(store, log)
+    seen: list[str] = []
+    before: int | None = None
+    for opening in ("new1", "new2", "new3"):
+        async with store.open_reader() as connection:
+            page = await session_queries.list_sessions(
+                connection, "t", SessionQuery(), limit=2, before=before
+            )
+        seen += [row.session for row in page.sessions]
+        before = page.before
+        await StoredSession(log, opening).append_events(build_opened())
+        await fold_log(store, log)
+    assert seen == ["s4", "s3", "s2", "s1", "s0"]
+    assert before is None
+
+
+async def test_search_looks_into_title_and_id_in_whatever_case(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    await StoredSession(log, "a").append_events(
+        build_opened(), build_submitted(1, "Éclair au CHOCOLAT, Hauptstraße 1")
+    )
+    await StoredSession(log, "b-chocolate").append_events(
+        build_opened(), build_submitted(1, "something else")
+    )
+    await StoredSession(log, "c").append_events(
+        build_opened(), build_submitted(1, "first"), build_submitted(2, "chocolat")
+    )
+    assert await list_sessions(store, log, SessionQuery(q="chocolat")) == ["b-chocolate", "a"]
+    assert await list_sessions(store, log, SessionQuery(q="éCLAIR")) == ["a"]
+    assert await list_sessions(store, log, SessionQuery(q="STRASSE")) == ["a"]
+
+
+@pytest.mark.parametrize("q", ["100%", "a_b", "\\", "'"])
+async def test_search_takes_its_text_literally(
+    store: ReadModelStore, log: MemoryLog, q: str
+) -> None:
+    await StoredSession(log, "has").append_events(
+        build_opened(), build_submitted(1, f"see {q} there")
+    )
+    await StoredSession(log, "hasnot").append_events(
+        build_opened(), build_submitted(1, "see 100x aXb there")
+    )
+    assert await list_sessions(store, log, SessionQuery(q=q)) == ["has"]
+
+
+async def test_search_for_nul_is_an_answer_and_no_error(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    await StoredSession(log, "a").append_events(build_opened(), build_submitted(1, "plain"))
+    assert (
+        await list_sessions(
+            store, log, SessionQuery(q="\0", blueprint="\0", attributes={"\0": "\0"})
+        )
+        == []
+    )
+
+
+async def test_filters_by_blueprint_and_attributes_combine(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    await StoredSession(log, "a").append_events(
+        build_opened("trickster", language="de", level=3, loud=True)
+    )
+    await StoredSession(log, "b").append_events(build_opened("trickster", language="fr", level=3))
+    await StoredSession(log, "c").append_events(build_opened("assistant", language="de", level=3))
+    assert await list_sessions(store, log, SessionQuery(blueprint="trickster")) == ["b", "a"]
+    assert await list_sessions(store, log, SessionQuery(attributes={"language": "de"})) == [
+        "c",
+        "a",
+    ]
+    both = SessionQuery(blueprint="trickster", attributes={"language": "de", "level": 3})
+    assert await list_sessions(store, log, both) == ["a"]
+
+
+async def test_attribute_is_found_by_its_spelling_in_a_query(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    await StoredSession(log, "a").append_events(build_opened(level=3, loud=True))
+    assert await list_sessions(
+        store, log, SessionQuery(attributes={"level": "3", "loud": "true"})
+    ) == ["a"]
+    assert await list_sessions(store, log, SessionQuery(attributes={"level": "30"})) == []
+
+
+async def test_since_finds_sessions_in_which_something_happened_from_then_on(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    old, busy = StoredSession(log, "old"), StoredSession(log, "busy")
+    await old.append_events(build_opened())
+    await busy.append_events(build_opened())
+    await busy.append_events(build_submitted(1, "later"))
+    assert await list_sessions(
+        store, log, SessionQuery(since=datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC))
+    ) == ["busy"]
+
+
+async def test_redacted_sessions_can_be_told_from_the_others(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    await StoredSession(log, "kept").append_events(
+        build_opened(), build_submitted(1, "one"), build_completed(1, "first")
+    )
+    await StoredSession(log, "redacted").append_events(
+        build_opened(),
+        build_submitted(1, "one"),
+        build_completed(1, "first"),
+        ReplyRedacted(turn=1, reason="r", rule="operator", replacement=PlainText(text="-")),
+    )
+    assert await list_sessions(store, log, SessionQuery(redacted=True)) == ["redacted"]
+    assert await list_sessions(store, log, SessionQuery(redacted=False)) == ["kept"]
+
+
+async def test_no_tenant_sees_anothers_sessions(store: ReadModelStore, log: MemoryLog) -> None:
+    await StoredSession(log, "same", tenant="a").append_events(
+        build_opened(), build_submitted(1, "of a")
+    )
+    await StoredSession(log, "same", tenant="b").append_events(
+        build_opened(), build_submitted(1, "of b")
+    )
+    assert await list_sessions(store, log, SessionQuery(q="of a"), tenant="a") == ["same"]
+    assert await list_sessions(store, log, SessionQuery(q="of a"), tenant="b") == []

@@ -1,0 +1,116 @@
+"""The token ledger: the tokens of each component in each call, and what reduced them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.projections.store.row_fold import fold_log
+from tests.projections.store.session_histories import (
+    StoredSession,
+    build_assembled,
+    build_opened,
+    build_part,
+    build_submitted,
+)
+from turnlog.events.model.manifest import AppliedTrimStep, PromptPart
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.row_types import CallGrowth, ComponentRow, GroupGrowth
+from turnlog.projections.store.read.token_ledger import (
+    GrowthGrouping,
+    list_call_growth,
+    list_group_growth,
+)
+
+CUT = AppliedTrimStep(step="drop_oldest_pairs", on="chat", component="history", before=90, after=30)
+
+TRIM = AppliedTrimStep(step="drop_oldest_pairs", on="chat", before=50, after=43)
+
+
+@pytest.fixture
+def story() -> StoredSession:
+    return StoredSession(MemoryLog())
+
+
+def build_condensed_tools(tokens: int, saved: int) -> PromptPart:
+    """Name tools instead of telling of them."""
+    tools = build_part("tools_context", tokens=tokens)
+    return tools.model_copy(update={"treatment": "condensed", "rule": "names", "saved": saved})
+
+
+async def read_call_growth(store: ReadModelStore, story: StoredSession) -> tuple[CallGrowth, ...]:
+    await fold_log(store, story.log)
+    async with store.open_reader() as connection:
+        return await list_call_growth(connection, "t", "s")
+
+
+async def read_group_growth(
+    store: ReadModelStore, by: GrowthGrouping, since: datetime | None = None
+) -> list[GroupGrowth]:
+    async with store.open_reader() as connection:
+        return list(await list_group_growth(connection, "t", by, since))
+
+
+async def test_each_component_of_each_call_is_counted(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    cut = build_part("history", tokens=0, message=None, turns=3)
+    held = build_part("history", tokens=30, message=1, turns=2)
+    system = (build_part("system", tokens=9), build_part("system", tokens=4))
+    await story.append_events(
+        build_opened(), build_submitted(1, "one"), build_assembled(1, "1.1", *system, cut, held)
+    )
+    (call,) = await read_call_growth(store, story)
+    assert call.components == (
+        ComponentRow("system", 2, 13, 52, 0, 0),
+        ComponentRow("history", 1, 30, 120, 2, 3),
+    )
+    assert (call.tokens, call.savings, call.optimizations) == (43, 0, {})
+
+
+async def test_what_was_saved_is_told_rule_by_rule(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    made = build_assembled(
+        1, "1.1", build_condensed_tools(5, saved=45), steps=(CUT, TRIM), profile="agent"
+    )
+    await story.append_events(made)
+    (call,) = await read_call_growth(store, story)
+    assert call.optimizations == {"drop_oldest_pairs": 67, "names": 45}
+    assert (call.savings, call.profile) == (112, "agent")
+
+
+async def test_a_step_that_condensed_something_is_counted_once(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    step = AppliedTrimStep(step="names", on="tools", component="tools_context", before=50, after=5)
+    await story.append_events(build_opened(), build_submitted(1, "one"))
+    await story.append_events(
+        build_assembled(1, "1.1", build_condensed_tools(5, saved=45), steps=(step,))
+    )
+    (call,) = await read_call_growth(store, story)
+    assert call.optimizations == {"names": 45}
+
+
+async def test_calls_are_put_together_by_what_they_have_in_common(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    system, said = build_part("system", tokens=10), build_part("history", tokens=30, turns=1)
+    plan = build_assembled(1, "1.1", system, said, kind="plan", profile="agent", steps=(TRIM,))
+    reply = build_assembled(1, "1.2", system, profile="agent")
+    await story.append_events(build_opened(), build_submitted(1, "one"), plan, reply)
+    await fold_log(store, story.log)
+    both = {"history": 30, "system": 20}
+    assert await read_group_growth(store, "all") == [GroupGrowth(None, 2, 50, 7, both, 0)]
+    assert await read_group_growth(store, "blueprint") == [
+        GroupGrowth("assistant", 2, 50, 7, both, 0)
+    ]
+    assert [each.group for each in await read_group_growth(store, "profile")] == ["agent"]
+    assert await read_group_growth(store, "kind") == [
+        GroupGrowth("plan", 1, 40, 7, {"history": 30, "system": 10}, 0),
+        GroupGrowth("reply", 1, 10, 0, {"system": 10}, 0),
+    ]
+    assert await read_group_growth(store, "all", since=datetime(2030, 1, 1, tzinfo=UTC)) == []

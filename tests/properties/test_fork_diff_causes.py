@@ -1,0 +1,185 @@
+"""The diff of a fork and its origin: the events of either after the fork."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.generators.tracked_session import (
+    TrackedSession,
+    TrackedTurn,
+    build_tracked_blueprint,
+)
+from turnlog.events.envelope import RecordedEvent
+from turnlog.projections.audit.diff.call_diff import CallDiff, PromptChange, compare_calls
+from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
+from turnlog.projections.audit.record.partial_log import build_complete_log
+
+few = settings(max_examples=25)
+
+WORDS = st.text("ab", min_size=1, max_size=3)
+
+DEEDS = st.lists(st.sampled_from(["talk", "mark", "redact", "redact", "wander"]), max_size=4)
+
+Found = tuple[str, str, int]
+"""What happened, in which session, and the sequence of its event."""
+
+Why = frozenset[Found]
+
+
+def build_fork_events(events: Sequence[RecordedEvent], at: int) -> list[RecordedEvent]:
+    """Give the events of a fork: copies up to a place, and its own behind it."""
+    return [
+        replace(
+            each,
+            envelope=each.envelope.model_copy(
+                update={"subject": "fork", "id": f"fork-{each.envelope.id}"}
+                | ({"copyof": each.envelope.id} if each.sequence <= at else {})
+            ),
+        )
+        for each in events
+    ]
+
+
+def apply_actions(draw: st.DrawFn, led: TrackedSession, deeds: Sequence[str]) -> None:
+    for deed in deeds:
+        turns = sorted(led.world.turns)
+        match deed:
+            case "talk":
+                run_turn(draw, led)
+            case "mark":
+                led.toggle_exclusion(draw(st.sampled_from(turns)))
+            case "redact":
+                led.redact_reply(draw(st.sampled_from(turns)), f"({draw(WORDS)})")
+            case _:
+                led.choose_path(draw(st.sampled_from(["red", "blue"])))
+
+
+def run_turn(draw: st.DrawFn, led: TrackedSession) -> str:
+    call = led.submit_turn(draw(WORDS))
+    led.answer_turn(f"re: {draw(WORDS)}")
+    return call
+
+
+@st.composite
+def draw_fork(draw: st.DrawFn) -> tuple[TrackedSession, TrackedSession, int]:
+    """Draw a session and a fork of it that both continued, and the sequence of the fork."""
+    origin = TrackedSession(build_tracked_blueprint())
+    run_turn(draw, origin)
+    apply_actions(draw, origin, draw(DEEDS))
+    fork, at = deepcopy(origin), origin.last_sequence
+    for each in (origin, fork):
+        run_turn(draw, each)
+        apply_actions(draw, each, draw(DEEDS))
+        run_turn(draw, each)
+    return origin, fork, at
+
+
+def compute_expected(
+    origin: TrackedSession, fork: TrackedSession, at: int
+) -> dict[str, tuple[str, Why]]:
+    """Return the expected differences between the last calls of both."""
+    was, now = (each.calls[max(each.calls, key=parse_turn_number)] for each in (origin, fork))
+    found: dict[str, tuple[str, set[Found]]] = {}
+    for turn in {*was.turns, *now.turns}:
+        here, there = was.turns.get(turn), now.turns.get(turn)
+        stood, stands = (bool(each and not each.excluded) for each in (here, there))
+        why = {*iterate_turn_reasons("s1", here, there), *iterate_turn_reasons("fork", there, here)}
+        if stood != stands:
+            found[f"turn {turn}"] = ("added" if stands else "removed", why)
+        elif here and there and stands and get_texts(here) != get_texts(there):
+            found[f"turn {turn}"] = ("changed", why)
+    if was.text != now.text:
+        asked: set[Found] = {("said", "s1", was.asked[0]), ("said", "fork", now.asked[0])}
+        found["input"] = ("changed", asked)
+    if was.phase[0] != now.phase[0]:
+        entered: set[Found] = {("phase", "s1", was.phase[1]), ("phase", "fork", now.phase[1])}
+        found["where"] = ("changed", entered)
+    return {
+        thing: (what, frozenset(each for each in why if each[2] > at))
+        for thing, (what, why) in found.items()
+    }
+
+
+def iterate_turn_reasons(
+    session: str, mine: TrackedTurn | None, other: TrackedTurn | None
+) -> Iterator[Found]:
+    """Iterate over the reasons of one session's turn that the other one does not share."""
+    if mine is None:
+        return
+    if mine.excluded:
+        yield "excluded", session, mine.marked or 0
+        return
+    replied = "redacted" if mine.redacted else "answered"
+    replied_by = mine.redacted or mine.completed or 0
+    if other is None:
+        since = "restored" if mine.marked else "answered"
+        yield since, session, mine.marked or mine.completed or 0
+        yield from ((replied, session, replied_by),) if mine.redacted else ()
+    elif other.excluded:
+        yield from (("restored", session, mine.marked),) if mine.marked else ()
+        yield from ((replied, session, replied_by),) if mine.redacted and not other.redacted else ()
+    else:
+        yield from (("said", session, mine.asked),) if mine.text != other.text else ()
+        if mine.reply != other.reply and (mine.redacted or not other.redacted):
+            yield replied, session, replied_by
+
+
+def parse_turn_number(call: str) -> int:
+    return int(call.partition(".")[0])
+
+
+def get_texts(told: TrackedTurn) -> tuple[str, str]:
+    return told.text, told.reply
+
+
+def list_changed_things(change: PromptChange) -> list[str]:
+    if change.first is None or change.last is None:
+        return [change.layer]
+    return [f"turn {turn}" for turn in range(change.first, change.last + 1)]
+
+
+def map_found(found: CallDiff) -> dict[str, tuple[str, Why]]:
+    return {
+        thing: (
+            change.what,
+            frozenset(
+                (why.what, by.session, by.sequence) for why in change.because for by in why.by
+            ),
+        )
+        for change in found.changes
+        for thing in list_changed_things(change)
+    }
+
+
+def merge_shared_reasons(
+    wanted: dict[str, tuple[str, Why]], found: CallDiff
+) -> dict[str, tuple[str, Why]]:
+    """Share the reasons of turns that came, went or changed together."""
+    shared = dict(wanted)
+    for change in found.changes:
+        things = [thing for thing in list_changed_things(change) if thing in wanted]
+        every = frozenset(why for thing in things for why in wanted[thing][1])
+        shared |= {thing: (wanted[thing][0], every) for thing in things}
+    return shared
+
+
+@few
+@given(draw_fork())
+def test_what_they_differ_in_is_what_either_went_through_alone(
+    drawn: tuple[TrackedSession, TrackedSession, int],
+) -> None:
+    origin, fork, at = drawn
+    left, right = (max(each.calls, key=parse_turn_number) for each in (origin, fork))
+    events = build_fork_events(fork.session.events, at)
+    found = compare_calls(
+        build_call_snapshot(build_complete_log(origin.session.events), left),
+        build_call_snapshot(build_complete_log(events), right),
+    )
+    wanted = compute_expected(origin, fork, at)
+    told = {thing: why for thing, why in map_found(found).items() if thing not in ("path", "note")}
+    assert told == merge_shared_reasons(wanted, found)

@@ -1,0 +1,162 @@
+"""What limits and budgets left out of a prompt: each with what took its room."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from tests.properties.test_diff_causes import extract_reasons
+from tests.support.generators.tracked_session import TrackedSession, build_tracked_blueprint
+from turnlog.projections.audit.diff.call_diff import CallDiff, PromptChange, compare_calls
+from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
+from turnlog.projections.audit.record.partial_log import build_complete_log
+from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
+
+few = settings(max_examples=40)
+
+LENGTHS = st.integers(1, 40)
+
+ROOM: dict[str, JsonValue] = {
+    "window": {
+        "tokens": {"default": 60, "input": "room"},
+        "counter": {"chars_per_token": 1},
+        "ladder": [
+            {"trim": {"layer": "mood", "chars": [9]}},
+            {"drop_oldest_pairs": {"history": "recent"}},
+        ],
+    }
+}
+
+PLAIN: JsonValue = {
+    "reply": {
+        "messages": [{"system": ["mood"]}, {"history": "recent"}, {"user": ["input"]}],
+        "budget": "window",
+    }
+}
+
+
+def diff_calls(led: TrackedSession, before: str, after: str) -> CallDiff:
+    events = led.session.events
+    return compare_calls(
+        build_call_snapshot(build_complete_log(events), before),
+        build_call_snapshot(build_complete_log(events), after),
+    )
+
+
+def list_removed(found: CallDiff, rule: str) -> list[PromptChange]:
+    return [each for each in found.changes if each.what == "removed" and each.rule == rule]
+
+
+def collect_turns(changes: list[PromptChange]) -> set[int]:
+    return {turn for each in changes for turn in range(each.first or 0, (each.last or 0) + 1)}
+
+
+@few
+@given(st.integers(1, 4), st.integers(2, 9), st.data())
+def test_a_turn_over_the_limit_went_because_of_those_that_came_after_it(
+    most: int, talks: int, data: st.DataObject
+) -> None:
+    led = TrackedSession(build_tracked_blueprint(history={"recent": {"max_turns": most}}))
+    calls = [run_turn(led, f"text {n}", f"reply {n}") for n in range(talks)]
+    before, after = sorted(data.draw(st.integers(0, talks - 1)) for _ in "ab")
+    pushed = list_removed(diff_calls(led, calls[before], calls[after]), "max_turns")
+    assert collect_turns(pushed) == {
+        *range(max(1, before - most + 1), min(before, after - most) + 1)
+    }
+    for each in pushed:
+        # Told together, since they went for one reason; each was pushed out by another one
+        came = {led.world.turns[turn + most].completed for turn in collect_turns([each])}
+        assert extract_reasons(each) == {("limit", by) for by in came}
+
+
+@few
+@given(st.integers(2, 5))
+def test_turns_that_were_excluded_went_for_that_whatever_the_limit(
+    most: int,
+) -> None:
+    led = TrackedSession(build_tracked_blueprint(history={"recent": {"max_turns": most}}))
+    calls = [run_turn(led, f"text {n}", f"reply {n}") for n in range(most + 1)]
+    led.toggle_exclusion(most + 1)
+    led.toggle_exclusion(most)
+    calls.append(run_turn(led, "again", "so it is"))
+    found = diff_calls(led, calls[-2], calls[-1])
+    back = [each for each in found.changes if each.what == "added" and each.rule == "max_turns"]
+    assert not back
+    one = next(each for each in found.changes if each.rule == "excluded")
+    assert extract_reasons(one) == {("excluded", led.world.turns[most].marked)}
+
+
+def run_turn(led: TrackedSession, text: str, reply: str, **inputs: JsonValue) -> str:
+    call = led.submit_turn(text, **inputs)
+    led.answer_turn(reply)
+    return call
+
+
+@few
+@given(st.lists(LENGTHS, min_size=3, max_size=7), st.lists(LENGTHS, min_size=7, max_size=7))
+def test_a_turn_that_found_no_room_went_because_of_all_that_took_more(
+    asked: list[int], said: list[int]
+) -> None:
+    led = TrackedSession(build_tracked_blueprint(calls=PLAIN, budget=ROOM))
+    calls = [run_turn(led, "x" * length, "y" * said[n]) for n, length in enumerate(asked)]
+    found = diff_calls(led, calls[-2], calls[-1])
+    last = len(asked)
+    why = {("room", led.world.turns[last - 1].completed or 0)}
+    if asked[-1] > asked[-2]:
+        why.add(("room", led.world.asked[0]))
+    dropped = list_removed(found, "drop_oldest_pairs")
+    assert all(extract_reasons(each) == why for each in dropped)
+    assert collect_turns(dropped) == compute_fitting_turns(
+        asked, said, last - 1
+    ) - compute_fitting_turns(asked, said, last)
+
+
+def compute_fitting_turns(asked: list[int], said: list[int], turn: int) -> set[int]:
+    """Compute plainly which turns fit beside the text of a turn."""
+    room = 60 - asked[turn - 1]
+    found: set[int] = set()
+    for before in range(turn - 1, 0, -1):
+        room -= asked[before - 1] + said[before - 1]
+        if room < 0:
+            break
+        found.add(before)
+    return found
+
+
+@few
+@given(st.integers(20, 39))
+def test_what_a_smaller_budget_left_out_went_because_of_the_turn_that_brought_it(room: int) -> None:
+    led = TrackedSession(build_tracked_blueprint(calls=PLAIN, budget=ROOM))
+    run_turn(led, "x" * 10, "y" * 10)
+    before = run_turn(led, "x" * 20, "y", mood="m" * 20)
+    after = run_turn(led, "x", "y", mood="m" * 20, room=room)
+    found = diff_calls(led, before, after)
+    brought = led.session.events
+    (submitted,) = [e.sequence for e in brought if getattr(e.event, "inputs", {}).get("room")]
+    mood = [each for each in found.changes if each.layer == "mood"]
+    dropped = list_removed(found, "drop_oldest_pairs")
+    assert [each.rule for each in mood] == ["trim 9"] * len(mood)
+    for each in (*dropped, *mood):
+        assert ("budget", submitted) in extract_reasons(each)
+    assert dropped or mood
+
+
+@few
+@given(st.integers(3, 20), st.integers(2, 6))
+def test_a_turn_that_was_too_old_went_by_the_clock_of_the_call(seconds: int, talks: int) -> None:
+    policy = MemoryPolicy(enabled=True, max_turns=0, max_chars=0, ttl_seconds=seconds)
+    led = TrackedSession(
+        build_tracked_blueprint(history={"recent": {"memory": "narrator"}}), memory=policy
+    )
+    calls = [run_turn(led, "text", "reply") for _ in range(talks)]
+    found = diff_calls(led, calls[-2], calls[-1])
+    fixed = [each.sequence for each in led.session.events if "assembled" in each.envelope.type]
+    assert all(
+        extract_reasons(each) == {("time", fixed[-1])} for each in list_removed(found, "expired")
+    )
+    # An event a second: a text is the first of the six of its turn, the call's clock its third
+    ages = [6 * behind + 2 for behind in range(talks - 1, 0, -1)]
+    before = {turn for turn, age in enumerate(ages, 1) if age - 6 <= seconds and turn < talks - 1}
+    after = {turn for turn, age in enumerate(ages, 1) if age <= seconds}
+    assert collect_turns(list_removed(found, "expired")) == before - after

@@ -1,0 +1,155 @@
+"""An import into any library is applied completely or not at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnlog.events.codec import EventDraft, decode_event, encode_library_batch
+from turnlog.events.errors import Refused
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
+from turnlog.events.registry import LibraryEvent
+from turnlog.events.testing import FIRST_EVENT_TIME, make_id
+from turnlog.projections.library.library_decisions import decide
+from turnlog.projections.library.segment_inputs import (
+    EditSegment,
+    ImportSegments,
+    LibraryCommand,
+    SegmentInput,
+)
+from turnlog.projections.library.segment_library import LibrarySegment, SegmentLibrary, fold
+from turnlog.projections.library.segment_selection import SegmentRequest, select_segments
+
+NUMBERS = st.integers(1, 5)
+
+VARIANTS = st.sampled_from("ab")
+
+CONTENTS = st.sampled_from(["x", "y", "z"])
+
+FLAGS = st.booleans()
+
+LOCALES = st.sampled_from([None, "en", "lt"])
+
+
+def build_segment_strategy(number: int) -> st.SearchStrategy[SegmentInput]:
+    # A number is of one place: otherwise nearly every import would be refused
+    return st.builds(
+        SegmentInput,
+        scope=st.just("npc"),
+        ref=st.just(f"npc.{number % 2}"),
+        content=CONTENTS,
+        tier=st.integers(0, 1),
+        variant=VARIANTS,
+        active=FLAGS,
+        id=st.just(number),
+    )
+
+
+UNNUMBERED = st.builds(
+    SegmentInput,
+    scope=st.just("npc"),
+    ref=st.sampled_from(["npc.0", "npc.1"]),
+    content=CONTENTS,
+    locale=LOCALES,
+    active=FLAGS,
+)
+
+ROWS = st.lists(NUMBERS.flatmap(build_segment_strategy) | UNNUMBERED, max_size=8).map(tuple)
+
+EDITS = st.builds(
+    EditSegment, NUMBERS, st.none() | VARIANTS, st.none() | CONTENTS, active=st.none() | FLAGS
+)
+
+COMMANDS = st.lists(ROWS.map(ImportSegments) | EDITS, max_size=6)
+
+
+def record_events(shelf: SegmentLibrary, events: tuple[LibraryEvent, ...]) -> SegmentLibrary:
+    """Record events, and fold what was stored."""
+    if not events:
+        return shelf
+    drafts = [EventDraft(event, make_id(1), FIRST_EVENT_TIME, "/test", "ann") for event in events]
+    batch = encode_library_batch("t", SEGMENT_FAMILY, shelf.head, drafts)
+    stored = enumerate((message.payload for message in batch.messages), shelf.sequence + 1)
+    return fold([decode_event(payload, place) for place, payload in stored], shelf)
+
+
+def run_commands(commands: list[LibraryCommand]) -> SegmentLibrary:
+    """Give the library these commands lead to; what is refused leads nowhere."""
+    shelf = SegmentLibrary("t")
+    for command in commands:
+        try:
+            shelf = record_events(shelf, decide(shelf, command))
+        except Refused:
+            continue
+    return shelf
+
+
+def matches_input(segment: LibrarySegment, row: SegmentInput) -> bool:
+    said = (
+        segment.active_versions.get(row.variant)
+        if row.active
+        else segment.latest_versions.get(row.variant)
+    )
+    place = (segment.scope, segment.ref, segment.locale)
+    if said is None or place != (row.scope, row.ref, row.locale):
+        return False
+    return said.text == row.text and (row.variant in segment.active_versions) == row.active
+
+
+@given(commands=COMMANDS, rows=ROWS)
+def test_what_was_imported_is_there_and_importing_again_changes_nothing(
+    commands: list[LibraryCommand], rows: tuple[SegmentInput, ...]
+) -> None:
+    before = run_commands(commands)
+    try:
+        events = decide(before, ImportSegments(rows))
+    except Refused as refused:
+        twice = len({(row.id, row.variant) for row in rows if row.id}) < sum(
+            row.id is not None for row in rows
+        )
+        if twice or refused.code == "segment-taken":
+            return
+        raise
+    after = record_events(before, events)
+    assert decide(after, ImportSegments(rows)) == ()
+    assert all(matches_input(after.segments[row.id], row) for row in rows if row.id)
+    for row, count in Counter(row for row in rows if row.id is None).items():
+        assert sum(matches_input(segment, row) for segment in after.segments.values()) >= count
+
+
+@given(commands=COMMANDS)
+def test_versions_count_up_and_nothing_that_was_said_is_lost(
+    commands: list[LibraryCommand],
+) -> None:
+    shelf = SegmentLibrary("t")
+    for command in commands:
+        before = shelf
+        try:
+            shelf = record_events(before, decide(before, command))
+        except Refused:
+            continue
+        for number, segment in before.segments.items():
+            now = shelf.segments[number].versions
+            assert now[: len(segment.versions)] == segment.versions
+    for segment in shelf.segments.values():
+        numbers = [version.version for version in segment.versions]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+@given(
+    commands=COMMANDS,
+    session=st.text(max_size=8),
+    locales=st.lists(st.sampled_from(["en", "lt-LT"])),
+)
+def test_what_is_chosen_is_on_of_one_locale_and_the_same_however_it_was_folded(
+    commands: list[LibraryCommand], session: str, locales: list[str]
+) -> None:
+    shelf = run_commands(commands)
+    chosen = select_segments(shelf, SegmentRequest("npc", "npc.1"), locales, session)
+    assert not chosen.omitted
+    assert len({each.segment.locale for each in chosen.choices}) <= 1
+    for each in chosen.choices:
+        assert each.segment.active_versions[each.version.variant] == each.version
+    assert chosen == select_segments(shelf, SegmentRequest("npc", "npc.1"), locales, session)

@@ -1,0 +1,218 @@
+"""The diff after a blueprint upgrade: each difference has the upgrade that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from tests.properties.test_diff_causes import map_expected, merge_shared_reasons
+from tests.support.generators.expected_diff import DiffReasons, ExpectedDiff
+from tests.support.generators.tracked_session import (
+    TRACKED_LAYERS,
+    TrackedSession,
+    TrackedTurn,
+    build_tracked_blueprint,
+)
+from turnlog.projections.audit.diff.call_diff import compare_calls
+from turnlog.projections.audit.explain.call_snapshot import build_call_snapshot
+from turnlog.projections.audit.record.partial_log import build_complete_log
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+
+few = settings(max_examples=25)
+
+
+@dataclass(frozen=True, slots=True)
+class BlueprintVersion:
+    """The properties of a blueprint version that differ in this test."""
+
+    greeting: str = "You serve {name}."
+    extra: bool = False
+    limit: int | None = None
+    persona: str = "Be kind."
+    name: str = "Ann"
+
+    @property
+    def blueprint(self) -> Blueprint:
+        layers: dict[str, JsonValue] = {**TRACKED_LAYERS, "greeting": {"text": self.greeting}}
+        if self.extra:
+            layers["extra"] = {"text": "And be brief."}
+        recent: JsonValue = {"max_turns": self.limit} if self.limit else {}
+        slots: JsonValue = [{"system": [*layers]}, {"history": "recent"}, {"user": ["input"]}]
+        return build_tracked_blueprint(
+            layers=layers, calls={"reply": {"messages": slots}}, history={"recent": recent}
+        )
+
+
+VERSIONS = st.builds(
+    BlueprintVersion,
+    st.sampled_from(["You serve {name}.", "Wait for {name}."]),
+    st.booleans(),
+    st.sampled_from([None, 1, 2, 3]),
+    st.sampled_from(["Be kind.", "Be strict."]),
+    st.sampled_from(["Ann", "Bob"]),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A call and the session's properties at that time."""
+
+    call: str
+    made: BlueprintVersion
+    moves: tuple[int, ...]
+    renamed: int
+    """The sequence of the event that set the name."""
+    pinned: int
+    fixed: int
+    """The sequence of the last event in the prompt."""
+    turns: Mapping[int, TrackedTurn]
+
+    @property
+    def list_usable_turns(self) -> list[int]:
+        return [turn for turn, told in self.turns.items() if not told.excluded]
+
+    @property
+    def list_shown_turns(self) -> list[int]:
+        """Return the included turns in order."""
+        return (
+            self.list_usable_turns[-self.made.limit :]
+            if self.made.limit
+            else self.list_usable_turns
+        )
+
+    @property
+    def get_turn_limit(self) -> int | None:
+        """Return the turn limit where it applies."""
+        return self.made.limit if len(self.list_usable_turns) > len(self.list_shown_turns) else None
+
+
+@dataclass
+class UpgradedSession:
+    """A session that is upgraded now and then."""
+
+    led: TrackedSession
+    made: BlueprintVersion
+    moves: tuple[int, ...] = ()
+    renamed: int = 1
+    calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
+
+    def run_turn(self) -> None:
+        call = self.led.submit_turn("and?")
+        now = self.led.calls[call]
+        told = (now.pinned, now.fixed, now.turns)
+        self.calls.append(RecordedCall(call, self.made, self.moves, self.renamed, *told))
+        self.led.answer_turn("so it is")
+
+    def upgrade_blueprint(self, made: BlueprintVersion) -> None:
+        self.led.upgrade_blueprint(made.blueprint, made.persona, made.name)
+        self.moves = (*self.moves, self.led.last_sequence)
+        self.renamed = self.led.last_sequence if made.name != self.made.name else self.renamed
+        self.made = made
+
+
+@st.composite
+def draw_session(draw: st.DrawFn) -> UpgradedSession:
+    made = draw(VERSIONS)
+    moved = UpgradedSession(TrackedSession(made.blueprint, made.persona, made.name), made)
+    moved.run_turn()
+    for deed in draw(
+        st.lists(st.sampled_from(["talk", "talk", "move", "mark"]), min_size=3, max_size=9)
+    ):
+        match deed:
+            case "talk":
+                moved.run_turn()
+            case "move":
+                moved.upgrade_blueprint(draw(VERSIONS))
+            case _:
+                moved.led.toggle_exclusion(draw(st.sampled_from(sorted(moved.led.world.turns))))
+    moved.run_turn()
+    return moved
+
+
+def iterate_expected(
+    was: RecordedCall, now: RecordedCall
+) -> Iterator[tuple[tuple[str, ...], tuple[str, DiffReasons]]]:
+    """Iterate over the expected differences of two calls that an upgrade is part of."""
+    moves = frozenset(("blueprint", at) for at in now.moves if at not in was.moves)
+    if was.made.name != now.made.name:
+        yield ("greeting",), ("changed", frozenset({("attribute", now.renamed)}))
+    elif was.made.greeting != now.made.greeting:
+        yield ("greeting",), ("changed", moves)
+    if was.made.extra != now.made.extra:
+        yield ("extra",), ("added" if now.made.extra else "removed", moves)
+    if was.made.persona != now.made.persona:
+        yield ("persona",), ("changed", frozenset({("pinned", now.pinned)}))
+    for turn in now.turns:
+        thing, stood, stands = (
+            ("turn", str(turn)),
+            turn in was.list_shown_turns,
+            turn in now.list_shown_turns,
+        )
+        told = now.turns[turn]
+        since = ("restored", told.marked) if told.marked else ("answered", told.completed or 0)
+        if stood and not stands:
+            out = frozenset({("excluded", told.marked or 0)})
+            yield thing, ("removed", out if told.excluded else explain_limit(turn, now, was, moves))
+        elif stands and not stood:
+            over_then = turn in was.list_usable_turns
+            yield (
+                thing,
+                (
+                    "added",
+                    explain_limit(turn, was, now, moves) if over_then else frozenset({since}),
+                ),
+            )
+
+
+def explain_limit(
+    turn: int, here: RecordedCall, there: RecordedCall, moves: DiffReasons
+) -> DiffReasons:
+    """Return why a turn is over the limit here and not there: newer turns, or the limit."""
+    behind = [each for each in here.list_usable_turns if each > turn]
+    new = [each for each in behind if each not in there.list_usable_turns]
+    came = frozenset(("limit", find_deciding_event(each, here, there)) for each in new)
+    limit = here.get_turn_limit or 0
+    if here.made.blueprint == there.made.blueprint:
+        by = sorted(here.turns[each].marked or here.turns[each].completed or 0 for each in behind)
+        pushed = by[limit - 1]
+        return came if pushed <= there.fixed else frozenset({("limit", pushed)})
+    by_itself = len(behind) - len(new) >= limit
+    let_it_stand = there.get_turn_limit is None or len(behind) < there.get_turn_limit
+    if by_itself and let_it_stand:
+        return moves
+    return came | moves if by_itself or let_it_stand else came
+
+
+def find_deciding_event(turn: int, here: RecordedCall, there: RecordedCall) -> int:
+    """Return the event that included a turn here, or that excluded it there."""
+    told, other = here.turns[turn], there.turns.get(turn)
+    here_by = told.marked or told.completed or 0
+    if other and other.marked and other.marked > here_by:
+        return other.marked
+    return here_by
+
+
+@few
+@given(draw_session(), st.data())
+def test_what_a_move_changed_leads_to_the_move(moved: UpgradedSession, data: st.DataObject) -> None:
+    places = st.integers(0, len(moved.calls) - 1)
+    for drawn in ([0, len(moved.calls) - 1], [data.draw(places), data.draw(places)]):
+        was, now = (moved.calls[place] for place in sorted(drawn))
+        assert assert_explained(moved, was, now)
+
+
+def assert_explained(moved: UpgradedSession, was: RecordedCall, now: RecordedCall) -> bool:
+    """Compare the reported difference with the generated one."""
+    events = moved.led.session.events
+    found = compare_calls(
+        build_call_snapshot(build_complete_log(events), was.call),
+        build_call_snapshot(build_complete_log(events), now.call),
+    )
+    wanted: ExpectedDiff = dict(iterate_expected(was, now))
+    beside = {("opening",), ("where",), ("path",), ("input",), ("note",)}
+    said = {thing: why for thing, why in map_expected(found).items() if thing not in beside}
+    return said == merge_shared_reasons(wanted, found)

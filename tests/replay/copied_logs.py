@@ -1,0 +1,134 @@
+"""A log with the contents of a bundle, verified as `turnlog verify` does it.
+
+The log is built in memory, and in the streams of a real server after they were deleted and
+recreated, as an attacker with write access would do it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel
+
+from tests.replay.bundle_copies import BundleCopy
+from tests.support.sessions.reproduction_checks import get_verification_means
+from tests.support.sessions.session_harness import EmptyCommandIndex, SteppingClock
+from turnlog.events.ids import BLOBS_STREAM, SESSIONS_STREAM, build_blob_subject
+from turnlog.events.jetstream.jetstream_client import JetStreamClient
+from turnlog.events.jetstream.js_api import PublishAck, request_json
+from turnlog.events.jetstream.stream_setup import StreamOptions, build_durable_streams
+from turnlog.events.store.memory_log import (
+    MemoryBlobStore,
+    MemoryLibraryLog,
+    MemoryLog,
+    MemorySnapshotStore,
+)
+from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
+from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
+from turnlog.projections.store.engine import open_store
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.auditing.verify_service import LocatedFinding, VerifyService
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.text_cache import TextReader
+
+NOTHING: Final = "session.nobody.nothing.turn"
+"""The subject of filler messages between sessions; they are purged afterwards."""
+
+
+class _JetStreamReply(BaseModel):
+    success: bool = True
+
+
+def collect_positioned_events(
+    copy: BundleCopy, sound: BundleCopy, sessions: Sequence[str]
+) -> list[RawEvent]:
+    """Give the lines of some sessions where they lay, new ones behind what is before them."""
+    found: list[RawEvent] = []
+    for session in sessions:
+        lay = zip(sound.sessions[session], sound.read_events(session), strict=True)
+        places = {line: recorded.stream_sequence for line, recorded in lay}
+        subject, place = f"session.{copy.bundle_list.tenant}.{session}.turn", 0
+        for line in copy.sessions[session]:
+            place = max(place + 1, places.get(line, 0))
+            found.append(RawEvent(subject, place, line))
+    return found
+
+
+def build_memory_log(copy: BundleCopy, sound: BundleCopy, sessions: Sequence[str]) -> MemoryLog:
+    """Return a log in memory with some sessions."""
+    log = MemoryLog()
+    for raw in collect_positioned_events(copy, sound, sessions):
+        log.stored += [None] * (raw.stream_sequence - len(log.stored))
+        log.stored[raw.stream_sequence - 1] = raw
+        session = (copy.bundle_list.tenant, raw.subject.split(".")[2])
+        log.sessions.setdefault(session, []).append(raw.stream_sequence)
+    return log
+
+
+def build_memory_blobs(copy: BundleCopy) -> MemoryBlobStore:
+    """Give its blobs in memory."""
+    return MemoryBlobStore(
+        {(copy.bundle_list.tenant, digest): raw for digest, raw in copy.blobs.items()}
+    )
+
+
+async def replace_streams(
+    on: JetStreamClient, copy: BundleCopy, sound: BundleCopy, sessions: Sequence[str]
+) -> None:
+    """Put some sessions into streams that take the place of those that are there."""
+    raws = {raw.stream_sequence: raw for raw in collect_positioned_events(copy, sound, sessions)}
+    first, last = min(raws), max(raws)
+    await _rebuild_stream(on, SESSIONS_STREAM, first)
+    for place in range(first, last):
+        raw = raws.get(place, RawEvent(NOTHING, place, b""))
+        await on.connection.nc.publish(raw.subject, raw.stored)
+    await request_json(on.connection, raws[last].subject, PublishAck, raws[last].stored)
+    between = json.dumps({"filter": NOTHING}).encode()
+    await request_json(
+        on.connection, f"$JS.API.STREAM.PURGE.{SESSIONS_STREAM}", _JetStreamReply, between
+    )
+    await _rebuild_stream(on, BLOBS_STREAM, 1)
+    for digest, text in copy.blobs.items():
+        await request_json(
+            on.connection, build_blob_subject(copy.bundle_list.tenant, digest), PublishAck, text
+        )
+
+
+async def _rebuild_stream(on: JetStreamClient, stream: str, first: int) -> None:
+    """Make a stream again that begins at a place."""
+    (wanted,) = (each for each in build_durable_streams(StreamOptions()) if each["name"] == stream)
+    await request_json(on.connection, f"$JS.API.STREAM.DELETE.{stream}", _JetStreamReply)
+    made = json.dumps(wanted | {"first_seq": first}).encode()
+    await request_json(on.connection, f"$JS.API.STREAM.CREATE.{stream}", _JetStreamReply, made)
+
+
+async def list_findings(
+    tenant: str, log: EventLog, blobs: BlobStore, witness: AuditCheckpoint | None, folder: Path
+) -> list[LocatedFinding]:
+    """Verify all of a log, and give what is wrong with it."""
+    ids = count(1)
+    sessions = CommandHandler(
+        log,
+        CheckedSnapshotStore(log, MemorySnapshotStore()),
+        TextReader(log, blobs),
+        EmptyCommandIndex(),
+        SteppingClock(),
+        lambda: f"id-{next(ids)}",
+        "/test",
+    )
+    store = open_store(f"sqlite:///{folder / 'rows.db'}")
+    try:
+        await prepare_schema(store)
+        auditing = VerifyService(
+            tenant, sessions, MemoryLibraryLog(), store, get_verification_means()
+        )
+        return [
+            step async for step in auditing.verify_log(witness) if isinstance(step, LocatedFinding)
+        ]
+    finally:
+        await store.close()

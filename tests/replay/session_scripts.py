@@ -1,0 +1,237 @@
+"""One or two sessions of each shipped blueprint, played over HTTP.
+
+Together they cover everything that changes a prompt: choices, phases, a debrief, withheld and
+redacted replies, exclusions, retries, failures, cancelled turns, resolved questions, fallbacks,
+segments in locales, variants and tiers, every shipped ladder, plans, tools, summaries and a purge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pydantic import JsonValue
+
+from tests.agent_programs.agent_harness import build_plan_script, build_tool_script
+from tests.segment_budgets.game_service import (
+    COAST_SEGMENTS,
+    ENTRY,
+    GUARD,
+    build_npc_inputs,
+    build_row,
+)
+from tests.services.gateway.gateway_service import RunningGateway
+from tests.support.sessions.puppet_model import ScriptStep, build_finish
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
+from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall
+
+SECRET = "Write to me at trick@example.org. "
+
+DOWN = ModelFailure("server_error", "down", retry_after=0.001)
+
+REFUSED = ModelFailure("unauthorised", "no key")
+
+VARIED: Sequence[dict[str, JsonValue]] = (
+    *COAST_SEGMENTS,
+    build_row("world", "An der Küste ist immer Nebel.", "world.coast", locale="de"),
+    build_row("npc", "The guard yawns.", "npc.twin", id=99),
+    build_row("npc", "The guard whistles.", "npc.twin", id=99, variant="b"),
+)
+
+
+async def play_sessions(stand: RunningGateway) -> tuple[str, ...]:
+    """Play every session and return their ids."""
+    sessions = [
+        await play_assistant(stand),
+        await play_choice(stand),
+        await play_withheld_reply(stand),
+    ]
+    return (
+        *sessions,
+        await play_questions(stand),
+        await play_segments(stand),
+        await play_agent_phases(stand),
+    )
+
+
+async def post_json(stand: RunningGateway, path: str, **form: Any) -> dict[str, Any]:  # noqa: ANN401
+    answer = await stand.http.post(path, json=form)
+    assert answer.is_success, answer.text
+    return dict(answer.json())
+
+
+async def submit_turn(
+    stand: RunningGateway, session: str, text: str | None, *script: ScriptStep, **inputs: Any  # noqa: ANN401
+) -> str:
+    """Submit a turn and return the status it settles with."""
+    stand.model.scripts = [list(script)] if script else stand.model.scripts
+    form = {"text": text, "inputs": inputs}
+    return str((await post_json(stand, f"/v1/sessions/{session}/turns?wait=60", **form))["status"])
+
+
+def build_transition_scripts(stand: RunningGateway, signal: str) -> Sequence[Sequence[ScriptStep]]:
+    """Give a script whose answer asks for a transition, and one of what is said after it."""
+    call = ModelToolCall("call-1", TRANSITION_TOOL, f'{{"signal": "{signal}"}}')
+    wish = replace(build_finish(finish="tool_calls"), tool_calls=(call,))
+    ended, meant = (partial(setattr, stand.model, "end", end) for end in (build_finish(), wish))
+    return ("So be it. ", meant), (ended, "So you ", "see.")
+
+
+async def wait_for_completion(stand: RunningGateway, session: str, turn: int) -> None:
+    """Wait for a turn that nobody submitted."""
+    async with aclosing(stand.backend.log.watch_session(stand.tenant, session)) as events:
+        async for recorded in events:
+            match recorded.event:
+                case TurnCompleted(turn=number) if number == turn:
+                    return
+                case _:
+                    pass
+
+
+async def play_assistant(stand: RunningGateway) -> str:
+    """Play failures, a cancelled turn, exclusions, a redaction and more text than fits."""
+    attributes = {"language": "French", "instructions": "Say only what you know."}
+    session = await stand.open_session("assistant", session="assistant", attributes=attributes)
+    here = f"/v1/sessions/{session}"
+    assert (
+        await submit_turn(stand, session, "Who are you?", "A record. ", "Of turns.") == "completed"
+    )
+    assert await submit_turn(stand, session, "And now?", REFUSED) == "failed"
+    stand.model.scripts = [[DOWN], ["At ", "last."]]
+    assert await submit_turn(stand, session, "Are you there?") == "completed"
+    held = asyncio.Event()
+    stand.model.scripts = [["Hm", held]]
+    await stand.submit_turn(session, "Never mind.")
+    await post_json(stand, f"{here}/cancel")
+    held.set()
+    assert (await stand.http.put(f"{here}/turns/1/exclusion")).is_success
+    assert await submit_turn(stand, session, "What was first?", "I forget.") == "completed"
+    await post_json(
+        stand, f"{here}/redactions", turn=5, reason="it is rude", replacement="(Sorry.)"
+    )
+    assert (await stand.http.delete(f"{here}/turns/1/exclusion")).is_success
+    for number in range(5):
+        assert (
+            await submit_turn(stand, session, f"{number} " * 1_800, "I see. " * 800) == "completed"
+        )
+    await post_json(stand, f"{here}/redactions", turn=3, reason="it was wrong")
+    assert await submit_turn(stand, session, "Naïve — 你好 🙂?", "Oui.") == "completed"
+    await post_json(stand, f"{here}/close")
+    return session
+
+
+async def play_choice(stand: RunningGateway) -> str:
+    """Play a choice before the dialogue and a transition that comes too early."""
+    attributes = {"task": "share-before-reading", "locale": "en"}
+    session = await stand.open_session("trickster", session="choosing", attributes=attributes)
+    await post_json(stand, f"/v1/sessions/{session}/choices", choice="share")
+    early, spoken = build_transition_scripts(stand, "partial")
+    for text in ("Why share it?", "Who says so?"):
+        assert await submit_turn(stand, session, text, spoken[0], *early) == "completed"
+    stand.model.scripts = [["It is funny. ", early[1]], spoken]
+    assert await submit_turn(stand, session, "Is it true?") == "completed"
+    await wait_for_completion(stand, session, 4)
+    return session
+
+
+async def play_withheld_reply(stand: RunningGateway) -> str:
+    """Play a withheld reply, its note, and a debrief forced by the exchange limit."""
+    session = await stand.open_session(
+        "trickster", session="drawing", attributes={"task": "lucky-draw"}
+    )
+    assert await submit_turn(stand, session, "Labas!", "You won. ", "Hurry.") == "completed"
+    assert (
+        await submit_turn(stand, session, "How do I get it?", "Well. ", SECRET, "Soon.")
+        == "completed"
+    )
+    stand.model.scripts = [[DOWN], ["Just say yes."]]
+    assert await submit_turn(stand, session, "And then?") == "completed"
+    assert await submit_turn(stand, session, "No.", "Are you sure?") == "completed"
+    await wait_for_completion(stand, session, 5)
+    return session
+
+
+async def play_questions(stand: RunningGateway) -> str:
+    """Play questions that are resolved, inherit references, or need the fallback."""
+    form = {"conversation_id": "c", "client_id": "web:1", "nickname": "Ada"}
+    for question, script in (
+        ("How risky is LOGT11?", ["Quite ", "calm."]),
+        ("And what is its price?", ["101.20."]),
+        ("Sing me a song.", ["never asked"]),
+        ("What does FARM11 own?", [REFUSED]),
+        ("And its price?", ["97.05."]),
+    ):
+        stand.model.scripts = [script]
+        await post_json(stand, "/v1/ask", question=question, **form)
+    key = {"client_id": "web:1", "conversation_id": "c"}
+    return str((await post_json(stand, "/v1/sessions", blueprint="araquem", key=key))["session"])
+
+
+async def play_segments(stand: RunningGateway) -> str:
+    """Play segments of every tier, locale and variant, with budgets that need every ladder step."""
+    await post_json(stand, "/v1/segments/import", segments=VARIED)
+    session = await stand.open_session(
+        "game-master", session="game", attributes={**ENTRY, "locale": "de"}
+    )
+    long = "The road goes on. " * 120
+    for inputs in (
+        {"npcs": build_npc_inputs((GUARD, 2), ("npc.twin", 0)), "rng": "6", "player": "A bard."},
+        {
+            "npcs": build_npc_inputs((GUARD, 2), ("npc.dog", 1)),
+            "npc_token_budget": 30,
+            "locale": "en",
+        },
+        {"npcs": build_npc_inputs((GUARD, 2)), "npc_token_budget": 20, "game_state": long},
+        {"npcs": build_npc_inputs((GUARD, 1)), "token_budget": 400, "game_state": long},
+        {"npcs": build_npc_inputs((GUARD, 1)), "token_budget": 120, "game_state": long},
+    ):
+        assert await submit_turn(stand, session, "I look around. " * 70, "You see fog.", **inputs)
+    await stand.http.patch("/v1/segments/1", json={"content": "Tell it in the third person."})
+    assert await submit_turn(stand, session, "I go in.", "The gate creaks.") == "completed"
+    return session
+
+
+async def play_agent_phases(stand: RunningGateway) -> str:
+    """Play isolated phases, plans, tools, prior results, a summary and a purge."""
+    attributes = {"charting": True, "instructions": "Name the ship."}
+    session = await stand.open_session("uderia", session="agent", attributes=attributes)
+    here = f"/v1/sessions/{session}"
+    assert (
+        await submit_turn(stand, session, "Why are we late?", "The wind, ", "or the crew.")
+        == "completed"
+    )
+    for phase, carried in (("focus", "Wind or crew."), ("operate", "Ask for the wind.")):
+        await post_json(stand, f"{here}/phase", to=phase, carry=carried)
+    steps = (("Count what was late.", ["harbour_delays"]), ("List all.", ["harbour_departures"]))
+    over, every = ("harbour_delays", '{"over": 15}'), ("harbour_departures", "{}")
+    stand.model.scripts = [
+        build_plan_script(*steps),
+        build_tool_script(over),
+        build_tool_script(every),
+        ["153 ", "of 1,000."],
+    ]
+    assert await submit_turn(stand, session, "How many were late?") == "completed"
+    known = ['{"steps": [{"goal": "Take the count.", "from": "r1"}]}']
+    stand.model.scripts = [known, ["Four ships alike."]]
+    assert await submit_turn(stand, session, "Which was worst?") == "completed"
+    await post_json(stand, f"{here}/profile", profile="llm_only")
+    for number in range(3):
+        told = ["It blew all day. " * 300]
+        stand.model.scripts = [told] if number < 2 else [["Wind."], told]
+        assert await submit_turn(stand, session, f"{number}: what then? " * 100) == "completed"
+    await post_json(stand, f"{here}/profile", profile="tool_enabled")
+    await post_json(stand, f"{here}/purge")
+    wrong = ("harbour_delays", '{"over": "much"}')
+    stand.model.scripts = [
+        build_plan_script(steps[0]),
+        build_tool_script(wrong),
+        build_tool_script(over),
+        ["Still 153."],
+    ]
+    assert await submit_turn(stand, session, "Count again.") == "completed"
+    return session

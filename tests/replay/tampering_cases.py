@@ -1,0 +1,171 @@
+"""Ways to tamper with a record, and the event at which verification must report each.
+
+Each is applied to a copy of the golden log, which is then verified as a bundle and as a log. An
+attacker who can rewrite everything consistently is detected only by a checkpoint that someone else
+keeps, or by assembling the prompts again; `is_consistent` marks those cases.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.replay.bundle_copies import BundleCopy, list_context_sequences
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.projections.prompt.readback import read_prompt, read_tools
+
+GAME = "game"
+
+TUTOR = "drawing"
+"""The two sessions that are tampered with."""
+
+
+@dataclass(frozen=True, slots=True)
+class TamperingCase:
+    """One way to tamper with a record."""
+
+    apply_to: Callable[[BundleCopy], None]
+    session: str
+    """The session whose record is then bad."""
+    event: int
+    """The sequence of its first bad event."""
+    bundle_event: int | None = None
+    """The same in a bundle, where it differs."""
+    is_consistent: bool = False
+    """Whether the chain was rewritten to fit, so that only a checkpoint or assembly reports it."""
+
+
+def change_user_text(event: dict[str, Any]) -> None:
+    """Change the text of a user."""
+    event["data"]["text"]["text"] = "I" + event["data"]["text"]["text"][1:].upper()
+
+
+def change_event_byte(copy: BundleCopy) -> None:
+    lines = copy.sessions[TUTOR]
+    lines[2] = lines[2].replace(b"Labas", b"Lapas")
+
+
+def insert_null_byte(copy: BundleCopy) -> None:
+    lines = copy.sessions[TUTOR]
+    lines[2] = lines[2][:40] + b"\x00" + lines[2][41:]
+
+
+def insert_invalid_byte(copy: BundleCopy) -> None:
+    lines = copy.sessions[TUTOR]
+    lines[2] = lines[2].replace(b'"subject":"', b'"subject":"\xff')
+
+
+def insert_surrogate(copy: BundleCopy) -> None:
+    """Put a lone surrogate, which UTF-8 cannot encode, into the session name."""
+    lines = copy.sessions[TUTOR]
+    lines[2] = lines[2].replace(b'"subject":"', b'"subject":"\\ud800')
+
+
+def insert_long_number(copy: BundleCopy) -> None:
+    lines = copy.sessions[TUTOR]
+    lines[2] = lines[2].replace(b'"sequence":3', b'"sequence":' + b"3" * 5_000)
+
+
+def change_blob_byte(copy: BundleCopy) -> None:
+    digest = find_safety_blob(copy)
+    copy.blobs[digest] = copy.blobs[digest][:-1] + b"?"
+
+
+def remove_blob(copy: BundleCopy) -> None:
+    del copy.blobs[find_safety_blob(copy)]
+
+
+def find_safety_blob(copy: BundleCopy) -> str:
+    """Return the digest of a layer of the tutor's first prompt."""
+    layers = json.loads(copy.sessions[TUTOR][4])["data"]["layers"]
+    return str(layers["safety"]["digest"])
+
+
+def drop_event(copy: BundleCopy) -> None:
+    del copy.sessions[TUTOR][5]
+
+
+def swap_events(copy: BundleCopy) -> None:
+    lines = copy.sessions[TUTOR]
+    lines[5], lines[6] = lines[6], lines[5]
+
+
+def insert_event(copy: BundleCopy) -> None:
+    copy.sessions[TUTOR].insert(6, copy.sessions[TUTOR][5])
+
+
+def cut_tail(copy: BundleCopy) -> None:
+    del copy.sessions[TUTOR][-3:]
+
+
+def merge_histories(copy: BundleCopy) -> None:
+    """Continue from one event with another history of the same session."""
+    other = copy.copy_bundle()
+    other.change_event(TUTOR, 3, change_user_text)
+    other.rewrite_chain(TUTOR)
+    copy.sessions[TUTOR][10:] = other.sessions[TUTOR][10:]
+
+
+def swap_session_events(copy: BundleCopy) -> None:
+    mine, other = copy.sessions[TUTOR], copy.sessions[GAME]
+    mine[4], other[4] = other[4], mine[4]
+
+
+def edit_manifest(copy: BundleCopy) -> None:
+    """Remove a layer from a manifest and set the digest of the remaining prompt."""
+    fixed = list_context_sequences(copy, TUTOR)[0]
+    copy.change_event(TUTOR, fixed, remove_safety_part)
+    events, texts = copy.read_events(TUTOR), copy.read_texts()
+    call = events[fixed - 1].event
+    assert isinstance(call, ContextAssembled)
+    messages = read_prompt(call.manifest, events, texts)
+    left = ChatRequest(call.model, messages, read_tools(call.manifest, texts), call.parameters)
+    copy.change_event(
+        TUTOR, fixed, lambda event: event["data"]["manifest"].update(digest=left.digest)
+    )
+
+
+def remove_safety_part(event: dict[str, Any]) -> None:
+    manifest = event["data"]["manifest"]
+    kept = [part for part in manifest["parts"] if part["layer"] != "safety"]
+    assert len(kept) < len(manifest["parts"])
+    manifest["parts"] = kept
+
+
+def rewrite_everything(copy: BundleCopy) -> None:
+    """Remove the layer, then rewrite the whole chain and the bundle list."""
+    edit_manifest(copy)
+    copy.rewrite_chain(TUTOR)
+    copy.rewrite_manifest()
+
+
+def cut_tail_and_manifest(copy: BundleCopy) -> None:
+    cut_tail(copy)
+    copy.rewrite_manifest()
+
+
+TAMPERINGS = {
+    "a byte of an event": TamperingCase(change_event_byte, TUTOR, 3),
+    "a byte that makes an event unreadable": TamperingCase(insert_null_byte, TUTOR, 3),
+    "a name that is no text": TamperingCase(insert_invalid_byte, TUTOR, 3),
+    "a name with half a character": TamperingCase(insert_surrogate, TUTOR, 3),
+    "a number without end": TamperingCase(insert_long_number, TUTOR, 3),
+    "a byte of a blob": TamperingCase(change_blob_byte, TUTOR, 5, bundle_event=6),
+    "a blob gone": TamperingCase(remove_blob, TUTOR, 5, bundle_event=6),
+    "an event dropped": TamperingCase(drop_event, TUTOR, 6),
+    "events swapped": TamperingCase(swap_events, TUTOR, 6),
+    "an event inserted": TamperingCase(insert_event, TUTOR, 6),
+    "the tail cut": TamperingCase(cut_tail, TUTOR, 37),
+    "two logs spliced": TamperingCase(merge_histories, TUTOR, 10),
+    "events of two sessions exchanged": TamperingCase(swap_session_events, TUTOR, 5),
+    "a manifest edited": TamperingCase(edit_manifest, TUTOR, 6),
+    "everything written anew": TamperingCase(
+        rewrite_everything, TUTOR, 6, bundle_event=37, is_consistent=True
+    ),
+    "the tail cut, and the list with it": TamperingCase(
+        cut_tail_and_manifest, TUTOR, 37, is_consistent=True
+    ),
+}

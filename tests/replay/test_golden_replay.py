@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.replay.bundle_copies import BundleCopy, list_context_sequences
+from tests.replay.golden_logs import get_release_folder, list_releases
+from tests.support.sessions.reproduction_checks import (
+    get_verification_means,
+    verify_with_bundle_verifier,
+)
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.projections.audit.verify.session_verification import verify_session
+from turnlog.projections.audit.verify.verification_report import VerificationReport
+from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION
+
+RAISE = (
+    "assembly gives another prompt than it did: take the change back, or raise ASSEMBLER in "
+    "window/call.py and record this version's log anew with `python -m tests.replay.golden_logs`"
+)
+
+ANEW = "record this version's log with `python -m tests.replay.golden_logs`"
+
+
+def iterate_reports(copy: BundleCopy) -> Iterator[tuple[str, VerificationReport]]:
+    for session in copy.sessions:
+        yield (
+            session,
+            verify_session(copy.read_events(session), copy.read_texts(), get_verification_means()),
+        )
+
+
+def list_findings(copy: BundleCopy) -> list[str]:
+    return [f"{name}: {each}" for name, report in iterate_reports(copy) for each in report.findings]
+
+
+@pytest.fixture
+def golden() -> BundleCopy:
+    return BundleCopy.read_bundle(get_release_folder())
+
+
+@pytest.mark.parametrize("release", list_releases(), ids=lambda release: release.name)
+def test_what_a_release_recorded_is_had_again_or_said_to_be_beyond_this_version(
+    release: Path,
+) -> None:
+    assert list_findings(BundleCopy.read_bundle(release)) == [], RAISE
+
+
+@pytest.mark.parametrize("release", list_releases(), ids=lambda release: release.name)
+def test_what_a_release_recorded_is_read_back_by_the_strangers_verifier(release: Path) -> None:
+    copy = BundleCopy.read_bundle(release)
+    for session in copy.sessions:
+        assert list(verify_with_bundle_verifier(list(copy.read_events(session)), copy.blobs)) == []
+
+
+def test_this_version_has_a_log_of_its_own_and_all_of_it_is_had_again(golden: BundleCopy) -> None:
+    told = [event.event for session in golden.sessions for event in golden.read_events(session)]
+    made = [event.manifest.assembler for event in told if isinstance(event, ContextAssembled)]
+    assert set(made) == {ASSEMBLER_VERSION}, ANEW
+    again = [report.prompts for _, report in iterate_reports(golden)]
+    assert sum(each.reference for each in again) == len(made)
+    assert sum(each.assembly for each in again) == len(made)
+
+
+def change_token_count(event: dict[str, Any]) -> None:
+    """Record a call as an assembler with another token count would."""
+    event["data"]["manifest"]["tokens"] += 1
+
+
+def lower_assembler_version(event: dict[str, Any]) -> None:
+    """Do the same as an earlier assembler version."""
+    change_token_count(event)
+    event["data"]["manifest"]["assembler"] = ASSEMBLER_VERSION - 1
+
+
+def test_a_change_in_assembly_that_nobody_announced_fails(golden: BundleCopy) -> None:
+    for session in golden.sessions:
+        last = list_context_sequences(golden, session)[-1]
+        golden.change_event(session, last, change_token_count)
+        golden.rewrite_chain(session)
+        found = verify_session(
+            golden.read_events(session), golden.read_texts(), get_verification_means()
+        ).findings
+        assert [(each.verdict, each.check) for each in found] == [("reproduction", "assembly")]
+        assert found[0].sequence == last
+        assert "its tokens is" in found[0].detail
+
+
+def test_once_the_assembler_is_raised_it_is_not_reproducible_and_never_failed(
+    golden: BundleCopy,
+) -> None:
+    for session in golden.sessions:
+        fixed = list_context_sequences(golden, session)
+        for sequence in fixed:
+            golden.change_event(session, sequence, lower_assembler_version)
+        golden.rewrite_chain(session)
+        report = verify_session(
+            golden.read_events(session), golden.read_texts(), get_verification_means()
+        )
+        assert report.findings == ()
+        assert report.prompts.unreproducible == len(fixed)
+        assert report.prompts.reference == len(fixed), "its references are as good as ever"

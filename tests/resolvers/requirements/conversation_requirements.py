@@ -1,0 +1,96 @@
+"""A1 over HTTP: conversations are found or opened by any id."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.resolvers.question_service import (
+    RISK,
+    UNRESOLVED_QUESTION,
+    QuestionService,
+    answer_with_text,
+    compute_conversation_session,
+)
+from turnlog.events.model.session_events import SessionOpened
+from turnlog.events.model.turn_events import TurnSubmitted
+
+ODD_CONVERSATION_IDS = [
+    "a:b",
+    "c.*.>",
+    "../..",
+    "Ω 💱\r\n\t\u2028",
+    "$JS.API.>",
+    '"],["',
+    "x" * 1000,
+]
+"""Conversation ids that an application may use."""
+
+
+async def test_a1_a_turn_is_a_question_and_its_answer_with_role_content_time_and_meta(
+    a_bank: QuestionService,
+) -> None:
+    a_bank.provider.queue_behaviours(answer_with_text("It is ", "calm."))
+    await a_bank.submit_question(RISK, "a1")
+    told = (await a_bank.fetch_session_part("a1", "/memory"))["messages"]
+    assert [(each["role"], each["content"]) for each in told] == [
+        ("user", RISK),
+        ("assistant", "It is calm."),
+    ]
+    events = await a_bank.load_events("a1")
+    times = [event.envelope.time for event in events]
+    assert [each["created_at"] for each in told] == [times[1], times[-2]]
+    assert {*told[0]} == {"role", "content", "created_at", "meta"}
+    assert told[0]["meta"] == {"turn": 1}
+
+
+async def test_a1_the_question_is_recorded_before_anything_is_planned(
+    a_bank: QuestionService,
+) -> None:
+    a_bank.provider.queue_behaviours(answer_with_text("Calm."))
+    await a_bank.submit_question(RISK, "a1-order", nickname="Grace")
+    kinds = await a_bank.list_event_kinds("a1-order")
+    assert kinds[:4] == ["session-opened", "turn-submitted", "attempt-started", "turn-resolved"]
+    submitted = (await a_bank.load_events("a1-order"))[1].event
+    assert isinstance(submitted, TurnSubmitted)
+    assert submitted.meta == {"nickname": "Grace"}
+
+
+@pytest.mark.parametrize("conversation", ODD_CONVERSATION_IDS)
+async def test_a1_a_conversation_may_be_called_anything(
+    a_bank: QuestionService, conversation: str
+) -> None:
+    await a_bank.submit_question(UNRESOLVED_QUESTION, conversation)
+    opened = (await a_bank.load_events(conversation))[0].event
+    assert isinstance(opened, SessionOpened)
+    assert opened.key == {"client_id": a_bank.client, "conversation_id": conversation}
+
+
+async def test_a1_no_two_pairs_lead_to_one_session(a_bank: QuestionService) -> None:
+    parts = [("a", "b:c"), ("a:b", "c"), ("b:c", "a"), ("a", "b"), ("b", "a"), ("a,b", "c")]
+    pairs = [(f"{a_bank.client}:{client}", conversation) for client, conversation in parts]
+    for client, conversation in pairs:
+        await a_bank.submit_question(UNRESOLVED_QUESTION, conversation, client_id=client)
+    ids = {compute_conversation_session(conversation, client) for client, conversation in pairs}
+    assert len(ids) == len(pairs)
+    for client, conversation in pairs:
+        turns = await a_bank.service.get_json(
+            f"/v1/sessions/{compute_conversation_session(conversation, client)}/history"
+        )
+        assert len(turns["turns"]) == 1
+
+
+async def test_a1_a_session_is_found_by_its_key_as_it_is_opened(a_bank: QuestionService) -> None:
+    key = {"client_id": a_bank.client, "conversation_id": "found"}
+    form = {"blueprint": "araquem", "key": key}
+    first = await a_bank.service.http.post("/v1/sessions", json=form)
+    again = await a_bank.service.http.post("/v1/sessions", json=form)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json() == again.json()
+    assert first.json()["session"] == a_bank.get_session_id("found")
+    wrong = {"blueprint": "araquem", "key": {"client_id": a_bank.client, "conversation": "c"}}
+    refused = await a_bank.service.http.post("/v1/sessions", json=wrong)
+    assert refused.status_code == 422
+    assert (refused.json()["field"], refused.json()["fix"]) == (
+        "key.conversation",
+        "write `conversation_id`",
+    )

@@ -1,0 +1,115 @@
+"""A4 over HTTP: references that a question leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.resolvers.question_service import (
+    PRICE,
+    RISK,
+    UNRESOLVED_QUESTION,
+    QuestionService,
+    answer_with_text,
+)
+from tests.support.servers.model_behaviours import ModelRefusal
+from turnlog.events.model.turn_events import ReferenceUpdated, TurnResolved
+
+
+def extract_ticker(resolved: TurnResolved) -> tuple[object, bool, str]:
+    return resolved.identifiers.get("ticker"), resolved.used, resolved.reason
+
+
+async def load_resolutions(bank: QuestionService, conversation: str) -> list[TurnResolved]:
+    events = [recorded.event for recorded in await bank.load_events(conversation)]
+    return [event for event in events if isinstance(event, TurnResolved)]
+
+
+async def test_a4_the_text_comes_first_and_the_context_second(a_bank: QuestionService) -> None:
+    a_bank.provider.queue_behaviours(
+        answer_with_text("Calm."), answer_with_text("Cheap."), answer_with_text("Dear.")
+    )
+    await a_bank.submit_question(RISK, "a4")
+    inherited = await a_bank.submit_question(PRICE, "a4")
+    assert inherited["results"] == [{"ticker": "LOGT11", "price": "101.20"}]
+    await a_bank.submit_question("And the price of PAPR11?", "a4")
+    found = await load_resolutions(a_bank, "a4")
+    assert [extract_ticker(each) for each in found] == [
+        ("LOGT11", False, "in-text"),
+        ("LOGT11", True, "inherited"),
+        ("PAPR11", False, "in-text"),
+    ]
+    last = (await a_bank.fetch_session_part("a4", "/references"))["last_reference"]
+    assert {**last, "updated_at": None} == {
+        "ticker": "PAPR11",
+        "intent": "fiis_precos",
+        "entity": "fiis",
+        "updated_at": None,
+        "turn_index": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    ("rule", "instead", "reason"),
+    [
+        ("enabled: true, intents", "enabled: false, intents", "not-enabled"),
+        ("fiis_overview, fiis_precos]", "fiis_overview]", "intent-not-listed"),
+        (
+            "allowed_entities: [fiis]\n    max_age",
+            "allowed_entities: [shares]\n    max_age",
+            "entity-not-allowed",
+        ),
+        ("max_age_turns: 4", "max_age_turns: 1", "too-old"),
+    ],
+)
+async def test_a4_nothing_is_inherited_against_the_policy(
+    a_bank: QuestionService, rule: str, instead: str, reason: str
+) -> None:
+    text = (a_bank.blueprint / "blueprint.yaml").read_text()
+    assert rule in text
+    with a_bank.edit_file("blueprint.yaml", text.replace(rule, instead)):
+        a_bank.provider.queue_behaviours(answer_with_text("Calm."))
+        await a_bank.submit_question(RISK, reason)
+    await a_bank.submit_question(UNRESOLVED_QUESTION, reason)
+    a_bank.provider.queue_behaviours(answer_with_text("Which one?"))
+    await a_bank.submit_question(PRICE, reason)
+    assert extract_ticker((await load_resolutions(a_bank, reason))[-1]) == (None, False, reason)
+
+
+async def test_a4_what_a_turn_would_mean_is_said_without_recording_anything(
+    a_bank: QuestionService,
+) -> None:
+    a_bank.provider.queue_behaviours(answer_with_text("Calm."))
+    await a_bank.submit_question(RISK, "a4-resolve")
+    before = len(await a_bank.load_events("a4-resolve"))
+    url = f"/v1/sessions/{a_bank.get_session_id('a4-resolve')}/references/resolve"
+    form: dict[str, Any] = {"intent": "fiis_precos", "entity": "fiis"}
+    inherited = (await a_bank.service.http.post(url, json=form)).json()
+    form["identifiers"] = {"ticker": "SHOP11"}
+    own = (await a_bank.service.http.post(url, json=form)).json()
+    assert (inherited["identifiers"], inherited["used"], inherited["reason"]) == (
+        {"ticker": "LOGT11"},
+        True,
+        "inherited",
+    )
+    assert (own["identifiers"], own["used"], own["reason"]) == (
+        {"ticker": "SHOP11"},
+        False,
+        "in-text",
+    )
+    assert len(await a_bank.load_events("a4-resolve")) == before
+
+
+async def test_a4_only_a_turn_that_was_answered_is_referred_to(a_bank: QuestionService) -> None:
+    text = (a_bank.blueprint / "blueprint.yaml").read_text()
+    with a_bank.edit_file("blueprint.yaml", text.replace("    fallback: resolved.answer", "   ")):
+        a_bank.provider.queue_behaviours(answer_with_text("Calm."), ModelRefusal(401))
+        await a_bank.submit_question(RISK, "a4-failed")
+        failed = await a_bank.post_question("And the price of PAPR11?", "a4-failed")
+    assert (failed.status_code, failed.json()["code"]) == (502, "not-answered")
+    assert (await a_bank.fetch_session_part("a4-failed", "/references"))["last_reference"][
+        "ticker"
+    ] == "LOGT11"
+    events = [recorded.event for recorded in await a_bank.load_events("a4-failed")]
+    assert len([event for event in events if isinstance(event, ReferenceUpdated)]) == 1

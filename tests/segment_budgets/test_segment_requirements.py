@@ -1,0 +1,289 @@
+"""The game master requirements P1 to P12 over HTTP; each test is named after its requirement.
+
+The tests of the fourth, on delimiters, are in `test_delimiters`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.segment_budgets.game_service import (
+    COAST_SEGMENTS,
+    CUE,
+    ENTRY,
+    GUARD,
+    GameService,
+    build_npc_inputs,
+    build_row,
+    parse_blocks,
+)
+from turnlog.events.model.manifest import SegmentSource
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+STATE = {"game_state": "It is night.", "player": "A thief.", "rng": "seed 7"}
+
+ORDER = [
+    "core", "ruleset", "world", "entry", "entry_start", "npc", "game_state", "player", "rng",
+    "input",
+]  # fmt: skip
+
+
+async def test_p1_ten_layers_stand_in_order_and_an_absent_one_leaves_no_block(
+    coast: GameService,
+) -> None:
+    session = await coast.open_session()
+    found = await coast.play_turn(session, "I knock.", **STATE, npcs=build_npc_inputs((GUARD, 0)))
+    assert (
+        [name.lower() for name in parse_blocks(found["prompt"])] == found["meta"]["order"] == ORDER
+    )
+    bare = await coast.play_turn(session, "I knock.", player="A thief.")
+    left = ["core", "ruleset", "world", "entry", "player", "input"]
+    assert [name.lower() for name in parse_blocks(bare["prompt"])] == bare["meta"]["order"] == left
+
+
+async def test_p2_segments_are_edited_by_events_and_only_active_ones_are_used(
+    coast: GameService,
+) -> None:
+    added = await coast.import_segments(build_row("world", "The sea is red.", "world.red"))
+    (segment,) = added["added"]
+    session = await coast.open_session(world="world.red")
+    assert (
+        parse_blocks((await coast.play_turn(session, "Hm"))["prompt"])["WORLD"] == "The sea is red."
+    )
+    await coast.edit_segment(segment, content="The sea is green.")
+    assert (
+        parse_blocks((await coast.play_turn(session, "Hm"))["prompt"])["WORLD"]
+        == "The sea is green."
+    )
+    await coast.edit_segment(segment, active=False)
+    assert "WORLD" not in parse_blocks((await coast.play_turn(session, "Hm"))["prompt"])
+
+
+async def test_a_prompt_of_before_an_edit_reads_back_as_it_was_sent(coast: GameService) -> None:
+    added = await coast.import_segments(build_row("world", "The sea is calm.", "world.calm"))
+    session = await coast.open_session(world="world.calm")
+    before = await coast.play_turn(session, "Hm")
+    sent = coast.sent
+    await coast.edit_segment(added["added"][0], content="The sea is wild.")
+    await coast.play_turn(session, "Hm")
+    assert await coast.fetch_assembly(session, "1.1") == before
+    assert before["prompt"] == sent
+
+
+async def test_p3_a_turn_brings_its_own_and_a_session_what_it_was_opened_with(
+    coast: GameService,
+) -> None:
+    session = await coast.open_session(game="game-1")
+    found = parse_blocks(
+        (await coast.play_turn(session, "I knock.", **STATE, locale="en"))["prompt"]
+    )
+    assert [found[name] for name in ("GAME_STATE", "PLAYER", "RNG", "INPUT")] == [
+        *STATE.values(),
+        "I knock.",
+    ]
+    assert "game-1" not in "".join(found.values())
+    refused = await coast.http.post("/v1/sessions", json={"blueprint": "game-master"})
+    assert refused.json()["field"] == "attributes.entry_point"
+
+
+async def test_p5_tokens_are_four_characters_each_of_the_whole_prompt(coast: GameService) -> None:
+    session = await coast.open_session()
+    free = await coast.play_turn(session, "Hm", **STATE)
+    tokens = -(-len(free["prompt"]) // 4)
+    assert free["meta"]["tokensEstimated"] == tokens
+    context = await coast.load_context_event(session, "1.1")
+    assert context.manifest.budget == 8000
+    just = await coast.play_turn(session, "Hm", **STATE, first_turn=True, token_budget=tokens)
+    assert just["prompt"] == free["prompt"]
+
+
+async def test_p6_the_section_of_people_has_a_ladder_of_its_own(coast: GameService) -> None:
+    session = await coast.open_session()
+    both = build_npc_inputs((GUARD, 2), ("npc.dog", 1))
+    said: list[Any] = []
+    for limit in (600, 29, 20, 9, 7, 2):
+        found = await coast.play_turn(session, "Hm", npcs=both, npc_token_budget=limit)
+        said.append((parse_blocks(found["prompt"]).get("NPC"), found["meta"].get("truncated")))
+    guard, dog = "NPC: npc.guard\nThe guard is bored.", "NPC: npc.dog\nThe dog barks."
+    two, one = (
+        {"npcId": GUARD, "fromTier": 2, "toTier": 1},
+        {"npcId": GUARD, "fromTier": 2, "toTier": 0},
+    )
+    lower = [one, {"npcId": "npc.dog", "fromTier": 1, "toTier": 0}]
+    assert said == [
+        (f"{guard}\nHe takes bribes.\nHe serves the count.\n{dog}\nThe dog has a key.", None),
+        (f"{guard}\nHe takes bribes.\n{dog}\nThe dog has a key.", {"npcDroppedTiers": [two]}),
+        (f"{guard}\n{dog}", {"npcDroppedTiers": lower}),
+        (guard, {"npcDroppedTiers": lower}),
+        (f"NPC: npc.guard\n{CUE}", {"npcDroppedTiers": lower}),
+        (None, {"droppedScopes": ["npc"], "npcDroppedTiers": lower}),
+    ]
+
+
+async def test_p6_the_whole_gives_up_its_input_first_and_core_and_ruleset_never(
+    coast: GameService,
+) -> None:
+    session = await coast.open_session()
+    text, state = "I go on and on. " * 60, "The night is long. " * 40
+    free = await coast.play_turn(session, text, game_state=state, npcs=build_npc_inputs((GUARD, 2)))
+    full = free["meta"]["tokensEstimated"]
+    seen: list[list[str]] = []
+    for budget in range(full, 80, -8):
+        answer = await coast.request_turn(
+            session, text, game_state=state, npcs=build_npc_inputs((GUARD, 2)), token_budget=budget,
+            first_turn=True,
+        )  # fmt: skip
+        settled = answer.json()
+        if settled["status"] == "failed":
+            assert settled["reason"] == "over-budget"
+            break
+        found = await coast.fetch_assembly(session, f"{settled['turn']}.1")
+        assert found["meta"]["tokensEstimated"] <= budget
+        assert {"core", "ruleset", "input"} <= {*found["meta"]["order"]}
+        seen.append(_list_trim_steps(found["meta"].get("truncated", {})))
+    taken = [what for before, what in zip([[], *seen], seen, strict=False) if what != before]
+    assert taken == [
+        ["inputTrimmed"],
+        ["inputTrimmed", "gameStateCompressed"],
+        ["inputTrimmed", "gameStateCompressed", "npcDroppedTiers"],
+        ["inputTrimmed", "gameStateCompressed", "npcDroppedTiers", "npc"],
+        ["inputTrimmed", "gameStateCompressed", "npcDroppedTiers", "npc", "world"],
+        ["inputTrimmed", "gameStateCompressed", "npcDroppedTiers", "npc", "world", "entry"],
+        [
+            "inputTrimmed", "gameStateCompressed", "npcDroppedTiers", "npc", "world", "entry",
+            "entry_start",
+        ],
+    ]  # fmt: skip
+    events = [event.event for event in await coast.service.list_events(session)]
+    assert "(always kept)" in str(events[-1])
+
+
+def _list_trim_steps(truncated: dict[str, Any]) -> list[str]:
+    """List the trim steps that were taken, in ladder order."""
+    ladder = ["inputTrimmed", "gameStateCompressed", "npcDroppedTiers"]
+    dropped = truncated.get("droppedScopes", [])
+    order = ["npc", "world", "entry", "entry_start"]
+    return [*(k for k in ladder if k in truncated), *(each for each in order if each in dropped)]
+
+
+async def test_p7_a_tier_is_that_of_one_person_in_one_turn(coast: GameService) -> None:
+    session = await coast.open_session()
+    told: list[str] = []
+    for mine, dogs in ((0, 1), (2, 0)):
+        given = build_npc_inputs((GUARD, mine), ("npc.dog", dogs))
+        told.append(
+            parse_blocks((await coast.play_turn(session, "Hm", npcs=given))["prompt"])["NPC"]
+        )
+    assert "He takes bribes." not in told[0]
+    assert "The dog has a key." in told[0]
+    assert "He serves the count." in told[1]
+    assert "The dog has a key." not in told[1]
+
+
+async def test_p8_the_start_stands_in_the_first_turn_alone_unless_the_caller_says_otherwise(
+    coast: GameService,
+) -> None:
+    session = await coast.open_session()
+    flags: list[dict[str, Any]] = [{"first_turn": False}, {}, {"first_turn": True}]
+    stands = [
+        "ENTRY_START" in parse_blocks((await coast.play_turn(session, "Hm", **flag))["prompt"])
+        for flag in flags
+    ]
+    assert stands == [False, False, True]
+    fresh = await coast.open_session()
+    refused = await coast.play_failing_turn(fresh, "Hm", token_budget=1)
+    assert refused["reason"] == "over-budget"
+    assert "ENTRY_START" in parse_blocks((await coast.play_turn(fresh, "Hm"))["prompt"])
+
+
+async def test_p9_an_account_names_layers_segments_and_tokens(coast: GameService) -> None:
+    session = await coast.open_session()
+    found = await coast.play_turn(session, "Hm", npcs=build_npc_inputs((GUARD, 0)))
+    page = await coast.service.get_json("/v1/segments", scope="npc", ref=GUARD, limit=500)
+    (bored,) = [
+        each["id"] for each in page["segments"] if each["content"] == COAST_SEGMENTS[6]["content"]
+    ]
+    meta = found["meta"]
+    assert meta["segmentIdsByScope"]["npc"] == [bored]
+    assert set(meta) == {"order", "segmentIdsByScope", "tokensEstimated"}
+    manifest = (await coast.load_context_event(session, "1.1")).manifest
+    included = [part for part in manifest.parts if part.is_included]
+    standing = {
+        part.layer: [
+            each.source.segment
+            for each in included
+            if each.layer == part.layer and isinstance(each.source, SegmentSource)
+        ]
+        for part in included
+    }
+    assert {name: ids for name, ids in standing.items() if ids} == meta["segmentIdsByScope"]
+
+
+async def test_p10_a_locale_falls_back_and_the_variant_of_a_session_is_recorded(
+    coast: GameService,
+) -> None:
+    added = await coast.import_segments(
+        build_row("world", "Tas pats rūkas.", "world.two", locale="lt"),
+        build_row("world", "The same fog.", "world.two", locale="en"),
+        build_row("entry", "One gate.", "ep.two", variant="a"),
+    )
+    await coast.edit_segment(added["added"][2], content="Two gates.", variant="b")
+    said: set[tuple[str, str]] = set()
+    fog, rukas = "The same fog.", "Tas pats rūkas."
+    for locale, world in (("lt", rukas), ("lt-LT", rukas), ("fr", fog)):
+        session = await coast.open_session(world="world.two", entry_point="ep.two", locale=locale)
+        for call in ("1.1", "2.1"):
+            found = parse_blocks((await coast.play_turn(session, "Hm"))["prompt"])
+            assert found["WORLD"] == world
+            parts = (await coast.load_context_event(session, call)).manifest.parts
+            entry = next(part.source for part in parts if part.layer == "entry")
+            assert isinstance(entry, SegmentSource)
+            said.add((entry.variant, found["ENTRY"]))
+    assert said <= {("a", "One gate."), ("b", "Two gates.")}
+
+
+async def test_p12_what_a_turn_brings_is_checked_before_anything_is_written(
+    coast: GameService,
+) -> None:
+    session = await coast.open_session()
+    before = len(await coast.service.list_events(session))
+    faulty: list[tuple[dict[str, Any], str]] = [
+        ({"npcs": "npc.guard"}, "inputs.npcs"),
+        ({"npcs": ["npc.guard"]}, "inputs.npcs.0"),
+        ({"npcs": [{"npc": GUARD}]}, "inputs.npcs.0.tier"),
+        ({"npcs": [{"npc": GUARD, "tier": -1}]}, "inputs.npcs.0.tier"),
+        ({"npcs": [{"npc": GUARD, "tier": 1}, {"npc": "a b", "tier": 1}]}, "inputs.npcs.1.npc"),
+        ({"npcs": [{"npc": GUARD, "tier": 1, "mood": "sad"}]}, "inputs.npcs.0.mood"),
+        ({"token_budget": 0}, "inputs.token_budget"),
+        ({"token_budget": -1}, "inputs.token_budget"),
+        ({"npc_token_budget": "600"}, "inputs.npc_token_budget"),
+        ({"first_turn": "yes"}, "inputs.first_turn"),
+        ({"gamestate": "x"}, "inputs.gamestate"),
+    ]
+    for inputs, field in faulty:
+        answer = await coast.request_turn(session, "Hm", **inputs)
+        assert answer.status_code == 422, answer.text
+        assert answer.json()["field"] == field
+        assert answer.json()["fix"]
+    assert len(await coast.service.list_events(session)) == before
+
+
+async def test_p12_without_a_text_that_must_be_there_the_turn_is_refused_and_others_go_on(
+    coast: GameService,
+) -> None:
+    lawless = await coast.open_session(ruleset="ruleset.none")
+    refused = await coast.play_failing_turn(lawless, "Hm")
+    assert refused["reason"] == "segments-missing"
+    nowhere = await coast.open_session(world="world.none")
+    assert "WORLD" not in parse_blocks((await coast.play_turn(nowhere, "Hm"))["prompt"])
+
+
+async def test_a_session_opens_with_what_it_must_have_alone(coast: GameService) -> None:
+    for missing in ENTRY:
+        given = {name: value for name, value in ENTRY.items() if name != missing}
+        form = {"blueprint": "game-master", "attributes": given}
+        answer = await coast.http.post("/v1/sessions", json=form)
+        assert (answer.status_code, answer.json()["field"]) == (422, f"attributes.{missing}")

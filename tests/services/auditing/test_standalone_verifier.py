@@ -1,0 +1,113 @@
+"""The stand-alone verifier on forged bundles."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from turnlog.services.bundle.verifier import EXIT_FAILED, compute_digest, encode_canonical, main
+
+KEY = Ed25519PrivateKey.generate()
+
+SIGNER = b64encode(KEY.public_key().public_bytes_raw()).decode()
+
+Json = dict[str, Any]
+
+
+def build_event_line(session: str) -> bytes:
+    event: Json = {"sequence": 1, "tenant": "t", "subject": session, "type": "x", "data": {}}
+    return json.dumps(event).encode()
+
+
+def write_bundle(folder: Path, sessions: Sequence[str], checkpoint: Json | None = None) -> Path:
+    """Write a bundle of sessions of one event each, with a signed checkpoint."""
+    (folder / "sessions").mkdir()
+    for session in sessions:
+        (folder / "sessions" / f"{session}.ndjson").write_bytes(build_event_line(session) + b"\n")
+    stated = [
+        {"session": each, "events": 1, "head": compute_digest(build_event_line(each))}
+        for each in sessions
+    ]
+    listed = {"tenant": "t", "sessions": stated, "blobs": []}
+    (folder / "manifest.json").write_text(json.dumps(listed))
+    if checkpoint is not None:
+        signature = b64encode(KEY.sign(encode_canonical(checkpoint))).decode()
+        signed = {"algorithm": "ed25519", "key": SIGNER, "signature": signature}
+        kept = {"checkpoint": checkpoint, "signatures": [signed]}
+        (folder / "checkpoint.json").write_text(json.dumps(kept))
+    return folder
+
+
+def build_checkpoint(tenant: str, *sessions: str) -> Json:
+    heads = {
+        each: {"sequence": 1, "hash": compute_digest(build_event_line(each))} for each in sessions
+    }
+    return {"at": "2026-01-01T00:00:00Z", "tenant": tenant, "sessions": heads}
+
+
+@pytest.mark.promise("P17")
+def test_a_session_that_nobody_signed_does_not_pass_by_a_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_bundle(tmp_path, ["signed", "forged"], build_checkpoint("t", "signed"))
+    assert main(folder, []) == 0
+    assert "1 of the sessions as noted" in capsys.readouterr().out
+    assert main(folder, ["--key", SIGNER]) == EXIT_FAILED
+    assert "session forged: nothing of it is signed" in capsys.readouterr().out
+
+
+def test_all_that_is_signed_passes_by_its_key(tmp_path: Path) -> None:
+    folder = write_bundle(tmp_path, ["one", "two"], build_checkpoint("t", "one", "two"))
+    assert main(folder, ["--key", SIGNER]) == 0
+
+
+def test_a_checkpoint_of_another_tenant_says_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(write_bundle(tmp_path, ["one"], build_checkpoint("other", "one")), []) == EXIT_FAILED
+    )
+    assert "tenant other" in capsys.readouterr().out
+
+
+def test_a_bundle_of_nothing_proves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(write_bundle(tmp_path, []), []) == EXIT_FAILED
+    assert "\nverified" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("asked", [("nobody", "1.1"), ("one", "1.1")])
+def test_a_prompt_that_is_not_there_is_said_to_be_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], asked: tuple[str, str]
+) -> None:
+    assert main(write_bundle(tmp_path, ["one"]), ["--prompt", *asked]) == EXIT_FAILED
+    assert f"session {asked[0]} has no call 1.1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("listed", ["{}", "[]", "no JSON", '{"blobs": [], "sessions": [{}]}'])
+def test_a_list_that_is_none_is_a_failure_like_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], listed: str
+) -> None:
+    (tmp_path / "manifest.json").write_text(listed)
+    assert main(tmp_path, []) == EXIT_FAILED
+    assert capsys.readouterr().out.splitlines()[-1].startswith("FAILED")
+
+
+def test_a_name_cannot_pass_for_a_line_of_the_verifier_or_steer_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_bundle(tmp_path, ["one"])
+    listed = json.loads((folder / "manifest.json").read_text())
+    listed["sessions"][0]["session"] = "one\n  ok    session two: \x1b[2Jall is well"
+    (folder / "manifest.json").write_text(json.dumps(listed))
+    assert main(folder, []) == EXIT_FAILED
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert [each[:6] for each in said.splitlines()] == ["  ok  ", "FAILED", "NOT VE"]

@@ -1,0 +1,88 @@
+"""The cost of an attempt, by litellm's price table."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from turnlog.events.model.call_events import TokenUsage
+from turnlog.services.blueprints.model_prices import PriceTable, ShippedPrices, compute_cost
+
+MILLION = TokenUsage(known="reported", input_tokens=1_000_000, output_tokens=1_000_000)
+
+SONNET = "anthropic.claude-3-5-sonnet-20241022-v2:0"
+
+ARN = "arn:aws:bedrock:eu-west-3:123456789012:"
+
+
+def build_price_table(**entry: object) -> PriceTable:
+    return PriceTable("test-1", {"heron": entry})
+
+
+def build_usage(tokens: int, cached: int = 0) -> TokenUsage:
+    return TokenUsage(known="reported", input_tokens=tokens, output_tokens=0, cached_tokens=cached)
+
+
+@pytest.mark.parametrize(
+    ("model", "micro_dollars", "source"),
+    [
+        ("gpt-4o", 12_500_000, "exact"),
+        ("openai/gpt-4o", 12_500_000, "exact"),
+        (SONNET, 18_000_000, "exact"),
+        (f"bedrock/{SONNET}", 18_000_000, "exact"),
+        (f"{ARN}foundation-model/{SONNET}", 18_000_000, "normalised"),
+        (f"bedrock/{ARN}inference-profile/eu.{SONNET}", 18_000_000, "normalised"),
+        (f"bedrock/eu-west-3/{SONNET}", 18_000_000, "normalised"),
+        (f"global.{SONNET}", 18_000_000, "normalised"),
+        ("no-such-model", 500_000, "fallback"),
+        ("hosted_vllm/gpt-4o", 500_000, "fallback"),
+        ("scripted/demo", 500_000, "fallback"),
+    ],
+)
+async def test_a_model_is_priced_by_name_then_without_its_region_then_at_a_guess(
+    model: str, micro_dollars: int, source: str
+) -> None:
+    prices = await ShippedPrices().load_table()
+    cost = compute_cost(model, MILLION, prices)
+    assert (cost.micro_dollars, cost.price) == (micro_dollars, source)
+    assert cost.table == prices.version
+    assert cost.table.startswith("litellm-1.")
+
+
+def test_cached_tokens_have_their_own_price_where_the_table_has_one() -> None:
+    usage = build_usage(1000, cached=400)
+    dear = {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
+    assert compute_cost("heron", usage, build_price_table(**dear)).micro_dollars == 1000
+    cheap = build_price_table(**dear, cache_read_input_token_cost=1e-7)
+    assert compute_cost("heron", usage, cheap).micro_dollars == 640
+
+
+@pytest.mark.parametrize(("tokens", "micro_dollars"), [(4, 0), (5, 1), (14, 1), (15, 2), (25, 3)])
+def test_half_a_micro_dollar_is_rounded_up(tokens: int, micro_dollars: int) -> None:
+    prices = build_price_table(input_cost_per_token=1e-7, output_cost_per_token=0.0)
+    cost = compute_cost("heron", build_usage(tokens), prices)
+    assert (cost.micro_dollars, cost.price, cost.table) == (micro_dollars, "exact", "test-1")
+
+
+def test_an_entry_without_prices_counts_as_none() -> None:
+    assert (
+        compute_cost("heron", MILLION, build_price_table(input_cost_per_pixel=1)).price
+        == "fallback"
+    )
+
+
+def test_what_nobody_counted_has_no_price_and_is_not_free() -> None:
+    cost = compute_cost("heron", TokenUsage(known="unknown"), build_price_table())
+    assert (cost.micro_dollars, cost.price) == (None, "unknown")
+
+
+def test_prices_are_read_without_importing_litellm() -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from turnlog.services.blueprints.model_prices import ShippedPrices\n"
+        "assert asyncio.run(ShippedPrices().load_table()).entries\n"
+        "sys.exit('litellm' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

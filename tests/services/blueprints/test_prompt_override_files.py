@@ -1,0 +1,88 @@
+"""Override files: files that no session would read are faults of the blueprint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders, list_read_faults
+
+TEXT = """\
+blueprint: agent
+version: 1
+layers:
+  base: {override: {category: master_system, by: provider}}
+  manner: {override: {category: conversation_execution}}
+calls: {reply: {messages: [{system: [base, manner]}, {user: [input]}]}}
+profiles:
+  talk: {default: true, call: reply}
+"""
+
+FILES = {
+    "master_system.md": "You are an agent.",
+    "anthropic/master_system.md": "You are Claude.",
+    "conversation_execution.md": "Talk.",
+    "overrides/talk/master_system.md": "You talk.",
+    "overrides/talk/openai/master_system.md": "You chat.",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_files(tmp_path / "agent", {"blueprint.yaml": TEXT, **FILES})
+    return tmp_path / "agent"
+
+
+def write_files(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def read_prompts(folder: Path, provider: str) -> dict[str, str]:
+    library = BlueprintFolders([folder.parent])
+    blueprint = library.load_blueprint("agent")
+    texts = library.read_prompt_files(blueprint, list_prompt_layers(blueprint), provider, {})
+    return {name: text for name, (_, text) in texts.items()}
+
+
+def test_each_provider_and_each_profile_may_have_words_of_its_own(folder: Path) -> None:
+    said = read_prompts(folder, "anthropic")
+    assert said == {
+        "base": "You are Claude.",
+        "base@talk": "You talk.",
+        "manner": "Talk.",
+    }
+    assert read_prompts(folder, "openai") == said | {
+        "base": "You are an agent.",
+        "base@talk": "You chat.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "fault"),
+    [
+        ("overrides/tlak/master_system.md", "is of no profile; write `talk`"),
+        ("overrides/talk/mastr_system.md", "no layer is overridden by `overrides/talk/mastr_sys"),
+        ("overrides/talk/openai/conversation_execution.md", "no layer is overridden by"),
+        ("overrides/talk/master_system.txt", "write `overrides/talk/master_system.md`"),
+        ("overrides/notes.md", "`overrides/notes.md` is of no profile"),
+    ],
+)
+def test_a_file_that_no_session_would_look_for_is_a_fault(
+    folder: Path, place: str, fault: str
+) -> None:
+    write_files(folder, {place: "?"})
+    (said,) = list_read_faults(folder)
+    assert fault in str(said)
+
+
+def test_a_category_needs_a_text_for_whoever_has_no_other(folder: Path) -> None:
+    (folder / "master_system.md").unlink()
+    (said,) = list_read_faults(folder)
+    assert "layers.base.override: `master_system.md` is in none of its folders" in str(said)
+    with pytest.raises(Refused):
+        BlueprintFolders([folder.parent]).load_blueprint("agent")

@@ -1,0 +1,116 @@
+"""Token counts by vocabulary: litellm's files, exact for the models that use them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+
+from tests.support.sessions.prompt_assembly import open_with_blueprint, parse_blueprint
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.testing import claim_turn, submit_turn
+from turnlog.projections.token_counters import VocabularyCounter
+from turnlog.services.blueprints.plugins import collect_installed
+from turnlog.services.blueprints.tokenizers import create_cached_counter, load_vocabularies
+
+BLUEPRINT = """
+blueprint: counted
+version: 1
+layers:
+  rules: {text: "Be brief, be kind, be exact.", component: instructions}
+  who: {text: "You are a clerk.", component: system_prompt}
+calls:
+  reply:
+    messages:
+      - system: [rules, who]
+      - history: recent
+      - user: [input]
+    budget: window
+history: {recent: {}}
+budget:
+  window:
+    tokens: 40
+    counter: {tiktoken: o200k_base}
+    ladder: [{drop_oldest_pairs: {history: recent}}]
+profiles:
+  one: {default: true, call: reply}
+"""
+
+
+@pytest.fixture(scope="module")
+def blueprint() -> Blueprint:
+    return parse_blueprint(BLUEPRINT)
+
+
+@pytest.mark.parametrize(
+    ("model", "exact"),
+    [
+        ("openai/gpt-4o", True),
+        ("gpt-4o", True),
+        ("openai/gpt-4", False),
+        ("anthropic/claude-3-5-sonnet", False),
+        ("openai/nobody-knows-it", False),
+    ],
+)
+async def test_a_count_is_exact_for_the_models_that_have_the_vocabulary(
+    blueprint: Blueprint, model: str, *, exact: bool
+) -> None:
+    await load_vocabularies(blueprint)
+    known = collect_installed().vocabularies
+    session = open_with_blueprint(blueprint, {}).apply_steps(
+        submit_turn("What is it?"), claim_turn()
+    )
+    material = SessionMaterial(blueprint, vocabularies=known)
+    call = PromptCall("reply", model, "openai", "2026-01-01T00:00:00Z")
+    asked = find_prompt_needs(material, session.opened_state, call)
+    said = dict.fromkeys(asked.text_refs, "What is it?")
+    manifest = assemble(material, session.opened_state, call, PromptTexts(by_ref=said)).manifest
+    assert (manifest.counter.name, manifest.counter.exact) == ("o200k_base", exact)
+
+
+async def test_the_parts_of_a_message_share_what_the_whole_counts(blueprint: Blueprint) -> None:
+    await load_vocabularies(blueprint)
+    known = collect_installed().vocabularies
+    counting = VocabularyCounter("o200k_base", known["o200k_base"], exact=True)
+    for texts in (["inter", "nation", "ally"], ["One. ", "Two, ", "three."], ["a"], []):
+        shares = counting.count_shares(texts)
+        assert sum(shares) == counting.count_tokens("".join(texts))
+        assert len(shares) == len(texts)
+
+
+def test_counts_are_remembered_and_texts_are_not() -> None:
+    asked: list[int] = []
+
+    def length(text: str) -> int:
+        asked.append(len(text))
+        return len(text)
+
+    count = create_cached_counter(length, max_counts=2)
+    long = 1_000_000
+    tracemalloc.start()
+    for letter in "aab":
+        assert count(letter * long) == long
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < long
+    assert asked == [long, long]
+    assert [count("c"), count("b" * long), count("a" * long)] == [1, long, long]
+    assert asked == [long, long, 1, long], "the first of three was forgotten"
+
+
+def test_vocabularies_are_read_without_litellm_and_without_a_network() -> None:
+    program = (
+        "import asyncio, socket, sys\n"
+        "from turnlog.services.blueprints.tokenizers import TiktokenVocabulary\n"
+        "socket.socket.connect = lambda *_: sys.exit(2)\n"
+        "counts = [TiktokenVocabulary(n).count('Hello, world!')"
+        " for n in ('cl100k_base', 'o200k_base', 'p50k_base')]\n"
+        "assert counts == [4, 4, 4], counts\n"
+        "sys.exit('litellm' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

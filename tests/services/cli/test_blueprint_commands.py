@@ -1,0 +1,144 @@
+"""Blueprint commands: create, check, and describe for editors."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from ruamel.yaml import YAML
+
+from tests.services.cli.conftest import RunCommand
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+SCHEMA = DOCS / "reference/blueprint.schema.json"
+
+CARTRIDGE = "tasks/share-before-reading/cartridge.yaml"
+
+
+@pytest.fixture
+def tutor(turnlog: RunCommand, tmp_path: Path) -> Path:
+    assert turnlog("blueprint", "new", "tutor", "--from", "trickster", "--in", tmp_path).code == 0
+    return tmp_path / "tutor"
+
+
+def replace_text(file: Path, before: str, after: str) -> None:
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after))
+
+
+def list_faults(turnlog: RunCommand, folder: Path) -> list[tuple[str, int, str]]:
+    ran = turnlog("blueprint", "check", folder, "-o", "json")
+    found = [(each["file"], each["line"], each["fix"]) for each in ran.json[str(folder)]]
+    assert ran.code == (1 if found else 0)
+    return found
+
+
+@pytest.mark.parametrize("pattern", ["assistant", "trickster", "araquem"])
+def test_a_blueprint_that_was_just_begun_passes_the_check(
+    turnlog: RunCommand, tmp_path: Path, pattern: str
+) -> None:
+    ran = turnlog("blueprint", "new", "mine", "--from", pattern, "--in", tmp_path)
+    assert f"✓ {tmp_path / 'mine'} can be used" in ran.out.replace("\n", "")
+    assert list_faults(turnlog, tmp_path / "mine") == []
+    assert "blueprint: mine\n" in (tmp_path / "mine/blueprint.yaml").read_text()
+
+
+def test_nothing_that_is_there_is_written_over(turnlog: RunCommand, tutor: Path) -> None:
+    (tutor / "blueprint.yaml").write_text("precious")
+    assert turnlog("blueprint", "new", "tutor", "--in", tutor.parent).code == 4
+    assert (tutor / "blueprint.yaml").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["Mine", "../mine", ""])
+def test_a_name_that_is_none_is_refused(turnlog: RunCommand, tmp_path: Path, name: str) -> None:
+    assert turnlog("blueprint", "new", name, "--in", tmp_path).code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_cartridge_is_checked_with_line_and_nearest_name(
+    turnlog: RunCommand, tutor: Path
+) -> None:
+    replace_text(tutor / CARTRIDGE, "min_exchanges: 2", "min_exchange: 2")
+    replace_text(tutor / "tasks/lucky-draw/cartridge.yaml", "next: end", "next: edn")
+    assert list_faults(turnlog, tutor) == [
+        ("tutor/tasks/lucky-draw/cartridge.yaml", 23, "write `end`"),
+        (f"tutor/{CARTRIDGE}", 22, "write `min_exchanges`"),
+    ]
+
+
+def test_a_cartridge_must_fill_what_its_blueprint_requires(
+    turnlog: RunCommand, tutor: Path
+) -> None:
+    replace_text(tutor / CARTRIDGE, "intensity_ceiling: moderate", "")
+    ((file, _, fix),) = list_faults(turnlog, tutor)
+    assert (file, fix) == (f"tutor/{CARTRIDGE}", "every cartridge must fill it")
+
+
+def test_a_blueprint_of_tasks_without_a_task_is_a_fault(turnlog: RunCommand, tutor: Path) -> None:
+    for cartridge in tutor.glob("tasks/*/cartridge.yaml"):
+        cartridge.unlink()
+    ((file, line, fix),) = list_faults(turnlog, tutor)
+    assert (file, fix) == ("tutor/blueprint.yaml", "add one")
+    assert "tasks/{task}" in (tutor / "blueprint.yaml").read_text().splitlines()[line - 1]
+
+
+def test_checks_and_sources_must_be_registered(turnlog: RunCommand, tutor: Path) -> None:
+    file = tutor / "blueprint.yaml"
+    replace_text(file, "check: topic_list", "check: topiclist")
+    replace_text(file, "persona: {file: persona.md}", "persona: {source: nowhere}")
+    fixes = {fix for _, _, fix in list_faults(turnlog, tutor)}
+    assert "write `topic_list`" in fixes
+    assert len(fixes) == 2
+
+
+def test_a_memory_policy_and_a_resolver_are_checked_too(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
+    folder = tmp_path / "araquem"
+    shutil.copytree(SHIPPED_BLUEPRINTS / "araquem", folder)
+    replace_text(folder / "blueprint.yaml", "source: finance_demo", "source: finance")
+    replace_text(folder / "policies/context.yaml", "ttl_seconds", "ttl_second")
+    assert list_faults(turnlog, folder) == [
+        ("araquem/blueprint.yaml", 9, "write `finance_demo`"),
+        ("araquem/policies/context.yaml", 5, "write `ttl_seconds`"),
+    ]
+    (folder / "policies/context.yaml").unlink()
+    assert len(list_faults(turnlog, folder)) == 2
+
+
+def test_the_schema_for_editors_is_what_blueprints_are_read_by() -> None:
+    generator = runpy.run_path(str(DOCS / "generate/blueprint_schema.py"))
+    assert generator["reference"]() == SCHEMA.read_text(), "it is stale: run `make docs`"
+
+
+@pytest.mark.parametrize("name", ["assistant", "trickster", "araquem"])
+def test_shipped_blueprints_are_valid_by_the_schema(name: str) -> None:
+    assert list(build_validator().iter_errors(read_blueprint(name))) == []
+
+
+def test_a_misspelt_word_is_invalid_by_the_schema_and_every_word_is_explained() -> None:
+    blueprint = read_blueprint("assistant")
+    blueprint["polices"] = blueprint.pop("policies")
+    assert [error.validator for error in build_validator().iter_errors(blueprint)] == [
+        "additionalProperties"
+    ]
+    kinds = [build_validator().schema, *build_validator().schema["$defs"].values()]
+    words = [word for kind in kinds for word in kind.get("properties", {}).values()]
+    assert [word for word in words if "description" not in word] == []
+
+
+def build_validator() -> Any:  # noqa: ANN401 - the library's own type is not annotated
+    return Draft202012Validator(json.loads(SCHEMA.read_text()))
+
+
+def read_blueprint(name: str) -> dict[str, Any]:
+    read: dict[str, Any] = YAML(typ="safe").load(SHIPPED_BLUEPRINTS / name / "blueprint.yaml")
+    return read

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from tests.support.generators.blueprint_strategies import BlueprintVariant, draw_variants
+from tests.support.generators.event_strategies import EVENT_STRATEGIES
+from tests.support.generators.session_strategies import (
+    SessionRequest,
+    continue_session,
+    draw_requests,
+)
+from tests.support.sessions.prompt_assembly import (
+    assemble_next_prompt,
+    open_with_blueprint,
+    parse_blueprint,
+)
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.registry import EVENT_TYPES, KnownEvent, UnknownEvent
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
+from turnlog.projections.testing import claim_turn, submit_turn
+from turnlog.services.cli.conversation.reply_display import LabelledTextWriter
+from turnlog.services.cli.views.event_view import describe_event
+from turnlog.services.cli.views.prompt_view import (
+    render_parts,
+    render_prompt_messages,
+    split_prompt,
+)
+from turnlog.services.cli.views.text_format import escape_controls, format_money
+from turnlog.services.cli.views.theme import FAMILY_COLOURS, render_labelled_text
+from turnlog.services.cli.views.token_view import render_token_bars, split_columns, sum_shares
+
+KIND = """
+blueprint: kind
+version: 1
+layers: {persona: {file: persona.md}}
+calls: {reply: {messages: [{system: [persona]}, {user: [input]}]}}
+profiles: {chat: {default: true, call: reply}}
+"""
+
+
+def build_console(width: int = 100) -> Console:
+    return Console(width=width, file=StringIO(), record=True, highlight=False, markup=False)
+
+
+def assemble_variant(variant: BlueprintVariant, asked: list[SessionRequest]) -> AssembledPrompt:
+    session = continue_session(
+        open_with_blueprint(variant.blueprint, variant.files, **variant.attributes), asked
+    )
+    if session.opened_state.open is None:
+        assume(not session.opened_state.closed)
+        session = session.apply_steps(submit_turn("What now?"), claim_turn())
+    try:
+        return assemble_next_prompt(session, variant.blueprint, variant.files)
+    except Refused:
+        assume(condition=False)
+        raise
+
+
+@given(draw_variants(), draw_requests(most=12))
+def test_every_character_of_a_prompt_is_shown_under_the_layer_it_came_from(
+    variant: BlueprintVariant, asked: list[SessionRequest]
+) -> None:
+    found = assemble_variant(variant, asked)
+    said = split_prompt(found.request.messages, found.manifest)
+    for place, message in enumerate(found.request.messages):
+        of_this = [passage for passage in said if passage.message_index == place]
+        assert "".join(passage.text for passage in of_this) == message.content
+        assert {passage.role for passage in of_this} == {message.role}
+
+
+@given(draw_variants(), draw_requests(most=12))
+def test_any_prompt_can_be_drawn(variant: BlueprintVariant, asked: list[SessionRequest]) -> None:
+    found = assemble_variant(variant, asked)
+    console = build_console()
+    console.print(render_prompt_messages(found.request.messages, found.manifest))
+    console.print(render_parts(found.manifest), render_token_bars(found.manifest))
+    text = console.export_text()
+    for part in found.manifest.parts:
+        assert part.message is None or part.layer in text
+
+
+def test_a_manifest_that_does_not_add_up_is_not_drawn_as_if_it_did() -> None:
+    blueprint, files = parse_blueprint(KIND), {"persona": "You are kind."}
+    session = open_with_blueprint(blueprint, files).apply_steps(submit_turn("Hi"), claim_turn())
+    found = assemble_next_prompt(session, blueprint, files)
+    longer = found.manifest.parts[0].model_copy(update={"characters": 999})
+    manifest = found.manifest.model_copy(update={"parts": (longer, *found.manifest.parts[1:])})
+    with pytest.raises(Corrupt):
+        split_prompt(found.request.messages, manifest)
+
+
+@given(st.lists(st.integers(0, 10_000), min_size=1, max_size=12), st.integers(12, 200))
+def test_bars_fill_their_columns_and_hide_nothing_that_is_there(
+    sizes: list[int], columns: int
+) -> None:
+    given_columns = split_columns(sizes, columns)
+    assert sum(given_columns) == (columns if any(sizes) else 0)
+    assert all(bool(width) == bool(size) for width, size in zip(given_columns, sizes, strict=True))
+
+
+@given(draw_variants(), draw_requests(most=12))
+def test_components_add_up_to_the_whole_prompt(
+    variant: BlueprintVariant, asked: list[SessionRequest]
+) -> None:
+    manifest = assemble_variant(variant, asked).manifest
+    assert sum(share.tokens for share in sum_shares(manifest.parts)) == manifest.tokens
+
+
+@given(st.one_of(*EVENT_STRATEGIES.values()))
+def test_every_kind_of_event_has_a_sentence(event: KnownEvent) -> None:
+    assert isinstance(describe_event(event), str)
+
+
+def test_an_event_of_a_later_release_has_one_as_well() -> None:
+    assert (
+        describe_event(UnknownEvent("turnlog.dreamt.v1", {"a": 1}))
+        == "not known to this release · 1 field"
+    )
+
+
+@given(st.text(), st.integers(30, 80))
+def test_no_text_can_steer_the_terminal_it_is_shown_on(text: str, width: int) -> None:
+    console = build_console(width)
+    console.print(render_labelled_text("reply", text, "blue", 5))
+    file = console.file
+    assert isinstance(file, StringIO)
+    assert not any(
+        ord(char) < 32 or 127 <= ord(char) < 160 for char in file.getvalue().replace("\n", "")
+    )
+    assert escape_controls(escape_controls(text)) == escape_controls(text)
+
+
+@given(st.lists(st.sampled_from(["Hello ", "wor", "ld", ", it", "\n", " is\tso. ", "x" * 30])))
+def test_what_was_typed_piece_by_piece_is_what_is_shown_at_once(pieces: list[str]) -> None:
+    assume("".join(pieces).strip())
+    typed, shown = build_console(60), build_console(60)
+    typist = LabelledTextWriter(typed, "reply", "blue", 5)
+    for piece in pieces:
+        typist.write_text(piece)
+    typist.end_text()
+    shown.print(render_labelled_text("reply", "".join(pieces), "blue", 5))
+    assert list_words(typed) == list_words(shown)
+
+
+def list_words(console: Console) -> list[str]:
+    return console.export_text().replace("▌", " ").split()
+
+
+@pytest.mark.parametrize(
+    ("micro_dollars", "spelt"),
+    [(None, "unknown"), (0, "$0.00"), (28, "$0.000028"), (1_250_000, "$1.25"), (10, "$0.00001")],
+)
+def test_money_is_never_rounded_to_nothing(micro_dollars: int | None, spelt: str) -> None:
+    assert format_money(micro_dollars) == spelt
+
+
+def test_every_family_of_events_has_a_colour_of_its_own() -> None:
+    families = {kind.leaf.partition(".")[0] for kind in EVENT_TYPES.values()}
+    assert families == set(FAMILY_COLOURS)
+    assert len(set(FAMILY_COLOURS.values())) == len(FAMILY_COLOURS)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from io import StringIO
+
+from rich.console import Console
+
+from turnlog.events.model.call_events import AttemptCost, AttemptFault, AttemptTimings, TokenUsage
+from turnlog.projections.session.commands import AttemptUsage, EndAttempt, RedactReply
+from turnlog.projections.testing import (
+    SessionScenario,
+    build_exchange,
+    claim_turn,
+    complete_turn,
+    get_attempt,
+    given,
+    open_session,
+    submit_turn,
+)
+from turnlog.services.cli.replay.player import ScenePlayer
+from turnlog.services.cli.replay.scenes import ReplayScene, build_scenes
+
+LOST = AttemptUsage(
+    TokenUsage(known="unknown"),
+    AttemptCost(price="unknown", table="t"),
+    AttemptTimings(total=4_000),
+)
+
+FAULT = AttemptFault(code="disconnected", detail="mid-stream", retryable=True)
+
+
+def list_scenes(session: SessionScenario) -> list[tuple[str, str]]:
+    return [(scene.speaker, scene.text) for scene in build_scenes(session.events)]
+
+
+def test_turns_and_replies_come_in_the_order_they_were_seen() -> None:
+    session = given(open_session(), *build_exchange("Hi", "Hello."), *build_exchange("And?", "So."))
+    assert list_scenes(session)[1:] == [
+        ("you", "Hi"),
+        ("reply", "Hello."),
+        ("you", "And?"),
+        ("reply", "So."),
+    ]
+
+
+def test_what_an_attempt_had_said_before_it_was_lost_is_shown_and_taken_back() -> None:
+    session = given(open_session(), submit_turn("Hi"), claim_turn()).apply_steps(
+        lambda state: EndAttempt(get_attempt(state), "failed", LOST, "retry", FAULT, "Hel"),
+        complete_turn("Hello."),
+    )
+    assert list_scenes(session)[2:] == [
+        ("reply", "Hel"),
+        ("note", "attempt 2 begins anew"),
+        ("reply", "Hello."),
+    ]
+
+
+def test_a_withheld_reply_is_seen_before_it_is_withheld() -> None:
+    session = given(open_session(), *build_exchange("Hi", "Secret."))
+    session = session.apply_steps(RedactReply(1, "asked for", "operator", "(Withheld.)"))
+    assert list_scenes(session)[2:] == [
+        ("reply", "Secret."),
+        ("note", "the reply of turn 1 is withheld: (Withheld.)"),
+    ]
+
+
+def test_a_reply_lasts_as_long_as_it_took_and_pauses_make_up_the_rest() -> None:
+    session = given(open_session(), *build_exchange("Hi", "Hello."))
+    opened, hi, hello = build_scenes(session.events)
+    assert (opened.pause_seconds, hi.pause_seconds) == (0.0, 1.0)
+    assert hello.duration_seconds == 0.01
+    took = session.events[-1].envelope.time, session.events[1].envelope.time
+    assert took[0] > took[1]
+    assert 0 < hello.pause_seconds < 10
+
+
+async def test_a_player_steps_from_turn_to_turn() -> None:
+    console = Console(file=StringIO(), width=60)
+    pages: list[int] = []
+
+    async def turned() -> None:
+        file = console.file
+        assert isinstance(file, StringIO)
+        pages.append(file.getvalue().count("you"))
+
+    played = [ReplayScene("you", text, turn=turn) for turn, text in enumerate(("a", "b", "c"), 1)]
+    await ScenePlayer(console, 0.0, turned).play_scenes(played)
+    assert pages == [1, 2]

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from io import StringIO
+
+import pytest
+from pydantic import JsonValue
+from rich.console import Console
+
+from turnlog.services.cli.client.http_responses import SseFrame, parse_sse_frames
+from turnlog.services.cli.conversation.reply_display import ReplyDisplay
+
+Said = tuple[str, dict[str, JsonValue]]
+
+HELLO: Said = ("token", {"text": "Hello. "})
+
+
+async def iterate_frames(*said: Said) -> AsyncGenerator[SseFrame]:
+    for name, data in said:
+        yield SseFrame(name, json.dumps(data), "1.1.0")
+
+
+async def render_stream(*said: Said) -> list[str]:
+    console = Console(width=60, file=StringIO(), highlight=False)
+    await ReplyDisplay(console).show_turn(iterate_frames(*said))
+    file = console.file
+    assert isinstance(file, StringIO)
+    return [" ".join(line.replace("▌", "").split()) for line in file.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("end", "line"),
+    [
+        (("done", {"finish": "stop"}), "reply Hello."),
+        (("done", {"finish": "length"}), "reply Hello. ended by length"),
+        (("done", {"next_phase": "debrief"}), "reply Hello. phase debrief begins"),
+        (("done", {"debrief_complete": True}), "reply Hello."),
+        (("failed", {"code": "rate_limited"}), "reply Hello. failed: rate_limited"),
+        (("cancelled", {"reason": "interrupted"}), "reply Hello. interrupted"),
+    ],
+)
+async def test_however_a_reply_ends_it_is_said(end: Said, line: str) -> None:
+    assert await render_stream(HELLO, ("something-of-a-later-release", {"a": 1}), end) == [line]
+
+
+async def test_what_a_turn_is_at_is_said_until_its_first_word() -> None:
+    console = Console(width=60, file=StringIO(), force_terminal=True, highlight=False)
+    plan: Said = ("progress", {"call": "1.1", "doing": "plan"})
+    tool: Said = ("progress", {"call": "1.2", "doing": "tool", "tool": "shop_look"})
+
+    async def slowly() -> AsyncGenerator[SseFrame]:
+        async for frame in iterate_frames(plan, tool, HELLO, ("done", {"finish": "stop"})):
+            yield frame
+            console.print(end="")  # as the spinner's own thread does, ten times a second
+
+    await ReplyDisplay(console).show_turn(slowly())
+    file = console.file
+    assert isinstance(file, StringIO)
+    told = [file.getvalue().find(what) for what in ("planning", "running shop_look", "Hello.")]
+    assert -1 < told[0] < told[1] < told[2]
+
+
+async def test_a_replacement_stands_where_a_reply_was_withheld() -> None:
+    redact: Said = ("redact", {"replacement": "(No.)"})
+    assert await render_stream(redact) == ["withheld (No.)"]
+    assert await render_stream(HELLO, redact) == ["reply Hello.", "withheld (No.)"]
+
+
+async def test_on_a_terminal_nothing_is_left_of_a_reply_that_is_withheld() -> None:
+    console = Console(width=40, file=StringIO(), force_terminal=True, highlight=False)
+    three_lines: dict[str, JsonValue] = {
+        "text": "One two three four five six seven eight nine ten eleven twelve. "
+    }
+    redact: Said = ("redact", {"replacement": "(No.)"})
+    await ReplyDisplay(console).show_turn(iterate_frames(("token", three_lines), redact))
+    file = console.file
+    assert isinstance(file, StringIO)
+    assert render_terminal(file.getvalue()) == ["  withheld ▌ (No.)"]
+
+
+def render_terminal(written: str) -> list[str]:
+    """Return what remains on a terminal that supports erasing a line and moving up."""
+    lines, row = [""], 0
+    for code, text in re.findall(r"\x1b\[([0-9;?]*[A-Za-z])|([\n\r]|[^\n\r\x1b]+)", written):
+        if text == "\n":
+            row += 1
+            lines[row:] = lines[row:] or [""]
+        elif text == "\r" or code == "2K":
+            lines[row] = ""
+        elif code == "1A":
+            row -= 1
+        else:
+            lines[row] += text
+    return [line.rstrip() for line in lines if line.strip()]
+
+
+async def test_what_an_attempt_that_was_given_up_had_said_is_marked_as_void() -> None:
+    again: Said = ("attempt-reset", {"attempt": 2})
+    done: Said = ("done", {"finish": "stop"})
+    assert await render_stream(HELLO, again, ("token", {"text": "Hi."}), done) == [
+        "reply Hello. what was said so far is void",
+        "reply Hi.",
+    ]
+
+
+async def test_nothing_is_void_where_nothing_was_said() -> None:
+    again: Said = ("attempt-reset", {"attempt": 2})
+    failed: Said = ("failed", {"code": "tools_unreachable"})
+    assert await render_stream(again, again, failed) == ["reply failed: tools_unreachable"]
+
+
+async def test_signs_of_life_and_broken_lines_of_a_stream_are_understood() -> None:
+    async def lines() -> AsyncGenerator[str]:
+        for line in ("retry: 1000", "", ": alive", "", "id: 1.1.2", "event: token"):
+            yield line
+        for line in ('data: {"text":', 'data: "Hi"}', "", "data: cut off"):
+            yield line
+
+    found = [frame async for frame in parse_sse_frames(lines())]
+    assert found == [SseFrame("token", '{"text":\n"Hi"}', "1.1.2")]

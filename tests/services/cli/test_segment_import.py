@@ -1,0 +1,162 @@
+"""Segment files in YAML, CSV and SQL dumps; faults name the file and the line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from turnlog.events.errors import Refused
+from turnlog.projections.library.segment_inputs import SegmentInput
+from turnlog.services.cli.segment_import.segment_files import read_segment_files
+
+CORE = SegmentInput("core", "Be brief; it's\nthe rule.", id=1)
+
+CUE = SegmentInput("npc", "He nods.", "npc.a", "lt", 2, "npc_cue", "high", active=False, id=7)
+
+YAML = """\
+segments:
+- id: 1
+  scope: core
+  content: |-
+    Be brief; it's
+    the rule.
+- id: 7
+  scope: npc
+  ref: npc.a
+  content: He nods.
+  locale: lt
+  metadata: {tier: 2, type: npc_cue, priority: high}
+  active: false
+"""
+
+CSV = """\
+id,scope,ref_id,content,tier,type,priority,active,locale
+1,core,,"Be brief; it's
+the rule.",,,,,
+7,npc,npc.a,He nods.,2,npc_cue,high,f,lt
+"""
+
+SQL = """\
+-- A dump, as pg_dump --column-inserts makes one
+SET client_encoding = 'UTF8';
+SELECT pg_catalog.set_config('search_path', '', false);
+CREATE TABLE public.prompt_segments (
+    id bigint NOT NULL, scope text, ref_id text, content text, metadata jsonb DEFAULT '{}'::jsonb,
+    active boolean DEFAULT true, created_at timestamptz DEFAULT now(), locale text
+);
+CREATE FUNCTION public.touch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  INSERT INTO audit VALUES (1); RETURN NEW; END; $$;
+INSERT INTO public.users (id, name) VALUES (1, 'DROP TABLE x;');
+INSERT INTO public.prompt_segments
+  (id, scope, ref_id, content, metadata, active, created_at, locale)
+VALUES
+  (1, 'core', NULL, 'Be brief; it''s
+the rule.', '{}', true, now(), NULL);
+INSERT INTO prompt_segments VALUES (7, 'npc', 'npc.a', 'He nods.',
+  CAST('{"tier": 2, "type": "npc_cue", "priority": "high"}' AS jsonb), FALSE, '2026-01-01', 'lt');
+DROP TABLE public.prompt_segments;
+"""
+
+MYSQL = """\
+INSERT INTO `prompt_segments` (`id`, `scope`, `content`)
+VALUES (1,'core','Be brief; it\\'s\\nthe rule.');
+"""
+
+
+def write_file(folder: Path, name: str, text: str) -> Path:
+    file = folder / name
+    file.write_text(text, newline="")
+    return file
+
+
+def read_segments(file: Path) -> list[SegmentInput]:
+    found = read_segment_files([file])
+    assert found.faults == []
+    return [authored for _, authored in found.segments]
+
+
+@pytest.mark.parametrize(("name", "text"), [("s.yaml", YAML), ("s.CSV", CSV), ("s.sql", SQL)])
+def test_every_form_says_the_same(tmp_path: Path, name: str, text: str) -> None:
+    assert read_segments(write_file(tmp_path, name, text)) == [CORE, CUE]
+
+
+def test_a_dump_of_mysql_is_read_with_its_own_escapes(tmp_path: Path) -> None:
+    assert read_segments(write_file(tmp_path, "s.sql", MYSQL)) == [CORE]
+
+
+def test_backticks_in_a_text_do_not_make_a_dump_one_of_mysql(tmp_path: Path) -> None:
+    text = r"INSERT INTO s (scope, content) VALUES ('core', 'Say `hi\'), ('core', 'or $$no$$');"
+    said = [each.content for each in read_segments(write_file(tmp_path, "s.sql", text))]
+    assert said == ["Say `hi\\", "or $$no$$"]
+
+
+def test_a_file_with_a_byte_order_mark_and_carriage_returns_is_read(tmp_path: Path) -> None:
+    text = "\ufeffscope,content\r\ncore,Be kind.\r\n\r\n"
+    assert read_segments(write_file(tmp_path, "s.csv", text)) == [SegmentInput("core", "Be kind.")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "field", "said"),
+    [
+        ("s.yaml", "- scope: core\n  content: ''\n", 2, "content", "says nothing"),
+        ("s.yaml", "- scope: core\n  content: x\n  tier: -1\n", 3, "tier", "no tier"),
+        ("s.yaml", "- scope: core\n  contents: x\n", 2, "contents", "no such field"),
+        ("s.yaml", "- scope: c\n  content: x\n  tier: [1]\n", 3, "tier", "no whole number"),
+        ("s.yaml", "- scope: c\n  content: {a: b}\n", 2, "content", "no text"),
+        ("s.yaml", "- scope: c\n  content: x\n  metadata: {tear: 1}\n", 3, "metadata", "tear"),
+        ("s.yaml", "- scope: [\n", 2, "", ""),
+        ("s.yaml", "scope: core\n", 1, "", "no list"),
+        ("s.yaml", "- scope: c\n  content: x\n- just text\n", 3, "", "no segment"),
+        ("s.csv", "scope,content\ncore,x\ncore,x,y\n", 3, "", "3 cells"),
+        ("s.csv", "name,text\na,b\n", 1, "", "no columns"),
+        ("s.csv", "scope,content,active\ncore,x,maybe\n", 2, "active", "neither"),
+        ("s.csv", 'scope,content\ncore,"x\ny"\ncore,"x\n', 4, "", "unexpected end"),
+        ("s.csv", 'scope,content,priority\ncore,"x\ny",urgent\n', 2, "priority", "urgent"),
+        ("s.sql", "SELECT 1;\nCOPY public.s (scope) FROM stdin;\n", 2, "", "COPY"),
+        ("s.sql", "\nINSERT INTO s VALUES (1, 'core');", 2, "", "which columns"),
+        ("s.sql", "INSERT INTO s (scope, content)\nVALUES ('core');", 2, "", "1 values"),
+        (
+            "s.sql",
+            "INSERT INTO s (scope, content) VALUES\n('a', concat('b'));",
+            2,
+            "content",
+            "comp",
+        ),
+        ("s.sql", "INSERT INTO s (scope, content) SELECT a, b FROM c;", 1, "", "computed"),
+        ("s.sql", "INSERT INTO s (scope, content) VALUES\n('a', 'b'\n;", 2, "", ""),
+        ("s.sql", "INSERT INTO s (scope, content) VALUES ('a', 'b\n", 1, "", ""),
+        (
+            "s.sql",
+            "INSERT INTO s (scope, content, metadata) VALUES\n('a', 'b', '{'),\n('a', 'b', '');",
+            2,
+            "metadata",
+            "no object",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line_and_the_way_out(
+    tmp_path: Path, name: str, text: str, line: int, field: str, said: str
+) -> None:
+    fault = read_segment_files([write_file(tmp_path, name, text)]).faults[0]
+    assert (fault.file, fault.line, fault.path) == (str(tmp_path / name), line, field)
+    assert said in fault.what
+    assert fault.fix
+
+
+def test_everything_that_is_wrong_in_all_files_is_told_at_once(tmp_path: Path) -> None:
+    first = write_file(tmp_path, "a.yaml", "- scope: A\n  content: ''\n- scope: b\n  content: ''\n")
+    second = write_file(tmp_path, "b.csv", "scope,content\nC,x\n")
+    faults = read_segment_files([first, second]).faults
+    assert [(Path(fault.file).name, fault.line, fault.path) for fault in faults] == [
+        ("a.yaml", 2, "content"),
+        ("a.yaml", 1, "scope"),
+        ("a.yaml", 4, "content"),
+        ("b.csv", 2, "scope"),
+    ]
+
+
+def test_a_file_of_no_known_form_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="bad-option") as refused:
+        read_segment_files([write_file(tmp_path, "s.txt", "")])
+    assert ".yaml" in refused.value.fix

@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.services.cli.conftest import (
+    SESSION_QUESTIONS,
+    CommandResult,
+    RecordedSession,
+    RunCommand,
+    record_session,
+)
+from tests.support.processes.blocking_turnlog_up import TURNLOG_PROGRAM, run_blocking_turnlog_up
+
+
+def test_a_session_is_listed_with_what_was_said_first(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    ran = turnlog("sessions", *played.here)
+    assert ran.code == 0
+    for known in (played.session, "assistant v1", SESSION_QUESTIONS[0], "redacted"):
+        assert known in ran.out
+
+
+def test_sessions_are_sought_by_what_was_said(turnlog: RunCommand, played: RecordedSession) -> None:
+    found = turnlog("sessions", "-q", "HELLO", "-o", "json", *played.here).json["sessions"]
+    missed = turnlog("sessions", "-q", "goodbye", "-o", "json", *played.here).json["sessions"]
+    assert [session["session"] for session in found] == [played.session]
+    assert missed == []
+
+
+def test_a_session_is_shown_with_its_turns_and_its_calls(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    ran = turnlog("show", played.session, *played.here)
+    assert ran.code == 0
+    for known in (
+        "language=Dutch",
+        "3 turns",
+        "redacted",
+        "3.1",
+        "scripted/demo",
+        *SESSION_QUESTIONS[:1],
+    ):
+        assert known in ran.out
+
+
+def test_history_shows_the_replacement_and_not_what_was_withheld(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    ran = turnlog("history", played.session, *played.here)
+    assert "reply withheld: asked for" in ran.out
+    assert "(This reply was withheld.)" in ran.out
+    assert "Everything that happened" not in ran.out
+    assert "left out of windows" in ran.out
+
+
+def test_history_is_had_as_it_was_at_a_sequence(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    ran = turnlog("history", played.session, "--at", "2", "-o", "json", *played.here)
+    assert [(turn["text"], turn["status"]) for turn in ran.json["turns"]] == [
+        (SESSION_QUESTIONS[0], "open")
+    ]
+
+
+def test_growth_shows_each_call_by_component_and_how_much_history_grows(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    ran = turnlog("growth", played.session, *played.here)
+    for known in ("1.1", "3.1", "reply", "█", "■ history", "■ system_prompt", "history grows by"):
+        assert known in ran.out
+    for which in ((), (played.session,)):
+        grouped = turnlog("growth", *which, "--by", "blueprint", *played.here)
+        assert "assistant" in grouped.out
+
+
+def test_the_window_shows_tokens_by_component_and_what_is_left_out(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    ran = turnlog("window", played.session, *played.here)
+    assert ran.code == 0
+    assert "█" in ran.out
+    assert "of 8,000" in ran.out
+    left_out = ran.out.partition("left out")[2]
+    assert "turn 3" in left_out
+    assert "excluded" in left_out
+
+
+def test_what_is_not_said_yet_can_be_tried_with_another_budget_and_model(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    head = turnlog("window", played.session, "-o", "json", *played.here).json["sequence"]
+    ran = turnlog("window", played.session, "--text", "And what if?", *played.here)
+    assert ran.code == 0, ran.err
+    assert "And what if?" in ran.out
+    assert "for the prompt" in ran.out
+    assert "begins as call 3.1 did" in ran.out
+    asked = ("--text", "And what if?", "--model", "openai/gpt-4o", "--budget", "90")
+    tried = turnlog("window", played.session, *asked, "-o", "json", *played.here).json
+    assert (tried["sequence"], tried["model"]) == (head, "openai/gpt-4o")
+    assert tried["manifest"]["tokens"] <= tried["manifest"]["budget"] == 90
+    assert tried["cost"]["price"] == "exact"
+
+
+def test_a_prompt_is_shown_whole_with_every_source_and_its_proof(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    ran = turnlog("prompt", played.session, "2.1", *played.here)
+    for known in (
+        "Always answer in Dutch.",
+        SESSION_QUESTIONS[0],
+        SESSION_QUESTIONS[1],
+        "persona.md",
+        "turn 1",
+        "event 9",
+    ):
+        assert known in ran.out
+    assert "by assembly   byte for byte the recorded one" in ran.out
+    digest = turnlog("prompt", played.session, "2.1", "-o", "json", *played.here).json["digest"]
+    assert digest in ran.out
+
+
+def test_every_event_is_a_line(turnlog: RunCommand, played: RecordedSession) -> None:
+    ran = turnlog("tail", played.session, "--no-follow", *played.here)
+    lines = ran.out.splitlines()
+    assert [int(line.split()[1]) for line in lines] == list(range(1, len(lines) + 1))
+    assert f"turn 1 “{SESSION_QUESTIONS[0]}”" in lines[1]
+    assert "reply-redacted" in ran.out
+    assert "turn-excluded" in lines[-1]
+
+
+def test_events_are_chosen_by_name_and_place(turnlog: RunCommand, played: RecordedSession) -> None:
+    types = ("--types", "turn-submitted", "-o", "json")
+    ran = turnlog("tail", "--no-follow", "--after", "2", *types, *played.here)
+    said = [json.loads(line)["data"]["text"]["text"] for line in ran.out.splitlines()]
+    assert said == [*SESSION_QUESTIONS[1:]]
+
+
+def test_a_replay_has_what_its_user_saw_in_the_order_they_saw_it(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    ran = turnlog("replay", played.session, *played.here)
+    order = (
+        SESSION_QUESTIONS[0],
+        "Hello! My words",
+        SESSION_QUESTIONS[1],
+        "Everything that happened",
+        SESSION_QUESTIONS[2],
+        "withheld",
+    )
+    places = [ran.out.index(known) for known in order]
+    assert places == sorted(places)
+
+
+def test_a_replay_with_prompts_has_what_its_models_saw_before_each_reply(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    ran = turnlog("replay", played.session, "--prompts", *played.here)
+    order = (
+        SESSION_QUESTIONS[0],
+        "shown, in call 1.1",
+        "Always answer in Dutch.",
+        "Hello! My words",
+        SESSION_QUESTIONS[1],
+    )
+    places = [ran.out.index(known) for known in order]
+    assert places == sorted(places)
+    assert ran.out.count("the model is shown") == 3
+
+
+def test_a_session_is_shown_as_it_was(turnlog: RunCommand, played: RecordedSession) -> None:
+    ran = turnlog("show", played.session, "--at", "3", "-o", "json", *played.here)
+    assert (ran.json["sequence"], ran.json["calls"]) == (3, [])
+    assert [turn["status"] for turn in ran.json["turns"]] == ["open"]
+
+
+def test_a_sound_record_is_verified(turnlog: RunCommand, played: RecordedSession) -> None:
+    ran = turnlog("verify", *played.here)
+    assert ran.code == 0
+    for promise in ("intact", "unwitnessed", "reproduced", "equal"):
+        assert f"{promise} · " in ran.out
+    assert "verified · 1 session" in ran.out
+
+
+def test_the_end_of_a_record_is_signed_and_held_against_it(
+    turnlog: RunCommand, played: RecordedSession, tmp_path: Path
+) -> None:
+    kept = tmp_path / "checkpoint.json"
+    taken = turnlog("checkpoint", kept, "--key", tmp_path / "key.pem", *played.here)
+    assert (taken.code, "signed · 1 session" in taken.out) == (0, True)
+    ran = turnlog("verify", "--checkpoint", kept, *played.here)
+    assert (ran.code, "witnessed · " in ran.out) == (0, True)
+    again = turnlog("checkpoint", kept, "--key", tmp_path / "key.pem", *played.here)
+    assert (again.code, "file-exists" in again.err) == (4, True)
+
+
+def test_a_prompt_is_shown_with_both_proofs_that_it_is_the_recorded_one(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    ran = turnlog("prompt", played.session, "1.1", *played.here)
+    assert ran.out.count("byte for byte the recorded one") == 2
+
+
+def test_blueprints_are_listed(turnlog: RunCommand, played: RecordedSession) -> None:
+    assert "assistant v1" in turnlog("blueprint", "list", *played.here).out
+
+
+def test_a_url_goes_before_the_data_directory(
+    turnlog: RunCommand, played: RecordedSession, tmp_path: Path
+) -> None:
+    ran = turnlog("sessions", "--url", f"{played.up.http}/", "--data-dir", tmp_path / "none")
+    assert played.session in ran.out
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "said"),
+    [
+        (["show", "nobody"], 3, "unknown-session"),
+        (["show", "nobody"], 3, "`turnlog sessions`"),
+        (["history", "SESSION", "--at", "999"], 3, "not-there-yet"),
+        (["prompt", "SESSION", "9.1"], 3, "unknown-call"),
+        (["window", "SESSION", "--call", "rply"], 2, "reply"),
+        (["window", "SESSION", "--text", "Hi", "--at", "2"], 2, "--at"),
+        (["window", "SESSION", "--text", "Hi", "--input", "x"], 2, "NAME=VALUE"),
+        (["window", "SESSION", "--text", "Hi", "--budget", "1"], 1, "raise the budget"),
+        (["tail", "SESSION", "--types", "turn-submited", "--no-follow"], 2, "turn-submitted"),
+        (["show", "no.id"], 2, "bad-id"),
+    ],
+)
+def test_what_is_not_there_has_an_exit_code_a_reason_and_a_way_out(
+    turnlog: RunCommand, played: RecordedSession, asked: list[str], code: int, said: str
+) -> None:
+    ran = turnlog(*(word.replace("SESSION", played.session) for word in asked), *played.here)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+    assert "do  " in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_data_directory_that_is_not_there_is_not_made(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
+    ran = turnlog("sessions", "--data-dir", tmp_path / "none")
+    assert ran.code == 3
+    assert "turnlog up" in ran.err
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_the_system_refuses_is_an_error_like_any_other(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    ran = turnlog("up", "--data-dir", tmp_path / "file" / "data")
+    assert ran.code == 1
+    assert str(tmp_path / "file") in ran.err.replace("\n", "").replace(" ", "")
+    assert "turnlog doctor" in ran.err
+
+
+def test_settings_that_cannot_be_are_told_by_reading_commands_too(
+    turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNLOG_KEEP_ALIVE", "never")
+    ran = turnlog("verify", "--data-dir", tmp_path)
+    assert ran.code == 2
+    assert "TURNLOG_KEEP_ALIVE" in ran.err
+
+
+def test_watching_shows_what_comes_and_not_only_what_was(played: RecordedSession) -> None:
+    command = [str(TURNLOG_PROGRAM), "tail", "-o", "json", "--url", played.up.http]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert json.loads(watching.stdout.readline())["type"] == "turnlog.session-opened.v1"
+        asked = {"blueprint": "assistant", "session": "watched"}
+        httpx.post(f"{played.up.http}/v1/sessions", json=asked).raise_for_status()
+        seen = next(line for line in watching.stdout if '"watched"' in line)
+        assert json.loads(seen)["sequence"] == 1
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(30) == 130
+
+
+def test_a_service_that_does_not_answer_is_an_error_not_an_accident(turnlog: RunCommand) -> None:
+    ran = turnlog("sessions", "--url", "http://127.0.0.1:9")
+    assert ran.code == 1
+    assert "does not answer" in ran.err
+
+
+QUESTIONS = (
+    ("sessions",),
+    ("show", "SESSION"),
+    ("show", "SESSION", "--at", "6"),
+    ("history", "SESSION"),
+    ("window", "SESSION"),
+    ("window", "SESSION", "--at", "6"),
+    ("prompt", "SESSION", "3.1"),
+    ("growth", "SESSION"),
+    ("tail", "SESSION", "--no-follow"),
+    ("tail", "--no-follow"),
+    ("verify",),
+    ("blueprint", "list"),
+)
+
+
+def test_a_directory_that_nobody_serves_answers_as_its_service_did(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
+    data_dir = tmp_path / "data"
+
+    def ask(session: str) -> list[CommandResult]:
+        given = ("-o", "json", "--data-dir", str(data_dir))
+        return [turnlog(*(session if w == "SESSION" else w for w in q), *given) for q in QUESTIONS]
+
+    with (
+        run_blocking_turnlog_up(data_dir) as up,
+        httpx.Client(base_url=up.http, timeout=100) as client,
+    ):
+        session = record_session(client)
+        forked = turnlog("fork", session, "--at", "8", "-o", "json", "--data-dir", data_dir)
+        assert (forked.code, forked.json["sequence"]) == (0, 8)
+        client.get("/v1/sessions", params={"min_sequence": f"{forked.json['session']}:8"})
+        served = ask(session)
+        assert [fork["session"] for fork in served[1].json["forks"]] == [forked.json["session"]]
+    opened = ask(session)
+    for question, before, after in zip(QUESTIONS, served, opened, strict=True):
+        assert (before.code, after.code) == (0, 0), (question, after.err)
+        assert remove_timings(after) == remove_timings(before), question
+    (data_dir / "read-models.db").unlink()
+    assert turnlog("rebuild", "--data-dir", data_dir).code == 0
+    assert remove_timings(ask(session)[0]) == remove_timings(served[0])
+
+
+def remove_timings(ran: CommandResult) -> list[Any]:
+    """Return the answers without window times and verification durations."""
+    answers = [json.loads(line) for line in ran.out.splitlines()]
+    for answer in answers:
+        if "messages" in answer and "digest" not in answer:
+            del answer["manifest"]["at"]
+        if answer.get("kind") == "summary":
+            del answer["seconds"]
+    return answers

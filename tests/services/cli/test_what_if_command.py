@@ -1,0 +1,53 @@
+"""What-if, pin and upgrade commands, against a service with a session."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.services.cli.conftest import RecordedSession, RunCommand
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+
+
+def test_a_folder_is_brought_along_and_all_sessions_of_its_blueprint_are_told(
+    turnlog: RunCommand, played: RecordedSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "assistant"
+    shutil.copytree(SHIPPED_BLUEPRINTS / "assistant", folder)
+    (folder / "persona.md").write_text("You are brief.\n")
+    (folder / "picture.png").write_bytes(b"\x89PNG\xff")
+    report = tmp_path / "report.html"
+    ran = turnlog("what-if", "--blueprint", folder, "--html", report, "-o", "json", *played.here)
+    assert ran.code == 0, ran.err
+    assert ran.json["blueprint"]["blueprint"] == "assistant"
+    told = {each["session"]: each for each in ran.json["sessions"]}
+    mine = told[played.session]
+    assert (mine["calls"], mine["again"]) == (3, 3)
+    assert [(one["layer"], one["how"]) for one in mine["altered"]] == [("persona", "changed")]
+    assert mine["after"]["tokens"] < mine["before"]["tokens"]
+    assert played.session in report.read_text()
+
+
+def test_a_change_is_asked_for_and_a_folder_must_be_one(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    ran = turnlog("what-if", played.session, *played.here)
+    assert (ran.code, "nothing is supposed" in ran.err) == (2, True)
+    ran = turnlog("what-if", "--blueprint", played.up.data_dir, *played.here)
+    assert (ran.code, "blueprint.yaml" in ran.err) == (3, True)
+
+
+def test_pins_and_moves_say_what_they_are(turnlog: RunCommand, played: RecordedSession) -> None:
+    ran = turnlog("blueprint", "pinned", "assistant", *played.here)
+    assert ran.code == 0, ran.err
+    assert "version 1" in ran.out
+    assert "the same" in ran.out
+    digest = turnlog("blueprint", "pinned", "assistant", "-o", "json", *played.here).json["pins"][
+        0
+    ]["digest"]
+    ran = turnlog("sessions", "--open", "--digest", digest, "-o", "json", *played.here)
+    assert played.session in {each["session"] for each in ran.json["sessions"]}
+    ran = turnlog("blueprint", "move", played.session, *played.here)
+    assert (ran.code, "already" in ran.out) == (0, True)
+    ran = turnlog("blueprint", "move", played.session, "--to", "sha256:" + "0" * 64, *played.here)
+    assert (ran.code, "look at it" in ran.err) == (4, True)

@@ -1,0 +1,149 @@
+"""A broken session is exported as stored, and its undecodable events are named."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+import pytest_asyncio
+from pyarrow import parquet  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
+
+from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
+from turnlog.events.errors import Refused
+from turnlog.events.store.ports import RawEvent
+from turnlog.services.cli.actions.session_export import export_bundle, export_files
+from turnlog.services.cli.client.service_reader import ServiceReader
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.tampers]
+
+JUNK = b'{"not": "an\nevent \xff"'
+
+EVIL = ("\x1b[2JHi \x9b31m", "Grüße\x07\x1b]0;owned\x07")
+"""Escapes that clear a terminal, colour it, ring its bell and set its title."""
+
+
+@dataclass(frozen=True)
+class SpoiledService:
+    """A service with sessions of one turn each: `evil`, and two with a spoiled event."""
+
+    stand: RunningGateway
+    held: MemoryBackend
+
+    @property
+    def reader(self) -> ServiceReader:
+        return ServiceReader(self.stand.http)
+
+    def list_stored_events(self, session: str) -> list[bytes]:
+        """Return the stored events of a session."""
+        places = self.held.log.sessions["broken", session]
+        held = (self.held.log.stored[place - 1] for place in places)
+        return [raw.stored for raw in held if raw]
+
+    def replace_with_junk(self, session: str, number: int) -> None:
+        """Replace an event of a session by junk; negative numbers count from its end."""
+        place = self.held.log.sessions["broken", session][number - (number > 0)]
+        raw = self.held.log.stored[place - 1]
+        assert raw
+        self.held.log.stored[place - 1] = RawEvent(raw.subject, place, JUNK)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SpoiledService]:
+    held = MemoryBackend()
+    async with start_service(held, "broken", tmp_path_factory.mktemp("sound")) as stand:
+        for session, said in (("fourth", ("Hi", "Good day.")), ("last", EVIL), ("evil", EVIL)):
+            await stand.submit_and_answer(await stand.open_session(session=session), *said)
+    folder = tmp_path_factory.mktemp("spoilt")
+    async with start_service(held, "broken", folder, working=False) as stand:
+        house = SpoiledService(stand, held)
+        house.replace_with_junk("fourth", 4)
+        house.replace_with_junk("last", -1)
+        yield house
+
+
+async def test_lines_are_all_there_and_the_one_that_cannot_be_read_is_named(
+    house: SpoiledService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for session in ("fourth", "last"):
+        to, stored = tmp_path / session, house.list_stored_events(session)
+        await export_files(house.reader, [session], "ndjson", to)
+        assert to.read_bytes() == b"".join(line + b"\n" for line in stored)
+        where = stored.index(JUNK) + 1
+        assert f"event {where} of session {session} cannot be read" in capsys.readouterr().err
+
+
+async def test_a_bundle_has_the_very_bytes_and_its_verifier_names_the_event(
+    house: SpoiledService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = "fourth"
+    await export_bundle(house.reader, [session], tmp_path / "b", None)
+    assert f"event 4 of session {session} cannot be read" in capsys.readouterr().err
+    lines = (tmp_path / "b" / "sessions" / f"{session}.ndjson").read_bytes()
+    assert lines == b"".join(line + b"\n" for line in house.list_stored_events(session))
+    command = [sys.executable, "-I", "-S", "verify.py"]
+    done = subprocess.run(  # noqa: ASYNC221 - a verifier is run as a stranger runs it
+        command, cwd=tmp_path / "b", env={}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 5
+    assert f"FAILED  session {session}: event 4:" in done.stdout
+
+
+async def test_talk_and_tables_say_where_an_event_cannot_be_read(
+    house: SpoiledService, tmp_path: Path
+) -> None:
+    await export_files(house.reader, ["fourth"], "chat", tmp_path / "talk.md")
+    talk = (tmp_path / "talk.md").read_text()
+    assert "*Event 4 cannot be read: " in talk
+    assert "> Good day." in talk
+    await export_files(house.reader, ["fourth"], "parquet", tmp_path / "table")
+    table = cast("dict[str, list[str]]", parquet.read_table(tmp_path / "table").to_pydict())
+    assert table["name"].index(cast("str", None)) == table["sequence"].index(cast("str", 4)) == 3
+    assert table["stored"][3] == JUNK.decode(errors="backslashreplace")
+
+
+async def test_a_terminal_is_steered_by_nothing_that_was_said(house: SpoiledService) -> None:
+    shown = {form: await export_to_terminal(house, "evil", form) for form in ("chat", "ndjson")}
+    for text in shown.values():
+        assert not {code for code in text if ord(code) < 32 or 127 <= ord(code) < 160} - {*"\r\n"}
+    assert "␛[2JHi" in shown["chat"]
+    assert "Grüße␇␛]0;owned␇" in shown["chat"]
+
+
+async def export_to_terminal(house: SpoiledService, session: str, form: str) -> str:
+    """Export a session to a terminal and return what was written there."""
+    ours, theirs = os.openpty()
+    shown = bytearray()
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        os.set_blocking(ours, False)
+        with os.fdopen(theirs, "w") as terminal, redirect_stdout(terminal):
+            await export_files(house.reader, [session], form, None)
+            shown += screen.read() or b""
+    return shown.decode()
+
+
+async def test_what_is_piped_on_keeps_every_byte(
+    house: SpoiledService, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    with os.fdopen(os.dup(1), "w") as pipe, redirect_stdout(pipe):
+        await export_files(house.reader, ["evil"], "ndjson", None)
+    stored = house.list_stored_events("evil")
+    assert capfdbinary.readouterr().out == b"".join(line + b"\n" for line in stored)
+
+
+async def test_a_table_names_what_is_to_be_installed_where_it_is_not(
+    house: SpoiledService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As Python has it where pyarrow is not installed
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(Refused, match="pyarrow") as refused:
+        await export_files(house.reader, ["evil"], "parquet", tmp_path / "table")
+    assert (refused.value.code, refused.value.field) == ("not-installed", "format")
+    assert refused.value.fix == "pip install 'turnlog-services[parquet]'"
+    assert not (tmp_path / "table").exists()

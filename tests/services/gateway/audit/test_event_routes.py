@@ -1,0 +1,162 @@
+"""Events of one session and of all sessions, as pages and as lines."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+
+import httpx
+
+from tests.services.gateway.gateway_service import RunningGateway
+from turnlog.events.registry import EVENT_NAMES
+
+LINES = {"Accept": "application/x-ndjson"}
+
+
+async def run_session(stand: RunningGateway) -> str:
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "File it", "Filed.")
+    return session
+
+
+def list_event_names(events: list[dict[str, str]]) -> list[str]:
+    return [event["type"].removeprefix("turnlog.").removesuffix(".v1") for event in events]
+
+
+async def test_a_page_of_events_says_where_the_next_one_begins(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    whole = await stand.fetch_json(f"/v1/sessions/{session}/events")
+    assert [event["sequence"] for event in whole["events"]] == list(range(1, whole["sequence"] + 1))
+    assert (whole["more"], whole["after"]) == (False, whole["sequence"])
+    after, pieces = 0, []
+    while True:
+        page = await stand.fetch_json(f"/v1/sessions/{session}/events", after=after, limit=3)
+        pieces += page["events"]
+        after = page["after"]
+        if not page["more"]:
+            break
+    assert pieces == whole["events"]
+    rest = await stand.fetch_json(f"/v1/sessions/{session}/events", after=after)
+    assert (rest["events"], rest["after"], rest["more"]) == ([], after, False)
+
+
+async def test_events_are_filtered_by_name(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    wanted = "turn-completed, turn-submitted"
+    page = await stand.fetch_json(f"/v1/sessions/{session}/events", types=wanted)
+    assert list_event_names(page["events"]) == ["turn-submitted", "turn-completed"]
+    first = await stand.fetch_json(f"/v1/sessions/{session}/events", types=wanted, limit=1)
+    assert first["more"] is True
+    rest = await stand.fetch_json(
+        f"/v1/sessions/{session}/events", types=wanted, after=first["after"]
+    )
+    assert list_event_names(rest["events"]) == ["turn-completed"]
+    early = await stand.fetch_json(f"/v1/sessions/{session}/events", types="turn-submitted")
+    assert early["after"] == early["sequence"] > early["events"][-1]["sequence"]
+
+
+async def test_every_name_that_is_written_can_be_asked_for(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    page = await stand.fetch_json(f"/v1/sessions/{session}/events", types=",".join(EVENT_NAMES))
+    assert list_event_names(page["events"]) == ["session-opened"]
+
+
+async def test_the_lines_of_a_session_carry_their_own_proof(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    answer = await stand.http.get(f"/v1/sessions/{session}/events", headers=LINES)
+    assert answer.headers["Content-Type"] == "application/x-ndjson"
+    lines = answer.content.splitlines()
+    events = [json.loads(line) for line in lines]
+    digests = [f"sha256:{sha256(line).hexdigest()}" for line in lines]
+    assert [event.get("prevhash") for event in events] == [None, *digests[:-1]]
+    assert answer.headers["ETag"] == f'"{len(lines)}"'
+    some = await stand.http.get(f"/v1/sessions/{session}/events?after=2&limit=2", headers=LINES)
+    assert some.content.splitlines() == lines[2:4]
+
+
+async def test_events_of_all_sessions_come_in_the_order_of_the_log(stand: RunningGateway) -> None:
+    one, other = await stand.open_session(), await stand.open_session()
+    await stand.submit_and_answer(one, "Hi", "Hello.")
+    await stand.submit_and_answer(other, "Hi", "Hello.")
+    after, events = 0, []
+    while True:
+        page = await stand.fetch_json("/v1/events", after=after, limit=4)
+        assert page["unreadable"] == []
+        assert len(page["events"]) <= 4
+        events += page["events"]
+        after = page["after"]
+        if not page["more"]:
+            break
+    assert {event["subject"] for event in events} == {one, other}
+    for session in (one, other):
+        sequences = [event["sequence"] for event in events if event["subject"] == session]
+        assert sequences == list(range(1, len(sequences) + 1))
+    rest = await stand.fetch_json("/v1/events", after=after)
+    assert (rest["events"], rest["after"], rest["more"]) == ([], after, False)
+    lines = (await stand.http.get("/v1/events", headers=LINES)).content.splitlines()
+    assert [json.loads(line) for line in lines] == events
+    two = await stand.http.get("/v1/events?types=turn-completed&limit=2", headers=LINES)
+    assert list_event_names([json.loads(line) for line in two.content.splitlines()]) == [
+        "turn-completed",
+        "turn-completed",
+    ]
+
+
+async def test_both_can_be_followed_as_a_stream(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    for path in (f"/v1/sessions/{session}/events", "/v1/events"):
+        stream = {"Accept": "text/event-stream"}
+        async with stand.http.stream("GET", path, headers=stream) as answer:
+            assert answer.headers["Content-Type"].startswith("text/event-stream")
+            assert await read_event_name(answer) == "event: session-opened"
+
+
+async def read_event_name(answer: httpx.Response) -> str:
+    async for line in answer.aiter_lines():
+        if line.startswith("event:"):
+            return line
+    raise AssertionError("the stream ended")
+
+
+REFUSED = [
+    ("types=turn-submited", "unknown-type", "types", "write `turn-submitted`"),
+    ("types=", "unknown-type", "types", None),
+    ("types=turnlog.turn-submitted.v1", "unknown-type", "types", None),
+    ("after=-1", "invalid", "after", None),
+    ("after=x", "invalid", "after", None),
+    ("after=99999999999999999999", "invalid", "after", None),
+    ("limit=0", "invalid", "limit", None),
+    ("limit=1001", "invalid", "limit", None),
+    ("befor=1", "invalid", "befor", "use one of: after, limit, types"),
+]
+
+
+async def test_what_no_event_can_match_is_refused(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    for path in (f"/v1/sessions/{session}/events", "/v1/events"):
+        for query, code, field, fix in REFUSED:
+            answer = await idle.http.get(f"{path}?{query}")
+            said = answer.json()
+            assert (answer.status_code, said["code"], said["field"]) == (422, code, field), query
+            assert fix is None or said["fix"] == fix
+
+
+async def test_a_form_that_is_not_offered_is_refused(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    for path in (f"/v1/sessions/{session}/events", "/v1/events"):
+        answer = await idle.http.get(path, headers={"Accept": "text/csv"})
+        assert (answer.status_code, answer.json()["code"]) == (406, "not-acceptable")
+
+
+async def test_the_form_the_client_likes_best_is_sent(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    for accept, form in {
+        "*/*": "application/json",
+        "application/*": "application/json",
+        "text/html, */*;q=0.1": "application/json",
+        "application/json;q=0.5, application/x-ndjson": "application/x-ndjson",
+        "application/x-ndjson;q=nonsense, */*": "application/json",
+    }.items():
+        url = f"/v1/sessions/{session}/events"
+        answer = await idle.http.get(url, headers={"Accept": accept})
+        assert answer.headers["Content-Type"] == form, accept

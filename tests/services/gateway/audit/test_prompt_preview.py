@@ -1,0 +1,100 @@
+"""Previews: the prompt of a turn that was not submitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.services.gateway.gateway_service import MODEL, RunningGateway
+
+
+async def preview_window(stand: RunningGateway, session: str, **form: object) -> dict[str, Any]:
+    """Preview a window and require that the request is accepted."""
+    answer = await stand.http.post(f"/v1/sessions/{session}/window", json=form)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+async def test_what_was_tried_is_what_is_then_sent(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    for text in ("One", "Two", "Three"):
+        window = await preview_window(stand, session, text=text)
+        turn = (await stand.submit_and_answer(session, text, f"To {text}."))["turn"]
+        prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/{turn}.1/prompt")
+        assert window["messages"] == prompt["messages"]
+        assert window["manifest"]["digest"] == prompt["digest"]
+        assert window["manifest"].get("prefix") == prompt["manifest"].get("prefix")
+
+
+async def test_trying_writes_nothing_and_asks_no_model(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "Hi", "Hello.")
+    stored, asked = await stand.count_stored_events(), len(stand.model.requests)
+    head = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
+    window = await preview_window(stand, session, text="What if?")
+    assert window["sequence"] == head
+    assert (await stand.count_stored_events(), len(stand.model.requests)) == (stored, asked)
+    assert [
+        turn["text"]
+        for turn in (await stand.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
+    ] == ["Hi"]
+    assert (await preview_window(stand, session, text="Or this?"))["messages"][-1][
+        "content"
+    ] == "Or this?"
+
+
+async def test_a_turn_that_is_open_is_left_aside(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    await idle.submit_turn(session, "Never answered")
+    window = await preview_window(idle, session, text="Tried")
+    assert [each["content"] for each in window["messages"]][1:] == ["Tried"]
+
+
+async def test_another_budget_cuts_what_would_be_cut(stand: RunningGateway) -> None:
+    session = await stand.open_session("assistant")
+    await stand.submit_and_answer(session, "A" * 400, "B" * 400)
+    whole = await preview_window(stand, session, text="And now?")
+    less = await preview_window(
+        stand, session, text="And now?", budget=whole["manifest"]["tokens"] - 1
+    )
+    assert len(less["messages"]) == len(whole["messages"]) - 2
+    assert [step["step"] for step in less["manifest"]["steps"]] == ["drop_oldest_pairs"]
+    answer = await stand.http.post(
+        f"/v1/sessions/{session}/window", json={"text": "And now?", "budget": 3}
+    )
+    assert (answer.status_code, answer.json()["code"]) == (422, "over-budget")
+    assert "(always kept)" in answer.json()["detail"]
+
+
+async def test_another_model_has_its_own_price_and_the_reply_is_not_in_it(
+    stand: RunningGateway,
+) -> None:
+    session = await stand.open_session()
+    cheap = await preview_window(stand, session, text="Hi")
+    assert (cheap["model"], cheap["cost"]["price"]) == (MODEL, "fallback")
+    dear = await preview_window(stand, session, text="Hi" * 2_000, model="openai/gpt-4o")
+    tokens = dear["manifest"]["tokens"]
+    # Two and a half dollars a million tokens sent, by the table that litellm ships
+    assert abs(dear["cost"]["micro_dollars"] - 2.5 * tokens) <= 1
+    assert (dear["model"], dear["cost"]["price"]) == ("openai/gpt-4o", "exact")
+
+
+@pytest.mark.parametrize(
+    ("form", "code", "field"),
+    [
+        ({"text": "Hi", "budget": 0}, "invalid", "budget"),
+        ({"text": "Hi", "budget": -1}, "invalid", "budget"),
+        ({"text": "Hi", "call": "repply"}, "unknown-kind", "call"),
+        ({"text": "Hi", "inputs": {"x": 1}}, "unknown-value", "inputs.x"),
+        ({"text": "Hi", "api_base": "http://x"}, "invalid", "api_base"),
+        ({}, "text-missing", "text"),
+    ],
+)
+async def test_what_cannot_be_tried_is_refused_by_name(
+    idle: RunningGateway, form: dict[str, object], code: str, field: str
+) -> None:
+    session = await idle.open_session()
+    answer = await idle.http.post(f"/v1/sessions/{session}/window", json=form)
+    assert (answer.status_code, answer.json()["code"]) == (422, code), answer.text
+    assert (answer.json().get("field") or answer.json()["faults"][0]["field"]) == field

@@ -1,0 +1,182 @@
+"""Verification over HTTP: the log is read while the lines are sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing import active_children
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.services.gateway.gateway_service import RunningGateway
+from turnlog.events.errors import Unavailable
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.store.ports import RawEvent
+from turnlog.projections.audit.verify.session_verification import VerificationContext
+from turnlog.services.auditing.verify_pool import SessionVerifier, start_process_verifier
+from turnlog.services.cli.client.service_reader import ServiceReader, stream_verification
+from turnlog.services.gateway.main import serve_app
+
+Line = dict[str, Any]
+
+
+async def fetch_verify_lines(stand: RunningGateway, checkpoint: Line | None = None) -> list[Line]:
+    asked = stand.http.post("/v1/verify", json=checkpoint) if checkpoint else None
+    answer = await (asked or stand.http.get("/v1/verify"))
+    assert answer.status_code == 200, answer.text
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+async def run_three_sessions(stand: RunningGateway) -> list[str]:
+    """Run three sessions in turn."""
+    sessions = [await stand.open_session() for _ in range(3)]
+    for text in ("Hi", "And now?"):
+        for session in sessions:
+            await stand.submit_and_answer(session, text, f"You said {text}")
+    for session in sessions:
+        head = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
+        await stand.fetch_json(f"/v1/sessions/{session}/calls", min_sequence=head)
+    return sessions
+
+
+async def test_a_sound_log_has_nothing_but_progress_and_a_summary(stand: RunningGateway) -> None:
+    sessions = await run_three_sessions(stand)
+    *before, summary = await fetch_verify_lines(stand)
+    assert {line["kind"] for line in before} <= {"progress"}
+    assert (summary["verified"], summary["sessions"], summary["first"]) == (True, 3, None)
+    verdicts = [summary[each] for each in ("integrity", "completeness", "reproduction", "totals")]
+    assert verdicts == ["intact", "unwitnessed", "reproduced", "equal"]
+    prompts = summary["prompts"]
+    assert (prompts["calls"], prompts["reference"], prompts["assembly"]) == (6, 6, 6)
+    singly = [await stand.fetch_json(f"/v1/sessions/{session}/verify") for session in sessions]
+    assert summary["events"] == sum(each["events"] for each in singly)
+    for figure in ("turns", "calls", "tokens", "input_tokens", "output_tokens", "micro_dollars"):
+        assert summary["log"][figure] == sum(each["log"][figure] for each in singly)
+    assert {each["totals"] for each in singly} == {"equal"}
+
+
+@contextmanager
+def open_lost_verifier(_events: int, _means: VerificationContext) -> Generator[SessionVerifier]:
+    """Give a process that verifies, and end it before anybody has asked it anything."""
+    before = set(active_children())
+    with start_process_verifier(1) as verifier:
+        for process in set(active_children()) - before:
+            process.kill()
+            process.join()
+        yield verifier
+
+
+async def test_where_a_process_that_verifies_is_lost_the_lines_break_off_without_a_summary(
+    stand: RunningGateway,
+) -> None:
+    await run_three_sessions(stand)
+    desk = replace(stand.dependencies, open_verifier=open_lost_verifier)
+    async with serve_app(desk) as address, httpx.AsyncClient(base_url=address) as http:
+        reader = ServiceReader(http)
+        with pytest.raises(Unavailable):
+            assert [line async for line in stream_verification(reader, None)] == []
+        assert (await http.get("/healthz")).status_code == 200
+        assert not desk.log_scan_slots.locked(), "whoever asks next is let in"
+
+
+@pytest.mark.tampers
+async def test_every_session_that_was_altered_is_named_and_the_first_one_first(
+    stand: RunningGateway,
+) -> None:
+    sessions = await run_three_sessions(stand)
+    if not isinstance(stand.backend.log, MemoryLog):
+        return  # No event of a real log can be altered from here
+    log = stand.backend.log
+    for session, which in zip(sessions[1:], (9, 3), strict=True):
+        place = log.sessions[stand.tenant, session][which]
+        raw = log.stored[place - 1]
+        assert raw is not None
+        log.stored[place - 1] = RawEvent(
+            raw.subject, place, raw.stored.replace(b'"data":', b'"data" :')
+        )
+    *found, summary = await fetch_verify_lines(stand)
+    wrong = [line for line in found if line["kind"] == "finding"]
+    named = {(line["session"], line["finding"]["sequence"]) for line in wrong}
+    assert named == {(sessions[1], 10), (sessions[2], 4)}
+    assert summary["first"] == wrong[0]
+    assert wrong[0]["session"] == sessions[2], "its event lies before the other one in the log"
+    assert (summary["integrity"], summary["unsound"], summary["findings"]) == ("broken", 2, 2)
+
+
+@pytest.mark.promise("P17")
+async def test_a_log_that_lost_its_end_does_not_hold_against_a_checkpoint(
+    stand: RunningGateway,
+) -> None:
+    sessions = await run_three_sessions(stand)
+    checkpoint = await stand.fetch_json("/v1/checkpoint")
+    assert set(checkpoint["sessions"]) == set(sessions)
+    held = await fetch_verify_lines(stand, checkpoint)
+    assert (held[-1]["verified"], held[-1]["completeness"]) == (True, "witnessed")
+    await stand.submit_and_answer(sessions[0], "One more", "As you like")
+    assert (await fetch_verify_lines(stand, checkpoint))[-1]["verified"], (
+        "what came later takes nothing away"
+    )
+    head = checkpoint["sessions"][sessions[1]]
+    longer = {**head, "sequence": head["sequence"] + 1}
+    cut = {**checkpoint, "sessions": {**checkpoint["sessions"], sessions[1]: longer}}
+    *found, summary = await fetch_verify_lines(stand, cut)
+    wrong = [line for line in found if line["kind"] == "finding"]
+    assert [(line["session"], line["finding"]["check"]) for line in wrong] == [
+        (sessions[1], "noted")
+    ]
+    assert (summary["integrity"], summary["completeness"]) == ("intact", "incomplete")
+
+
+async def test_a_session_that_is_gone_as_a_whole_is_missed_by_a_checkpoint(
+    stand: RunningGateway,
+) -> None:
+    await run_three_sessions(stand)
+    checkpoint = await stand.fetch_json("/v1/checkpoint")
+    head = {"sequence": 3, "hash": f"sha256:{'0' * 64}"}
+    checkpoint["sessions"]["gone"] = head
+    checkpoint["library"]["segments"] = head
+    *found, summary = await fetch_verify_lines(stand, checkpoint)
+    missed = {(line["log"], line["session"]) for line in found if line["kind"] == "finding"}
+    assert missed == {("sessions", "gone"), ("library", "segments")}
+    assert not summary["verified"]
+
+
+async def test_the_chain_of_the_library_is_checked_with_the_log(stand: RunningGateway) -> None:
+    added = {"scope": "lore", "content": "Long ago.", "locale": "en"}
+    answer = await stand.http.post("/v1/segments", json=added)
+    assert answer.status_code == 201, answer.text
+    checkpoint = await stand.fetch_json("/v1/checkpoint")
+    assert list(checkpoint["library"]) == ["segments"]
+    (*_, summary) = await fetch_verify_lines(stand, checkpoint)
+    assert (summary["verified"], summary["events"]) == (True, 1)
+
+
+async def test_a_checkpoint_of_another_tenant_is_refused(stand: RunningGateway) -> None:
+    checkpoint = {**await stand.fetch_json("/v1/checkpoint"), "tenant": "other"}
+    answer = await stand.http.post("/v1/verify", json=checkpoint)
+    assert (answer.status_code, answer.json()["field"]) == (422, "tenant")
+
+
+@pytest.mark.promise("P14")
+async def test_one_too_many_who_go_through_the_log_is_told_to_come_again(
+    stand: RunningGateway,
+) -> None:
+    session = await stand.open_session()
+    asked = [
+        ("GET", "/v1/verify", None),
+        ("POST", "/v1/verify", await stand.fetch_json("/v1/checkpoint")),
+        ("GET", "/v1/checkpoint", None),
+        ("POST", "/v1/what-if", {"sessions": [session], "budget": 60}),
+    ]
+    async with stand.dependencies.log_scan_slots, stand.dependencies.log_scan_slots:
+        for method, path, body in asked:
+            answer = await stand.http.request(method, path, json=body)
+            assert (answer.status_code, answer.json()["code"]) == (429, "busy"), path
+            assert int(answer.headers["Retry-After"]) > 0
+        assert (await stand.fetch_json(f"/v1/sessions/{session}/verify"))["verified"]
+    for method, path, body in asked * 2:
+        assert (await stand.http.request(method, path, json=body)).status_code == 200, path

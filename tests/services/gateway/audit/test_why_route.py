@@ -1,0 +1,92 @@
+"""Why a call got its answer, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.services.gateway.gateway_service import RunningGateway
+from turnlog.projections.audit.explain.turn_explanation import TurnExplanation, explain_turn
+from turnlog.services.auditing.explain_service import EvidenceBySession, ExplainService
+
+
+async def test_every_part_of_a_call_is_told_with_the_event_behind_it(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "Who are you?", "A clerk.")
+    told = await stand.submit_and_answer(session, "And where?", "At desk one.")
+    why = await stand.fetch_json(f"/v1/sessions/{session}/calls/2.1/why")
+    assert (why["turn"], why["call"], why["status"]) == (2, "2.1", "completed")
+    assert (why["said"]["text"], why["reply"]["text"]) == ("And where?", "At desk one.")
+    assert why["asked"]["sequence"] == told["sequence"]
+    (said,) = [part for part in why["parts"] if part["part"]["layer"] == "input"]
+    assert [by["event"] for by in said["by"]] == ["turn-submitted"]
+    prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/2.1/prompt")
+    assert [part["part"] for part in why["parts"]] == prompt["manifest"]["parts"]
+
+
+async def test_a_withheld_reply_is_told_without_its_text(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "Hi", "Something private.")
+    form = {"turn": 1, "reason": "names a person"}
+    await stand.http.post(f"/v1/sessions/{session}/redactions", json=form)
+    answer = await stand.http.get(f"/v1/sessions/{session}/calls/1.1/why")
+    assert answer.json()["withheld"]["reason"] == "names a person"
+    assert "private" not in answer.text
+
+
+async def test_a_call_that_was_never_made_has_no_reasons(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    for spelt in ("1.1", "1", "%00", "9" * 5_000):
+        answer = await idle.http.get(f"/v1/sessions/{session}/calls/{spelt}/why")
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown-call"), spelt
+
+
+async def test_turns_that_a_prompt_does_not_show_are_told_with_what_took_them_out(
+    stand: RunningGateway,
+) -> None:
+    session = await stand.open_session()
+    for text in ("Who?", "Where?", "When?"):
+        await stand.submit_and_answer(session, text, f"{text} Indeed.")
+    here = f"/v1/sessions/{session}"
+    await stand.http.put(f"{here}/turns/1/exclusion")
+    form = {"turn": 2, "reason": "names a person", "replacement": "(withheld)"}
+    await stand.http.post(f"{here}/redactions", json=form)
+    await stand.submit_and_answer(session, "Why?", "Because.")
+    why = await stand.fetch_json(f"{here}/turns/4/why")
+    runs = [each for each in why["parts"] if each["part"]["layer"] == "history"]
+    removed = [gone for run in runs for gone in run["removed"]]
+    told = [(gone["first"], gone["last"], gone["rule"], gone["by"]["event"]) for gone in removed]
+    assert told == [(1, 1, "excluded", "turn-excluded"), (2, 2, "redacted", "reply-redacted")]
+    assert (why["call"], why["turn"]) == ("4.1", 4)
+
+
+async def test_a_turn_that_was_never_submitted_has_no_reasons(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    answer = await idle.http.get(f"/v1/sessions/{session}/turns/1/why")
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown-turn")
+
+
+@pytest.mark.promise("P14")
+async def test_much_of_a_session_is_held_by_one_explanation_at_a_time(
+    stand: RunningGateway,
+) -> None:
+    session = await stand.open_session()
+    for text in ("Who?", "Where?"):
+        await stand.submit_and_answer(session, text, "Here.")
+    desk = stand.dependencies
+    some = ExplainService(
+        desk.time_travel, stand.tenant, desk.explanation_lock, unlocked_event_limit=1
+    )
+    known = await some.load_evidence(session, [])
+
+    def ask(knowing: EvidenceBySession) -> TurnExplanation:
+        return explain_turn(knowing[session], 1)
+
+    async with desk.explanation_lock:
+        asked = asyncio.create_task(some.compute_answer({session: known}, ask))
+        done, _ = await asyncio.wait([asked], timeout=0.2)
+        assert not done
+        for path in ("calls/1.1/why", "turns/1/why", "calls/1.1/diff/2.1"):
+            assert await stand.fetch_json(f"/v1/sessions/{session}/{path}"), "others go on"
+    assert (await asked).call == "1.1"

@@ -1,0 +1,305 @@
+"""A gateway over real HTTP with a log, read models, a projector and a scripted worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+
+from tests.support.sessions.puppet_model import PuppetModel
+from tests.support.sessions.session_harness import build_delivery
+from turnlog.events.codec import decode_event
+from turnlog.events.jetstream.jetstream_client import open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
+from turnlog.events.store.memory_log import (
+    MemoryBlobStore,
+    MemoryLibraryLog,
+    MemoryLog,
+    MemorySnapshotStore,
+    MemoryTokenStream,
+)
+from turnlog.events.store.ports import BlobStore, EventLog, LibraryLog, SnapshotStore, TokenStream
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.projections.store.read.row_lookups import CommandLookup
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.blueprints.model_prices import PriceTable
+from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.gateway.main import serve_app
+from turnlog.services.platform.clock import create_id, read_clock
+from turnlog.services.platform.durability import Durability
+from turnlog.services.platform.process_settings import GatewaySettings, ProjectorSettings
+from turnlog.services.platform.telemetry import Tracing, create_tracing
+from turnlog.services.projector.main import build_projector
+from turnlog.services.projector.segment_projector import SegmentProjector
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.text_cache import TextReader
+from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
+from turnlog.services.worker.attempts.call_context import CallContextBuilder
+from turnlog.services.worker.heartbeat import AttemptHeartbeat
+from turnlog.services.worker.model.model_types import LanguageModel
+from turnlog.services.worker.turn_runner import TurnRunner
+
+NO_TRACING = create_tracing("test", None)
+
+BLUEPRINT_FOLDERS = (
+    Path(__file__).parent / "blueprints",
+    Path(__file__).parents[2] / "support/processes/blueprints",
+)
+
+MODEL = "puppet/one"
+
+QUEUE_SUBJECTS = (TurnSubmitted.leaf, TurnReleased.leaf)
+"""The subject endings that workers subscribe to."""
+
+
+class LogBackend(Protocol):
+    """A log with its blobs, snapshots and tokens."""
+
+    @property
+    def log(self) -> EventLog: ...
+    @property
+    def library(self) -> LibraryLog: ...
+    @property
+    def blobs(self) -> BlobStore: ...
+    @property
+    def snapshots(self) -> SnapshotStore: ...
+    @property
+    def tokens(self) -> TokenStream: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBackend:
+    """A backend in memory; it outlives the gateways that use it."""
+
+    log: MemoryLog = field(default_factory=MemoryLog)
+    library: MemoryLibraryLog = field(default_factory=MemoryLibraryLog)
+    blobs: MemoryBlobStore = field(default_factory=MemoryBlobStore)
+    snapshots: MemorySnapshotStore = field(default_factory=MemorySnapshotStore)
+    tokens: MemoryTokenStream = field(default_factory=MemoryTokenStream)
+
+
+@asynccontextmanager
+async def open_backend(nats_url: str | None) -> AsyncGenerator[LogBackend]:
+    """Open a backend on a nats-server, or one in memory when `nats_url` is None."""
+    if nats_url is None:
+        yield MemoryBackend()
+        return
+    async with open_client(nats_url, StreamOptions()) as jetstream:
+        yield jetstream
+
+
+def build_dependencies(
+    held: LogBackend,
+    store: ReadModelStore,
+    bell: ProjectionSignal,
+    settings: GatewaySettings,
+    traces: Tracing = NO_TRACING,
+) -> GatewayDependencies:
+    """Put a gateway's desk together, as its process does."""
+    sessions = build_command_handler(held, store, "/turnlog/gateway")
+    return GatewayDependencies(
+        settings=settings,
+        log=held.log,
+        tokens=held.tokens,
+        command_handler=sessions,
+        segment_service=build_segment_service(held, "gateway"),
+        prompt_inputs=build_prompt_inputs(held, sessions, "gateway"),
+        blueprints=BlueprintStore(held.blobs),
+        blueprint_folders=BlueprintFolders(
+            (*settings.blueprints, *BLUEPRINT_FOLDERS, SHIPPED_BLUEPRINTS)
+        ),
+        store=store,
+        projection_signal=bell,
+        tracing=traces,
+        durability=Durability("fsync-acked", checked=True),
+    )
+
+
+def build_command_handler(held: LogBackend, store: ReadModelStore, source: str) -> CommandHandler:
+    """Make the sessions of one process."""
+    snapshots = CheckedSnapshotStore(held.log, held.snapshots)
+    texts = TextReader(held.log, held.blobs)
+    return CommandHandler(
+        held.log, snapshots, texts, CommandLookup(store), read_clock, create_id, source
+    )
+
+
+def build_segment_service(held: LogBackend, role: str) -> SegmentService:
+    """Make one process's view of the library."""
+    return SegmentService(held.library, held.blobs, read_clock, create_id, f"/turnlog/{role}")
+
+
+def build_prompt_inputs(held: LogBackend, sessions: CommandHandler, role: str) -> PromptInputLoader:
+    """Make what gives calls of one process their inputs and segments."""
+    segments = SegmentFetcher(build_segment_service(held, role), sessions.texts)
+    return PromptInputLoader(held.log, sessions.texts, segments)
+
+
+@dataclass
+class RunningGateway:
+    """A running gateway with the backend, the store and the model behind it."""
+
+    backend: LogBackend
+    tenant: str
+    store: ReadModelStore
+    projection_signal: ProjectionSignal
+    settings: GatewaySettings
+    address: str
+    http: httpx.AsyncClient
+    dependencies: GatewayDependencies
+    model: PuppetModel
+
+    async def open_session(self, blueprint: str = "clerk", **form: object) -> str:
+        """Open a session and return its id."""
+        attributes = {"desk": "d-1"} if blueprint == "clerk" else {}
+        body = {"blueprint": blueprint, "attributes": attributes} | form
+        answer = await self.http.post("/v1/sessions", json=body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["session"])
+
+    async def submit_turn(self, session: str, text: str = "Hi", **form: object) -> dict[str, Any]:
+        """Submit a turn and return the response body."""
+        answer = await self.http.post(f"/v1/sessions/{session}/turns", json={"text": text} | form)
+        assert answer.status_code == 202, answer.text
+        return dict(answer.json())
+
+    async def submit_and_answer(self, session: str, text: str, reply: str) -> dict[str, Any]:
+        """Submit a turn, let the model give `reply`, and return the settled turn."""
+        self.model.scripts.append([reply])
+        url = f"/v1/sessions/{session}/turns?wait=30"
+        answer = await self.http.post(url, json={"text": text})
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    async def fetch_json(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
+        answer = await self.http.get(path, params=query)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def count_stored_events(self) -> int:
+        """Count the tenant's events on the log."""
+        answer = await self.http.get("/v1/events", headers={"Accept": "application/x-ndjson"})
+        return len(answer.content.splitlines())
+
+    @asynccontextmanager
+    async def start_another_gateway(self, **settings: object) -> AsyncGenerator[RunningGateway]:
+        """Start a second gateway on the same log, as after a restart."""
+        changed = self.settings.model_copy(update=settings)
+        async with start_gateway(
+            self.backend, self.store, self.projection_signal, changed, self.model
+        ) as stand:
+            yield stand
+
+
+@asynccontextmanager
+async def start_service(
+    held: LogBackend,
+    tenant: str,
+    folder: Path,
+    *,
+    working: bool = True,
+    traces: Tracing = NO_TRACING,
+    blueprints: tuple[Path, ...] = (),
+) -> AsyncGenerator[RunningGateway]:
+    """Run a gateway, a projector and a worker on a log."""
+    bell, model = ProjectionSignal(), PuppetModel()
+    store = open_store(f"sqlite:///{folder / 'rows.db'}")
+    await prepare_schema(store)
+    projector = build_projector(
+        ProjectorSettings(tenant=tenant), log=held.log, store=store, signal=bell, tracing=NO_TRACING
+    )
+    settings = GatewaySettings(
+        tenant=tenant, http="127.0.0.1:0", model=MODEL, grace=2, blueprints=blueprints
+    )
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(store.close)
+        library = SegmentProjector(held.library, held.blobs, store, tenant, bell)
+        running = [asyncio.create_task(projector.run()), asyncio.create_task(library.run())]
+        if working:
+            worker = build_worker(held, store, model, model.get_prices)
+            running.append(asyncio.create_task(run_worker(held, tenant, worker)))
+        stack.push_async_callback(cancel_tasks, *running)
+        yield await stack.enter_async_context(
+            start_gateway(held, store, bell, settings, model, traces)
+        )
+
+
+@asynccontextmanager
+async def start_gateway(
+    held: LogBackend,
+    store: ReadModelStore,
+    bell: ProjectionSignal,
+    settings: GatewaySettings,
+    model: PuppetModel,
+    traces: Tracing = NO_TRACING,
+) -> AsyncGenerator[RunningGateway]:
+    """Start one gateway."""
+    desk = build_dependencies(held, store, bell, settings, traces)
+    # The client ends last, so that it hears what a gateway says as it ends
+    async with httpx.AsyncClient(timeout=60) as http, serve_app(desk) as address:
+        http.base_url = httpx.URL(address)
+        yield RunningGateway(
+            held, settings.tenant, store, bell, settings, address, http, desk, model
+        )
+
+
+async def cancel_tasks(*tasks: asyncio.Task[None]) -> None:
+    """Cancel tasks until all have ended; a task gets 5 s to close its resources."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=5)
+
+
+def build_worker(
+    held: LogBackend,
+    store: ReadModelStore,
+    model: LanguageModel,
+    prices: Callable[[], Awaitable[PriceTable]],
+    *,
+    named: str = MODEL,
+    blueprints: tuple[Path, ...] = (),
+) -> TurnRunner:
+    """Put a worker together, as its process does."""
+    sessions = build_command_handler(held, store, "/turnlog/worker")
+    kinds = BlueprintStore(held.blobs)
+    library = BlueprintFolders((*blueprints, *BLUEPRINT_FOLDERS, SHIPPED_BLUEPRINTS))
+    gathering = build_prompt_inputs(held, sessions, "worker")
+    return TurnRunner(
+        name="w1",
+        sessions=sessions,
+        blueprints=kinds,
+        contexts=CallContextBuilder(sessions, kinds, held.blobs, library, gathering, named),
+        tokens=held.tokens,
+        model=model,
+        heartbeat=AttemptHeartbeat(sessions, held.tokens, 10.0),
+        outcomes=OutcomeRecorder(sessions, held.tokens, held.blobs, prices, lambda: 0.0),
+        tracing=NO_TRACING,
+        ack_wait=30.0,
+    )
+
+
+async def run_worker(held: LogBackend, tenant: str, worker: TurnRunner) -> None:
+    """Answer turns as they come, each beside the others, as a worker does."""
+    async with (
+        asyncio.TaskGroup() as turns,
+        aclosing(held.log.stream_raw_events(tenant, 0, live=True)) as log,
+    ):
+        async for bulk in log:
+            for raw in bulk:
+                if raw.subject.endswith(QUEUE_SUBJECTS):
+                    event = decode_event(raw.stored, raw.stream_sequence)
+                    turns.create_task(worker.run_turn(build_delivery(event)))

@@ -1,0 +1,90 @@
+"""Every route of the gateway with a valid request, which tests then spoil in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from turnlog.services.gateway.app import build_openapi, create_routed_app
+
+DOCUMENT: Final[Mapping[str, Any]] = build_openapi(create_routed_app())
+
+PATH_VALUES: Final = {
+    "session": "nobody",
+    "turn": "1",
+    "call": "1.1",
+    "id": "t1",
+    "second": "2.1",
+    "blueprint": "clerk",
+    "segment": "1",
+    "sequence": "1",
+}
+"""Default path values; no such session is open."""
+
+FIXED_FIELDS: Final = {"blueprint": "assistant"}
+"""Values of fields that are checked before the session is looked up."""
+
+
+def _fill_required_fields(schema: Mapping[str, Any]) -> Mapping[str, object]:
+    """Return a value of its type for each required field."""
+    named = next((each for each in (schema, *schema.get("anyOf", ())) if "$ref" in each), schema)
+    form = DOCUMENT["components"]["schemas"][named["$ref"].rpartition("/")[2]]
+    values: dict[str, object] = {
+        "string": "x",
+        "integer": 1,
+        "array": [],
+        "object": {},
+        "boolean": True,
+    }
+    fields = form["properties"]
+    return {
+        name: FIXED_FIELDS.get(name, values.get(fields[name].get("type"), {}))
+        for name in form.get("required", ())
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentedRoute:
+    """One route of the OpenAPI document."""
+
+    method: str
+    template: str
+    operation: Mapping[str, Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.template}"
+
+    def build_path(self, **places: str) -> str:
+        """Return the path with its parameters filled in."""
+        return self.template.format_map(PATH_VALUES | places)
+
+    @property
+    def form(self) -> Mapping[str, object] | None:
+        """A body with all required fields; None if the route takes no body."""
+        content = self.operation.get("requestBody", {"content": {}})["content"]
+        return _fill_required_fields(content["application/json"]["schema"]) if content else None
+
+    def list_parameters(self, place: str) -> dict[str, Mapping[str, Any]]:
+        """Return the parameters in the path, the query or the headers, with their schemas."""
+        listed = self.operation.get("parameters", [])
+        return {each["name"]: each["schema"] for each in listed if each["in"] == place}
+
+
+def _iterate_routes() -> Iterator[DocumentedRoute]:
+    for template, operations in DOCUMENT["paths"].items():
+        for method, operation in operations.items():
+            yield DocumentedRoute(method.upper(), template, operation)
+
+
+ROUTES: Final = tuple(_iterate_routes())
+
+SESSION_ROUTES: Final = tuple(route for route in ROUTES if "{session}" in route.template)
+
+BODY_ROUTES: Final = tuple(route for route in ROUTES if route.form is not None)
+
+
+def is_integer_schema(schema: Mapping[str, Any]) -> bool:
+    """Return whether a parameter is an integer or null."""
+    kinds = schema.get("anyOf", [schema])
+    return {kind["type"] for kind in kinds} <= {"integer", "null"}

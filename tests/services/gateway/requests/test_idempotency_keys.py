@@ -1,0 +1,204 @@
+"""Idempotency keys: one request, one effect, one answer, for the life of a session."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.services.gateway.gateway_service import RunningGateway
+from turnlog.events.content import PlainText
+from turnlog.events.model.turn_events import TurnSubmitted
+
+CLERK = {"blueprint": "clerk", "attributes": {"desk": "d-1"}}
+
+
+def build_key_header(key: str) -> dict[str, str]:
+    return {"Idempotency-Key": key}
+
+
+async def post_with_key(stand: RunningGateway, path: str, body: Any, key: str) -> httpx.Response:  # noqa: ANN401
+    return await stand.http.post(path, json=body, headers=build_key_header(key))
+
+
+async def fetch_sequence(stand: RunningGateway, session: str) -> int:
+    return int((await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"])
+
+
+async def test_a_turn_that_is_sent_again_is_taken_once(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    url = f"/v1/sessions/{session}/turns"
+    first = await post_with_key(idle, url, {"text": "Hi", "inputs": {}}, "k-1")
+    again = await post_with_key(idle, url, {"text": "Hi"}, "k-1")
+    assert (again.status_code, again.json()) == (first.status_code, first.json())
+    assert again.headers["ETag"] == first.headers["ETag"]
+    assert await fetch_sequence(idle, session) == 2
+
+
+async def test_other_turns_in_between_change_nothing_about_it(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    url = f"/v1/sessions/{session}/turns"
+    first = await post_with_key(idle, url, {"text": "one"}, "k-1")
+    await post_with_key(idle, url, {"text": "two"}, "k-2")
+    assert (await post_with_key(idle, url, {"text": "one"}, "k-1")).json() == first.json()
+
+
+async def test_another_body_under_the_same_key_is_refused(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    url = f"/v1/sessions/{session}/turns"
+    await post_with_key(idle, url, {"text": "Hi"}, "k-1")
+    answer = await post_with_key(idle, url, {"text": "Ho"}, "k-1")
+    assert (answer.status_code, answer.json()["code"]) == (409, "key-reused")
+    assert answer.json()["field"] == "Idempotency-Key"
+    assert await fetch_sequence(idle, session) == 2
+
+
+async def test_another_route_under_the_same_key_is_refused(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "Hi", "Hello.")
+    url = f"/v1/sessions/{session}/turns/1/exclusion"
+    assert (await stand.http.put(url, headers=build_key_header("k-1"))).status_code == 200
+    answer = await stand.http.delete(url, headers=build_key_header("k-1"))
+    assert (answer.status_code, answer.json()["code"]) == (409, "key-reused")
+    assert (await stand.fetch_json(f"/v1/sessions/{session}/history"))["turns"][0][
+        "excluded"
+    ] is True
+
+
+async def test_how_the_answer_is_wanted_is_no_part_of_the_request(stand: RunningGateway) -> None:
+    session = await stand.open_session()
+    url = f"/v1/sessions/{session}/turns"
+    stand.model.scripts.append(["Filed."])
+    first = await post_with_key(stand, url, {"text": "Hi"}, "k-1")
+    again = await post_with_key(stand, f"{url}?wait=30", {"text": "Hi"}, "k-1")
+    assert (again.status_code, again.json()["reply"]) == (200, "Filed.")
+    assert again.json()["turn"] == first.json()["turn"]
+
+
+async def test_a_session_opened_twice_under_one_key_is_one_session(idle: RunningGateway) -> None:
+    first = await post_with_key(idle, "/v1/sessions", CLERK, "k-1")
+    again = await post_with_key(idle, "/v1/sessions", CLERK, "k-1")
+    assert (again.status_code, again.json()) == (201, first.json())
+    other = await post_with_key(idle, "/v1/sessions", CLERK, "k-2")
+    assert other.json()["session"] != first.json()["session"]
+    answer = await post_with_key(idle, "/v1/sessions", {"blueprint": "assistant"}, "k-1")
+    assert (answer.status_code, answer.json()["code"]) == (409, "key-reused")
+
+
+async def test_fifty_retries_at_once_open_one_session_and_take_one_turn(
+    idle: RunningGateway,
+) -> None:
+    async with idle.start_another_gateway() as other:
+        both = (idle, other)
+        opened = await asyncio.gather(
+            *(post_with_key(both[n % 2], "/v1/sessions", CLERK, "k-1") for n in range(50))
+        )
+        assert {answer.status_code for answer in opened} == {201}
+        (session,) = {answer.json()["session"] for answer in opened}
+        url = f"/v1/sessions/{session}/turns"
+        taken = await asyncio.gather(
+            *(post_with_key(both[n % 2], url, {"text": "Hi"}, "k-2") for n in range(50))
+        )
+    assert {answer.status_code for answer in taken} == {202}
+    assert {answer.json()["sequence"] for answer in taken} == {2}
+    assert await fetch_sequence(idle, session) == 2
+
+
+async def test_a_retry_that_reaches_a_restarted_gateway_gets_the_first_answer(
+    idle: RunningGateway,
+) -> None:
+    opened = await post_with_key(idle, "/v1/sessions", CLERK, "k-1")
+    url = f"/v1/sessions/{opened.json()['session']}/turns"
+    first = await post_with_key(idle, url, {"text": "Hi"}, "k-2")
+    async with idle.start_another_gateway() as restarted:
+        assert (
+            await post_with_key(restarted, "/v1/sessions", CLERK, "k-1")
+        ).json() == opened.json()
+        assert (await post_with_key(restarted, url, {"text": "Hi"}, "k-2")).json() == first.json()
+
+
+async def test_a_key_is_remembered_beyond_what_the_state_holds(stand: RunningGateway) -> None:
+    session = await stand.open_session("interrupting")
+    url = f"/v1/sessions/{session}/turns"
+    first = await post_with_key(stand, url, {"text": "first"}, "first")
+    for number in range(70):
+        await post_with_key(stand, url, {"text": "Hi"}, f"k-{number}")
+    async with stand.start_another_gateway() as restarted:
+        await restarted.fetch_json(
+            f"/v1/sessions/{session}/calls", min_sequence=first.json()["sequence"]
+        )
+        answer = await retry_until_known(restarted, url)
+        assert answer.json() == first.json()
+        other = await post_with_key(restarted, url, {"text": "other"}, "first")
+        assert (other.status_code, other.json()["code"]) == (409, "key-reused")
+
+
+async def retry_until_known(stand: RunningGateway, url: str) -> httpx.Response:
+    """Repeat the request until the read models have caught up."""
+    while (
+        answer := await post_with_key(stand, url, {"text": "first"}, "first")
+    ).status_code == 503:
+        rung = stand.projection_signal.get_next_signal()
+        await asyncio.wait_for(rung.wait(), 30)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("cancel", {}),
+        ("cancel", {"turn": 2}),
+        ("close", {"reason": "done"}),
+        ("redactions", {"turn": 1, "reason": "wrong"}),
+    ],
+)
+async def test_every_command_is_carried_out_once_under_its_key(
+    stand: RunningGateway, path: str, body: dict[str, object]
+) -> None:
+    session = await stand.open_session()
+    await stand.submit_and_answer(session, "Hi", "Hello.")
+    await submit_unanswered_turn(stand, session)
+    await stand.submit_turn(session, "and another")
+    url = f"/v1/sessions/{session}/{path}"
+    first = await post_with_key(stand, url, body, "k-1")
+    assert first.status_code == 200, first.text
+    again = await post_with_key(stand, url, body, "k-1")
+    assert (again.status_code, again.json()) == (200, first.json())
+
+
+async def submit_unanswered_turn(stand: RunningGateway, session: str) -> None:
+    """Submit a turn that its model never answers."""
+    stand.model.scripts.append([asyncio.Event()])
+    await stand.submit_turn(session, "wait")
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "tab\there", "žodis"])
+async def test_a_key_that_cannot_stand_for_a_request_is_refused(
+    idle: RunningGateway, key: str
+) -> None:
+    session = await idle.open_session()
+    headers = [(b"Idempotency-Key", key.encode("utf-8"))]
+    url = f"/v1/sessions/{session}/turns"
+    answer = await idle.http.post(url, json={"text": "Hi"}, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-key")
+    assert await fetch_sequence(idle, session) == 1
+
+
+async def test_two_keys_are_refused(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    headers = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
+    url = f"/v1/sessions/{session}/turns"
+    answer = await idle.http.post(url, json={"text": "Hi"}, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-key")
+
+
+async def test_the_longest_key_is_taken(idle: RunningGateway) -> None:
+    session = await idle.open_session()
+    answer = await post_with_key(idle, f"/v1/sessions/{session}/turns", {"text": "Hi"}, "k" * 200)
+    assert answer.status_code == 202
+    last = await idle.backend.log.read_last_event(idle.tenant, session)
+    assert last is not None
+    assert last.event == TurnSubmitted(turn=1, text=PlainText(text="Hi"))
+    assert last.envelope.commandkey == "k" * 200

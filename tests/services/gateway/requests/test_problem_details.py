@@ -1,0 +1,92 @@
+"""The HTTP answer of every error class: status, code and advice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import httpx
+import pytest
+
+from tests.services.gateway.gateway_service import RunningGateway
+from turnlog.events.errors import Conflict, Corrupt, Refused, TooLarge, Unavailable
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.gateway.main import serve_app
+from turnlog.services.gateway.problem_details import (
+    FIX_BY_CODE,
+    STATUS_BY_CODE,
+    convert_error,
+    create_error_response,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (Refused("unknown-session", "d"), 404, "unknown-session"),
+        (Refused("session-closed", "d"), 409, "session-closed"),
+        (Refused("queue-full", "d", fix="wait"), 429, "queue-full"),
+        (Refused("wrong-type", "d"), 422, "wrong-type"),
+        (TooLarge("event", 2, 1), 413, "too-large"),
+        (Conflict("s", 1, 5), 409, "conflict"),
+        (Unavailable("nats", "d"), 503, "unavailable"),
+        (Corrupt("event 3", "d"), 500, "corrupt"),
+        (ZeroDivisionError("secret"), 500, "bug"),
+    ],
+)
+def test_every_kind_of_error_has_its_status(error: Exception, status: int, code: str) -> None:
+    said = convert_error(error)
+    assert (said.status, said.code, said.type) == (status, code, f"urn:turnlog:problem:{code}")
+    assert said.fix or code == "wrong-type"
+    assert "secret" not in said.model_dump_json()
+
+
+def test_a_conflict_says_where_the_session_is_now() -> None:
+    assert convert_error(Conflict("s", 1, 5)).sequence == 5
+
+
+@pytest.mark.parametrize(("seconds", "header"), [(0.2, "1"), (1.0, "1"), (7.2, "8")])
+def test_who_may_try_again_is_told_when(seconds: float, header: str) -> None:
+    said = create_error_response(Unavailable("nats", "d", retry_after=seconds))
+    assert said.headers["Retry-After"] == header
+
+
+def test_an_answer_holds_what_is_known_and_no_empty_fields() -> None:
+    said: Mapping[str, object] = json.loads(
+        bytes(create_error_response(Refused("bad-id", "d")).body)
+    )
+    assert set(said) == {"type", "title", "status", "detail", "code"}
+
+
+def test_the_ways_out_are_for_refusals_that_the_table_knows() -> None:
+    assert set(FIX_BY_CODE) <= set(STATUS_BY_CODE)
+
+
+@dataclass(slots=True)
+class BrokenLibrary(BlueprintFolders):
+    """A library with a bug."""
+
+    def list_names(self) -> tuple[str, ...]:
+        """See `Library.names`."""
+        raise ZeroDivisionError("a secret of the program")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_bug_is_answered_like_everything_else_and_gives_nothing_away(
+    bare: RunningGateway,
+) -> None:
+    settings = bare.settings.model_copy(update={"http": "127.0.0.1:0"})
+    desk = replace(
+        bare.dependencies,
+        settings=settings,
+        blueprint_folders=BrokenLibrary(),
+        shutdown_event=asyncio.Event(),
+    )
+    async with httpx.AsyncClient() as http, serve_app(desk) as address:
+        said = await http.get(f"{address}/v1/blueprints")
+        assert (said.status_code, said.json()["code"]) == (500, "bug")
+        assert said.headers["Content-Type"] == "application/problem+json"
+        assert "secret" not in said.text
+        assert (await http.get(f"{address}/healthz")).status_code == 200

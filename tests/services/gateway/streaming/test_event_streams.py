@@ -1,0 +1,190 @@
+"""Streams of stored events over real HTTP, of one session and of all."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.services.gateway.streaming.sse_client import (
+    ReceivedEvent,
+    StreamingResponse,
+    open_stream,
+)
+from tests.services.gateway.streaming.stream_session import (
+    StreamedSession,
+    build_stream_gateway,
+    open_streamed_session,
+    serve_app,
+)
+
+SESSION = "/v1/sessions/s/events"
+
+ALL = "/v1/events"
+
+
+@pytest_asyncio.fixture(params=["memory", "nats"])
+async def stage(
+    request: pytest.FixtureRequest, fresh_tenant: str, nats_url: str
+) -> AsyncIterator[StreamedSession]:
+    async with open_streamed_session(
+        fresh_tenant, nats_url if request.param == "nats" else None
+    ) as stage:
+        yield stage
+
+
+async def run_conversation(stage: StreamedSession, turns: int) -> None:
+    for turn in range(1, turns + 1):
+        await stage.submit_turn(f"Question {turn}")
+        attempt = await stage.claim_turn(turn)
+        await stage.publish_text(attempt, f"Answer {turn}")
+        await stage.complete_turn(attempt)
+
+
+async def take_events(answer: StreamingResponse, count: int) -> list[ReceivedEvent]:
+    """Take `count` events, then close the connection."""
+    heard: list[ReceivedEvent] = []
+    async for event in answer.iterate_events():
+        heard.append(event)
+        if len(heard) == count:
+            return heard
+    raise AssertionError(f"the stream ended after {len(heard)}")
+
+
+async def list_stored_events(stage: StreamedSession) -> list[str]:
+    events = await stage.build_command_handler().load_events(stage.tenant, stage.session)
+    return [event.stored.decode() for event in events]
+
+
+async def test_the_past_comes_first_then_what_happens(stage: StreamedSession) -> None:
+    await run_conversation(stage, 1)
+    async with (
+        serve_app(build_stream_gateway(stage.build_dependencies())) as port,
+        open_stream(port, SESSION) as answer,
+    ):
+        events = answer.iterate_events()
+        past = [await anext(events) for _ in range(6)]
+        await stage.submit_turn("And now?")
+        live = await anext(events)
+    assert [event.id for event in (*past, live)] == ["1", "2", "3", "4", "5", "6", "7"]
+    assert [event.name for event in past][:3] == [
+        "session-opened",
+        "turn-submitted",
+        "attempt-started",
+    ]
+    assert live.name == "turn-submitted"
+    assert live.json["data"]["text"] == {"text": "And now?"}
+
+
+async def test_what_is_sent_are_the_stored_bytes(stage: StreamedSession) -> None:
+    await run_conversation(stage, 1)
+    async with (
+        serve_app(build_stream_gateway(stage.build_dependencies())) as port,
+        open_stream(port, SESSION) as answer,
+    ):
+        assert [event.data for event in await take_events(answer, 6)] == await list_stored_events(
+            stage
+        )
+
+
+@pytest.mark.parametrize("path", [SESSION, ALL])
+async def test_a_filter_leaves_out_what_was_not_asked_for(
+    stage: StreamedSession, path: str
+) -> None:
+    await run_conversation(stage, 2)
+    asked = f"{path}?types=turn-submitted,turn-completed"
+    async with (
+        serve_app(build_stream_gateway(stage.build_dependencies())) as port,
+        open_stream(port, asked) as answer,
+    ):
+        names = [event.name for event in await take_events(answer, 4)]
+    assert names == ["turn-submitted", "turn-completed"] * 2
+
+
+@pytest.mark.parametrize("path", [SESSION, ALL])
+async def test_last_event_id_goes_before_what_the_address_says(
+    stage: StreamedSession, path: str
+) -> None:
+    await run_conversation(stage, 1)
+    async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
+        async with open_stream(port, path) as answer:
+            second, third = (await take_events(answer, 3))[1:]
+        async with open_stream(port, f"{path}?after={second.id}") as answer:
+            assert (await take_events(answer, 1)) == [third]
+        async with open_stream(port, f"{path}?after=0", last_id=second.id) as answer:
+            assert (await take_events(answer, 1)) == [third]
+
+
+@pytest.mark.parametrize("path", [SESSION, ALL])
+@pytest.mark.parametrize("seed", range(3))
+async def test_over_random_disconnects_no_event_is_missed_and_none_comes_twice(
+    stage: StreamedSession, path: str, seed: int
+) -> None:
+    cuts = random.Random(seed)  # noqa: S311 -- to be repeated
+    heard: list[ReceivedEvent] = []
+    async with (
+        serve_app(build_stream_gateway(stage.build_dependencies())) as one,
+        serve_app(build_stream_gateway(stage.build_dependencies())) as other,
+    ):
+        talking = asyncio.create_task(run_conversation(stage, 4))
+        while len(heard) < 21:
+            last_id = heard[-1].id if heard else None
+            async with open_stream(cuts.choice([one, other]), path, last_id=last_id) as answer:
+                heard += await take_events(answer, min(cuts.randrange(1, 6), 21 - len(heard)))
+        await talking
+    assert [event.data for event in heard] == await list_stored_events(stage)
+
+
+@pytest.mark.parametrize("path", [SESSION, ALL])
+@pytest.mark.parametrize("last_id", ["nonsense", "-1", "01", "1.1.5", "99999999"])
+async def test_an_id_that_no_event_has_is_refused(
+    stage: StreamedSession, path: str, last_id: str
+) -> None:
+    async with (
+        serve_app(build_stream_gateway(stage.build_dependencies())) as port,
+        open_stream(port, path, last_id=last_id) as answer,
+    ):
+        assert answer.status == 400
+
+
+async def test_the_place_of_another_tenants_event_is_refused(stage: StreamedSession) -> None:
+    async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
+        async with open_stream(port, ALL) as answer:
+            (opened,) = await take_events(answer, 1)
+        stranger = StreamedSession(
+            stage.log, stage.blobs, stage.snapshots, stage.tokens, "stranger"
+        )
+        async with (
+            serve_app(build_stream_gateway(stranger.build_dependencies())) as door,
+            open_stream(door, ALL, last_id=opened.id) as answer,
+        ):
+            assert answer.status == 400
+
+
+async def test_a_session_that_is_not_there_has_no_events(stage: StreamedSession) -> None:
+    async with (
+        serve_app(build_stream_gateway(stage.build_dependencies())) as port,
+        open_stream(port, "/v1/sessions/none/events") as answer,
+    ):
+        assert answer.status == 404
+
+
+async def test_events_of_all_sessions_come_in_one_stream(stage: StreamedSession) -> None:
+    second = StreamedSession(
+        stage.log, stage.blobs, stage.snapshots, stage.tokens, stage.tenant, session="second"
+    )
+    async with (
+        serve_app(build_stream_gateway(stage.build_dependencies())) as port,
+        open_stream(port, ALL) as answer,
+    ):
+        await second.open_session()
+        await stage.submit_turn()
+        events = [(event.json["subject"], event.name) for event in await take_events(answer, 3)]
+    assert events == [
+        ("s", "session-opened"),
+        ("second", "session-opened"),
+        ("s", "turn-submitted"),
+    ]

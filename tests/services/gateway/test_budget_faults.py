@@ -1,0 +1,78 @@
+"""Impossible budgets, from the blueprint to the client of the session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.services.gateway.gateway_service import RunningGateway
+
+BLUEPRINT = """
+blueprint: {name}
+version: 1
+layers:
+  rules: {{text: "Be brief, and say nothing that is not known.", keep: always}}
+calls:
+  reply:
+    messages:
+      - system: [rules]
+      - history: recent
+      - user: [input]
+    budget: window
+history:
+  recent: {{}}
+budget:
+  window: {{tokens: {tokens}, ladder: [{{drop_oldest_pairs: {{history: recent}}}}]}}
+profiles:
+  chat: {{default: true, call: reply}}
+"""
+
+
+@asynccontextmanager
+async def serve_budgeted_blueprint(
+    stand: RunningGateway, folder: Path, tokens: str
+) -> AsyncGenerator[RunningGateway]:
+    """Serve the blueprint `budgeted` with this token budget."""
+    file = folder / "budgeted" / "blueprint.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(BLUEPRINT.format(name="budgeted", tokens=tokens))
+    async with stand.start_another_gateway(blueprints=(folder,)) as another:
+        yield another
+
+
+@pytest.mark.parametrize("tokens", ["0", "-1", "1.5", "many", "null", ".inf"])
+async def test_a_budget_that_is_none_is_refused_by_its_line(
+    idle: RunningGateway, tmp_path: Path, tokens: str
+) -> None:
+    async with serve_budgeted_blueprint(idle, tmp_path / "library", tokens) as stand:
+        answer = await stand.http.post("/v1/sessions", json={"blueprint": "budgeted"})
+        said = answer.json()
+        assert (answer.status_code, said["code"]) == (422, "faulty-blueprint")
+        assert any("blueprint.yaml:16" in fault["detail"] for fault in said["faults"]), said
+        assert await stand.count_stored_events() == 0
+
+
+async def test_a_budget_below_what_must_be_said_is_refused_with_how_much_that_is(
+    idle: RunningGateway, tmp_path: Path
+) -> None:
+    async with serve_budgeted_blueprint(idle, tmp_path / "library", "5") as stand:
+        answer = await stand.http.post("/v1/sessions", json={"blueprint": "budgeted"})
+        assert (answer.status_code, answer.json()["code"]) == (422, "faulty-blueprint")
+        assert "give the budget more than" in answer.json()["detail"]
+        assert await stand.count_stored_events() == 0
+
+
+async def test_a_turn_that_no_budget_holds_fails_and_says_so_and_no_model_is_asked(
+    stand: RunningGateway, tmp_path: Path
+) -> None:
+    async with serve_budgeted_blueprint(stand, tmp_path / "library", "40") as small:
+        session = await small.open_session("budgeted")
+        url = f"/v1/sessions/{session}/turns?wait=30"
+        settled = (await small.http.post(url, json={"text": "a word " * 100})).json()
+        assert (settled["status"], settled["reply"]) == ("failed", None)
+        told = await small.fetch_json(f"/v1/sessions/{session}/events", types="turn-failed")
+        assert told["events"][0]["data"]["code"] == "over-budget"
+        assert small.model.requests == []

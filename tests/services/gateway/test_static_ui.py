@@ -1,0 +1,74 @@
+"""The files of the web page: what they may load, and that none is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from importlib import resources
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.services.gateway.gateway_service import MemoryBackend, start_service
+from turnlog.events.registry import EVENT_NAMES
+
+STATIC = resources.files("turnlog.services.gateway").joinpath("static")
+
+FILES = {each.name: each.read_text() for each in STATIC.iterdir()}
+
+SCRIPTS = {name: text for name, text in FILES.items() if name.endswith(".js")}
+
+
+@pytest_asyncio.fixture
+async def http(fresh_tenant: str, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    async with start_service(MemoryBackend(), fresh_tenant, tmp_path, working=False) as stand:
+        yield stand.http
+
+
+async def test_a_browser_may_load_only_what_comes_from_here(http: httpx.AsyncClient) -> None:
+    for path in ("/", *(f"/page/{name}" for name in FILES)):
+        answer = await http.get(path)
+        assert answer.status_code == 200, path
+        assert answer.headers["content-security-policy"].startswith("default-src 'self';")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_a_file_that_has_not_changed_is_not_sent_again(http: httpx.AsyncClient) -> None:
+    first = await http.get("/page/main.js")
+    again = await http.get("/page/main.js", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_no_other_file_can_be_had(http: httpx.AsyncClient) -> None:
+    for path in ("none.js", "..%2Fpage.py", "%2e%2e/page.py", "static", "__init__.py", ""):
+        answer = await http.get(f"/page/{path}")
+        assert answer.status_code == 404, path
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_that_is_named_is_there_and_nothing_is_fetched_from_elsewhere(name: str) -> None:
+    text = FILES[name].replace("http://www.w3.org/2000/svg", "")
+    assert set(re.findall(r"/page/([\w.-]+)", text)) <= set(FILES)
+    assert "//" not in re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_no_script_reads_text_as_markup(name: str) -> None:
+    forbidden = (
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|\beval\b|Function\("
+    )
+    assert re.search(forbidden, SCRIPTS[name]) is None
+
+
+def test_the_page_listens_for_every_event_that_this_release_writes() -> None:
+    names = re.search(r"const NAMES = \[(.*?)\];", SCRIPTS["record.js"], re.DOTALL)
+    assert names is not None
+    assert set(re.findall(r'"([\w-]+)"', names[1])) == set(EVENT_NAMES)
+
+
+@pytest.mark.parametrize("name", EVENT_NAMES)
+def test_the_page_has_a_sentence_for_every_event(name: str) -> None:
+    assert f'"{name}": (' in SCRIPTS["sentences.js"] or f'"{name}": ()' in SCRIPTS["sentences.js"]

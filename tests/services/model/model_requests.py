@@ -1,0 +1,63 @@
+"""Model calls as a worker makes them, for the tests in this folder."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import pytest
+
+from turnlog.services.worker.model.model_types import (
+    FinishedAnswer,
+    LanguageModel,
+    ModelFailure,
+    ModelRequest,
+    TextDelta,
+)
+
+QUESTION = "What did the heron say to the ferryman?"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedAnswer:
+    deltas: tuple[str, ...]
+    finished: FinishedAnswer
+
+    @property
+    def text(self) -> str:
+        return "".join(self.deltas)
+
+
+def build_request(
+    model: str,
+    *said: str,
+    tools: tuple[Mapping[str, object], ...] = (),
+    parameters: Mapping[str, object] | None = None,
+) -> ModelRequest:
+    messages = tuple({"role": "user", "content": text} for text in said or (QUESTION,))
+    return ModelRequest(model, messages, tools, parameters or {})
+
+
+async def collect_answer(model: LanguageModel, asked: ModelRequest) -> CollectedAnswer:
+    deltas: list[str] = []
+    async with aclosing(model.stream(asked)) as stream:
+        async for item in stream:
+            match item:
+                case TextDelta(text):
+                    deltas.append(text)
+                case FinishedAnswer():
+                    return CollectedAnswer(tuple(deltas), item)
+    raise AssertionError("it ended without an end")
+
+
+async def expect_failure(model: LanguageModel, asked: ModelRequest) -> ModelFailure:
+    with pytest.raises(ModelFailure) as caught:
+        await collect_answer(model, asked)
+    return caught.value
+
+
+async def read_first_text(stream: AsyncIterator[TextDelta | FinishedAnswer]) -> str:
+    item = await anext(stream)
+    assert isinstance(item, TextDelta)
+    return item.text

@@ -1,0 +1,103 @@
+"""How chunks and lines of providers that no test can call are parsed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from types import SimpleNamespace as Chunk
+
+import pytest
+
+from turnlog.services.worker.model.chunk_reader import (
+    ChunkReader,
+    build_finished,
+    read_reported_usage,
+)
+from turnlog.services.worker.model.litellm_library import RawStreamCheck
+from turnlog.services.worker.model.model_types import ModelFailure, ModelToolCall, ModelUsage
+
+
+def build_tool_chunk(
+    index: int, name: str | None, arguments: str, call_id: str | None = None
+) -> Chunk:
+    function = Chunk(name=name, arguments=arguments)
+    part = Chunk(index=index, id=call_id, function=function)
+    return Chunk(choices=[Chunk(delta=Chunk(content=None, tool_calls=[part]))])
+
+
+def test_parts_of_interleaved_tool_calls_find_their_own() -> None:
+    reading = ChunkReader()
+    for chunk in (
+        build_tool_chunk(0, "look", "", "a"),
+        build_tool_chunk(2, "wait", "", "b"),
+        build_tool_chunk(0, None, '{"x":'),
+        build_tool_chunk(2, None, "{}"),
+        build_tool_chunk(0, None, "1}"),
+    ):
+        reading.read_chunk(chunk)
+    assert reading.tool_calls == (
+        ModelToolCall("a", "look", '{"x":1}'),
+        ModelToolCall("b", "wait", "{}"),
+    )
+
+
+def test_two_calls_under_one_index_are_two_calls() -> None:
+    reading = ChunkReader()
+    reading.read_chunk(build_tool_chunk(0, "look", "{}", "a"))
+    reading.read_chunk(build_tool_chunk(0, "wait", "{}", "b"))
+    assert [call.name for call in reading.tool_calls] == ["look", "wait"]
+
+
+def test_a_stop_that_asks_for_tools_is_told_as_tool_calls() -> None:
+    reading = ChunkReader()
+    reading.read_chunk(build_tool_chunk(0, "look", "{}", "a"))
+    end = build_finished(reading, reason_name="stop", usage=None, requested_model="openai/heron")
+    assert (end.finish_reason, end.model) == ("tool_calls", "openai/heron")
+
+
+def test_reasoning_counts_as_a_token_but_not_as_text() -> None:
+    delta = Chunk(content=None, tool_calls=None, reasoning_content="Hm.")
+    assert ChunkReader().read_chunk(Chunk(choices=[Chunk(delta=delta)])) == ("", True)
+
+
+def test_usage_in_pieces_is_put_together() -> None:
+    chunks = [
+        Chunk(usage=Chunk(prompt_tokens=90, completion_tokens=1)),
+        Chunk(usage=None),
+        Chunk(usage=Chunk(prompt_tokens=0, completion_tokens=40)),
+    ]
+    assert read_reported_usage(chunks) == ModelUsage(90, 40)
+
+
+def test_usage_of_nothing_but_zeros_is_no_report() -> None:
+    chunks = [Chunk(usage=Chunk(prompt_tokens=0, completion_tokens=0))]
+    assert read_reported_usage(chunks) is None
+
+
+async def iterate_lines(*each: str) -> AsyncIterator[object]:
+    for line in each:
+        yield line
+
+
+@pytest.mark.parametrize(
+    ("line", "finish"),
+    [
+        ('data: {"candidates": [{"finishReason": "RECITATION"}]}', "RECITATION"),
+        ('data: {"type": "message_delta", "delta": {"stop_reason": "refusal"}}', "refusal"),
+        ('data: {"choices": [{"delta": {}, "finish_reason": "length"}]}', "length"),
+        ('data: {"choices": null, "candidates": 3, "delta": []}', None),
+        ("data: [DONE]", None),
+        ("event: ping", None),
+    ],
+)
+async def test_a_witness_passes_lines_on_and_notes_how_they_end(
+    line: str, finish: str | None
+) -> None:
+    witness = RawStreamCheck(iterate_lines(line), strict=True)
+    assert [each async for each in witness] == [line]
+    assert witness.finish == finish
+
+
+async def test_a_witness_stops_at_a_line_that_would_be_skipped() -> None:
+    with pytest.raises(ModelFailure, match="malformed"):
+        await anext(RawStreamCheck(iterate_lines('data: {"choices"'), strict=True))
+    assert await anext(RawStreamCheck(iterate_lines('data: {"choices"'), strict=False))

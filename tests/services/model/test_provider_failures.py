@@ -1,0 +1,160 @@
+"""Every way a provider fails, through litellm, over HTTP."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Literal
+
+import pytest
+
+from tests.services.model.conftest import KEY
+from tests.services.model.model_requests import QUESTION, build_request, expect_failure
+from tests.support.servers.model_behaviours import AnswerBreak, ModelAnswer, ModelRefusal
+from tests.support.servers.openai_server import OpenAIServer
+from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.model_types import FailureCode
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code", "retryable"),
+    [
+        (ModelRefusal(429), "rate_limited", True),
+        (ModelRefusal(500), "server_error", True),
+        (ModelRefusal(503), "server_error", True),
+        (ModelRefusal(529), "server_error", True),
+        (ModelRefusal(401), "unauthorised", False),
+        (ModelRefusal(403), "unauthorised", False),
+        (ModelRefusal(404, code="model_not_found"), "unknown_model", False),
+        (ModelRefusal(400, code="context_length_exceeded"), "context_overflow", False),
+        (
+            ModelRefusal(400, "This model's maximum context length is 10 tokens."),
+            "context_overflow",
+            False,
+        ),
+        (ModelRefusal(400, code="content_filter"), "content_filtered", False),
+        (ModelRefusal(400, type="invalid_request_error"), "bad_request", False),
+        (ModelRefusal(422), "bad_request", False),
+    ],
+)
+async def test_a_refusal_is_told_by_what_it_means(
+    server: OpenAIServer,
+    model: LitellmModel,
+    name: str,
+    refusal: ModelRefusal,
+    code: FailureCode,
+    *,
+    retryable: bool,
+) -> None:
+    server.queue_behaviours(refusal)
+    failure = await expect_failure(model, build_request(name))
+    assert (failure.code, failure.retryable) == (code, retryable)
+    assert f"HTTP {refusal.status}" in failure.detail
+    assert len(server.exchanges) == 1, "retries are the worker's"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [({}, None), ({"retry-after": "7"}, 7.0), ({"retry-after-ms": "1500"}, 1.5)],
+)
+async def test_a_rate_limit_says_how_long_to_wait(
+    server: OpenAIServer,
+    model: LitellmModel,
+    name: str,
+    headers: dict[str, str],
+    seconds: float | None,
+) -> None:
+    server.queue_behaviours(ModelRefusal(429, headers=headers))
+    assert (await expect_failure(model, build_request(name))).retry_after == seconds
+
+
+@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("disconnect", "disconnected"),
+        ("error", "error_in_stream"),
+        ("garbage", "malformed"),
+    ],
+)
+async def test_an_answer_that_breaks_off_is_not_an_answer(
+    server: OpenAIServer,
+    model: LitellmModel,
+    name: str,
+    how: Literal["disconnect", "error", "garbage"],
+    code: FailureCode,
+    after: int,
+) -> None:
+    server.queue_behaviours(ModelAnswer(breaks=AnswerBreak(after, how)))
+    failure = await expect_failure(model, build_request(name))
+    assert (failure.code, failure.retryable) == (code, True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (ModelAnswer(finish=None), "incomplete"),
+        (ModelAnswer(finish=None, usage=None), "incomplete"),
+        (ModelAnswer(finish="abort"), "incomplete"),
+        (ModelAnswer(tokens=(), finish=None, usage=None), "empty"),
+        (ModelAnswer(tokens=(), finish=None), "empty"),
+        (ModelAnswer(tokens=(), usage=None), "empty"),
+    ],
+)
+async def test_an_answer_without_a_proper_end_is_not_an_answer(
+    server: OpenAIServer, model: LitellmModel, name: str, answer: ModelAnswer, code: FailureCode
+) -> None:
+    server.queue_behaviours(answer)
+    failure = await expect_failure(model, build_request(name))
+    assert (failure.code, failure.retryable) == (code, True)
+
+
+async def test_a_server_that_is_not_there_is_a_disconnection(
+    server: OpenAIServer, model: LitellmModel, name: str
+) -> None:
+    await server.__aexit__(None, None, None)
+    assert (await expect_failure(model, build_request(name))).code == "disconnected"
+
+
+async def test_a_missing_key_is_for_the_operator(
+    model: LitellmModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    failure = await expect_failure(model, build_request("openai/heron"))
+    assert (failure.code, failure.retryable) == ("unauthorised", False)
+
+
+async def test_a_model_without_a_provider_is_unknown(model: LitellmModel) -> None:
+    failure = await expect_failure(model, build_request("no-such-provider/heron"))
+    assert (failure.code, failure.retryable) == ("unknown_model", False)
+
+
+@pytest.mark.parametrize("parameter", ["api_base", "api_key", "extra_headers", "mock_response"])
+async def test_a_parameter_that_is_not_on_the_list_reaches_nobody(
+    server: OpenAIServer, model: LitellmModel, name: str, parameter: str
+) -> None:
+    failure = await expect_failure(
+        model, build_request(name, parameters={parameter: "http://127.0.0.1:9"})
+    )
+    assert failure.code == "bad_request"
+    assert parameter in failure.detail
+    assert server.exchanges == []
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        ModelRefusal(400, f"cannot read {QUESTION!r} sent with {KEY}", type=QUESTION, code=KEY),
+        ModelRefusal(500, f"cannot read {QUESTION!r} sent with {KEY}"),
+        ModelAnswer(breaks=AnswerBreak(1, "error", {"message": QUESTION + KEY, "code": KEY})),
+        ModelAnswer(breaks=AnswerBreak(1, "garbage")),
+    ],
+)
+async def test_a_failure_repeats_neither_the_prompt_nor_the_key(
+    server: OpenAIServer, model: LitellmModel, name: str, behaviour: ModelRefusal | ModelAnswer
+) -> None:
+    server.queue_behaviours(behaviour)
+    failure = await expect_failure(model, build_request(name))
+    shown = "".join(traceback.format_exception(failure)) + repr(vars(failure))
+    assert QUESTION not in shown
+    assert KEY not in shown

@@ -1,0 +1,133 @@
+"""The protocols of other providers, as litellm implements them: text, usage and finish reasons."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.services.model.model_requests import build_request, collect_answer, expect_failure
+from tests.support.servers.model_behaviours import RawFrames
+from tests.support.servers.openai_server import OpenAIServer
+from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.model_types import ModelUsage
+
+
+@pytest.fixture
+async def anthropic(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
+    monkeypatch.setenv("ANTHROPIC_API_BASE", server.root)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
+    return server
+
+
+@pytest.fixture
+async def gemini(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
+    monkeypatch.setenv("GEMINI_API_BASE", server.root)
+    monkeypatch.setenv("GEMINI_API_KEY", "gk")
+    return server
+
+
+@pytest.fixture
+async def ollama(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> OpenAIServer:
+    monkeypatch.setenv("OLLAMA_API_BASE", server.root)
+    return server
+
+
+def encode_sse(*each: dict[str, object]) -> RawFrames:
+    return RawFrames(tuple(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in each))
+
+
+def build_text_delta(text: str) -> dict[str, object]:
+    delta = {"type": "text_delta", "text": text}
+    return {"type": "content_block_delta", "index": 0, "delta": delta}
+
+
+START: tuple[dict[str, object], ...] = (
+    {
+        "type": "message_start",
+        "message": {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-heron",
+            "content": [],
+            "stop_reason": None,
+            "usage": {"input_tokens": 25, "cache_read_input_tokens": 10, "output_tokens": 1},
+        },
+    },
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+)
+
+
+def build_stop(reason: str) -> dict[str, object]:
+    return {
+        "type": "message_delta",
+        "delta": {"stop_reason": reason},
+        "usage": {"output_tokens": 15},
+    }
+
+
+async def test_anthropic(anthropic: OpenAIServer, model: LitellmModel) -> None:
+    anthropic.queue_behaviours(
+        encode_sse(
+            *START,
+            build_text_delta("The "),
+            build_text_delta("reeds."),
+            build_stop("max_tokens"),
+            {"type": "message_stop"},
+        )
+    )
+    answered = await collect_answer(model, build_request("anthropic/claude-heron"))
+    assert answered.text == "The reeds."
+    assert answered.finished.finish_reason == "length"
+    assert answered.finished.usage == ModelUsage(35, 15, cached_input_tokens=10)
+
+
+async def test_anthropic_breaking_off(anthropic: OpenAIServer, model: LitellmModel) -> None:
+    anthropic.queue_behaviours(encode_sse(*START, build_text_delta("The ")))
+    assert (
+        await expect_failure(model, build_request("anthropic/claude-heron"))
+    ).code == "incomplete"
+
+
+async def test_anthropic_overloaded(anthropic: OpenAIServer, model: LitellmModel) -> None:
+    error = {"type": "overloaded_error", "message": "Overloaded"}
+    anthropic.queue_behaviours(
+        encode_sse(*START, build_text_delta("The "), {"type": "error", "error": error})
+    )
+    assert (
+        await expect_failure(model, build_request("anthropic/claude-heron"))
+    ).code == "error_in_stream"
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"), [("STOP", "stop"), ("SAFETY", "safety"), ("RECITATION", "recitation")]
+)
+async def test_gemini(gemini: OpenAIServer, model: LitellmModel, reason: str, told: str) -> None:
+    def frame(text: str, **candidate: object) -> bytes:
+        content = {"role": "model", "parts": [{"text": text}]}
+        usage = {"promptTokenCount": 9, "candidatesTokenCount": 4, "totalTokenCount": 13}
+        body = {"candidates": [{"content": content, **candidate}], "usageMetadata": usage}
+        return f"data: {json.dumps(body)}\r\n\r\n".encode()
+
+    gemini.queue_behaviours(RawFrames((frame("The "), frame("reeds.", finishReason=reason))))
+    answered = await collect_answer(model, build_request("gemini/gemini-heron"))
+    assert answered.text == "The reeds."
+    assert answered.finished.finish_reason == told
+    assert answered.finished.usage == ModelUsage(9, 4)
+
+
+async def test_ollama(ollama: OpenAIServer, model: LitellmModel) -> None:
+    def line(text: str, **more: object) -> bytes:
+        message = {"role": "assistant", "content": text}
+        return json.dumps({"model": "heron", "message": message, **more}).encode() + b"\n"
+
+    end = {"done": True, "done_reason": "stop", "prompt_eval_count": 11, "eval_count": 3}
+    ollama.queue_behaviours(
+        RawFrames((line("The ", done=False), line("reeds.", done=False), line("", **end)))
+    )
+    answered = await collect_answer(model, build_request("ollama_chat/heron"))
+    assert answered.text == "The reeds."
+    assert answered.finished.finish_reason == "stop"
+    assert answered.finished.usage == ModelUsage(11, 3)
+    assert len(ollama.exchanges) == 1, "litellm asked about the model, blocking the event loop"

@@ -1,0 +1,84 @@
+"""Whether and when the next attempt starts."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from turnlog.services.worker.attempts.attempt_outcomes import compute_retry_delay
+from turnlog.services.worker.model.model_types import RETRYABLE_CODES, FailureCode, ModelFailure
+from turnlog.services.worker.model.provider_errors import parse_retry_after
+
+CODES: tuple[FailureCode, ...] = get_args(FailureCode)
+
+ATTEMPTS = some.integers(min_value=0, max_value=10_000)
+
+SECONDS = some.floats(min_value=0, max_value=1e6)
+
+JITTER = some.floats(min_value=0, max_value=1, exclude_max=True)
+
+
+@given(ATTEMPTS, some.sampled_from(sorted(RETRYABLE_CODES)), SECONDS, JITTER, SECONDS, SECONDS)
+def test_a_wait_doubles_and_is_never_shorter_than_asked_nor_longer_than_the_cap(
+    attempt: int, code: FailureCode, base: float, jitter: float, cap: float, asked: float
+) -> None:
+    failure = ModelFailure(code, retry_after=asked)
+    wait = compute_retry_delay(
+        attempt, failure, base_seconds=base, jitter=jitter, cap=cap, attempts=attempt + 2
+    )
+    assert wait is not None
+    assert 0 <= wait <= cap
+    assert wait >= min(asked, cap)
+    if attempt <= 60:
+        assert wait == min(max(base * 2.0**attempt + jitter, asked), cap)
+
+
+@given(ATTEMPTS, some.sampled_from(sorted(set(CODES) - RETRYABLE_CODES)), SECONDS, JITTER)
+def test_what_will_not_get_better_is_not_tried_again(
+    attempt: int, code: FailureCode, base: float, jitter: float
+) -> None:
+    failure = ModelFailure(code, retry_after=1.0)
+    assert (
+        compute_retry_delay(
+            attempt, failure, base_seconds=base, jitter=jitter, cap=60.0, attempts=attempt + 9
+        )
+        is None
+    )
+
+
+@given(some.integers(min_value=1, max_value=20), JITTER)
+def test_as_many_attempts_are_made_as_allowed(attempts: int, jitter: float) -> None:
+    failure = ModelFailure("server_error")
+    waits = [
+        compute_retry_delay(
+            attempt, failure, base_seconds=1.0, jitter=jitter, cap=9.0, attempts=attempts
+        )
+        for attempt in range(attempts)
+    ]
+    assert [wait is None for wait in waits] == [False] * (attempts - 1) + [True]
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "-2"}, 0.0),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        ({"retry-after": formatdate(1_000_030, usegmt=True)}, 30.0),
+        ({"retry-after": formatdate(999_000, usegmt=True)}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "1e999"}, None),
+        ({"retry-after": ""}, None),
+    ],
+)
+def test_retry_after_is_read_in_all_its_forms(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    assert parse_retry_after(headers, now=1_000_000.0) == seconds

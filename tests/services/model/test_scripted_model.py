@@ -1,0 +1,185 @@
+"""The scripted model, called through litellm like any other."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.services.model.model_requests import (
+    build_request,
+    collect_answer,
+    expect_failure,
+    read_first_text,
+)
+from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.model_types import FailureCode, ModelUsage
+from turnlog.services.worker.model.scripted_model import ScriptFolder, choose_reply
+
+RIVER = """
+replies:
+  - match: heron
+    text: "You asked: {text}  It flew."
+    finish: length
+    pace: 0
+  - text: first
+    pace: 0
+  - text: second
+    pace: 0
+"""
+
+
+@pytest.fixture
+def river(tmp_path: Path) -> LitellmModel:
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    for place in (scripts / "river.yaml", tmp_path / "outside.yaml"):
+        place.write_text(RIVER)
+    return LitellmModel(scripts=scripts)
+
+
+async def test_it_streams_the_words_of_its_reply_and_reports_usage(river: LitellmModel) -> None:
+    answered = await collect_answer(river, build_request("scripted/river", "Where is the Heron?"))
+    assert answered.deltas == (
+        "You ",
+        "asked: ",
+        "Where ",
+        "is ",
+        "the ",
+        "Heron?  ",
+        "It ",
+        "flew.",
+    )
+    assert answered.finished.finish_reason == "length"
+    assert answered.finished.usage == ModelUsage(input_tokens=4, output_tokens=8)
+
+
+async def test_without_a_match_replies_take_turns(river: LitellmModel) -> None:
+    said = ("one", "two", "three")
+    replies = [
+        await collect_answer(river, build_request("scripted/river", *said[:turn]))
+        for turn in (1, 2, 3)
+    ]
+    assert [reply.text for reply in replies] == ["first", "second", "first"]
+
+
+async def test_the_same_request_has_the_same_answer(river: LitellmModel) -> None:
+    asked = build_request("scripted/river", "Where is the Heron?")
+    once, again = await collect_answer(river, asked), await collect_answer(river, asked)
+    assert once.deltas == again.deltas
+
+
+@pytest.mark.parametrize("code", ["rate_limited", "disconnected", "content_filtered"])
+async def test_it_fails_where_the_script_says_so(tmp_path: Path, code: FailureCode) -> None:
+    reply = f'{{"replies": [{{"text": "It was ", "fail": "{code}", "pace": 0}}]}}'
+    (tmp_path / "broken.yaml").write_text(reply)
+    model = LitellmModel(scripts=tmp_path)
+    async with aclosing(model.stream(build_request("scripted/broken"))) as stream:
+        assert await read_first_text(stream) == "It "
+    assert (await expect_failure(model, build_request("scripted/broken"))).code == code
+
+
+@pytest.mark.parametrize("safety", ["safety", "recitation"])
+async def test_its_finish_reasons_pass_through_litellm(tmp_path: Path, safety: str) -> None:
+    (tmp_path / "stopped.yaml").write_text(f"replies: [{{text: Once, finish: {safety}, pace: 0}}]")
+    answered = await collect_answer(
+        LitellmModel(scripts=tmp_path), build_request("scripted/stopped")
+    )
+    assert answered.finished.finish_reason == safety
+
+
+async def test_two_models_with_scripts_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    for side in ("left", "right"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "bank.yaml").write_text(f"replies: [{{text: {side}, pace: 0}}]")
+    left, right = (LitellmModel(scripts=tmp_path / side) for side in ("left", "right"))
+    assert (await collect_answer(left, build_request("scripted/bank"))).text == "left"
+    assert (await collect_answer(right, build_request("scripted/bank"))).text == "right"
+    assert (await collect_answer(left, build_request("scripted/bank"))).text == "left"
+
+
+@pytest.mark.parametrize("name", ["nowhere", "../outside", ""])
+async def test_a_script_that_is_not_there_is_an_unknown_model(
+    river: LitellmModel, name: str
+) -> None:
+    failure = await expect_failure(river, build_request(f"scripted/{name}"))
+    assert (failure.code, failure.retryable) == ("unknown_model", False)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("replies: []", "replies"),
+        ("replies: [{text: a, tempo: 3}]", "tempo"),
+        ('replies: [{text: a, match: "("}]', "match"),
+        ("replies: [", "not YAML"),
+    ],
+)
+async def test_a_script_that_cannot_be_read_says_where(
+    tmp_path: Path, content: str, says: str
+) -> None:
+    (tmp_path / "bad.yaml").write_text(content)
+    failure = await expect_failure(LitellmModel(scripts=tmp_path), build_request("scripted/bad"))
+    assert failure.code == "bad_request"
+    assert says in failure.detail
+
+
+async def test_the_shipped_script_streams() -> None:
+    async with aclosing(LitellmModel().stream(build_request("scripted/demo", "Hello"))) as stream:
+        assert await read_first_text(stream) == "Hello! "
+
+
+@pytest.mark.parametrize(
+    ("question", "word"),
+    [
+        ("What is Turnlog?", "record"),
+        ("What does the event log hold?", "appended"),
+        ("Why can the prompt be proven?", "manifest"),
+        ("Do you like rain?", "Do you like rain?"),
+    ],
+)
+def test_the_shipped_script_has_an_answer(question: str, word: str) -> None:
+    reply = choose_reply(
+        ScriptFolder().load_script("demo"), build_request("scripted/demo", question).messages
+    )
+    assert word in reply.text
+
+
+DOORMAN = """
+replies:
+  - {system: closed, match: enter, text: "Not tonight.", pace: 0}
+  - match: enter
+    text: Welcome.
+    pace: 0
+    tools: [{name: open, arguments: {door: 2}}, {name: bow}]
+  - {match: "^$", text: "", pace: 0, tools: [{name: wait}]}
+"""
+
+
+@pytest.fixture
+def doorman(tmp_path: Path) -> LitellmModel:
+    (tmp_path / "doorman.yaml").write_text(DOORMAN)
+    return LitellmModel(scripts=tmp_path)
+
+
+async def test_it_asks_for_tools_once_its_text_is_said(doorman: LitellmModel) -> None:
+    answered = await collect_answer(doorman, build_request("scripted/doorman", "May I enter?"))
+    asked = [(call.name, call.arguments) for call in answered.finished.tool_calls]
+    assert answered.text == "Welcome."
+    assert asked == [("open", '{"door": 2}'), ("bow", "{}")]
+    assert answered.finished.finish_reason == "tool_calls"
+
+
+async def test_it_may_ask_for_a_tool_and_say_nothing(doorman: LitellmModel) -> None:
+    answered = await collect_answer(doorman, build_request("scripted/doorman", ""))
+    assert answered.text == ""
+    assert [call.name for call in answered.finished.tool_calls] == ["wait"]
+
+
+async def test_what_the_prompt_says_picks_a_reply_as_well(doorman: LitellmModel) -> None:
+    told = {"role": "system", "content": "The house is CLOSED."}
+    asked = build_request("scripted/doorman", "May I enter?")
+    answered = await collect_answer(doorman, replace(asked, messages=(told, *asked.messages)))
+    assert answered.text == "Not tonight."

@@ -1,0 +1,50 @@
+"""The health endpoint of a worker or a projector."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from tests.support.processes.process_host import find_free_port
+from turnlog.events.errors import Refused, Unavailable
+from turnlog.services.platform.process_health import serve_health
+
+
+async def pass_check() -> None:
+    await asyncio.sleep(0)
+
+
+async def fail_check() -> None:
+    raise Unavailable("database", "no connection")
+
+
+async def test_a_process_is_ready_when_every_part_answers() -> None:
+    place = f"127.0.0.1:{find_free_port()}"
+    async with serve_health(place, {"nats": pass_check}), httpx.AsyncClient() as http:
+        assert (await http.get(f"http://{place}/healthz")).json() == {"alive": True}
+        ready = await http.get(f"http://{place}/readyz")
+        assert ready.status_code == 200
+        assert ready.json() == {"ready": True, "parts": {"nats": {"ready": True, "detail": None}}}
+        assert (await http.get(f"http://{place}/v1/sessions")).status_code == 404
+
+
+async def test_a_part_that_does_not_answer_is_named_and_the_process_still_runs() -> None:
+    place = f"127.0.0.1:{find_free_port()}"
+    async with (
+        serve_health(place, {"nats": pass_check, "database": fail_check}),
+        httpx.AsyncClient() as http,
+    ):
+        answer = await http.get(f"http://{place}/readyz")
+        assert answer.status_code == 503
+        assert not answer.json()["ready"]
+        assert "no connection" in answer.json()["parts"]["database"]["detail"]
+        assert (await http.get(f"http://{place}/healthz")).is_success
+
+
+async def test_a_place_where_nobody_can_listen_is_refused_by_its_setting() -> None:
+    with pytest.raises(Refused) as refused:
+        async with serve_health("nowhere", {}):
+            pass
+    assert refused.value.field == "health"

@@ -1,0 +1,209 @@
+"""Segment rows follow the library's log through faults of either."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+from sqlalchemy import text
+
+from tests.support.sessions.segment_harness import SegmentHarness
+from turnlog.events.codec import EventDraft, encode_library_batch
+from turnlog.events.content import compute_digest
+from turnlog.events.errors import Corrupt
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLibraryLog, MemoryLog
+from turnlog.events.store.ports import RawEvent
+from turnlog.events.testing import FIRST_EVENT_TIME
+from turnlog.events.testing.event_samples import build_library_samples
+from turnlog.projections.library.segment_inputs import EditSegment, SegmentInput
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_for_sequence
+from turnlog.projections.store.read.segment_queries import (
+    SegmentRow,
+    SegmentRowFilter,
+    list_segments,
+)
+from turnlog.projections.store.write.segment_projection import (
+    read_segments_position,
+    read_segments_sequence,
+)
+from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.projector.segment_projector import SegmentProjector
+
+ANYTHING = SegmentRowFilter()
+
+
+def build_projector(library: SegmentHarness, store: ReadModelStore) -> SegmentProjector:
+    return SegmentProjector(library.log, library.blobs, store, library.tenant, ProjectionSignal())
+
+
+@asynccontextmanager
+async def run_projector(projecting: SegmentProjector) -> AsyncGenerator[asyncio.Task[None]]:
+    task = asyncio.create_task(projecting.run())
+    try:
+        yield task
+    finally:
+        await cancel_tasks(task)
+
+
+async def wait_until_folded(projecting: SegmentProjector, library: SegmentHarness) -> None:
+    sequence = (await library.load_library()).sequence
+    look = partial(read_segments_sequence, projecting.store, library.tenant)
+    assert await wait_for_sequence(projecting.signal, look, sequence, within=20)
+
+
+async def list_segment_rows(
+    store: ReadModelStore,
+    tenant: str,
+    sought: SegmentRowFilter = ANYTHING,
+    *,
+    after: int = 0,
+    limit: int = 100,
+) -> list[SegmentRow]:
+    async with store.open_reader() as connection:
+        found, _ = await list_segments(connection, tenant, sought, after=after, limit=limit)
+    return list(found)
+
+
+async def test_rows_say_what_every_variant_of_a_segment_says_now(store: ReadModelStore) -> None:
+    library = SegmentHarness()
+    projecting = build_projector(library, store)
+    async with run_projector(projecting):
+        await library.add_segment(
+            "core", "Be kind.", tier=1, type="rule", priority="high", locale="en"
+        )
+        await library.add_segment("npc", "He nods.", "npc.a")
+        await library.handle_command(EditSegment(1, content="Be kinder."))
+        await library.handle_command(EditSegment(1, "b", content="Be stern."))
+        await library.handle_command(EditSegment(2, active=False))
+        await wait_until_folded(projecting, library)
+        found = await list_segment_rows(store, library.tenant)
+    told = [(row.id, row.variant, row.content, row.version, row.active) for row in found]
+    assert told == [
+        (1, "a", "Be kinder.", 2, True),
+        (1, "b", "Be stern.", 3, True),
+        (2, "a", "He nods.", 1, False),
+    ]
+    assert (found[0].tier, found[0].type, found[0].priority, found[0].locale) == (
+        1,
+        "rule",
+        "high",
+        "en",
+    )
+    assert found[0].edited_by == "tester"
+
+
+async def test_segments_are_found_by_what_they_are_and_say_page_by_page(
+    store: ReadModelStore,
+) -> None:
+    library = SegmentHarness()
+    await library.import_segments(
+        *(SegmentInput("core", f"Rule {n}: be KIND.", locale="en") for n in range(5)),
+        SegmentInput("npc", "100% sure.", "npc.a", type="npc_cue", active=False),
+    )
+    await library.handle_command(EditSegment(2, "b", content="Be stern."))
+    await build_projector(library, store).rebuild_segments()
+    find = partial(list_segment_rows, store, library.tenant)
+    assert [row.id for row in await find(SegmentRowFilter(scope="npc"))] == [6]
+    assert [row.id for row in await find(SegmentRowFilter(ref="npc.a", type="npc_cue"))] == [6]
+    assert [row.id for row in await find(SegmentRowFilter(active=False))] == [6]
+    assert [row.id for row in await find(SegmentRowFilter(q="be kind"))] == [1, 2, 3, 4, 5]
+    assert [row.id for row in await find(SegmentRowFilter(q="100%"))] == [6]
+    assert [row.id for row in await find(SegmentRowFilter(q="100_"))] == []
+    assert [row.id for row in await find(after=1, limit=2)] == [2, 2, 3]
+    assert [row.id for row in await find(after=3, limit=2)] == [4, 5]
+    assert await list_segment_rows(store, "other") == []
+
+
+async def test_what_was_edited_while_nobody_folded_is_there_afterwards(
+    store: ReadModelStore,
+) -> None:
+    library = SegmentHarness()
+    projecting = build_projector(library, store)
+    await library.add_segment("core", "one")
+    async with run_projector(projecting):
+        await wait_until_folded(projecting, library)
+    await library.handle_command(EditSegment(1, content="two"))
+    async with run_projector(projecting):
+        await wait_until_folded(projecting, library)
+    assert [row.content for row in await list_segment_rows(store, library.tenant)] == ["two"]
+
+
+async def test_two_projectors_come_to_the_rows_of_one(store: ReadModelStore) -> None:
+    library = SegmentHarness()
+    projecting = build_projector(library, store)
+    async with run_projector(projecting), run_projector(build_projector(library, store)):
+        for number in range(10):
+            await library.add_segment("core", f"text {number}")
+        await wait_until_folded(projecting, library)
+    live = await list_segment_rows(store, library.tenant)
+    assert [row.content for row in live] == [f"text {number}" for number in range(10)]
+    await projecting.rebuild_segments()
+    assert await list_segment_rows(store, library.tenant) == live
+
+
+async def test_rows_that_somebody_damaged_are_right_after_a_rebuild(store: ReadModelStore) -> None:
+    library = SegmentHarness()
+    await library.add_segment("core", "one")
+    await build_projector(library, store).rebuild_segments()
+    right = await list_segment_rows(store, library.tenant)
+    async with store.open_writer() as connection:
+        await connection.execute(text("UPDATE segments SET content = 'forged'"))
+    await build_projector(library, store).rebuild_segments()
+    assert await list_segment_rows(store, library.tenant) == right
+    async with store.open_reader() as connection:
+        count = await connection.scalar(text("SELECT count(*) FROM segments"))
+    assert count == 1
+
+
+async def test_another_library_is_never_folded_onto_these_rows(store: ReadModelStore) -> None:
+    library = SegmentHarness()
+    await library.add_segment("core", "one")
+    await build_projector(library, store).rebuild_segments()
+    other = SegmentHarness(MemoryLibraryLog(MemoryLog(created="2030-01-01T00:00:00Z")))
+    await other.add_segment("core", "another")
+    with pytest.raises(Corrupt, match="rebuild"):
+        await build_projector(other, store).run()
+    rolled_back = SegmentHarness()
+    await rolled_back.add_segment("core", "different")
+    with pytest.raises(Corrupt, match="rebuild"):
+        await build_projector(rolled_back, store).run()
+    assert [row.content for row in await list_segment_rows(store, library.tenant)] == ["one"]
+
+
+async def test_a_bad_event_stops_its_own_tenant_only(store: ReadModelStore) -> None:
+    log, blobs = MemoryLibraryLog(), MemoryBlobStore()
+    mine, theirs = SegmentHarness(log, blobs), SegmentHarness(log, blobs, tenant="theirs")
+    await mine.add_segment("core", "one")
+    event = build_library_samples()["segments-added"]
+    batch = encode_library_batch(
+        "t", SEGMENT_FAMILY, None, [EventDraft(event, "bad", FIRST_EVENT_TIME, "/test", "eve")]
+    )
+    log.log.stored.append(RawEvent("library.t.segments.added", 2, batch.messages[0].payload))
+    await theirs.add_segment("core", "two")
+    projecting = build_projector(mine, store)
+    async with run_projector(projecting):
+        await wait_until_folded(projecting, theirs)
+    assert [row.content for row in await list_segment_rows(store, "theirs")] == ["two"]
+    assert [row.content for row in await list_segment_rows(store, "t")] == ["one"]
+    async with store.open_reader() as connection:
+        reason = await connection.scalar(text("SELECT stopped FROM libraries WHERE tenant = 't'"))
+    assert "sequence 1 where 2 is due" in str(reason)
+
+
+async def test_a_text_that_is_gone_leaves_its_row_without_one(store: ReadModelStore) -> None:
+    blobs = MemoryBlobStore()
+    library = SegmentHarness(blobs=blobs)
+    await library.add_segment("core", "one")
+    blobs.blobs.pop((library.tenant, compute_digest("one")))
+    await build_projector(library, store).rebuild_segments()
+    (row,) = await list_segment_rows(store, library.tenant)
+    assert (row.content, row.digest) == (None, compute_digest("one"))
+    async with store.open_reader() as connection:
+        at = await read_segments_position(connection)
+    assert at is not None
+    assert at.position == 1

@@ -1,0 +1,220 @@
+"""Segments for calls: current after every edit, exact, and errors when unreachable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.support.sessions.segment_harness import SegmentHarness
+from turnlog.events.codec import CommandRef
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.errors import Corrupt, Refused, Unavailable
+from turnlog.events.jetstream.jetstream_client import open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLibraryLog
+from turnlog.projections.library.segment_inputs import AddSegment, EditSegment, SegmentInput
+from turnlog.projections.library.segment_selection import CallSegments, SegmentRequest
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
+
+CORE, WORLD = SegmentRequest("core", required=True), SegmentRequest("world", "w")
+
+
+class UnreliableSegmentLog(MemoryLibraryLog):
+    """A log that can be out of reach."""
+
+    away = False
+
+    async def read_last_event(
+        self, tenant: str, family: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
+        """Find the last event, or nobody."""
+        if self.away:
+            raise Unavailable("nats", "gone for a test")
+        return await super().read_last_event(tenant, family, leader=leader)
+
+
+class CountingSegmentLog(MemoryLibraryLog):
+    """A log that counts the events it gives."""
+
+    read = 0
+
+    async def read_range(
+        self, tenant: str, family: str, after: ChainHead | None, upto: RecordedEvent
+    ) -> Sequence[RecordedEvent]:
+        """Give events, and count them; others get their turn meanwhile."""
+        await asyncio.sleep(0)
+        events = await super().read_range(tenant, family, after, upto)
+        self.read += len(events)
+        return events
+
+
+@pytest_asyncio.fixture
+async def own_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    async with await NatsServer.start(NatsConfig(tmp_path / "nats")) as server:
+        yield server
+
+
+@pytest_asyncio.fixture(params=["memory", "jetstream"])
+async def library(
+    request: pytest.FixtureRequest, nats_url: str, fresh_tenant: str
+) -> AsyncIterator[SegmentHarness]:
+    if request.param == "memory":
+        yield SegmentHarness()
+        return
+    async with open_client(nats_url, StreamOptions()) as on:
+        yield SegmentHarness(on.library, on.blobs, tenant=fresh_tenant)
+
+
+async def gather_segments(
+    library: SegmentHarness, *wanted: SegmentRequest, locales: tuple[str, ...] = ()
+) -> CallSegments:
+    return await library.segments.fetch_segments(library.tenant, "s", wanted, locales)
+
+
+async def test_a_call_is_given_exactly_what_it_may_record(library: SegmentHarness) -> None:
+    number = await library.add_segment("world", "Mist.", "w", tier=2, type="mood", priority="low")
+    given = await gather_segments(library, CORE, WORLD)
+    (picked,) = given.segments[WORLD]
+    assert (picked.id, picked.version, picked.variant, picked.text) == (number, 1, "a", "Mist.")
+    assert (picked.tier, picked.type, picked.priority) == (2, "mood", "low")
+    assert picked.digest == compute_digest("Mist.")
+    assert await library.blobs.get_blob(library.tenant, picked.digest) == b"Mist."
+    assert given.segments[CORE] == ()
+    assert not given.omitted
+    assert not given.stale
+
+
+async def test_an_edit_by_another_process_is_seen_by_the_next_call(library: SegmentHarness) -> None:
+    number = await library.add_segment("world", "Mist.", "w")
+    (before,) = (await gather_segments(library, WORLD)).segments[WORLD]
+    await library.build_second_process("two").handle_command(EditSegment(number, content="Rain."))
+    (after,) = (await gather_segments(library, WORLD)).segments[WORLD]
+    assert (before.text, after.text, after.version) == ("Mist.", "Rain.", 2)
+    assert await library.blobs.get_blob(library.tenant, before.digest) == b"Mist."
+
+
+async def test_two_processes_that_edit_at_once_lose_nothing(library: SegmentHarness) -> None:
+    editors = [library.build_second_process(f"editor{n}") for n in range(2)]
+    await asyncio.gather(
+        *(
+            editor.add_segment("world", f"{editor.name} {n}", "w")
+            for n in range(10)
+            for editor in editors
+        )
+    )
+    shelf = await library.load_library()
+    assert sorted(shelf.segments) == list(range(1, 21))
+    assert shelf.sequence == 20
+    assert {editor.name: (await editor.load_library()).segments for editor in editors} == {
+        "editor0": shelf.segments,
+        "editor1": shelf.segments,
+    }
+
+
+async def test_of_two_edits_of_what_both_have_seen_one_is_told_of_the_other(
+    library: SegmentHarness,
+) -> None:
+    number = await library.add_segment("world", "Mist.", "w")
+    edits = (library.build_second_process(f"editor{n}") for n in range(2))
+    outcomes = await asyncio.gather(
+        *(each.handle_command(EditSegment(number, content=each.name, seen=1)) for each in edits),
+        return_exceptions=True,
+    )
+    (refused,) = (each for each in outcomes if isinstance(each, Refused))
+    assert refused.code == "segment-moved"
+    assert len((await library.load_library()).segments[number].versions) == 2
+
+
+async def test_a_key_stands_for_one_command_in_every_process(library: SegmentHarness) -> None:
+    add = AddSegment(SegmentInput("core", "Be kind."))
+    key = CommandRef("k", compute_digest("body"))
+    first = await library.handle_command(add, key)
+    again = await library.build_second_process("two").handle_command(add, key)
+    assert again.changes == first.changes
+    assert len(again.library_state.segments) == 1
+    with pytest.raises(Refused, match="key-reused"):
+        await library.handle_command(add, CommandRef("k", compute_digest("other")))
+
+
+async def test_what_is_known_has_to_do_while_the_library_cannot_be_reached() -> None:
+    log = UnreliableSegmentLog()
+    library = SegmentHarness(log)
+    await library.add_segment("core", "Be kind.")
+    await gather_segments(library, CORE)
+    log.away = True
+    given = await gather_segments(library, CORE)
+    assert given.stale
+    assert [each.text for each in given.segments[CORE]] == ["Be kind."]
+
+
+async def test_many_calls_that_find_more_read_it_once() -> None:
+    log = CountingSegmentLog()
+    writing = SegmentHarness(log)
+    for number in range(20):
+        await writing.add_segment("world", f"Mist {number}.", "w")
+    log.read = 0
+    starting = writing.build_second_process("another")
+    given = await asyncio.gather(*(gather_segments(starting, WORLD) for _ in range(30)))
+    assert {len(each.segments[WORLD]) for each in given} == {20}
+    assert log.read == 20
+
+
+async def test_a_stream_that_is_gone_from_a_real_server_is_out_of_reach_and_nothing_worse(
+    own_server: NatsServer,
+) -> None:
+    async with open_client(own_server.url, StreamOptions()) as on:
+        library = SegmentHarness(on.library, on.blobs)
+        await library.add_segment("core", "Be kind.")
+        await gather_segments(library, CORE)
+        await on.connection.nc.jetstream().delete_stream("LIBRARY")
+        given = await gather_segments(library, CORE, WORLD)
+        assert given.stale
+        assert [each.text for each in given.segments[CORE]] == ["Be kind."]
+        with pytest.raises(Refused, match="segments-unavailable"):
+            await gather_segments(library.build_second_process("another"), CORE)
+        with pytest.raises(Unavailable):
+            await library.add_segment("core", "Be stern.")
+
+
+async def test_a_process_that_knows_nothing_refuses_what_is_required_and_omits_the_rest() -> None:
+    log = UnreliableSegmentLog()
+    await SegmentHarness(log).add_segment("core", "Be kind.")
+    log.away = True
+    starting = SegmentHarness(log)
+    given = await gather_segments(starting, WORLD)
+    assert given.segments[WORLD] == ()
+    assert [(each.scope, each.ref, each.segment) for each in given.omitted] == [
+        ("world", "w", None)
+    ]
+    with pytest.raises(Refused, match="segments-unavailable") as refused:
+        await gather_segments(starting, WORLD, CORE)
+    assert refused.value.field == "core"
+
+
+async def test_a_text_that_is_gone_is_omitted_or_refuses_the_turn() -> None:
+    blobs = MemoryBlobStore()
+    library = SegmentHarness(blobs=blobs)
+    await library.add_segment("world", "Mist.", "w")
+    await library.add_segment("world", "Rain.", "w")
+    blobs.blobs.pop((library.tenant, compute_digest("Mist.")))
+    given = await gather_segments(library, WORLD)
+    assert [each.text for each in given.segments[WORLD]] == ["Rain."]
+    assert [each.segment for each in given.omitted] == [1]
+    with pytest.raises(Refused, match="segments-unavailable"):
+        await gather_segments(library, SegmentRequest("world", "w", required=True))
+
+
+async def test_a_library_that_was_rolled_back_is_not_taken_for_the_one_that_is_known() -> None:
+    log = MemoryLibraryLog()
+    library = SegmentHarness(log)
+    await library.add_segment("core", "one")
+    await library.add_segment("core", "two")
+    library.log = library.shelves.log = MemoryLibraryLog()
+    await library.build_second_process("other").add_segment("core", "another")
+    with pytest.raises(Corrupt):
+        await library.load_library()

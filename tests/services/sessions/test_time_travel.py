@@ -1,0 +1,255 @@
+"""Reading earlier states, with interval snapshots and without."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from tests.support.sessions.session_harness import TENANT, SessionHarness
+from turnlog.events.content import Digest
+from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.errors import Refused
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.manifest import HistorySource
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.projections.audit.explain.part_provenance import build_event_ref
+from turnlog.projections.audit.explain.turn_explanation import explain_call
+from turnlog.projections.audit.record.partial_log import build_complete_log
+from turnlog.projections.audit.verify.prompt_reproduction import reproduce_by_assembly
+from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.projections.prompt.history.history_selection import OUT_OF_REACH
+from turnlog.projections.prompt.readback import list_referenced_blobs, read_prompt, read_tools
+from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+from turnlog.projections.session.evolve import fold
+from turnlog.projections.session.state import SessionState
+from turnlog.services.sessions.command_handler import CommandMetadata
+from turnlog.services.sessions.session_snapshots import (
+    INTERVAL_LENGTH,
+    CheckedSnapshotStore,
+    IntervalSnapshots,
+    remove_command_keys,
+)
+from turnlog.services.sessions.time_travel import TimeTravel
+
+TURNS = 100
+
+MOST_OF_A_BATCH = 8
+"""Events by which one append may exceed an interval snapshot."""
+
+
+@dataclass
+class EventCountingLog(MemoryLog):
+    """A log that counts the events read from sessions; its replica may lag behind."""
+
+    read: int = 0
+    lag: int = 0
+
+    async def read_next_events(
+        self, tenant: str, session: str, after: ChainHead | None, count: int
+    ) -> list[RecordedEvent]:
+        events = [*await super().read_next_events(tenant, session, after, count)]
+        self.read += len(events)
+        return events[: len(events) - self.lag]
+
+
+@dataclass
+class FakeReadModels:
+    """Takes the place of the read models."""
+
+    known: dict[str, int] = field(default_factory=dict[str, int])
+
+    async def find_call_sequence(self, tenant: str, session: str, call: str) -> int | None:
+        del tenant, session
+        return self.known.get(call)
+
+
+def build_time_travel(house: SessionHarness, rows: FakeReadModels | None = None) -> TimeTravel:
+    """Give the past as a process reads it that has seen nothing yet."""
+    sessions = house.build_command_handler("/test/auditor")
+    gathering = house.build_contexts(sessions).gathering
+    return TimeTravel(sessions, house.blueprints, gathering, rows or FakeReadModels())
+
+
+@pytest.fixture(scope="module")
+def built() -> SessionHarness:
+    """A long session with some excluded turns and withheld replies."""
+    return asyncio.run(run_session())
+
+
+async def run_session() -> SessionHarness:
+    house = SessionHarness(log=EventCountingLog())
+    await house.open_session()
+    worker = house.build_worker()
+    for turn in range(1, TURNS + 1):
+        house.model.scripts.append([f"Reply {turn}."])
+        await house.run_turn(await house.submit_turn(f"Turn {turn}"), worker)
+        if turn % 10 == 0:
+            await house.sessions.handle(
+                TENANT, "s", ExcludeTurn(turn - 3), CommandMetadata("tester")
+            )
+        if turn % 15 == 0:
+            withheld = RedactReply(turn - 1, "asked for", "operator", "(Withheld.)")
+            await house.sessions.handle(TENANT, "s", withheld, CommandMetadata("tester"))
+    return house
+
+
+@pytest.fixture
+def house(built: SessionHarness) -> Iterator[SessionHarness]:
+    """The same for each test, whatever became of its snapshots."""
+    held = dict(built.snapshots.snapshots)
+    yield built
+    built.snapshots.snapshots = held
+
+
+def map_contexts(house: SessionHarness) -> dict[str, tuple[RecordedEvent, ContextAssembled]]:
+    said = ((each, each.event) for each in house.list_events())
+    return {call.call: (each, call) for each, call in said if isinstance(call, ContextAssembled)}
+
+
+def fold_until(house: SessionHarness, at: int) -> SessionState:
+    state = fold(house.list_events()[:at])
+    assert state
+    return remove_command_keys(state)
+
+
+def require_counting_log(house: SessionHarness) -> EventCountingLog:
+    assert isinstance(house.log, EventCountingLog)
+    return house.log
+
+
+async def test_the_state_at_a_sequence_is_that_of_the_events_up_to_it(
+    house: SessionHarness,
+) -> None:
+    last = len(house.list_events())
+    reader = build_time_travel(house)
+    around = {
+        1,
+        2,
+        INTERVAL_LENGTH - 1,
+        INTERVAL_LENGTH,
+        INTERVAL_LENGTH + 1,
+        2 * INTERVAL_LENGTH,
+        last - 1,
+        last,
+    }
+    for at in sorted(around | {*range(7, last, 163)}):
+        assert await reader.load_state(TENANT, "s", at) == fold_until(house, at)
+
+
+async def test_to_come_to_any_sequence_takes_no_more_than_one_stretch(
+    house: SessionHarness,
+) -> None:
+    last = len(house.list_events())
+    for at in (5, INTERVAL_LENGTH + 90, last - 200, last):
+        require_counting_log(house).read = 0
+        await build_time_travel(house).load_state(TENANT, "s", at)
+        assert require_counting_log(house).read <= INTERVAL_LENGTH + MOST_OF_A_BATCH
+
+
+async def test_a_session_without_waypoints_is_read_whole_once_and_has_them_then(
+    house: SessionHarness,
+) -> None:
+    last = len(house.list_events())
+    house.snapshots.snapshots.clear()
+    assert await build_time_travel(house).load_state(TENANT, "s", last - 20) == fold_until(
+        house, last - 20
+    )
+    require_counting_log(house).read = 0
+    assert await build_time_travel(house).load_state(TENANT, "s", last - 30) == fold_until(
+        house, last - 30
+    )
+    assert require_counting_log(house).read <= INTERVAL_LENGTH + MOST_OF_A_BATCH
+
+
+async def test_a_waypoint_of_other_events_is_not_used(house: SessionHarness) -> None:
+    checked = CheckedSnapshotStore(house.log, house.snapshots)
+    good = await checked.load_state(TENANT, "s", 1)
+    assert good
+    other = replace(good, head=replace(good.head, hash=Digest("sha256:" + "0" * 64)), submitted=999)
+    await IntervalSnapshots(checked).save_state(other)
+    at = INTERVAL_LENGTH + 10
+    assert await build_time_travel(house).load_state(TENANT, "s", at) == fold_until(house, at)
+
+
+async def test_a_waypoint_holds_no_text_and_no_key(house: SessionHarness) -> None:
+    checked = CheckedSnapshotStore(house.log, house.snapshots)
+    state = await checked.load_state(TENANT, "s", 1)
+    assert state
+    assert "Reply" not in repr(state)
+    assert state.commands == ()
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["by the rows", "without rows"])
+@pytest.mark.parametrize("call", ["1.1", "61.1", "100.1"])
+async def test_a_call_is_read_back_and_assembled_again_from_what_is_near_it(
+    house: SessionHarness, call: str, *, known: bool
+) -> None:
+    recorded, said = map_contexts(house)[call]
+    reader = build_time_travel(house, FakeReadModels({call: recorded.sequence} if known else {}))
+    moment = await reader.find_call(TENANT, "s", call)
+    assert moment.recorded == recorded
+    events = await reader.load_referenced_events(moment)
+    blobs = await reader.command_handler.texts.read_blobs(
+        TENANT, list_referenced_blobs(said.manifest)
+    )
+    messages = read_prompt(said.manifest, events, blobs)
+    request = ChatRequest(said.model, messages, read_tools(said.manifest, blobs), said.parameters)
+    assert request.digest == said.manifest.digest
+    assert reproduce_by_assembly(await reader.load_assembly_inputs(moment)).outcome == "reproduced"
+
+
+async def test_only_the_events_of_its_window_are_read_for_a_call(house: SessionHarness) -> None:
+    recorded, _ = map_contexts(house)["90.1"]
+    reader = build_time_travel(house, FakeReadModels({"90.1": recorded.sequence}))
+    require_counting_log(house).read = 0
+    moment = await reader.find_call(TENANT, "s", "90.1")
+    await reader.load_referenced_events(moment)
+    await reader.load_assembly_inputs(moment)
+    assert require_counting_log(house).read <= INTERVAL_LENGTH + MOST_OF_A_BATCH
+
+
+async def test_what_a_replica_does_not_have_yet_is_found_all_the_same(
+    house: SessionHarness,
+) -> None:
+    require_counting_log(house).lag = 3
+    try:
+        for at in (2, INTERVAL_LENGTH + 90):
+            assert await build_time_travel(house).load_state(TENANT, "s", at) == fold_until(
+                house, at
+            )
+    finally:
+        require_counting_log(house).lag = 0
+
+
+async def test_rows_that_are_wrong_cost_time_and_nothing_else(house: SessionHarness) -> None:
+    recorded, _ = map_contexts(house)["37.1"]
+    for wrong in (recorded.sequence - 1, 1, 99_999):
+        moment = await build_time_travel(house, FakeReadModels({"37.1": wrong})).find_call(
+            TENANT, "s", "37.1"
+        )
+        assert moment.recorded == recorded
+
+
+async def test_a_call_that_was_never_made_is_refused(house: SessionHarness) -> None:
+    with pytest.raises(Refused) as refused:
+        await build_time_travel(house).find_call(TENANT, "s", "37.2")
+    assert refused.value.code == "unknown-call"
+
+
+async def test_turns_that_no_window_reaches_any_more_are_told_as_one_run_with_one_event() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    for _ in range(8):
+        house.model.scripts.append(["Long. " * 1_000])
+        await house.run_turn(await house.submit_turn("Go on."))
+    recorded, call = map_contexts(house)["8.1"]
+    (run,) = (part.source for part in call.manifest.parts if part.rule == OUT_OF_REACH)
+    assert isinstance(run, HistorySource)
+    assert run.last > run.first
+    parts = explain_call(build_complete_log(house.list_events()), "8.1").parts
+    removed = [gone for part in parts for gone in part.removed]
+    told = [(gone.first, gone.last, gone.by) for gone in removed if gone.rule == OUT_OF_REACH]
+    assert told == [(run.first, run.last, build_event_ref(recorded))]

@@ -1,0 +1,197 @@
+"""What-if over HTTP and from the command line: many sessions, no writes, no model calls."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import select
+
+from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
+from tests.services.what_if.two_versions import (
+    CONVERSATION,
+    FIRST_VERSION,
+    SECOND_VERSION,
+    list_recorded_prompts,
+    run_conversation,
+    write_blueprint_folder,
+)
+from tests.support.sessions.session_harness import TENANT, SessionHarness
+from turnlog.events.store.ports import RawEvent
+from turnlog.projections.store.read.read_your_writes import wait_until_folded
+from turnlog.projections.store.schema.read_model_tables import METADATA
+from turnlog.services.api.what_if_payloads import WhatIfRequest
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.what_if.what_if_comparison import print_what_if, read_blueprint_folder
+
+MANY = int(os.environ.get("SESSIONS", "20"))
+"""The number of recorded sessions; `make suppose` runs a thousand."""
+
+PERSONA = "You are a clerk, and brief."
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSessions:
+    """A service with many recorded sessions and its blueprint folder."""
+
+    stand: RunningGateway
+    house: SessionHarness
+    first: Path
+    second: Path
+
+    async def request_what_if(self, **form: object) -> list[dict[str, Any]]:
+        """Request a what-if and return its lines."""
+        answer = await self.stand.http.post("/v1/what-if", json=form)
+        assert answer.status_code == 200, answer.text
+        return [json.loads(line) for line in answer.text.splitlines()]
+
+    async def measure_storage(self) -> tuple[int, int, str]:
+        """Measure the log, the blobs and the rows."""
+        digest = hashlib.sha256()
+        async with self.stand.store.open_reader() as connection:
+            for table in METADATA.sorted_tables:
+                for row in await connection.execute(select(table)):
+                    digest.update(repr(row).encode())
+        return (
+            await self.house.log.get_last_stream_sequence(TENANT),
+            len(self.house.blobs.blobs),
+            digest.hexdigest(),
+        )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RecordedSessions]:
+    root, held = tmp_path_factory.mktemp("recorded"), MemoryBackend()
+    first = write_blueprint_folder(root / "first", FIRST_VERSION, persona_md=PERSONA)
+    second = write_blueprint_folder(root / "second", SECOND_VERSION, persona_md=PERSONA)
+    house = SessionHarness(held.log, held.blobs, held.tokens)
+    for number in range(MANY):
+        await run_conversation(
+            house, first, f"s-{number}", CONVERSATION[: 1 + number % len(CONVERSATION)]
+        )
+    last = house.list_events(f"s-{MANY - 1}")[-1]
+    async with start_service(held, TENANT, root, working=False) as stand:
+        place = (TENANT, last.session, last.sequence)
+        assert await wait_until_folded(stand.store, stand.projection_signal, *place, within=300)
+        yield RecordedSessions(stand, house, first / "clerk", second / "clerk")
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.mark.parametrize("change", ["blueprint", "budget", "model"])
+async def test_many_sessions_are_told_without_a_model_and_nothing_is_written(
+    recorded: RecordedSessions, change: str
+) -> None:
+    folder = read_blueprint_folder(recorded.second).model_dump(mode="json")
+    forms = {"blueprint": folder, "budget": 60, "model": "openai/gpt-4o"}
+    lines = await recorded.request_what_if(**{change: forms[change]})
+    before, requests = await recorded.measure_storage(), len(recorded.house.model.requests)
+    assert await recorded.request_what_if(**{change: forms[change]}) == lines
+    begun, *sessions, ended = lines
+    assert [line["line"] for line in lines] == ["begun", *["session"] * MANY, "ended"]
+    assert (begun["sessions"], begun["behind"], ended["sessions"]) == (MANY, 0, MANY)
+    assert ended["calls"] == sum(each["calls"] for each in sessions) == requests
+    assert ended["again"] == requests
+    assert ended["after"]["tokens"] == sum(each["after"]["tokens"] for each in sessions)
+    assert await recorded.measure_storage() == before
+    assert len(recorded.house.model.requests) == requests
+    assert recorded.stand.model.requests == []
+
+
+async def test_figures_over_http_are_those_of_really_using_the_blueprint(
+    recorded: RecordedSessions,
+) -> None:
+    await run_conversation(recorded.house, recorded.second.parent, "really", CONVERSATION)
+    folder = read_blueprint_folder(recorded.second).model_dump(mode="json")
+    _, session, _ = await recorded.request_what_if(sessions=["s-7"], blueprint=folder)
+    had = list_recorded_prompts(recorded.house, "really")
+    assert session["after"]["tokens"] == sum(each.tokens for each in had)
+    assert session["after"]["prefix"] == sum(each.prefix or 0 for each in had)
+    digests = {each["call"]: each["after"]["digest"] for each in session["worst"]}
+    assert digests == {f"{turn}.1": each.digest for turn, each in enumerate(had, 1)}
+
+
+async def test_worst_session_comes_first_and_what_does_not_fit_says_by_how_much(
+    recorded: RecordedSessions, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    form = WhatIfRequest(sessions=["s-0", "s-6", "s-3", "nobody"], budget=12)
+    page = tmp_path / "report.html"
+    await print_what_if(ServiceReader(recorded.stand.http), form, "json", page)
+    told = json.loads(capsys.readouterr().out)
+    assert [each["session"] for each in told["sessions"]] == ["s-6", "s-3", "s-0"]
+    assert [(each["session"], each["code"]) for each in told["untold"]] == [
+        ("nobody", "unknown-session")
+    ]
+    refused = told["sessions"][0]["worst"][0]["refused"]
+    assert (refused["code"], refused["limit"]) == ("over-budget", 12)
+    assert f"{12 + refused['over']} tokens do not fit 12" in refused["detail"]
+    assert [each["layer"] for each in refused["kept"]] == ["persona", "input"]
+    assert "not for behaviour" in told["exact"]
+    report = page.read_text()
+    assert report.index("s-6") < report.index("s-3") < report.index("s-0")
+    assert "not for behaviour" in report
+    assert "<script" not in report
+    assert "http" not in report
+
+
+async def test_screen_says_what_is_cut_and_what_the_figures_are_worth(
+    recorded: RecordedSessions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    form = WhatIfRequest(sessions=["s-7"], budget=60)
+    await print_what_if(ServiceReader(recorded.stand.http), form, "table", None)
+    shown = capsys.readouterr().out
+    assert "what if a budget of 60 tokens" in shown
+    assert "drop_oldest_pairs" in shown
+    assert "not for behaviour" in shown
+
+
+@pytest.mark.parametrize(
+    ("form", "code"),
+    [
+        ({}, "invalid"),
+        ({"budget": 0}, "invalid"),
+        ({"blueprint": {"blueprint": "clerk", "files": {}}}, "faulty-blueprint"),
+        ({"blueprint": {"blueprint": "clerk", "files": {"blueprint.yaml": "\0"}}}, "bad-text"),
+        ({"blueprint": {"blueprint": "other", "files": {"blueprint.yaml": FIRST_VERSION}}},
+         "faulty-blueprint"),
+        ({"budget": 1, "sessions": []}, "invalid"),
+    ],
+)  # fmt: skip
+async def test_change_that_is_none_is_refused_before_anything_is_told(
+    recorded: RecordedSessions, form: dict[str, Any], code: str
+) -> None:
+    answer = await recorded.stand.http.post("/v1/what-if", json=form)
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
+
+
+@pytest.mark.tampers
+async def test_a_session_of_a_later_release_has_a_line_of_its_own_and_ends_no_other(
+    tmp_path: Path,
+) -> None:
+    held = MemoryBackend()
+    first = write_blueprint_folder(tmp_path / "first", FIRST_VERSION, persona_md=PERSONA)
+    house = SessionHarness(held.log, held.blobs, held.tokens)
+    for session in ("later", "told"):
+        await run_conversation(house, first, session, CONVERSATION[:1])
+    place = held.log.sessions[TENANT, "later"][0]
+    raw = held.log.stored[place - 1]
+    assert raw is not None
+    later = raw.stored.replace(b"session-opened.v1", b"session-opened.v9")
+    held.log.stored[place - 1] = RawEvent(raw.subject, place, later)
+    async with start_service(held, TENANT, tmp_path, working=False) as stand:
+        form = {"sessions": ["later", "told"], "budget": 60}
+        answer = await stand.http.post("/v1/what-if", json=form)
+    _, *lines, ended = (json.loads(line) for line in answer.text.splitlines())
+    assert [(line["line"], line["session"]) for line in lines] == [
+        ("untold", "later"),
+        ("session", "told"),
+    ]
+    assert (lines[0]["code"], ended["sessions"], ended["untold"]) == ("corrupt", 1, 1)

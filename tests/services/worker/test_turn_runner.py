@@ -1,0 +1,321 @@
+"""A turn from its delivery to its reply, over a log in memory and a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.sessions.session_harness import (
+    ACK_WAIT,
+    TENANT,
+    TESTER,
+    SessionHarness,
+    build_delivery,
+)
+from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import AttemptEnded, AttemptStarted, ContextAssembled
+from turnlog.events.model.call_events import TokenUsage as RecordedUsage
+from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.session.commands import CancelTurn, ClaimTurn, ExcludeTurn
+from turnlog.services.worker.model.model_types import ModelFailure
+from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliverySettled, DeliverySuperseded
+
+
+def find_last_event(house: SessionHarness, kind: type) -> RecordedEvent:
+    """Find the latest event of a kind."""
+    return next(event for event in reversed(house.list_events()) if isinstance(event.event, kind))
+
+
+async def test_a_turn_is_claimed_its_prompt_fixed_and_its_reply_recorded() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    house.model.scripts = [["Hel", "lo."]]
+    assert await house.run_turn(await house.submit_turn("Hi")) == DeliverySettled()
+    assert house.list_event_names() == [
+        "session-opened",
+        "turn-submitted",
+        "attempt-started",
+        "context-assembled",
+        "attempt-ended",
+        "call-completed",
+        "turn-completed",
+    ]
+    reply = find_last_event(house, TurnCompleted).event
+    assert isinstance(reply, TurnCompleted)
+    assert reply.text == PlainText(text="Hello.")
+    assert house.model.requests[0].messages == (
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi"},
+    )
+
+
+async def test_tokens_add_up_to_the_reply_and_say_where_they_begin() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    house.model.scripts = [["Hel", "lo."]]
+    await house.run_turn(await house.submit_turn("Hi"))
+    events = [held.event for held in await house.tokens.read_token_events(TENANT, "s", 1)]
+    said = [event for event in events if isinstance(event, Token)]
+    assert [(token.offset, token.text) for token in said] == [(0, "Hel"), (3, "lo.")]
+    closed = events[-1]
+    assert isinstance(closed, AttemptClosed)
+    assert closed.digest == compute_digest("Hello.")
+
+
+async def test_a_settled_turn_is_not_answered_again() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    submitted = await house.submit_turn("Hi")
+    await house.run_turn(submitted)
+    before = house.list_event_names()
+    assert (
+        await house.build_worker("w2").run_turn(build_delivery(submitted, redelivered=True))
+        == DeliverySettled()
+    )
+    assert house.list_event_names() == before
+    assert len(house.model.requests) == 1
+
+
+async def test_two_workers_with_the_same_turn_make_one_call() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    gate = asyncio.Event()
+    house.model.scripts = [[gate, "once"], [gate, "twice"]]
+    submitted = await house.submit_turn("Hi")
+    first = asyncio.create_task(house.build_worker("w1").run_turn(build_delivery(submitted)))
+    second = asyncio.create_task(house.build_worker("w2").run_turn(build_delivery(submitted)))
+    done, _ = await asyncio.wait({first, second}, return_when=asyncio.FIRST_COMPLETED)
+    assert isinstance(done.pop().result(), DeliveryDeferred)
+    gate.set()
+    assert DeliverySettled() in await asyncio.gather(first, second)
+    assert len(house.model.requests) == 1
+    assert house.list_event_names().count("turn-completed") == 1
+
+
+async def test_an_attempt_that_is_alive_is_left_alone() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    gate = asyncio.Event()
+    house.model.scripts = [["so ", gate, "far"]]
+    submitted = await house.submit_turn("Hi")
+    working = asyncio.create_task(house.build_worker("w1").run_turn(build_delivery(submitted)))
+    await house.log.watch_session(TENANT, "s", 3).__anext__()
+    verdict = await house.build_worker("w2").run_turn(build_delivery(submitted, redelivered=True))
+    assert isinstance(verdict, DeliveryDeferred)
+    gate.set()
+    assert await working == DeliverySettled()
+
+
+async def test_a_silent_worker_is_replaced_and_its_cost_is_unknown_not_zero() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    submitted = await house.submit_turn("Hi")
+    await house.sessions.handle(TENANT, "s", ClaimTurn(1, "dead", Policies()), TESTER)
+    await house.tokens.publish_token(
+        TENANT, "s", 1, Token(call="1.1", attempt=1, offset=0, text="half an ans")
+    )
+    await asyncio.sleep(ACK_WAIT)
+    assert await house.run_redelivered_turn(submitted) == DeliverySettled()
+    ended = [e.event for e in house.list_events() if isinstance(e.event, AttemptEnded)]
+    assert [end.outcome for end in ended] == ["lost", "answered"]
+    assert ended[0].usage.known == "unknown"
+    assert ended[0].cost.micro_dollars is None
+    assert ended[0].partial == PlainText(text="half an ans")
+    events = [held.event for held in await house.tokens.read_token_events(TENANT, "s", 1)]
+    assert AttemptReset(call="1.1", attempt=2) in events
+
+
+async def test_a_whole_answer_left_by_a_dead_worker_completes_the_turn_without_a_call() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    submitted = await house.submit_turn("Hi")
+    stuck = asyncio.Event()
+    house.model.scripts = [["All of it.", stuck]]
+    working = asyncio.create_task(house.build_worker("dead").run_turn(build_delivery(submitted)))
+    await house.wait_for_event(ContextAssembled)
+    await house.wait_for_tokens(2, turn=1)
+    closed = AttemptClosed(
+        call="1.1",
+        attempt=1,
+        length=len("All of it."),
+        digest=compute_digest("All of it."),
+        finish="stop",
+        usage=RecordedUsage(known="reported", input_tokens=9, output_tokens=4),
+        total=10,
+    )
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    await house.tokens.publish_and_confirm(TENANT, "s", 1, closed)
+    await asyncio.sleep(ACK_WAIT)
+    assert await house.run_redelivered_turn(submitted) == DeliverySettled()
+    assert len(house.model.requests) == 1
+    reply = find_last_event(house, TurnCompleted).event
+    assert isinstance(reply, TurnCompleted)
+    assert reply.text == PlainText(text="All of it.")
+
+
+async def test_a_worker_that_lost_its_claim_says_nothing_for_the_message() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    gate = asyncio.Event()
+    house.model.scripts = [["mine", gate], ["theirs"]]
+    submitted = await house.submit_turn("Hi")
+    zombie = asyncio.create_task(house.build_worker("zombie").run_turn(build_delivery(submitted)))
+    await house.wait_for_event(ContextAssembled)
+    done = await house.sessions.handle(TENANT, "s", ClaimTurn(1, "thief", Policies()), TESTER)
+    assert done.state.open
+    assert done.state.open.attempt == 2
+    assert await zombie == DeliverySuperseded()
+    ended = [e.event for e in house.list_events() if isinstance(e.event, AttemptEnded)]
+    assert [end.outcome for end in ended] == ["lost", "cancelled"]
+    assert "turn-completed" not in house.list_event_names()
+
+
+async def test_a_cancelled_turn_closes_the_stream_and_keeps_what_it_cost() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    house.model.scripts = [["never ", "mind", asyncio.Event()]]
+    submitted = await house.submit_turn("Hi")
+    working = asyncio.create_task(house.build_worker().run_turn(build_delivery(submitted)))
+    await house.wait_for_tokens(2)
+    await house.sessions.handle(TENANT, "s", CancelTurn(), TESTER)
+    assert await working == DeliverySettled()
+    assert house.model.closed_count == 1
+    own = find_last_event(house, AttemptEnded).event
+    assert isinstance(own, AttemptEnded)
+    assert own.outcome == "cancelled"
+    assert own.usage.known == "estimated"
+    assert isinstance(find_last_event(house, TurnCancelled).event, TurnCancelled)
+    state = await house.load_state()
+    assert state.turns[0].status == "cancelled"
+
+
+async def test_a_rate_limit_is_tried_again_each_try_an_event() -> None:
+    house = SessionHarness()
+    await house.open_session(retries={"max": 2, "base_seconds": 0})
+    limited = ModelFailure("rate_limited", "slow down")
+    house.model.scripts = [[limited], [limited], ["at last"]]
+    assert await house.run_turn(await house.submit_turn("Hi")) == DeliverySettled()
+    started = [e.event for e in house.list_events() if isinstance(e.event, AttemptStarted)]
+    assert [start.attempt for start in started] == [1, 2, 3]
+    assert house.list_event_names().count("context-assembled") == 1
+    assert house.list_event_names()[-1] == "turn-completed"
+
+
+async def test_a_failure_that_cannot_be_mended_fails_the_turn_with_its_reason() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    house.model.scripts = [[ModelFailure("unauthorised", "the key is not accepted")]]
+    assert await house.run_turn(await house.submit_turn("Hi")) == DeliverySettled()
+    failed = find_last_event(house, TurnFailed).event
+    assert isinstance(failed, TurnFailed)
+    assert (failed.code, failed.retryable) == ("unauthorised", False)
+
+
+async def test_a_prompt_that_cannot_fit_fails_the_turn_before_any_call() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    assert await house.run_turn(await house.submit_turn("x" * 5000)) == DeliverySettled()
+    failed = find_last_event(house, TurnFailed).event
+    assert isinstance(failed, TurnFailed)
+    assert failed.code == "over-budget"
+    assert house.model.requests == []
+
+
+async def test_a_turn_past_its_deadline_fails_at_the_next_delivery() -> None:
+    house = SessionHarness()
+    await house.open_session(deadline_seconds=5)
+    submitted = await house.submit_turn("Hi")
+    house.clock.advance_time(6)
+    assert await house.run_turn(submitted) == DeliverySettled()
+    failed = find_last_event(house, TurnFailed).event
+    assert isinstance(failed, TurnFailed)
+    assert failed.code == "deadline"
+    assert house.model.requests == []
+
+
+async def test_a_running_worker_keeps_its_own_deadline() -> None:
+    house = SessionHarness()
+    await house.open_session(deadline_seconds=0.2)
+    house.model.scripts = [["slow", asyncio.Event()]]
+    assert await house.run_turn(await house.submit_turn("Hi")) == DeliverySettled()
+    failed = find_last_event(house, TurnFailed).event
+    assert isinstance(failed, TurnFailed)
+    assert failed.code == "deadline"
+
+
+async def test_a_stopping_worker_hands_its_turn_back_for_the_next_one() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    house.model.scripts = [["half", asyncio.Event()], ["whole"]]
+    submitted = await house.submit_turn("Hi")
+    worker = house.build_worker("leaving")
+    working = asyncio.create_task(worker.run_turn(build_delivery(submitted)))
+    await house.wait_for_tokens(2, turn=1)
+    worker.stop_requested.set()
+    assert await working == DeliveryDeferred(0)
+    assert await house.run_redelivered_turn(submitted) == DeliverySettled()
+    assert house.list_event_names()[-1] == "turn-completed"
+
+
+async def test_an_event_of_others_meanwhile_does_not_disturb_the_answer() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    await house.run_turn(await house.submit_turn("First"))
+    gate = asyncio.Event()
+    house.model.scripts = [["second", gate]]
+    submitted = await house.submit_turn("Second")
+    working = asyncio.create_task(house.build_worker().run_turn(build_delivery(submitted)))
+    await house.wait_for_tokens(2, turn=2)
+    await house.sessions.handle(TENANT, "s", ExcludeTurn(1), TESTER)
+    gate.set()
+    assert await working == DeliverySettled()
+    assert house.list_event_names()[-1] == "turn-completed"
+
+
+async def test_a_retry_after_a_source_changed_is_a_new_call_that_names_the_old_one() -> None:
+    house = SessionHarness()
+    await house.open_session(retries={"max": 1, "base_seconds": 0})
+    await house.run_turn(await house.submit_turn("First"))
+    gate = asyncio.Event()
+    house.model.scripts = [[gate, ModelFailure("server_error")], ["fine"]]
+    submitted = await house.submit_turn("Second")
+    working = asyncio.create_task(house.build_worker().run_turn(build_delivery(submitted)))
+    await house.wait_for_event(ContextAssembled, number=2)
+    await house.wait_for_tokens(1, turn=2)
+    await house.sessions.handle(TENANT, "s", ExcludeTurn(1), TESTER)
+    gate.set()
+    assert await working == DeliverySettled()
+    fixed = [e.event for e in house.list_events() if isinstance(e.event, ContextAssembled)]
+    assert [(f.call, f.supersedes) for f in fixed] == [
+        ("1.1", None),
+        ("2.1", None),
+        ("2.2", "2.1"),
+    ]
+
+
+@pytest.mark.parametrize("queued", [1, 5])
+async def test_queued_turns_are_answered_one_after_another_in_order(queued: int) -> None:
+    house = SessionHarness()
+    await house.open_session()
+    events = [await house.submit_turn(f"turn {n}") for n in range(queued + 1)]
+    assert house.list_event_names().count("turn-queued") == queued
+    await house.run_turn(events[0])
+    for _ in range(queued):
+        released = house.list_events()[-1]
+        await house.run_turn(released)
+    state = await house.load_state()
+    assert [ref.turn for ref in state.turns] == list(range(1, queued + 2))
+    assert state.open is None
+
+
+async def test_a_first_sign_of_life_is_given_before_the_prompt_is_assembled() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    await house.run_turn(await house.submit_turn("Hi"))
+    first = (await house.tokens.read_token_events(TENANT, "s", 1))[0].event
+    assert first == AttemptAlive(call="1.1", attempt=1)

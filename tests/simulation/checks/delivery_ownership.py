@@ -1,0 +1,79 @@
+"""Checks which worker may acknowledge a message, by the acknowledgements sent and what was known.
+
+A delivery owns the attempts that were claimed on its behalf. Once its worker has seen a claim of
+another delivery, it must not acknowledge the message in any way. No worker may ack a turn that is
+not settled on the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tests.faults.checks.settling_events import find_settling_events
+from tests.simulation.network.sent_acknowledgements import SentAcknowledgement
+from tests.simulation.network.simulated_connection import DeliveryRef
+from tests.simulation.network.simulated_stream import SimulatedStream
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import AttemptStarted
+from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
+
+
+@dataclass
+class TurnDeliveries:
+    """What happened to the message of a turn."""
+
+    name: str
+    claims: list[tuple[int, DeliveryRef]] = field(default_factory=list[tuple[int, DeliveryRef]])
+    """Stream sequence of each claim, and the delivery on whose behalf it was made."""
+    settled_at: datetime | None = None
+    settled_by: int = 0
+    """Stream sequence of the event that settled it."""
+
+
+def find_wrong_acknowledgements(
+    said: Sequence[SentAcknowledgement],
+    stored: SimulatedStream,
+    log: Mapping[str, Sequence[RecordedEvent]],
+) -> Iterator[str]:
+    """Return the acknowledgements whose sender knew that it must not send them."""
+    turns = {
+        place: turn for events in log.values() for place, turn in _iterate_turns(events, stored)
+    }
+    for each in said:
+        turn = turns.get(each.delivery[0], TurnDeliveries("a turn that is no longer there"))
+        if each.kind == "ack":
+            if turn.settled_at is None or turn.settled_at > each.at:
+                yield f"{turn.name} was acknowledged before it was settled"
+        elif not (turn.settled_by and turn.settled_by <= each.known_sequence):
+            yield from _check_superseded(each, turn)
+
+
+def _check_superseded(said: SentAcknowledgement, turn: TurnDeliveries) -> Iterator[str]:
+    known = [by for place, by in turn.claims if place <= said.known_sequence]
+    if said.delivery in known and known[-1] != said.delivery:
+        yield f"{turn.name}: {said.kind} for delivery {said.delivery}, knowing of {known[-1]}"
+
+
+def _iterate_turns(
+    events: Sequence[RecordedEvent], stored: SimulatedStream
+) -> Iterator[tuple[int, TurnDeliveries]]:
+    ends = find_settling_events(events)
+    places: dict[int, tuple[int, TurnDeliveries]] = {}
+    for recorded in events:
+        match recorded.event:
+            case TurnSubmitted(turn=number) | TurnReleased(turn=number):
+                turn = TurnDeliveries(f"turn {number} of {recorded.session}")
+                if number in ends:
+                    end = events[ends[number][0] - 1].stream_sequence
+                    turn.settled_at, turn.settled_by = stored.messages[end - 1].at, end
+                places[number] = recorded.stream_sequence, turn
+            case AttemptStarted(turn=number):
+                place = recorded.stream_sequence
+                by = stored.messages[place - 1].delivery
+                if by:
+                    places[number][1].claims.append((place, by))
+            case _:
+                pass
+    yield from places.values()

@@ -1,0 +1,60 @@
+"""Checks that every answer was true at some moment between its request and its arrival.
+
+What was accepted and recorded is proved by the log. A refusal, or an acceptance without an effect,
+is proved by no event: it has to follow from the state at some moment while the client waited. This
+finds a gateway that decides by a lagging replica, and one that decides between two events that were
+appended together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from itertools import compress
+
+from tests.faults.clients.client_history import CommandTry
+from tests.simulation.network.simulated_stream import SimulatedStream
+from tests.simulation.processes.simulated_loop import START_TIME
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Refused
+from turnlog.projections.session.commands import Command
+from turnlog.projections.session.decide import decide
+from turnlog.projections.session.evolve import evolve
+from turnlog.projections.session.state import SessionState
+
+
+def find_untrue_answers(
+    tries: Sequence[CommandTry],
+    wanted: Mapping[str, Command],
+    events: Sequence[RecordedEvent],
+    stored: SimulatedStream,
+) -> Iterator[str]:
+    """Return the answers to a session's commands that were true at no moment."""
+    states: list[SessionState | None] = [None]
+    for event in events:
+        states.append(evolve(states[-1], event))
+    whole = [True, *(_is_batch_start(event) for event in events[1:]), True]
+    times = [stored.messages[event.stream_sequence - 1].at for event in events]
+    recorded = {event.envelope.commandkey for event in events}
+    for each in tries:
+        if each.refused or (each.accepted and each.key not in recorded):
+            first = sum(at <= START_TIME + timedelta(seconds=each.asked_at) for at in times)
+            last = sum(at <= START_TIME + timedelta(seconds=each.told_at) for at in times)
+            told = each.body["code"] if each.refused else None
+            command = wanted[each.key]
+            seen = compress(states[first : last + 1], whole[first:])
+            if told not in {_decide_answer(state, command) for state in seen}:
+                yield f"{each.key} ({each.body['what']}) was told {told}, which was true at no time"
+
+
+def _is_batch_start(event: RecordedEvent) -> bool:
+    """Tell whether an event was appended behind what lay there, and not as one with it."""
+    return event.envelope.prevstreamseq is not None
+
+
+def _decide_answer(state: SessionState | None, command: Command) -> str | None:
+    """Return what a command leads to: a refusal's code, None for no effect, or "events"."""
+    try:
+        return "events" if decide(state, command, START_TIME) else None
+    except Refused as refused:
+        return refused.code

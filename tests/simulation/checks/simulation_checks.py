@@ -1,0 +1,196 @@
+"""Checks of a finished simulation against the log, the clients and the acknowledgements.
+
+What a client history and a log can show is checked by the checker of `tests/faults`. Here is what
+only a simulation can see: when a process knew what, which states it holds, what a model was asked
+and when, and that everything finished in time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from tests.faults.checks.checker import CheckedEvidence, PromiseViolation, check_evidence
+from tests.faults.checks.settling_events import find_settling_events
+from tests.faults.clients.client_history import ClientHistory
+from tests.simulation.checks import delivery_ownership, linearizability
+from tests.simulation.checks.checkable_tries import EFFECTIVE_COMMANDS, filter_checkable
+from tests.simulation.fault_profiles import FAULTS_END
+from tests.simulation.network.simulated_stream import SimulatedStream
+from tests.simulation.processes.simulated_loop import START_TIME
+from tests.simulation.simulation import ACK_WAIT, Simulation
+from turnlog.events.content import Digest, PlainText, compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.ids import BLOBS_STREAM
+from turnlog.events.model.call_events import (
+    AttemptEnded,
+    AttemptStarted,
+    CallCompleted,
+    ContextAssembled,
+)
+from turnlog.events.model.turn_events import TurnCompleted, TurnReleased, TurnSubmitted
+from turnlog.projections.session.evolve import fold
+
+CLOCK_DIFFERENCE: Final = 4.0
+"""Seconds that two clocks may differ by."""
+
+
+def find_faults(done: Simulation) -> list[str]:
+    """Return every fault; an empty list where all is well."""
+    log = done.log
+    found = [f"{each.fault} {each.session}: {each.detail}" for each in _run_checker(done, log)]
+    found += [f"broke: {each}" for each in done.complaints]
+    found += [f"open: {session}" for session in done.open_sessions]
+    for watcher in done.watchers:
+        found += [f"watcher of {watcher.session} {watcher.turn}: {r}" for r in watcher.refused]
+    found += _find_unequal_answers(done.history)
+    for session, events in log.items():
+        blueprint = done.materials[session].blueprint
+        deadline = timedelta(seconds=blueprint.policies.deadline_seconds)
+        for what in (
+            *_find_late_turns(events, deadline),
+            *_check_attempts(events),
+            *_check_heard_turns(session, done, events),
+        ):
+            found.append(f"{session}: {what}")
+    found += _find_wrong_states(done, log)
+    found += _find_unrecorded_requests(done, log)
+    found += _find_invented_replies(done, log)
+    found += _find_repeated_payments(done)
+    wanted = {key: command for client in done.clients for key, command in client.wanted.items()}
+    for session, events in log.items():
+        tries = [each for each in done.history.tries if each.session == session]
+        found += linearizability.find_untrue_answers(tries, wanted, events, done.server.sessions)
+    found += delivery_ownership.find_wrong_acknowledgements(
+        done.server.acknowledgements.sent, done.server.sessions, log
+    )
+    return found
+
+
+def _run_checker(
+    done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]
+) -> Sequence[PromiseViolation]:
+    keys = {each.envelope.commandkey for events in log.values() for each in events}
+    tries = filter_checkable(done.history.tries, keys)
+    heard = [each for each in done.history.heard if each.end == "done"]
+    history = ClientHistory(tries, heard)
+    return check_evidence(
+        CheckedEvidence(history, log, done.loop.read_clock(), blobs=_list_blobs(done))
+    )
+
+
+def _list_blobs(done: Simulation) -> Mapping[Digest, str]:
+    stored: SimulatedStream = done.server.streams[BLOBS_STREAM]
+    return {compute_digest(each.data): each.data.decode() for each in stored.messages}
+
+
+def _find_unequal_answers(history: ClientHistory) -> Iterator[str]:
+    told: dict[str, object] = {}
+    for each in history.tries:
+        if not each.accepted or each.body["what"] not in EFFECTIVE_COMMANDS:
+            continue
+        if told.setdefault(each.key, each.body) != each.body:
+            yield f"{each.key} was told {told[each.key]} and {each.body}"
+
+
+def _find_late_turns(events: Sequence[RecordedEvent], deadline: timedelta) -> Iterator[str]:
+    """Turns that were settled later than somebody awake could have seen to."""
+    ends = find_settling_events(events)
+    clear = START_TIME + timedelta(seconds=FAULTS_END)
+    patience = timedelta(seconds=3 * ACK_WAIT + CLOCK_DIFFERENCE)
+    for recorded in events:
+        if isinstance(recorded.event, TurnSubmitted | TurnReleased):
+            turn = recorded.event.turn
+            due = max(clear, _read_event_time(recorded) + deadline) + patience
+            if turn in ends and _read_event_time(events[ends[turn][0] - 1]) > due:
+                late = _read_event_time(events[ends[turn][0] - 1]) - due
+                yield f"turn {turn} was settled {late} late"
+
+
+def _read_event_time(recorded: RecordedEvent) -> datetime:
+    return datetime.fromisoformat(recorded.envelope.time)
+
+
+def _check_attempts(events: Sequence[RecordedEvent]) -> Iterator[str]:
+    started: dict[int, int] = {}
+    replied: dict[int, int] = {}
+    digests: dict[int, Digest] = {}
+    for recorded in events:
+        match recorded.event:
+            case AttemptStarted(turn=turn, attempt=attempt):
+                if attempt != started.get(turn, 0) + 1:
+                    yield f"attempt {attempt} of turn {turn} follows {started.get(turn, 0)}"
+                started[turn] = attempt
+            case AttemptEnded(turn=turn, attempt=attempt, outcome="answered"):
+                if turn in replied:
+                    yield f"turn {turn} was answered by attempts {replied[turn]} and {attempt}"
+                if attempt != started.get(turn):
+                    yield f"attempt {attempt} of turn {turn} answered after it was superseded"
+            case CallCompleted(turn=turn, attempt=attempt, digest=digest, text=None):
+                replied[turn], digests[turn] = attempt, digest
+            case TurnCompleted(turn=turn, text=PlainText() as text):
+                if digests.get(turn) != text.digest:
+                    yield f"turn {turn} has another text than its call"
+            case _:
+                pass
+
+
+def _check_heard_turns(
+    session: str, done: Simulation, events: Sequence[RecordedEvent]
+) -> Iterator[str]:
+    ends = find_settling_events(events)
+    for heard in done.history.heard:
+        if heard.session == session and heard.turn not in ends:
+            yield f"a watcher was told that turn {heard.turn} is {heard.end}"
+
+
+def _find_wrong_states(
+    done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]
+) -> Iterator[str]:
+    """States that a process holds and that the log does not make."""
+    for role in done.roles:
+        for held in role.sessions.state_cache.states:
+            if held != fold(log[held.session][: held.head.sequence]):
+                yield f"{role.process.name} holds another {held.session} than the log makes"
+
+
+def _find_unrecorded_requests(
+    done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]
+) -> Iterator[str]:
+    stored = done.server.sessions
+    fixed: dict[str, datetime] = {}
+    for events in log.values():
+        for each in events:
+            if isinstance(each.event, ContextAssembled):
+                at = stored.messages[each.stream_sequence - 1].at
+                digest = each.event.manifest.digest
+                fixed[digest] = min(at, fixed.get(digest, at))
+    for worker in done.workers:
+        for at, digest in worker.model.requests:
+            if digest not in fixed or fixed[digest] > at:
+                yield f"a model was asked by {worker.turn_runner.name} what is not on the log"
+
+
+def _find_invented_replies(
+    done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]
+) -> Iterator[str]:
+    said = {text for worker in done.workers for text in worker.model.completed_texts}
+    for session, events in log.items():
+        for each in events:
+            match each.event:
+                case TurnCompleted(turn=turn, text=PlainText(text=text)) if text not in said:
+                    yield f"{session}: no model ever said the reply of turn {turn}"
+                case _:
+                    pass
+
+
+def _find_repeated_payments(done: Simulation) -> Iterator[str]:
+    """Tools that ran twice, by any workers, and must not."""
+    runs = Counter(
+        run for worker in done.workers for run in worker.tool_server.runs if run[0] == "pay"
+    )
+    yield from (
+        f"order {order} was paid {times} times" for (_, order), times in runs.items() if times > 1
+    )

@@ -1,0 +1,122 @@
+"""Requests from clients to gateways: answered, refused, or lost on the way or with the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from tests.simulation.processes.simulated_roles import SimulatedGateway
+from turnlog.events.errors import TurnlogError
+from turnlog.services.gateway.problem_details import convert_error
+from turnlog.services.gateway.streaming.sse import SseResponse
+
+ANSWER_TIMEOUT: Final = 12.0
+"""Seconds a client waits for an answer; twice as long for the next frame of a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedAnswer:
+    """What a client received."""
+
+    status: int
+    body: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+RequestHandler = Callable[[SimulatedGateway], Awaitable[Response | BaseModel]]
+
+
+async def send_request(
+    gateway: SimulatedGateway, handler: RequestHandler
+) -> SimulatedAnswer | None:
+    """Send a request to a gateway; return None when no answer comes."""
+    loop = gateway.role.process.loop
+    came: asyncio.Future[SimulatedAnswer] = loop.create_future()
+
+    async def serve() -> None:
+        answer = await _run_handler(gateway, handler)
+        loop.call_later(_draw_delay(gateway), _resolve_answer, came, answer, context=loop.outside)
+
+    loop.call_later(
+        _draw_delay(gateway), lambda: gateway.role.process.spawn_task(serve()), context=loop.outside
+    )
+    with suppress(TimeoutError):
+        return await asyncio.wait_for(came, ANSWER_TIMEOUT)
+    return None
+
+
+def _resolve_answer(came: asyncio.Future[SimulatedAnswer], answer: SimulatedAnswer) -> None:
+    if not came.done():
+        came.set_result(answer)
+
+
+def _draw_delay(gateway: SimulatedGateway) -> float:
+    loop = gateway.role.process.loop
+    return loop.chance.random() * gateway.role.connection.fault_profile.latency
+
+
+async def _run_handler(gateway: SimulatedGateway, handler: RequestHandler) -> SimulatedAnswer:
+    try:
+        told = await handler(gateway)
+    except TurnlogError as error:
+        said = convert_error(error)
+        return SimulatedAnswer(said.status, {"code": said.code, "detail": said.detail})
+    if isinstance(told, BaseModel):
+        return SimulatedAnswer(200, told.model_dump(mode="json"))
+    return SimulatedAnswer(told.status_code, json.loads(bytes(told.body)))
+
+
+StreamFrame = tuple[str, str, dict[str, Any]]
+"""Cursor, name, data."""
+
+StreamHandler = Callable[[SimulatedGateway], Awaitable[Response]]
+
+
+async def stream_frames(
+    gateway: SimulatedGateway, streamer: StreamHandler
+) -> AsyncGenerator[StreamFrame | SimulatedAnswer]:
+    """Read a stream of a gateway.
+
+    A refusal is yielded as an answer, and silence ends the stream.
+    """
+    loop, process = gateway.role.process.loop, gateway.role.process
+    heard: asyncio.Queue[StreamFrame | SimulatedAnswer | None] = asyncio.Queue()
+    at = loop.time()
+
+    def send(item: StreamFrame | SimulatedAnswer | None) -> None:
+        nonlocal at
+        at = max(at + 1e-6, loop.time() + _draw_delay(gateway))
+        loop.call_at(at, heard.put_nowait, item, context=loop.outside)
+
+    async def serve() -> None:
+        try:
+            response = await streamer(gateway)
+        except TurnlogError as error:
+            said = convert_error(error)
+            return send(SimulatedAnswer(said.status, {"code": said.code, "detail": said.detail}))
+        if not isinstance(response, SseResponse):
+            return send(SimulatedAnswer(response.status_code))
+        with suppress(TurnlogError):
+            async for frame in response.frames:
+                send(_parse_frame(frame))
+        return send(None)
+
+    serving = process.spawn_task(serve())
+    try:
+        while (item := await asyncio.wait_for(heard.get(), ANSWER_TIMEOUT * 2)) is not None:
+            yield item
+    except TimeoutError:
+        return
+    finally:
+        loop.call_soon(serving.cancel, context=process.context)
+
+
+def _parse_frame(frame: bytes) -> StreamFrame:
+    fields = dict(line.split(": ", 1) for line in frame.decode().strip().split("\n"))
+    return fields["id"], fields["event"], json.loads(fields["data"])

@@ -1,0 +1,192 @@
+"""A client of one session that sends random commands and repeats them.
+
+A request without an answer is sent again with its key, to any gateway, until one comes. Some
+requests are sent twice at once, or once more after they were answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Final, Literal
+
+from fastapi import Request, Response
+
+from tests.faults.clients.client_history import ClientHistory, CommandTry
+from tests.simulation.network.simulated_http import RequestHandler, SimulatedAnswer, send_request
+from tests.simulation.processes.simulated_loop import SimulatedLoop
+from tests.simulation.processes.simulated_roles import TENANT, SimulatedGateway
+from tests.simulation.session_kinds import CHOICES, SIGNALS
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.session.commands import (
+    CancelTurn,
+    CloseSession,
+    Command,
+    ExcludeTurn,
+    PurgeMemory,
+    RecordChoice,
+    RedactReply,
+    RestoreTurn,
+    SendSignal,
+    SubmitTurn,
+)
+from turnlog.services.api.requests import (
+    CancelTurnRequest,
+    CloseSessionRequest,
+    PhaseSignalRequest,
+    RecordChoiceRequest,
+    RedactReplyRequest,
+    SubmitTurnRequest,
+)
+from turnlog.services.gateway.http.request_identity import RequestIdentity
+from turnlog.services.gateway.routes import command_routes, memory_routes, turn_routes
+
+PLAIN_REQUEST: Final = Request({"type": "http", "method": "POST", "path": "/", "headers": []})
+
+GatewayPicker = Callable[[], SimulatedGateway]
+
+
+@dataclass(eq=False)
+class SimulatedClient:
+    """One of several clients of a session."""
+
+    name: str
+    session: str
+    material: SessionMaterial
+    loop: SimulatedLoop
+    gateway: GatewayPicker
+    """Picks a running gateway."""
+    history: ClientHistory
+    watch: Callable[[str, int], None]
+    """Starts to watch a turn."""
+    wanted: dict[str, Command] = field(default_factory=dict[str, Command])
+    """The command of each key."""
+    keys: count[int] = field(default_factory=lambda: count(1))
+    turn: int = 0
+    """The latest turn it knows."""
+
+    @property
+    def chance(self) -> random.Random:
+        return self.loop.chance
+
+    async def run_steps(self, steps: int) -> None:
+        """Take so many random steps, one after another."""
+        for _ in range(steps):
+            await asyncio.sleep(self.chance.random() * self.chance.choice((1, 5, 20)))
+            await self._run_step()
+
+    async def _run_step(self) -> None:
+        turn = self.chance.randint(1, max(1, self.turn))
+        match self.chance.choices(
+            _ACTIONS, _LESSON_WEIGHTS if self.material.phases else _ACTION_WEIGHTS
+        )[0]:
+            case "submit":
+                await self._submit_turn()
+            case "cancel":
+                form = CancelTurnRequest(turn=turn if self.chance.random() < 0.3 else None)
+                act = partial(command_routes.cancel_turn, form=form)
+                await self._send_command("cancel", CancelTurn(form.turn), act)
+            case "exclude":
+                act = partial(command_routes.exclude_turn, turn=turn)
+                await self._send_command(f"exclude {turn}", ExcludeTurn(turn), act)
+            case "restore":
+                act = partial(command_routes.restore_turn, turn=turn)
+                await self._send_command(f"restore {turn}", RestoreTurn(turn), act)
+            case "redact":
+                redact = RedactReplyRequest(turn=turn, reason="on request")
+                command = RedactReply(turn, redact.reason, command_routes.OPERATOR_RULE, "-")
+                await self._send_command(
+                    "redact", command, partial(command_routes.redact_reply, form=redact)
+                )
+            case "purge":
+                await self._send_command("purge", PurgeMemory(), memory_routes.purge_memory)
+            case "choose":
+                await self._choose_or_signal()
+            case "close":
+                close = CloseSessionRequest()
+                act = partial(command_routes.close_session, form=close)
+                await self._send_command("close", CloseSession(close.reason), act)
+
+    async def _choose_or_signal(self) -> None:
+        phases = self.material.phases
+        assert phases is not None
+        if self.chance.random() < 0.7:
+            form = RecordChoiceRequest(choice=self.chance.choice(CHOICES))
+            command = RecordChoice(form.choice, phases)
+            return await self._send_command(
+                "choice", command, partial(command_routes.record_choice, form=form)
+            )
+        signal = self.chance.choice(SIGNALS)
+        sent = partial(command_routes.send_signal, form=PhaseSignalRequest(signal=signal))
+        return await self._send_command("signal", SendSignal(signal, phases), sent)
+
+    async def _submit_turn(self) -> None:
+        key, blueprint = self._create_key(), self.material.blueprint
+        text = f"{key} says " + "so " * self.chance.randint(0, 12)
+        form = SubmitTurnRequest(text=text)
+        self.wanted[key] = SubmitTurn(text, blueprint.policies, self.material.phases)
+
+        def handler(gateway: SimulatedGateway) -> object:
+            caller = RequestIdentity(TENANT, f"POST {self.session}/turns", key)
+            return turn_routes.submit_turn(
+                self.session, caller, gateway.dependencies, form, PLAIN_REQUEST
+            )
+
+        answer = await self._send_until_answered("submit", key, text, handler)
+        if answer and answer.status < 300:
+            self.turn = int(answer.body["turn"])
+            self.watch(self.session, self.turn)
+
+    async def _send_command(self, what: str, command: Command, act: Callable[..., object]) -> None:
+        key = self._create_key()
+        self.wanted[key] = command
+
+        def handler(gateway: SimulatedGateway) -> object:
+            caller = RequestIdentity(TENANT, f"POST {self.session}/{what}", key)
+            return act(self.session, caller=caller, deps=gateway.dependencies, response=Response())
+
+        await self._send_until_answered(what, key, None, handler)
+
+    def _create_key(self) -> str:
+        return f"{self.name}-{next(self.keys)}"
+
+    async def _send_until_answered(
+        self, what: str, key: str, text: str | None, handler: object
+    ) -> SimulatedAnswer | None:
+        """Ask until there is an answer, and sometimes more often than that."""
+        handle: RequestHandler = handler  # type: ignore[assignment]
+        while True:
+            twice = 2 if self.chance.random() < 0.1 else 1
+            tries = (self._send_once(what, key, text, handle) for _ in range(twice))
+            answers: Sequence[SimulatedAnswer | None] = await asyncio.gather(*tries)
+            told = [each for each in answers if each and each.status < 500]
+            if told:
+                break
+            await asyncio.sleep(self.chance.random() * 3)
+        if self.chance.random() < 0.1:
+            await self._send_once(what, key, text, handle)
+        return told[0]
+
+    async def _send_once(
+        self, what: str, key: str, text: str | None, handler: RequestHandler
+    ) -> SimulatedAnswer | None:
+        began = self.loop.time()
+        answer = await send_request(self.gateway(), handler)
+        kind: Literal["submit", "other"] = "submit" if what == "submit" else "other"
+        status, body = (answer.status, answer.body) if answer else (None, {})
+        now = self.loop.time()
+        self.history.tries.append(
+            CommandTry(self.session, kind, key, text, began, now, status, body | {"what": what})
+        )
+        return answer
+
+
+_ACTIONS: Final = ("submit", "cancel", "exclude", "restore", "redact", "choose", "close", "purge")
+
+_ACTION_WEIGHTS: Final = (12, 3, 1, 1, 1, 0, 0.2, 0.5)
+
+_LESSON_WEIGHTS: Final = (12, 2, 1, 1, 1, 8, 0.2, 0.5)

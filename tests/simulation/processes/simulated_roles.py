@@ -1,0 +1,197 @@
+"""The gateway and the worker of a simulation: the real parts, on a simulated connection.
+
+A gateway's request handlers and a worker's message handler are the product's own code; only HTTP,
+FastStream and litellm are left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from functools import partial
+from itertools import count
+from typing import Any, Final, cast
+
+from faststream.nats.message import NatsMessage
+from nats import errors
+
+from tests.simulation.network.simulated_connection import CURRENT_DELIVERY, SimulatedConnection
+from tests.simulation.network.simulated_consumer import PULL_SECONDS, PULL_SUBJECT
+from tests.simulation.network.simulated_server import SimulatedServer
+from tests.simulation.processes.simulated_loop import SimulatedLoop, SimulatedProcess
+from tests.simulation.processes.simulated_model import SimulatedModel
+from tests.simulation.processes.simulated_tool_server import SimulatedToolServer
+from tests.support.sessions.session_harness import EmptyCommandIndex
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
+from turnlog.events.jetstream.nats_connection import NatsConnection
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.platform.process_settings import GatewaySettings
+from turnlog.services.platform.telemetry import create_tracing
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.prompt_inputs import PromptInputLoader
+from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.text_cache import TextReader
+from turnlog.services.worker import app
+from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
+from turnlog.services.worker.attempts.call_context import CallContextBuilder
+from turnlog.services.worker.heartbeat import AttemptHeartbeat
+from turnlog.services.worker.turn_runner import TurnRunner
+
+TENANT: Final = "t"
+
+TURNS_AT_ONCE: Final = 3
+"""Turns that a worker runs at once."""
+
+MessageHandler = Callable[[NatsMessage, TurnRunner], Any]
+"""What a worker does with a delivery."""
+
+ConnectionWrapper = Callable[[JetStreamClient], JetStreamClient]
+"""What stands between the parts of a process and its connection; planted faults do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessOptions:
+    """How processes are composed: unchanged, or with a planted fault."""
+
+    take: MessageHandler = app.handle_message
+    over: ConnectionWrapper = lambda jetstream: jetstream
+    asking: Callable[[CommandHandler], CommandHandler] = lambda sessions: sessions
+
+
+@dataclass(eq=False)
+class SimulatedRole:
+    """What gateways and workers share: a process, a connection, and a command handler."""
+
+    process: SimulatedProcess
+    connection: SimulatedConnection
+    client: JetStreamClient
+    sessions: CommandHandler
+    blueprints: BlueprintStore
+
+
+def build_role(
+    name: str, server: SimulatedServer, making: ProcessOptions, wrong_by: float
+) -> SimulatedRole:
+    """Build a process on its own connection; its clock is off by `wrong_by` seconds."""
+    loop = server.loop
+    process = SimulatedProcess(name, loop)
+    wire = SimulatedConnection(process, server, server.fault_profile)
+    on = making.over(build_client(NatsConnection(wire.client, 5.0)))
+    ids = count(1)
+    sessions = CommandHandler(
+        on.log,
+        CheckedSnapshotStore(on.log, on.snapshots),
+        TextReader(on.log, on.blobs),
+        EmptyCommandIndex(),
+        partial(loop.read_clock, wrong_by),
+        lambda: f"{name}-{next(ids)}",
+        f"/simulated/{name}",
+    )
+    return SimulatedRole(process, wire, on, sessions, BlueprintStore(on.blobs))
+
+
+def build_dependencies(made: SimulatedRole, sessions: CommandHandler) -> GatewayDependencies:
+    """Give what the gateway's handlers work with; read models and the library are left out."""
+    parts: dict[str, Any] = {each.name: None for each in fields(GatewayDependencies)}
+    parts |= {
+        "settings": GatewaySettings.model_construct(tenant=TENANT, keep_alive=15.0),
+        "log": made.client.log,
+        "tokens": made.client.tokens,
+        "command_handler": sessions,
+        "blueprints": made.blueprints,
+        "shutdown_event": asyncio.Event(),
+    }
+    return GatewayDependencies(**parts)
+
+
+def build_input_loader(made: SimulatedRole) -> PromptInputLoader:
+    """Give what calls are filled in by; no blueprint here asks for segments."""
+    return PromptInputLoader(made.client.log, made.sessions.texts, cast("Any", None))
+
+
+LATE_DELIVERY_SECONDS: Final = 1.0
+"""Seconds a worker listens after its pull request has expired, for a late delivery."""
+
+
+@dataclass(eq=False)
+class SimulatedWorker:
+    """A worker that runs turns."""
+
+    role: SimulatedRole
+    model: SimulatedModel
+    tool_server: SimulatedToolServer
+    turn_runner: TurnRunner
+    take: MessageHandler
+    tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+
+    def start_worker(self) -> None:
+        """Start to take turns."""
+        self.tasks = [self.role.process.spawn_task(self._run_turns()) for _ in range(TURNS_AT_ONCE)]
+
+    async def _run_turns(self) -> None:
+        while not self.turn_runner.stop_requested.is_set():
+            with suppress(errors.Error):
+                raw = await self.role.connection.request(
+                    PULL_SUBJECT, timeout=PULL_SECONDS + LATE_DELIVERY_SECONDS
+                )
+                place = raw.metadata
+                CURRENT_DELIVERY.set((place.sequence.stream, place.num_delivered))
+                await self.take(
+                    NatsMessage(raw, raw.data, correlation_id="", message_id=""), self.turn_runner
+                )
+            CURRENT_DELIVERY.set(None)
+
+
+def build_worker(
+    name: str, server: SimulatedServer, making: ProcessOptions, wrong_by: float = 0.0
+) -> SimulatedWorker:
+    made = build_role(name, server, making, wrong_by)
+    model = SimulatedModel(server.loop, server.fault_profile)
+    shop = SimulatedToolServer(server.loop, server.fault_profile)
+    tokens, blobs = made.client.tokens, made.client.blobs
+    answering = TurnRunner(
+        name=name,
+        sessions=made.sessions,
+        blueprints=made.blueprints,
+        contexts=CallContextBuilder(
+            made.sessions,
+            made.blueprints,
+            blobs,
+            BlueprintFolders(()),
+            build_input_loader(made),
+            "simulated/one",
+        ),
+        tokens=tokens,
+        model=model,
+        heartbeat=AttemptHeartbeat(made.sessions, tokens, server.ack_wait / 3),
+        outcomes=OutcomeRecorder(
+            made.sessions, tokens, blobs, model.get_prices, server.loop.chance.random
+        ),
+        tracing=create_tracing("simulated", None),
+        ack_wait=server.ack_wait,
+        servers=shop,
+    )
+    return SimulatedWorker(made, model, shop, answering, making.take)
+
+
+@dataclass(eq=False)
+class SimulatedGateway:
+    """A gateway that clients send requests to."""
+
+    role: SimulatedRole
+    dependencies: GatewayDependencies
+
+
+def build_gateway(
+    name: str, server: SimulatedServer, making: ProcessOptions, wrong_by: float = 0.0
+) -> SimulatedGateway:
+    made = build_role(name, server, making, wrong_by)
+    return SimulatedGateway(made, build_dependencies(made, making.asking(made.sessions)))
+
+
+def get_loop(made: SimulatedRole) -> SimulatedLoop:
+    return made.process.loop

@@ -1,0 +1,48 @@
+"""Runs many seeds, in as many processes as there are processors, and returns what each found.
+
+A failing seed is printed as the command that runs exactly this seed again.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from os import cpu_count
+
+from tests.simulation.checks.simulation_checks import find_faults
+from tests.simulation.simulation import Simulation
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    """The outcome of a seed."""
+
+    seed: int
+    events: int
+    faults: tuple[str, ...]
+
+    def __str__(self) -> str:
+        again = f"{sys.executable} -m tests.simulation --from {self.seed} --seeds 1 --events"
+        return "\n  ".join((f"seed {self.seed} fails: {again}", *self.faults))
+
+
+def run_seed(seed: int) -> SeedResult:
+    """Run a seed; an exception in the simulation itself is a fault too."""
+    simulation = Simulation(seed)
+    try:
+        simulation.run()
+        found = find_faults(simulation)
+    except Exception:  # noqa: BLE001 - the other seeds go on
+        found = [traceback.format_exc()]
+    return SeedResult(seed, len(simulation.server.sessions.messages), tuple(found))
+
+
+def run_seeds(seeds: Sequence[int], jobs: int | None = None) -> Iterator[SeedResult]:
+    """Run seeds in parallel and yield their results in order."""
+    spawning = get_context("spawn")
+    with ProcessPoolExecutor(jobs or cpu_count(), spawning) as pool:
+        yield from pool.map(run_seed, seeds, chunksize=10)

@@ -1,0 +1,120 @@
+"""The kinds of session that a simulation opens, and the words its model uses.
+
+A dialogue has random policies. A lesson has a phase of choices, a dialogue that ends by signal or
+by length, and a debrief that starts by itself. An agent plans and uses tools, one of which must not
+run twice.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+from tests.agent_programs.agent_harness import build_agent_blueprint
+from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
+
+FORBIDDEN: Final = "forbidden"
+"""A word that no reply of a guarded session may contain."""
+
+CHOICES: Final = ("share", "check")
+
+SIGNALS: Final = ("understood", "partial")
+
+LONGEST_DEADLINE: Final = 60.0
+
+LESSON_CARTRIDGE: Final[Cartridge] = {
+    "phases": {
+        "start": "share",
+        "share": {
+            "kind": "static",
+            "choices": {
+                "share": {"next": "talk", "context_label": "shared"},
+                "check": {"next": "talk"},
+            },
+        },
+        "talk": {
+            "kind": "freeform",
+            "min_exchanges": 1,
+            "max_exchanges": 3,
+            "ai_transitions": {
+                "on_success": "reveal",
+                "on_partial": "reveal",
+                "on_max_exchanges": "reveal",
+            },
+        },
+        "reveal": {"kind": "debrief", "next": "end"},
+        "end": {"kind": "static"},
+    }
+}
+
+
+def draw_dialogue(chance: random.Random) -> Blueprint:
+    """Draw the blueprint of a plain dialogue."""
+    return Blueprint.model_validate(
+        _build_body("dialogue", _draw_policies(chance), {"call": "reply"})
+    )
+
+
+def draw_agent(chance: random.Random) -> Blueprint:
+    """Draw the blueprint of an agent; older turns are summarised."""
+    plain = build_agent_blueprint().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    summary = {"above_tokens": 5, "keep_messages": 2, "call": "sum_up"}
+    return build_agent_blueprint(
+        policies=_draw_policies(chance),
+        calls={**plain["calls"], "sum_up": {"messages": [{"history": "older"}]}},
+        history={"recent": {"summary": summary}, "older": {"of": "selected"}},
+    )
+
+
+def draw_lesson(chance: random.Random) -> Blueprint:
+    """Draw the blueprint of a lesson."""
+    body = _build_body("lesson", _draw_policies(chance), {"call": "by_phase"})
+    asked = {"system": ["rules"]}, {"history": "whole"}
+    body["calls"]["debrief"] = {"messages": asked, "input": "none", "budget": "window"}
+    body["calls"]["reply"]["tools"] = [TRANSITION_TOOL]
+    body["history"]["whole"] = {"all": True}
+    phases = {
+        "from": "cartridge.phases",
+        "calls": {"freeform": "reply", "debrief": "debrief"},
+        "signals": {"understood": "on_success", "partial": "on_partial"},
+    }
+    cartridge = {"file": "lesson.yaml", "requires": ["phases"]}
+    return Blueprint.model_validate({**body, "phases": phases, "cartridge": cartridge})
+
+
+def _draw_policies(chance: random.Random) -> dict[str, Any]:
+    guarded = chance.random() < 0.3
+    rules = [{"name": "words", "pattern": FORBIDDEN}] if guarded else []
+    return {
+        "second_submit": chance.choice(("queue", "queue", "reject", "interrupt")),
+        "queue_limit": chance.choice((1, 100)),
+        "deadline_seconds": chance.choice((20.0, LONGEST_DEADLINE)),
+        "max_claims": chance.choice((3, 10)),
+        "retries": {"max": chance.choice((0, 4)), "base_seconds": 0.5},
+        "safety": {"hold_back": chance.choice(("none", "sentence", "reply")), "rules": rules},
+    }
+
+
+def _build_body(name: str, policies: dict[str, Any], profile: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "blueprint": name,
+        "version": 1,
+        "layers": {"rules": {"text": "Be brief.", "keep": "always"}},
+        "calls": {
+            "reply": {
+                "messages": [{"system": ["rules"]}, {"history": "recent"}, {"user": ["input"]}],
+                "budget": "window",
+            }
+        },
+        "history": {"recent": {}},
+        "budget": {
+            "window": {
+                "tokens": 200,
+                "ladder": [{"drop_oldest_pairs": {"history": "recent"}}],
+            }
+        },
+        "policies": policies,
+        "profiles": {"one": {"default": True, **profile}},
+    }

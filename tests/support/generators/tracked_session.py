@@ -1,0 +1,438 @@
+"""Sessions whose generator tracks the facts behind each prompt as it creates them.
+
+Every turn makes a call with a blueprint that has one layer for every possible cause of a prompt
+change. The facts at each call are stored beside it; nothing is read from a manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from pydantic import JsonValue
+
+from tests.support.sessions.prompt_assembly import (
+    REPLY_CALL,
+    fetch_prompt_texts,
+    open_with_blueprint,
+)
+from turnlog.events import codec
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
+from turnlog.events.model.segment_events import (
+    SEGMENT_FAMILY,
+    NewSegment,
+    NewSegmentVersion,
+    SegmentsActivated,
+    SegmentsAdded,
+    SegmentsDeactivated,
+    SegmentsEdited,
+    SegmentText,
+)
+from turnlog.events.model.session_events import BlueprintRef, SessionOpened
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.registry import LibraryEvent
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
+from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
+from turnlog.projections.library.segment_selection import (
+    CallSegments,
+    SegmentRequest,
+    SelectedSegment,
+)
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs, list_segment_requests
+from turnlog.projections.prompt.assembly_inputs import PromptCall
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.session.commands import (
+    ExcludeTurn,
+    FixContext,
+    MoveBlueprint,
+    RecordChoice,
+    RedactReply,
+    RestoreTurn,
+    SendSignal,
+    SubmitTurn,
+)
+from turnlog.projections.session.evolve import fold_unbounded
+from turnlog.projections.testing import (
+    DEFAULT_POLICIES,
+    TENANT,
+    SessionScenario,
+    claim_turn,
+    complete_turn,
+    get_attempt,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedTurn:
+    """A turn, and the sequences of the events that concern it."""
+
+    text: str
+    reply: str
+    completed: int | None = None
+    excluded: bool = False
+    marked: int | None = None
+    redacted: int | None = None
+    asked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedSubmission:
+    """A submitted turn that is not answered yet."""
+
+    text: str
+    inputs: Mapping[str, JsonValue]
+    asked: tuple[int, ...]
+    """The event that submitted it, or those that queued and released it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedSegment:
+    """A segment, and the library's sequences of the events that concern it."""
+
+    ref: str | None
+    tier: int
+    text: str
+    active: bool = True
+    version: int = 1
+    written: int = 0
+    switched: int = 0
+
+    @property
+    def scope(self) -> str:
+        """Its scope."""
+        return "npc" if self.ref else "lore"
+
+    def matches_request(self, want: SegmentRequest) -> bool:
+        """Tell whether a call asks for it."""
+        return (self.scope, self.ref) == (want.scope, want.ref)
+
+    def build_selected_segment(self, number: int) -> SelectedSegment:
+        """Give it as a call is given it."""
+        digest = compute_digest(self.text)
+        return SelectedSegment(
+            number, self.scope, self.ref, None, self.version, "a", self.tier, "", "normal", digest,
+            self.text,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedFacts:
+    """Everything the next call depends on, as the generator knows it."""
+
+    turns: Mapping[int, TrackedTurn] = field(default_factory=dict[int, TrackedTurn])
+    shelf: Mapping[int, TrackedSegment] = field(default_factory=dict[int, TrackedSegment])
+    phase: tuple[str, int] = ("talk", 2)
+    choices: tuple[tuple[str, int], ...] = ()
+    pinned: int = 3
+    """The event that pinned its prompt file."""
+    note: int | None = None
+    """The redaction that the next prompt mentions."""
+    told: int | None = None
+    """The last call whose prompt mentioned a redaction."""
+    asked: tuple[int, ...] = ()
+    """The events of its own turn: the submission, or queueing and release."""
+    fixed: int = 0
+    """The last event before its prompt was fixed."""
+    text: str = ""
+    mood: str | None = None
+    people: Mapping[str, int] = field(default_factory=dict[str, int])
+    room: int | None = None
+
+
+NPC_REFS = ("npc.a", "npc.b")
+
+TRACKED_LAYERS: dict[str, JsonValue] = {
+    "persona": {"file": "persona.md"},
+    "greeting": {"text": "You serve {name}."},
+    "opening": {"text": "Greet them.", "when": "first_turn"},
+    "lore": {"segments": {"scope": "lore"}, "component": "lore"},
+    "people": {
+        "each": "inputs.people",
+        "heading": "NPC: {npc}",
+        "segments": {"scope": "npc", "ref": "item.npc", "tier": "item.tier"},
+        "component": "npc",
+    },
+    "mood": {"input": "mood", "component": "state"},
+    "where": {"heading": "Now", "fields": {"Phase": "session.phase"}, "component": "task"},
+    "path": {"each": "session.choices", "heading": "Chosen", "component": "path"},
+    "note": {"text": "It was withheld.", "when": "reply_redacted", "component": "note"},
+}
+
+TRACKED_PHASES: dict[str, JsonValue] = {
+    "start": "talk",
+    "talk": {"kind": "freeform", "ai_transitions": {"on_success": "pick"}},
+    "pick": {
+        "kind": "static",
+        "choices": {
+            "red": {"next": "talk", "context_label": "They chose red."},
+            "blue": {"next": "walk", "context_label": "They chose blue."},
+        },
+    },
+    "walk": {"kind": "freeform", "ai_transitions": {"on_success": "pick"}},
+}
+
+
+def build_tracked_blueprint(**changed: JsonValue) -> Blueprint:
+    """Build the blueprint, with parts of it replaced."""
+    return Blueprint.model_validate(
+        {
+            "blueprint": "led",
+            "version": 1,
+            "attributes": {"name": {"type": "text"}},
+            "inputs": {
+                "mood": {"type": "text"},
+                "people": {"type": "list", "of": {"npc": "id", "tier": {"type": "int"}}},
+                "room": {"type": "int"},
+            },
+            "cartridge": {"file": "cartridge.yaml"},
+            "layers": TRACKED_LAYERS,
+            "calls": {
+                "reply": {
+                    "messages": [
+                        {"system": [*TRACKED_LAYERS]},
+                        {"history": "recent"},
+                        {"user": ["input"]},
+                    ],
+                }
+            },
+            "history": {"recent": {}},
+            "phases": {
+                "from": "cartridge.phases",
+                "calls": {"freeform": "reply", "debrief": "reply"},
+                "signals": {"understood": "on_success"},
+            },
+            "profiles": {"chat": {"default": True, "call": "reply"}},
+        }
+        | changed
+    )
+
+
+@dataclass(slots=True)
+class TrackedSession:
+    """A session together with the facts that its generator knows about it."""
+
+    blueprint: Blueprint
+    persona: str = "Be kind."
+    name: str = "Ann"
+    memory: MemoryPolicy | None = None
+    session: SessionScenario = field(init=False)
+    world: TrackedFacts = field(default_factory=TrackedFacts)
+    library: list[RecordedEvent] = field(default_factory=list[RecordedEvent])
+    calls: dict[str, TrackedFacts] = field(default_factory=dict[str, TrackedFacts])
+    waiting: list[TrackedSubmission] = field(default_factory=list[TrackedSubmission])
+    gives: Callable[[SegmentRequest], tuple[SelectedSegment, ...]] | None = None
+    """Another library than the one it leads."""
+
+    def __post_init__(self) -> None:
+        opened = open_with_blueprint(self.blueprint, {"persona": self.persona}, name=self.name)
+        first, pinned = (each.event for each in opened.events)
+        assert isinstance(first, SessionOpened)
+        assert isinstance(pinned, PromptsSnapshotted)
+        made = first.model_copy(update={"blueprint": self.ref})
+        self.session = SessionScenario().apply_steps(
+            made, PhaseEntered(phase=self.graph.start), pinned
+        )
+
+    @property
+    def ref(self) -> BlueprintRef:
+        """What its blueprint is known by."""
+        digest = compute_digest(self.blueprint.model_dump_json())
+        return BlueprintRef(name="led", version=1, digest=digest)
+
+    @property
+    def graph(self) -> PhaseGraph:
+        """Its phase graph."""
+        found = self.material.phases
+        assert found
+        return found
+
+    @property
+    def material(self) -> SessionMaterial:
+        """What it is made from."""
+        return SessionMaterial(self.blueprint, {"phases": TRACKED_PHASES}, self.memory)
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of its last event."""
+        return self.session.events[-1].sequence
+
+    def update_facts(self, **now: object) -> None:
+        """Replace facts, from here on."""
+        self.world = replace(self.world, **now)  # type: ignore[arg-type]
+
+    # Changes to the segment library
+
+    def add_segment(self, number: int, text: str, ref: str | None = None, tier: int = 0) -> None:
+        """Add a segment."""
+        scope = "npc" if ref else "lore"
+        new = NewSegment(id=number, scope=scope, ref=ref, text=build_segment_text(text, tier))
+        at = self.record_library_event(SegmentsAdded(segments=(new,)))
+        held = TrackedSegment(ref, tier, text, written=at, switched=at)
+        self.update_facts(shelf={**self.world.shelf, number: held})
+
+    def edit_segment(self, number: int, text: str, variant: str = "a") -> None:
+        """Replace the text of a segment."""
+        held = self.world.shelf[number]
+        said = build_segment_text(text, held.tier)
+        version = NewSegmentVersion(id=number, version=held.version + 1, variant=variant, text=said)
+        at = self.record_library_event(SegmentsEdited(versions=(version,)))
+        held = replace(held, text=text, version=held.version + 1, written=at)
+        self.update_facts(shelf={**self.world.shelf, number: held})
+
+    def toggle_segment(self, number: int) -> None:
+        """Deactivate a segment, or activate it again."""
+        held = self.world.shelf[number]
+        kind = SegmentsDeactivated if held.active else SegmentsActivated
+        at = self.record_library_event(kind(segments=(number,)))
+        held = replace(held, active=not held.active, switched=at)
+        self.update_facts(shelf={**self.world.shelf, number: held})
+
+    def record_library_event(self, event: LibraryEvent) -> int:
+        """Record an event of the library and return its sequence."""
+        sequence = len(self.library) + 1
+        draft = codec.EventDraft(event, f"library-{sequence}", self.session.now, "/test", "author")
+        head = self.library[-1].head if self.library else None
+        batch = codec.encode_library_batch(TENANT, SEGMENT_FAMILY, head, [draft])
+        self.library.append(codec.decode_event(batch.messages[0].payload, sequence))
+        return sequence
+
+    # Changes to the session
+
+    def submit_turn(self, text: str, **inputs: JsonValue) -> str:
+        """Submit a turn, fix the prompt of its call, and return the call's name."""
+        self.queue_turn(text, **inputs)
+        return self.start_turn()
+
+    def queue_turn(self, text: str, **inputs: JsonValue) -> None:
+        """Put a turn to the session; it waits behind the one that is open."""
+        self.session = self.session.apply_steps(
+            SubmitTurn(text, DEFAULT_POLICIES, self.graph, inputs=inputs)
+        )
+        self.waiting.append(TrackedSubmission(text, inputs, (self.last_sequence,)))
+
+    def start_turn(self) -> str:
+        """Start the next waiting turn, fix its prompt, and return the call's name."""
+        put = self.waiting.pop(0)
+        people = put.inputs.get("people")
+        held = {str(p["npc"]): int(str(p["tier"])) for p in people or () if isinstance(p, dict)}  # type: ignore[union-attr]
+        mood, room = put.inputs.get("mood"), put.inputs.get("room")
+        self.update_facts(asked=put.asked, text=put.text, mood=mood, people=held, room=room)
+        self.session = self.session.apply_steps(claim_turn())
+        if not self.session.opened_state.prompts:
+            file = PromptFile(digest=compute_digest(self.persona), path="persona.md")
+            pinned = PromptsSnapshotted(provider="openai", layers={"persona": file})
+            self.session = self.session.apply_steps(pinned)
+            self.update_facts(pinned=self.last_sequence)
+        return self.fix_prompt()
+
+    def fix_prompt(self) -> str:
+        """Record the prompt that the open turn's call has now."""
+        state = self.session.opened_state
+        wanted = PromptCall(
+            "reply", REPLY_CALL.model, REPLY_CALL.provider, codec.format_rfc3339(self.session.now)
+        )
+        asked = replace(wanted, inputs=self.inputs)
+        found = list_segment_requests(self.material, state, asked)
+        asked = replace(
+            asked, gathered=CallSegments({each: self.select_segments(each) for each in found})
+        )
+        named = find_prompt_needs(self.material, state, asked)
+        if named.needs_older_turns:
+            state = fold_unbounded(self.session.events) or state
+            named = find_prompt_needs(self.material, state, asked)
+        texts = fetch_prompt_texts(named, self.session.events, {"persona": self.persona})
+        made = assemble(self.material, state, asked, texts)
+        attempt = get_attempt(self.session.opened_state)
+        fixing = FixContext(attempt, asked.model, {}, made.manifest)
+        self.update_facts(fixed=self.last_sequence)
+        self.calls[attempt.call] = self.world
+        self.session = self.session.apply_steps(fixing)
+        if self.world.note is not None:
+            self.update_facts(note=None, told=self.last_sequence)
+        return attempt.call
+
+    @property
+    def inputs(self) -> dict[str, JsonValue]:
+        """The inputs of the open turn."""
+        event = self.session.events[self.world.asked[0] - 1].event
+        return dict(getattr(event, "inputs", {}))
+
+    def select_segments(self, want: SegmentRequest) -> tuple[SelectedSegment, ...]:
+        """Give what the library has of what a call wants."""
+        if self.gives:
+            return self.gives(want)
+        shelf = sorted(self.world.shelf.items())
+        return tuple(
+            held.build_selected_segment(n)
+            for n, held in shelf
+            if held.active and held.matches_request(want)
+        )
+
+    def answer_turn(self, reply: str) -> None:
+        """Answer the open turn."""
+        turn = get_attempt(self.session.opened_state).turn
+        self.session = self.session.apply_steps(complete_turn(reply))
+        settled = [each.sequence for each in self.session.events if _is_turn_completed(each)]
+        told = TrackedTurn(self.world.text, reply, settled[-1], asked=self.world.asked[0])
+        self.update_facts(turns={**self.world.turns, turn: told})
+        if self.waiting:
+            put = self.waiting[0]
+            self.waiting[0] = replace(put, asked=(*put.asked, self.last_sequence))
+
+    def toggle_exclusion(self, turn: int) -> None:
+        """Exclude a turn, or restore it."""
+        told = self.world.turns[turn]
+        self.session = self.session.apply_steps(
+            RestoreTurn(turn) if told.excluded else ExcludeTurn(turn)
+        )
+        told = replace(told, excluded=not told.excluded, marked=self.last_sequence)
+        self.update_facts(turns={**self.world.turns, turn: told})
+
+    def redact_reply(self, turn: int, replacement: str) -> None:
+        """Redact a reply, unless it is redacted already."""
+        told = self.world.turns[turn]
+        if told.redacted:
+            return
+        self.session = self.session.apply_steps(
+            RedactReply(turn, "because", "operator", replacement)
+        )
+        told = replace(told, reply=replacement, redacted=self.last_sequence)
+        self.update_facts(turns={**self.world.turns, turn: told})
+        if turn == max(self.world.turns):
+            self.update_facts(note=self.last_sequence)
+
+    def upgrade_blueprint(self, blueprint: Blueprint, persona: str, name: str) -> None:
+        """Move the session to another blueprint, in a phase entered for that purpose."""
+        self.choose_path("red")
+        self.blueprint, self.persona, self.name = blueprint, persona, name
+        wanted = MoveBlueprint(
+            self.ref,
+            compute_history_reach(blueprint),
+            {"name": name},
+            {"chat"},
+            self.graph,
+            self.graph,
+            stale=True,
+        )
+        self.session = self.session.apply_steps(wanted)
+
+    def choose_path(self, choice: str) -> None:
+        """End the dialogue and choose how to go on."""
+        self.session = self.session.apply_steps(SendSignal("understood", self.graph))
+        self.session = self.session.apply_steps(RecordChoice(choice, self.graph))
+        chosen, arrived = self.last_sequence - 1, self.last_sequence
+        phase = {"red": "talk", "blue": "walk"}[choice]
+        self.update_facts(phase=(phase, arrived), choices=(*self.world.choices, (choice, chosen)))
+
+
+def build_segment_text(text: str, tier: int) -> SegmentText:
+    """Say what an event of the library says of a text."""
+    return SegmentText(digest=compute_digest(text), characters=len(text), tier=tier)
+
+
+def _is_turn_completed(recorded: RecordedEvent) -> bool:
+    return isinstance(recorded.event, TurnCompleted)

@@ -1,0 +1,103 @@
+"""Turnlog's own processes: started on free ports, stopped, killed and ended by their ids.
+
+Their output goes where pytest captures it, so a failing test shows it. They get none of the
+developer's variables beyond those of any container.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from tests.support.processes.turnlog_process import TurnlogProcess, start_turnlog
+
+PROGRAM_FOLDER = Path(sys.executable).parent
+
+EXIT_TIMEOUT = 60.0
+"""Seconds until a process that does not exit is killed."""
+
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
+
+POLL_INTERVAL = 0.05
+"""Seconds between two polls of what another process writes or serves."""
+
+
+def find_free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        return int(held.getsockname()[1])
+
+
+@dataclass
+class ProcessHost:
+    """Where processes run; each of them gets `variables`."""
+
+    folder: Path
+    variables: Mapping[str, str]
+    _started: list[TurnlogProcess] = field(default_factory=list[TurnlogProcess])
+
+    async def start_process(
+        self, *words: str, said: Path | None = None, told: Mapping[str, str] = NO_VARIABLES
+    ) -> TurnlogProcess:
+        """Run `turnlog` with these arguments; output goes to the file `said`, or to pytest."""
+        bare = {"PATH": f"{PROGRAM_FOLDER}:{os.defpath}", "HOME": str(self.folder)}
+        process = await start_turnlog(words, {**bare, **self.variables, **told}, said)
+        self._started.append(process)
+        return process
+
+    async def stop_processes(self) -> None:
+        """Stop the processes that still run; each must exit with 0."""
+        running = [process for process in self._started if process.returncode is None]
+        codes = await asyncio.gather(*(stop_process(process) for process in running))
+        assert not any(codes), codes
+
+
+@asynccontextmanager
+async def run_process_host(
+    folder: Path, variables: Mapping[str, str]
+) -> AsyncGenerator[ProcessHost]:
+    """Run a host; none of its processes outlives the body."""
+    given = ProcessHost(folder, variables)
+    try:
+        yield given
+    finally:
+        await given.stop_processes()
+
+
+async def stop_process(process: TurnlogProcess) -> int:
+    """Ask a process to end, if it has not, and return its exit code."""
+    if process.returncode is None:
+        # A stopped process would not receive the signal.
+        process.send_signal(signal.SIGCONT)
+        process.terminate_process()
+    return await wait_for_exit_code(process)
+
+
+async def wait_for_exit_code(process: TurnlogProcess) -> int:
+    """Wait for the exit code of a process; one that does not end is killed, which is -9."""
+    try:
+        async with asyncio.timeout(EXIT_TIMEOUT):
+            return await process.wait_for_exit()
+    except TimeoutError:
+        process.kill_process()
+        return await process.wait_for_exit()
+
+
+async def wait_for_file(file: Path, process: TurnlogProcess) -> str:
+    """Wait for a file of a process, and read it."""
+    async with asyncio.timeout(EXIT_TIMEOUT):
+        while (text := _read_existing(file)) is None:
+            assert process.returncode is None, f"it ended with {process.returncode}"
+            await asyncio.sleep(POLL_INTERVAL)
+    return text
+
+
+def _read_existing(file: Path) -> str | None:
+    return file.read_text() if file.exists() else None

@@ -1,0 +1,109 @@
+"""`turnlog` as a process that starts at once, by forking one that has imported everything.
+
+Importing takes three seconds, and litellm five more: longer than most tests. One process for each
+pytest process imports everything; the processes that tests start are its forks, each with its own
+id, memory, signals and exit. Starting the command line by executing it is tested in `tests/deploy`,
+`tests/docs` and the demos of `tests/e2e`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import runpy
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+_FORK_CONTEXT = get_context("forkserver")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnlogProcess:
+    """A process that runs or has ended."""
+
+    fork_process: ForkServerProcess
+
+    @property
+    def pid(self) -> int:
+        assert self.fork_process.pid is not None
+        return self.fork_process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, or None while it runs; negative if a signal ended it."""
+        return self.fork_process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def terminate_process(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill_process(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    async def wait_for_exit(self) -> int:
+        """Wait until it ends and return its exit code."""
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        # Each waiter has its own descriptor, because a loop can watch a descriptor only once.
+        end = os.dup(self.fork_process.sentinel)
+        loop.add_reader(end, over.set)
+        try:
+            await over.wait()
+        finally:
+            loop.remove_reader(end)
+            os.close(end)
+        assert self.returncode is not None
+        return self.returncode
+
+    def join_process(self, within: float) -> int | None:
+        """Wait at most `within` seconds without an event loop; return the exit code, or None."""
+        self.fork_process.join(within)
+        return self.returncode
+
+
+async def start_turnlog(
+    words: Sequence[str], told: Mapping[str, str], said: Path | None
+) -> TurnlogProcess:
+    """Run `turnlog` with these arguments; output goes to the file `said`, or to pytest."""
+    return await asyncio.to_thread(fork_turnlog, words, told, said)
+
+
+def fork_turnlog(
+    words: Sequence[str], told: Mapping[str, str], said: Path | None
+) -> TurnlogProcess:
+    """Run `turnlog` likewise and block until it has started; the first start imports everything."""
+    _FORK_CONTEXT.set_forkserver_preload(["tests.support.processes.preloaded_modules"])
+    process = _FORK_CONTEXT.Process(target=_run_command, args=(words, told, said))
+    process.start()
+    return TurnlogProcess(process)
+
+
+def _run_command(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> None:
+    os.environ.clear()
+    os.environ.update(told)
+    if said:
+        with said.open("ab") as log:
+            os.dup2(log.fileno(), sys.stderr.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    for folder in filter(None, told.get("PYTHONPATH", "").split(os.pathsep)):
+        sys.path.insert(0, folder)
+        if (customized := Path(folder) / "sitecustomize.py").is_file():
+            _run_customization(customized)
+    from turnlog.services.cli.main import main  # noqa: PLC0415 - behind what stands before imports
+
+    main(words)
+
+
+def _run_customization(customized: Path) -> None:
+    """Unload our modules and run the `sitecustomize`, so that it sees them load."""
+    for name in tuple(sys.modules):
+        if name.partition(".")[0] == "turnlog":
+            del sys.modules[name]
+    runpy.run_path(str(customized), run_name="sitecustomize")

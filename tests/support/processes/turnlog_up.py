@@ -1,0 +1,59 @@
+"""`turnlog up`: the whole service in one process, for asynchronous tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.processes.live_service import TENANT, LiveService, connect_service
+from tests.support.processes.process_host import (
+    NO_VARIABLES,
+    ProcessHost,
+    stop_process,
+    wait_for_file,
+)
+from tests.support.processes.turnlog_process import TurnlogProcess
+from tests.support.sessions.reproduction_checks import find_unreproducible_calls_on
+
+
+@dataclass(frozen=True, slots=True)
+class TurnlogUp:
+    """A running `turnlog up`."""
+
+    process: TurnlogProcess
+    service: LiveService
+    ready_file: Path
+
+
+@asynccontextmanager
+async def run_turnlog_up(
+    host: ProcessHost, *, said: Path | None = None, told: Mapping[str, str] = NO_VARIABLES
+) -> AsyncGenerator[TurnlogUp]:
+    """Start `turnlog up` in the host's folder, wait until it accepts work, and stop it at the end.
+
+    If the process still runs after the body, every recorded prompt must be reproducible from its
+    log.
+    """
+    words = ("up", "--data-dir", str(host.folder / "data"), "--http", "127.0.0.1:0")
+    process = await host.start_process(*words, said=said, told=told)
+    ready_file = host.folder / "data/ready.json"
+    addresses = json.loads(await wait_for_file(ready_file, process))
+    try:
+        async with connect_service(addresses["http"], addresses["nats"]) as service:
+            yield TurnlogUp(process, service, ready_file)
+            if process.returncode is None:
+                assert (
+                    await find_unreproducible_calls_on(service.nats.log, service.nats.blobs, TENANT)
+                    == []
+                )
+    finally:
+        code = await stop_process(process)
+        if code:
+            # A killed process could not stop its nats-server.
+            os.kill(int(ready_file.with_name("server.pid").read_text()), signal.SIGTERM)
+        assert code == 0

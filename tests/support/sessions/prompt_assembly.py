@@ -1,0 +1,115 @@
+"""Prompt assembly in tests: fetches exactly what a call needs from a session's own events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest, PlainText, compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
+from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assembly_inputs import (
+    AssembledPrompt,
+    EarlierCall,
+    PromptCall,
+    PromptNeeds,
+    PromptTexts,
+)
+from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
+from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.session.evolve import fold_unbounded
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.testing import SessionScenario, given, open_session
+
+REPLY_CALL = PromptCall(
+    kind="reply", model="openai/test", provider="openai", at="2026-01-01T00:00:00Z"
+)
+
+
+def parse_blueprint(text: str) -> Blueprint:
+    """Read a blueprint written in a test."""
+    return load_blueprint_source(text).blueprint
+
+
+def open_with_blueprint(
+    blueprint: Blueprint, files: Mapping[str, str], **attributes: JsonValue
+) -> SessionScenario:
+    """Open a session by a blueprint, with its prompt files pinned."""
+    layers = {
+        name: PromptFile(digest=compute_digest(text), path=f"{name}.md")
+        for name, text in files.items()
+    }
+    pinned = PromptsSnapshotted(provider="openai", layers=layers)
+    return given(open_session(reach=compute_history_reach(blueprint), **attributes), pinned)
+
+
+def build_blobs(files: Mapping[str, str]) -> dict[Digest, str]:
+    """Give prompt files as the blobs they become."""
+    return {compute_digest(text): text for text in files.values()}
+
+
+def assemble_next_prompt(
+    session: SessionScenario, blueprint: Blueprint, files: Mapping[str, str]
+) -> AssembledPrompt:
+    """Assemble the next call of a session as a worker does."""
+    return assemble_prompt_from(session.opened_state, session.events, blueprint, files)
+
+
+def assemble_prompt_from(
+    state: SessionState,
+    events: Sequence[RecordedEvent],
+    blueprint: Blueprint,
+    files: Mapping[str, str],
+) -> AssembledPrompt:
+    """Assemble a call from a state; when that reaches too little far back, from all events."""
+    asked = find_prompt_needs(SessionMaterial(blueprint), state, REPLY_CALL)
+    if asked.needs_older_turns:
+        whole = fold_unbounded(events)
+        assert whole is not None
+        state, asked = whole, find_prompt_needs(SessionMaterial(blueprint), whole, REPLY_CALL)
+    assert not asked.needs_older_turns
+    return assemble(
+        SessionMaterial(blueprint), state, REPLY_CALL, fetch_prompt_texts(asked, events, files)
+    )
+
+
+def fetch_prompt_texts(
+    asked: PromptNeeds, events: Sequence[RecordedEvent], files: Mapping[str, str]
+) -> PromptTexts:
+    """Fetch what is asked for, and nothing else."""
+    blobs = build_blobs(files)
+    places = {event.stream_sequence: event for event in events}
+    said = {said: _read_said_text(places[said.place], said) for said in asked.text_refs}
+    earlier = (
+        None
+        if asked.earlier_sequence is None
+        else _read_previous_call(places[asked.earlier_sequence])
+    )
+    return PromptTexts({digest: blobs[digest] for digest in asked.blobs}, said, earlier)
+
+
+def _read_previous_call(recorded: RecordedEvent) -> EarlierCall:
+    assert isinstance(recorded.event, ContextAssembled)
+    return EarlierCall(recorded.event.call, recorded.event.manifest)
+
+
+def _read_said_text(recorded: RecordedEvent, said: TextRef) -> str:
+    content: object = getattr(recorded.event, said.field)
+    assert isinstance(content, PlainText)
+    assert (recorded.sequence, content.digest) == (said.sequence, said.digest)
+    return content.text
+
+
+def draw_prompt(request: ChatRequest) -> str:
+    """Draw a prompt for people to compare."""
+    return "".join(_draw_message(message) for message in request.messages)
+
+
+def _draw_message(message: ChatMessage) -> str:
+    return f"──── {message.role} ────\n{message.content}\n"

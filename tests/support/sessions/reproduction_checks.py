@@ -1,0 +1,125 @@
+"""Every call that a test's model received can be reproduced in three ways that agree.
+
+By the references of its manifest, by assembling it again, and by the stand-alone verifier of
+bundles. A test helper that makes a log in memory registers it here; the log is verified when the
+test ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from turnlog.events.codec import decode_event
+from turnlog.events.content import Digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
+from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
+from turnlog.projections.audit.record.session_replay import collect_blob_digests
+from turnlog.projections.audit.verify.session_verification import (
+    VerificationContext,
+    verify_session,
+)
+from turnlog.services.blueprints.plugins import collect_installed
+from turnlog.services.bundle.verifier import (
+    MALFORMED,
+    EventChain,
+    VerificationFailure,
+    verify_prompt,
+)
+
+
+@dataclass
+class MemoryLogRegistry:
+    """The logs in memory of the running test, with their blobs."""
+
+    logs: list[tuple[MemoryLog, MemoryBlobStore]] = field(
+        default_factory=list[tuple[MemoryLog, MemoryBlobStore]]
+    )
+
+    def register_log(self, log: MemoryLog, blobs: MemoryBlobStore) -> None:
+        """Take a log in."""
+        self.logs.append((log, blobs))
+
+    def find_failures(self) -> list[str]:
+        """Return what is wrong with the registered logs, and remove them."""
+        held = self.remove_logs()
+        return [
+            wrong
+            for log, blobs in held
+            for wrong in find_unreproducible_calls(log.stored, blobs.blobs)
+        ]
+
+    def remove_logs(self) -> list[tuple[MemoryLog, MemoryBlobStore]]:
+        """Give the logs kept so far, and keep them no longer."""
+        held, self.logs = self.logs, []
+        return held
+
+
+MEMORY_LOGS = MemoryLogRegistry()
+"""The logs of the running test."""
+
+
+# Cached: the material is the same for all sessions that are pinned to it.
+@cache
+def get_verification_means() -> VerificationContext:
+    return VerificationContext(collect_installed())
+
+
+def find_unreproducible_calls(
+    raws: Iterable[RawEvent | None], blobs: Mapping[tuple[str, Digest], bytes]
+) -> list[str]:
+    """Say which calls on a log cannot be had again, and what else verifying finds."""
+    sessions: dict[tuple[str, str], list[RecordedEvent]] = {}
+    for raw in raws:
+        if raw is not None and raw.subject.startswith("session."):
+            recorded = decode_event(raw.stored, raw.stream_sequence)
+            sessions.setdefault((recorded.tenant, recorded.session), []).append(recorded)
+    return [
+        f"{session}: {wrong}"
+        for (tenant, session), events in sessions.items()
+        for wrong in verify_session_log(
+            events, {d: b for (of, d), b in blobs.items() if of == tenant}
+        )
+    ]
+
+
+async def find_unreproducible_calls_on(log: EventLog, blobs: BlobStore, tenant: str) -> list[str]:
+    """Say the same of a log that is elsewhere."""
+    raws = [raw async for bulk in log.stream_raw_events(tenant, 0, live=False) for raw in bulk]
+    named = collect_blob_digests(decode_event(raw.stored, raw.stream_sequence) for raw in raws)
+    return find_unreproducible_calls(
+        raws, {(tenant, digest): await blobs.get_blob(tenant, digest) for digest in named}
+    )
+
+
+def verify_session_log(events: list[RecordedEvent], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
+    """Say what is wrong with one session."""
+    texts = {digest: raw.decode() for digest, raw in blobs.items()}
+    report = verify_session(events, texts, get_verification_means())
+    for finding in report.findings:
+        yield f"event {finding.sequence}, {finding.check}: {finding.detail}"
+    if report.prompts.unreproducible:
+        yield report.prompts.why
+    yield from verify_with_bundle_verifier(events, blobs)
+
+
+def verify_with_bundle_verifier(
+    events: list[RecordedEvent], blobs: Mapping[Digest, bytes]
+) -> Iterator[str]:
+    """Say what the verifier of bundles finds, or reads back otherwise than we do."""
+    session, first = EventChain(), events[0]
+    try:
+        session.read_lines([event.stored for event in events], first.tenant, first.session)
+    except VerificationFailure as wrong:
+        yield f"by the stranger: {wrong}"
+    for place, call in session.iterate_calls():
+        try:
+            verify_prompt(call, session, blobs)
+        except (VerificationFailure, *MALFORMED) as wrong:
+            yield f"event {place}, by the stranger: {wrong!r}"
+    ours = sum(isinstance(each.event, ContextAssembled) for each in events)
+    if ours != len(tuple(session.iterate_calls())):
+        yield "the stranger counts other calls"

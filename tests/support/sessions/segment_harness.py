@@ -1,0 +1,72 @@
+"""A segment library in memory, with the real rules, events and folds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.support.sessions.session_harness import TESTER, SteppingClock
+from turnlog.events.codec import CommandRef
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLibraryLog, MemoryLog
+from turnlog.events.store.ports import BlobStore, LibraryLog
+from turnlog.projections.library.segment_inputs import (
+    AddSegment,
+    ImportSegments,
+    LibraryCommand,
+    SegmentInput,
+)
+from turnlog.projections.library.segment_library import SegmentLibrary
+from turnlog.services.sessions.prompt_inputs import SegmentFetcher
+from turnlog.services.sessions.segment_service import LibraryCommandOutcome, SegmentService
+from turnlog.services.sessions.text_cache import TextReader
+
+TENANT = "t"
+
+
+@dataclass
+class SegmentHarness:
+    """One process's view of a segment library."""
+
+    log: LibraryLog = field(default_factory=MemoryLibraryLog)
+    blobs: BlobStore = field(default_factory=MemoryBlobStore)
+    clock: SteppingClock = field(default_factory=SteppingClock)
+    tenant: str = TENANT
+    name: str = "one"
+    ids: int = 0
+
+    def __post_init__(self) -> None:
+        self.shelves = SegmentService(
+            self.log, self.blobs, self.clock, self.create_id, f"/test/{self.name}"
+        )
+        texts = TextReader(MemoryLog(), self.blobs)
+        self.segments = SegmentFetcher(self.shelves, texts, timeout=0.2)
+
+    def create_id(self) -> str:
+        """Return the next id of a counter."""
+        self.ids += 1
+        return f"{self.name}-{self.ids}"
+
+    def build_second_process(self, name: str) -> SegmentHarness:
+        """Build another process on the same log."""
+        return SegmentHarness(self.log, self.blobs, self.clock, self.tenant, name)
+
+    async def handle_command(
+        self, command: LibraryCommand, key: CommandRef | None = None
+    ) -> LibraryCommandOutcome:
+        """Carry out a command."""
+        return await self.shelves.handle(self.tenant, command, TESTER, key)
+
+    async def add_segment(
+        self, scope: str, content: str, ref: str | None = None, **more: object
+    ) -> int:
+        """Add a segment; gives its number."""
+        authored = SegmentInput(scope, content, ref, **more)  # type: ignore[arg-type]
+        done = await self.handle_command(AddSegment(authored))
+        return done.changes.added[0]
+
+    async def import_segments(self, *rows: SegmentInput) -> LibraryCommandOutcome:
+        """Import rows."""
+        return await self.handle_command(ImportSegments(rows))
+
+    async def load_library(self) -> SegmentLibrary:
+        """Give the segments as they are now."""
+        return await self.shelves.load_state(self.tenant)

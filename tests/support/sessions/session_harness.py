@@ -1,0 +1,252 @@
+"""Sessions, a worker and a fake model in memory: all that a turn needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from tests.support.sessions.puppet_model import PuppetModel
+from tests.support.sessions.reproduction_checks import MEMORY_LOGS
+from turnlog.events.codec import decode_event
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
+from turnlog.events.registry import format_event_name
+from turnlog.events.store.memory_log import (
+    MemoryBlobStore,
+    MemoryLibraryLog,
+    MemoryLog,
+    MemorySnapshotStore,
+    MemoryTokenStream,
+)
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.schema.policy_specs import Policies
+from turnlog.projections.session.commands import OpenSession, SubmitTurn
+from turnlog.projections.session.state import IdempotencyRecord, SessionState
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.platform.telemetry import Tracing, create_tracing
+from turnlog.services.sessions.command_handler import (
+    CommandHandler,
+    CommandMetadata,
+    CommandOutcome,
+)
+from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
+from turnlog.services.sessions.segment_service import SegmentService
+from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.text_cache import TextReader
+from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
+from turnlog.services.worker.attempts.call_context import CallContextBuilder
+from turnlog.services.worker.heartbeat import AttemptHeartbeat
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
+from turnlog.services.worker.tools.tool_servers import ToolServers
+from turnlog.services.worker.turn_queue import DeliveryVerdict, TurnDelivery
+from turnlog.services.worker.turn_runner import TurnRunner
+
+TENANT = "t"
+
+TESTER = CommandMetadata("tester")
+
+ACK_WAIT = 0.3
+
+
+@dataclass
+class SteppingClock:
+    """A clock that advances one millisecond at each reading, and further on request."""
+
+    time: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.time += timedelta(milliseconds=1)
+        return self.time
+
+    def advance_time(self, seconds: float) -> None:
+        """Advance the clock."""
+        self.time += timedelta(seconds=seconds)
+
+
+class EmptyCommandIndex:
+    """An index of older commands that is empty."""
+
+    async def find_command(self, state: SessionState, key: str) -> IdempotencyRecord | None:
+        """See `OlderCommands.find`."""
+        del state, key
+        return None
+
+
+def build_small_blueprint(**policies: object) -> Blueprint:
+    """Build a small blueprint without prompt files."""
+    return Blueprint.model_validate(
+        {
+            "blueprint": "small",
+            "version": 1,
+            "layers": {"rules": {"text": "Be brief.", "keep": "always"}},
+            "calls": {
+                "reply": {
+                    "messages": [
+                        {"system": ["rules"]},
+                        {"history": "recent"},
+                        {"user": ["input"]},
+                    ],
+                    "budget": "window",
+                }
+            },
+            "history": {"recent": {}},
+            "budget": {
+                "window": {
+                    "tokens": 1000,
+                    "ladder": [{"drop_oldest_pairs": {"history": "recent"}}],
+                }
+            },
+            "policies": policies,
+            "profiles": {"one": {"default": True, "call": "reply"}},
+        }
+    )
+
+
+@dataclass
+class SessionHarness:
+    """Everything a turn needs, in memory."""
+
+    log: MemoryLog = field(default_factory=MemoryLog)
+    blobs: MemoryBlobStore = field(default_factory=MemoryBlobStore)
+    tokens: MemoryTokenStream = field(default_factory=MemoryTokenStream)
+    clock: SteppingClock = field(default_factory=SteppingClock)
+    model: PuppetModel = field(default_factory=PuppetModel)
+    tracing: Tracing = field(default_factory=lambda: create_tracing("test", None))
+    segments: MemoryLibraryLog = field(default_factory=MemoryLibraryLog)
+    library: BlueprintFolders = field(default_factory=lambda: BlueprintFolders(()))
+    """Where prompt files are."""
+    servers: ToolServers = field(default_factory=McpToolServers)
+    """Who has tools."""
+    ids: int = 0
+
+    def __post_init__(self) -> None:
+        self.snapshots = MemorySnapshotStore()
+        self.blueprints = BlueprintStore(self.blobs)
+        self.sessions = self.build_command_handler("/test/gateway")
+        MEMORY_LOGS.register_log(self.log, self.blobs)
+
+    def create_id(self) -> str:
+        """Return the next id of a counter."""
+        self.ids += 1
+        return f"id-{self.ids}"
+
+    def build_command_handler(self, source: str) -> CommandHandler:
+        """Make the sessions of one process."""
+        return CommandHandler(
+            self.log,
+            CheckedSnapshotStore(self.log, self.snapshots),
+            TextReader(self.log, self.blobs),
+            EmptyCommandIndex(),
+            self.clock,
+            self.create_id,
+            source,
+        )
+
+    def build_worker(self, name: str = "w1") -> TurnRunner:
+        """Make a worker with sessions of its own, as another process has."""
+        sessions = self.build_command_handler(f"/test/{name}")
+        return TurnRunner(
+            name=name,
+            sessions=sessions,
+            blueprints=self.blueprints,
+            contexts=self.build_contexts(sessions),
+            tokens=self.tokens,
+            model=self.model,
+            heartbeat=AttemptHeartbeat(sessions, self.tokens, ACK_WAIT / 3),
+            outcomes=OutcomeRecorder(
+                sessions, self.tokens, self.blobs, self.model.get_prices, lambda: 0.0
+            ),
+            tracing=self.tracing,
+            ack_wait=ACK_WAIT,
+            servers=self.servers,
+        )
+
+    def build_contexts(self, sessions: CommandHandler) -> CallContextBuilder:
+        """Make what prepares the calls of one process."""
+        shelves = SegmentService(
+            self.segments, self.blobs, self.clock, self.create_id, "/test/library"
+        )
+        gathering = PromptInputLoader(
+            self.log, sessions.texts, SegmentFetcher(shelves, sessions.texts)
+        )
+        return CallContextBuilder(
+            sessions, self.blueprints, self.blobs, self.library, gathering, "puppet/one"
+        )
+
+    async def open_session(self, session: str = "s", **policies: object) -> CommandOutcome:
+        """Open a session by the small blueprint."""
+        small = build_small_blueprint(**policies)
+        ref = await self.blueprints.store_blueprint(TENANT, small)
+        return await self.sessions.handle(
+            TENANT, session, OpenSession(ref, "one", compute_history_reach(small)), TESTER
+        )
+
+    async def submit_turn(
+        self, text: str, session: str = "s", policies: Policies | None = None
+    ) -> RecordedEvent:
+        """Submit a turn; gives its event."""
+        command = SubmitTurn(text, policies or Policies())
+        done = await self.sessions.handle(TENANT, session, command, TESTER)
+        return done.events[-1]
+
+    async def run_turn(
+        self, event: RecordedEvent, worker: TurnRunner | None = None
+    ) -> DeliveryVerdict:
+        """Let a worker take a turn's event."""
+        return await (worker or self.build_worker()).run_turn(build_delivery(event))
+
+    async def run_redelivered_turn(self, event: RecordedEvent) -> DeliveryVerdict:
+        """Let another worker take the redelivery of a turn's event."""
+        return await self.build_worker("w2").run_turn(build_delivery(event, redelivered=True))
+
+    def list_event_names(self, session: str = "s") -> list[str]:
+        """Name the events of a session in order."""
+        return [format_event_name(event.envelope.type) for event in self.list_events(session)]
+
+    def list_events(self, session: str = "s") -> Sequence[RecordedEvent]:
+        """Give the events of a session."""
+        places = self.log.sessions.get((TENANT, session), [])
+        held = (self.log.stored[place - 1] for place in places)
+        return [decode_event(raw.stored, raw.stream_sequence) for raw in held if raw]
+
+    async def wait_for_event(self, kind: type, session: str = "s", number: int = 1) -> None:
+        """Wait until a session holds so many events of a kind."""
+        async with aclosing(self.log.watch_session(TENANT, session)) as events:
+            async for event in events:
+                number -= isinstance(event.event, kind)
+                if number == 0:
+                    return
+
+    async def wait_for_tokens(self, number: int, turn: int = 1, session: str = "s") -> None:
+        """Wait until so many token events of a turn have come."""
+        async with self.tokens.watch_turn(TENANT, session, turn) as events:
+            async for _ in events:
+                number -= 1
+                if number == 0:
+                    return
+
+    async def load_state(self, session: str = "s") -> SessionState:
+        """Give the state of a session."""
+        return await self.sessions.require_state(TENANT, session)
+
+
+def build_delivery(event: RecordedEvent, *, redelivered: bool = False) -> TurnDelivery:
+    """Make the delivery of a turn's event."""
+    assert isinstance(event.event, TurnSubmitted | TurnReleased)
+
+    async def in_progress() -> None:
+        await asyncio.sleep(0)
+
+    return TurnDelivery(
+        tenant=event.tenant,
+        session=event.session,
+        turn=event.event.turn,
+        stream_sequence=event.stream_sequence,
+        redelivered=redelivered,
+        traceparent=None,
+        extend_delivery=in_progress,
+    )
