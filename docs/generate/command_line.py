@@ -10,8 +10,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from turnlog.services.cli.app import build
-from turnlog.services.cli.sections import SECTIONS, Section
+from turnlog.services.cli.app import build_app
+from turnlog.services.cli.command_index import COMMAND_SECTIONS, CommandSection
 
 TARGET = Path(__file__).parents[1] / "reference" / "command-line.md"
 WIDTH = "90"
@@ -39,10 +39,10 @@ variable that nobody knows is refused: `turnlog config show` lists them all.
 
 def reference() -> str:
     """Give the whole page."""
-    return "\n".join([HEAD, *(line for section in SECTIONS for line in _section(section))])
+    return "\n".join([HEAD, *(line for section in COMMAND_SECTIONS for line in _section(section))])
 
 
-def _section(section: Section) -> Iterator[str]:
+def _section(section: CommandSection) -> Iterator[str]:
     yield f"## {section.title}\n"
     for command in section.commands:
         yield f"### turnlog {command.name}\n"
@@ -51,7 +51,7 @@ def _section(section: Section) -> Iterator[str]:
 
 def _help(name: str) -> str:
     words = [*name.split(), "--help"]
-    result = CliRunner().invoke(build(), words, prog_name="turnlog", env={"COLUMNS": WIDTH})
+    result = CliRunner().invoke(build_app(), words, prog_name="turnlog", env={"COLUMNS": WIDTH})
     lines = (line.rstrip() for line in result.output.splitlines())
     return "\n".join(lines) + "\n"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from turnlog.services.gateway.app import description, routed
+from turnlog.services.gateway.app import build_openapi, create_routed_app
 
 FILE = Path(__file__).parents[1] / "reference/openapi.json"
 
 if __name__ == "__main__":
     FILE.parent.mkdir(exist_ok=True)
-    FILE.write_text(json.dumps(description(routed()), indent=1, ensure_ascii=False) + "\n")
+    FILE.write_text(json.dumps(build_openapi(create_routed_app()), indent=1, ensure_ascii=False) + "\n")
     print(FILE)

@@ -146,11 +146,11 @@ async def test_u1_each_piece_of_a_base_prompt_keeps_its_own_origin(platform: Age
     assert said == ["You are Uderia.\n\nTools:\n", "\n\nPrompts:\n", "\n\nBe brief."]
     sources = {part.layer: type(part.source).__name__ for part in plan}
     assert sources == {
-        "base": "FromBlob",
-        "tools": "FromBlob",
-        "prompts": "FromBlueprint",
-        "strategy": "FromBlob",
-        "input": "FromEvent",
+        "base": "BlobSource",
+        "tools": "BlobSource",
+        "prompts": "BlueprintTextSource",
+        "strategy": "BlobSource",
+        "input": "EventTextSource",
     }
 
 

@@ -14,9 +14,9 @@ from turnlog.services.worker.tools.child_process import wrap_command
 
 HOLDER = """
 import subprocess, sys, time
-from turnlog.services.worker.tools.child_process import leashed
+from turnlog.services.worker.tools.child_process import wrap_command
 deaf = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
-child = subprocess.Popen(leashed([sys.executable, "-S", "-c", deaf]), stdin=subprocess.PIPE)
+child = subprocess.Popen(wrap_command([sys.executable, "-S", "-c", deaf]), stdin=subprocess.PIPE)
 time.sleep(600)
 """
 

@@ -96,7 +96,7 @@ async def test_a_refusal_by_the_code_of_a_closed_connection_is_told_as_it_was_sa
 async def test_of_many_servers_those_that_were_not_used_for_longest_are_let_go_of(
     servers: McpToolServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_servers, "MOST_KEPT", 2)
+    monkeypatch.setattr(mcp_servers, "MAX_CONNECTIONS", 2)
     first, second, third = (LocalServerSpec(command=(*COMMAND, name)) for name in "abc")
     one, two = [int((await call_tool(servers, "who", each)).text) for each in (first, second)]
     assert int((await call_tool(servers, "who", first)).text) == one

@@ -107,7 +107,7 @@ async def test_what_a_later_turn_is_told_in_short_says_by_which_rule() -> None:
     await shop.run_turn(build_plan_script(), ["Three."], text="How many?")
     parts = [each.manifest.parts for each in shop.list_events(ContextAssembled)]
     told = [
-        next(part for part in call if part.layer == "results" and part.kept) for call in parts[2:3]
+        next(part for part in call if part.layer == "results" and part.is_included) for call in parts[2:3]
     ]
     told += [part for part in parts[3] if part.layer == "hydration"]
     assert [(part.treatment, part.rule) for part in told] == [
@@ -154,7 +154,7 @@ async def test_what_later_turns_may_not_be_told_is_told_to_no_plan(
     assert ("3 in stock" in shop.get_request_texts(3)[0]) == (why is None)
     manifest = shop.list_events(ContextAssembled)[3].manifest
     (part,) = [part for part in manifest.parts if part.layer == "hydration"]
-    assert (part.rule, part.kept) == (why, why is None)
+    assert (part.rule, part.is_included) == (why, why is None)
 
 
 async def test_a_turn_that_gave_nothing_hydrates_nothing() -> None:

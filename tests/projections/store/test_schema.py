@@ -72,10 +72,10 @@ def test_schema_that_is_up_to_date_costs_no_import_of_alembic(
     program = """
 import asyncio, sys
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.schema.schema_migration import prepare
+from turnlog.projections.store.schema.schema_migration import prepare_schema
 async def main():
     store = open_store(sys.argv[1])
-    await prepare(store)
+    await prepare_schema(store)
     await store.close()
 asyncio.run(main())
 print("alembic" in sys.modules)

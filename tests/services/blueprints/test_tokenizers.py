@@ -108,7 +108,7 @@ def test_vocabularies_are_read_without_litellm_and_without_a_network() -> None:
         "import asyncio, socket, sys\n"
         "from turnlog.services.blueprints.tokenizers import TiktokenVocabulary\n"
         "socket.socket.connect = lambda *_: sys.exit(2)\n"
-        "counts = [TiktokenVocabulary(n).count('Hello, world!')"
+        "counts = [TiktokenVocabulary(n).count_tokens('Hello, world!')"
         " for n in ('cl100k_base', 'o200k_base', 'p50k_base')]\n"
         "assert counts == [4, 4, 4], counts\n"
         "sys.exit('litellm' in sys.modules)\n"

@@ -116,7 +116,7 @@ def test_a_memory_policy_and_a_resolver_are_checked_too(
 
 def test_the_schema_for_editors_is_what_blueprints_are_read_by() -> None:
     generator = runpy.run_path(str(DOCS / "generate/blueprint_schema.py"))
-    assert generator["reference"]() == SCHEMA.read_text(), "it is stale: run `make docs`"
+    assert generator["format_reference"]() == SCHEMA.read_text(), "it is stale: run `make docs`"
 
 
 @pytest.mark.parametrize("name", ["assistant", "trickster", "araquem"])

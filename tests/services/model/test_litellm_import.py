@@ -16,7 +16,7 @@ def audit(event, arguments):
 sys.addaudithook(audit)
 model = LitellmModel()
 assert "litellm" not in sys.modules, "imported too early"
-asyncio.run(model.preload())
+asyncio.run(model.load_early())
 assert "litellm" in sys.modules, "not imported"
 """
 

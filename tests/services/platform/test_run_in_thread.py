@@ -12,7 +12,7 @@ from turnlog.services.platform.concurrency import run_in_thread
 
 LEAVES = """
 import asyncio, threading
-from turnlog.services.platform.concurrency import aside
+from turnlog.services.platform.concurrency import run_in_thread
 
 async def main():
     begun = threading.Event()
@@ -21,7 +21,7 @@ async def main():
         begun.set()
         threading.Event().wait()
 
-    waiting = asyncio.create_task(aside(work))
+    waiting = asyncio.create_task(run_in_thread(work))
     while not begun.is_set():
         await asyncio.sleep(0.01)
     waiting.cancel()

@@ -69,8 +69,8 @@ def run_delivery(minding: Callable[[AdjustableClockLoop], Minding]) -> list[str]
         await minding(loop)(delivery)
         return DeliveryDeferred(1)
 
-    sessions = SimpleNamespace(note=print)
-    parts: dict[str, Any] = {"ack_wait": ACK_WAIT, "answer": answer, "sessions": sessions}
+    sessions = SimpleNamespace(apply_observed_event=print)
+    parts: dict[str, Any] = {"ack_wait": ACK_WAIT, "run_turn": answer, "sessions": sessions}
     worker = cast("TurnRunner", SimpleNamespace(**parts, tracing=create_tracing("test", None)))
     try:
         loop.run_until_complete(handle_message(cast("NatsMessage", message), worker))

@@ -179,7 +179,7 @@ class SimulatedLoop:
         if handle.cancelled():
             return
         process = handle._context.get(CURRENT_PROCESS)  # type: ignore[attr-defined]
-        if process is None or process.takes(handle):
+        if process is None or process.accepts_handle(handle):
             handle._run()
 
     def _advance_time(self) -> None:

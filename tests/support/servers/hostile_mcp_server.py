@@ -8,9 +8,13 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.servers.mcp_stdio_server import StdioToolServer, serve_requests
-
+# It runs with -I -S, so the repository is not on the path.
 sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from tests.support.servers.mcp_stdio_server import (  # noqa: E402
+    StdioToolServer,
+    serve_requests,
+)
 
 
 SLOW_SCHEMA: Final = {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}

@@ -9,7 +9,7 @@ from typing import Literal
 
 from turnlog.events.content import Digest
 from turnlog.events.model.turn_events import FinishReason
-from turnlog.services.api.base_models import ResponseModel
+from turnlog.services.api.payload_models import ResponseModel
 
 
 class AttemptView(ResponseModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from turnlog.projections.session.reference_inheritance import InheritanceReason
-from turnlog.services.api.base_models import JsonObject, ResponseModel
+from turnlog.services.api.payload_models import JsonObject, ResponseModel
 
 
 class TurnRangeView(ResponseModel):

@@ -8,7 +8,7 @@ from turnlog.events.content import Digest
 from turnlog.events.model.call_events import AttemptCost
 from turnlog.events.model.manifest import Manifest, MessageRole
 from turnlog.projections.audit.verify.prompt_reproduction import ReproductionOutcome
-from turnlog.services.api.base_models import ResponseModel
+from turnlog.services.api.payload_models import ResponseModel
 
 
 class MessageView(ResponseModel):

@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.blueprint.validation.input_values import MAX_KEY_CHARACTERS
-from turnlog.services.api.base_models import RequestModel
+from turnlog.services.api.payload_models import RequestModel
 
 InputValues = dict[str, JsonValue]
 

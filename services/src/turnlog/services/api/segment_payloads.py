@@ -17,7 +17,7 @@ from turnlog.projections.library.segment_inputs import (
     ImportSegments,
     SegmentInput,
 )
-from turnlog.services.api.base_models import RequestModel, ResponseModel
+from turnlog.services.api.payload_models import RequestModel, ResponseModel
 
 MAX_IMPORT_ROWS = 20_000
 """The maximum number of segments in one import."""

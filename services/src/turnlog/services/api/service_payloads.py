@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.projections.store.read.pinned_versions import PinKind
-from turnlog.services.api.base_models import RequestModel, ResponseModel
+from turnlog.services.api.payload_models import RequestModel, ResponseModel
 from turnlog.services.platform.durability import DurabilityLevel
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
-from turnlog.services.api.base_models import ResponseModel
+from turnlog.services.api.payload_models import ResponseModel
 
 
 class OpenedSession(ResponseModel):

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Content, PlainText
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.read_models.session_history import TurnStatus
-from turnlog.services.api.base_models import JsonObject, ResponseModel
+from turnlog.services.api.payload_models import JsonObject, ResponseModel
 
 
 class SubmittedTurn(ResponseModel):

@@ -13,7 +13,7 @@ from turnlog.projections.audit.verify.verification_report import (
     TotalsAgreement,
     VerdictName,
 )
-from turnlog.services.api.base_models import ResponseModel
+from turnlog.services.api.payload_models import ResponseModel
 
 
 class FindingView(ResponseModel):

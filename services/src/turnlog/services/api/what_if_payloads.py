@@ -11,7 +11,7 @@ from turnlog.events.content import Digest
 from turnlog.events.model.manifest import CounterRef
 from turnlog.projections.audit.what_if.reassembled_calls import AlterationKind
 from turnlog.projections.blueprint.storable_json import MAX_INT
-from turnlog.services.api.base_models import RequestModel, ResponseModel
+from turnlog.services.api.payload_models import RequestModel, ResponseModel
 from turnlog.services.api.requests import ShortName
 
 FolderPath = Annotated[str, Field(min_length=1, max_length=300)]

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.content import Digest
-from turnlog.projections.store.read.query_helpers import match_tenant
+from turnlog.projections.store.read.row_filters import match_tenant
 from turnlog.projections.store.schema.column_text import replace_nul
 from turnlog.projections.store.schema.read_model_tables import PROMPTS, SESSIONS
 

@@ -15,7 +15,7 @@ from typing import Final
 from sqlalchemy import select
 
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.query_helpers import match_session
+from turnlog.projections.store.read.row_filters import match_session
 from turnlog.projections.store.schema.read_model_tables import SESSIONS
 
 _POLL_SECONDS: Final = 0.05

@@ -13,7 +13,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from turnlog.projections.store.read.query_helpers import select_columns
+from turnlog.projections.store.read.row_filters import select_columns
 from turnlog.projections.store.schema.column_text import replace_nul
 from turnlog.projections.store.schema.segment_tables import SEGMENTS
 from turnlog.projections.store.write.segment_projection import ACTIVE_SEGMENTS_BUILD

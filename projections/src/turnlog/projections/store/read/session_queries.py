@@ -33,7 +33,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from turnlog.events.codec import format_rfc3339
 from turnlog.projections.audit.verify.verification_report import SessionTotals
 from turnlog.projections.store.read.pinned_versions import match_pinned_text
-from turnlog.projections.store.read.query_helpers import match_session, match_tenant, select_columns
+from turnlog.projections.store.read.row_filters import match_session, match_tenant, select_columns
 from turnlog.projections.store.read.row_types import (
     AttemptRow,
     CallRow,

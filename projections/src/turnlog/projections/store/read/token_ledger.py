@@ -15,7 +15,7 @@ from sqlalchemy import BigInteger, ColumnElement, and_, cast, func, literal, sel
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.projections.store.read.query_helpers import match_session, match_tenant, select_columns
+from turnlog.projections.store.read.row_filters import match_session, match_tenant, select_columns
 from turnlog.projections.store.read.row_types import CallGrowth, ComponentRow, GroupGrowth
 from turnlog.projections.store.schema.read_model_tables import CALLS, SESSIONS, WINDOW_PARTS
 

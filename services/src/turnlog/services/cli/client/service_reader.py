@@ -21,7 +21,7 @@ from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.audit.diff.call_diff import CallDiff
 from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint, CheckpointHead
-from turnlog.services.api.base_models import RequestModel
+from turnlog.services.api.payload_models import RequestModel
 from turnlog.services.api.call_payloads import CallList, GrowthView, ToolResultView
 from turnlog.services.api.memory_payloads import (
     MemoryView,

@@ -26,7 +26,7 @@ from turnlog.projections.session.commands import (
     SwitchProfile,
 )
 from turnlog.projections.session.state import SessionState
-from turnlog.services.api.base_models import RequestModel
+from turnlog.services.api.payload_models import RequestModel
 from turnlog.services.api.requests import (
     CancelTurnRequest,
     CloseSessionRequest,

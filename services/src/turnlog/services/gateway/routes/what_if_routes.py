@@ -30,7 +30,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import compute_bluepri
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
 from turnlog.projections.store.read.read_your_writes import wait_for_sequence
 from turnlog.projections.store.read.session_queries import SessionQuery, list_sessions
-from turnlog.services.api.base_models import ResponseModel
+from turnlog.services.api.payload_models import ResponseModel
 from turnlog.services.api.what_if_payloads import (
     AlterationCountView,
     CallRefusalView,
