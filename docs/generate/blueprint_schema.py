@@ -38,7 +38,9 @@ def _iterate_models(kind: type[StrictModel]) -> Iterator[type[StrictModel]]:
 
 def _add_descriptions(place: dict[str, Any], kind: type[StrictModel]) -> None:
     for name, field in kind.model_fields.items():
-        said = next((texts[name] for texts in map(_read_descriptions, kind.__mro__) if name in texts), None)
+        said = next(
+            (texts[name] for texts in map(_read_descriptions, kind.__mro__) if name in texts), None
+        )
         if said:
             place["properties"][field.alias or name]["description"] = said
 
@@ -49,7 +51,9 @@ def _read_descriptions(kind: type) -> dict[str, str]:
         return {}
     (written,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     lines = written.body if isinstance(written, ast.ClassDef) else []
-    return dict(pair for before, after in pairwise(lines) for pair in _match_description(before, after))
+    return dict(
+        pair for before, after in pairwise(lines) for pair in _match_description(before, after)
+    )
 
 
 def _match_description(before: ast.stmt, after: ast.stmt) -> Iterator[tuple[str, str]]:

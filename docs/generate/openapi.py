@@ -11,5 +11,7 @@ FILE = Path(__file__).parents[1] / "reference/openapi.json"
 
 if __name__ == "__main__":
     FILE.parent.mkdir(exist_ok=True)
-    FILE.write_text(json.dumps(build_openapi(create_routed_app()), indent=1, ensure_ascii=False) + "\n")
+    FILE.write_text(
+        json.dumps(build_openapi(create_routed_app()), indent=1, ensure_ascii=False) + "\n"
+    )
     print(FILE)

@@ -15,8 +15,8 @@ from sqlalchemy import select
 from tests.deploy.compose_file import ROOT, SECRETS, ComposeService, load_services
 from tests.deploy.compose_processes import BIN, ComposeHost, prepare_host
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.read.row_filters import match_session
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
+from turnlog.projections.store.read.row_filters import match_session
 from turnlog.projections.store.schema.read_model_tables import CALLS, TURNS
 
 TENANT = "default"

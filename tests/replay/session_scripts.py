@@ -66,7 +66,11 @@ async def post_json(stand: RunningGateway, path: str, **form: Any) -> dict[str, 
 
 
 async def submit_turn(
-    stand: RunningGateway, session: str, text: str | None, *script: ScriptStep, **inputs: Any  # noqa: ANN401
+    stand: RunningGateway,
+    session: str,
+    text: str | None,
+    *script: ScriptStep,
+    **inputs: Any,  # noqa: ANN401
 ) -> str:
     """Submit a turn and return the status it settles with."""
     stand.model.scripts = [list(script)] if script else stand.model.scripts

@@ -232,7 +232,9 @@ async def test_a_purge_leaves_nothing_in_the_window_and_everything_on_the_record
     assert shop.list_events(MemoryPurged) == [MemoryPurged(upto=4)]
     assert await fetch_next_window(shop) == ["Be brief.", "and now?"]
     out = [
-        part.rule for part in shop.list_events(ContextAssembled)[-1].manifest.parts if not part.is_included
+        part.rule
+        for part in shop.list_events(ContextAssembled)[-1].manifest.parts
+        if not part.is_included
     ]
     assert out == ["purged"]
 

@@ -107,7 +107,8 @@ async def test_what_a_later_turn_is_told_in_short_says_by_which_rule() -> None:
     await shop.run_turn(build_plan_script(), ["Three."], text="How many?")
     parts = [each.manifest.parts for each in shop.list_events(ContextAssembled)]
     told = [
-        next(part for part in call if part.layer == "results" and part.is_included) for call in parts[2:3]
+        next(part for part in call if part.layer == "results" and part.is_included)
+        for call in parts[2:3]
     ]
     told += [part for part in parts[3] if part.layer == "hydration"]
     assert [(part.treatment, part.rule) for part in told] == [

@@ -11,11 +11,10 @@ from typing import Any, Final
 # It runs with -I -S, so the repository is not on the path.
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from tests.support.servers.mcp_stdio_server import (  # noqa: E402
+from tests.support.servers.mcp_stdio_server import (
     StdioToolServer,
     serve_requests,
 )
-
 
 SLOW_SCHEMA: Final = {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
 """A schema whose pattern takes hours to match a text of a few letters."""

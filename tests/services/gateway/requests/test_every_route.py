@@ -110,7 +110,10 @@ def mark_with_routes(routes: tuple[DocumentedRoute, ...]) -> pytest.MarkDecorato
 
 
 async def send_request(
-    stand: RunningGateway, route: DocumentedRoute, path: str, **more: Any  # noqa: ANN401
+    stand: RunningGateway,
+    route: DocumentedRoute,
+    path: str,
+    **more: Any,  # noqa: ANN401
 ) -> httpx.Response:
     if route.form is not None and "content" not in more:
         more["json"] = route.form

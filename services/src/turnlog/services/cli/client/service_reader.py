@@ -21,7 +21,6 @@ from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.audit.diff.call_diff import CallDiff
 from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint, CheckpointHead
-from turnlog.services.api.payload_models import RequestModel
 from turnlog.services.api.call_payloads import CallList, GrowthView, ToolResultView
 from turnlog.services.api.memory_payloads import (
     MemoryView,
@@ -29,6 +28,7 @@ from turnlog.services.api.memory_payloads import (
     ResolvedReferencesView,
     SummariesView,
 )
+from turnlog.services.api.payload_models import RequestModel
 from turnlog.services.api.prompt_payloads import RecordedPromptView, WindowView
 from turnlog.services.api.requests import ResolveReferencesRequest, WindowPreviewRequest
 from turnlog.services.api.segment_payloads import SegmentPage, SegmentView
