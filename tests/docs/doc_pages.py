@@ -38,7 +38,8 @@ class DocBlock:
 def list_pages() -> list[Path]:
     """List every page written by people; generated references are tested elsewhere."""
     docs = sorted((ROOT / "docs").rglob("*.md"))
-    return [ROOT / "README.md", *(page for page in docs if page.parent.name != "reference")]
+    top = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    return [*top, *(page for page in docs if page.parent.name != "reference")]
 
 
 def format_page_name(page: Path) -> str:
