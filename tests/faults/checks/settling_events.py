@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import (
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
     TurnQueued,
     TurnReleased,
     TurnSubmitted,
+    find_turn_end,
 )
 
 
@@ -21,15 +18,8 @@ def find_settling_events(events: Sequence[RecordedEvent]) -> dict[int, list[int]
     """Give the sequences of the events that settle each turn; more than one is one too many."""
     ends: dict[int, list[int]] = {}
     for recorded in events:
-        match recorded.event:
-            case TurnCompleted(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):
-                ends.setdefault(turn, []).append(recorded.sequence)
-            case ReplyRedacted(turn=turn) if turn not in ends:
-                # Redacted while streaming. Otherwise the redaction follows a reply that settled the
-                # turn.
-                ends[turn] = [recorded.sequence]
-            case _:
-                pass
+        if end := find_turn_end(recorded.event, ends):
+            ends.setdefault(end.turn, []).append(recorded.sequence)
     return ends
 
 

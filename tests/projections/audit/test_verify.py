@@ -19,6 +19,7 @@ from tests.support.sessions.prompt_assembly import (
 from turnlog.events.codec import decode_event, encode_batch
 from turnlog.events.content import Digest, PlainText, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolStarted
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.store.ports import RawEvent
@@ -263,6 +264,16 @@ def test_a_turn_that_is_answered_twice_is_found_with_a_chain_that_holds() -> Non
     assert (found.check, found.sequence) == ("answers", len(EVENTS) + 1)
     assert found.detail == f"turn 2 was settled before, by event {LAST.sequence}"
     assert report.prompts.assembly == 2
+
+
+def test_a_turn_that_is_answered_after_its_reply_was_withheld_is_found() -> None:
+    withheld = ReplyRedacted(turn=9, reason="secret", rule="r", replacement=PlainText(text="-"))
+    again = TurnCompleted(turn=9, call="9.1", text=PlainText(text="Or not."), finish="stop")
+    assert list_findings(SESSION.append_events(withheld, again).events) == [
+        ("integrity", "answers", len(EVENTS) + 2)
+    ]
+    redacted_later = withheld.model_copy(update={"turn": 2})
+    assert list_findings(SESSION.append_events(redacted_later).events) == []
 
 
 def test_a_tool_that_never_returned_and_one_that_nobody_asked_for_are_found() -> None:

@@ -29,13 +29,10 @@ from turnlog.events.ids import find_session_stream
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
 from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import open_connection
-from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import (
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
     TurnReleased,
     TurnSubmitted,
+    is_end_of_turn,
 )
 from turnlog.events.registry import EVENT_NAMES, format_event_name
 from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent, TokenStream
@@ -78,12 +75,7 @@ class SessionPosition:
         match event.event:
             case TurnSubmitted(turn=turn) | TurnReleased(turn=turn):
                 return SessionPosition(event.sequence, turn)
-            case (
-                TurnCompleted(turn=turn)
-                | TurnFailed(turn=turn)
-                | TurnCancelled(turn=turn)
-                | ReplyRedacted(turn=turn)
-            ) if turn == self.turn:
+            case _ if is_end_of_turn(event.event, self.turn):
                 return SessionPosition(event.sequence)
             case _:
                 return replace(self, sequence=event.sequence)

@@ -7,12 +7,14 @@ that a prompt built from it can be reproduced.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Container
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field, JsonValue
 
 from turnlog.events.content import Content
 from turnlog.events.event_model import EventModel
+from turnlog.events.model.redaction_events import ReplyRedacted
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "safety", "recitation"]
 """Why a model stopped, in one vocabulary for all providers."""
@@ -156,6 +158,34 @@ class TurnCancelled(EventModel):
     """By request, by a later turn, because the session closed, or because it left the phase in
     which the turn was waiting.
     """
+
+
+TurnEndEvent = TurnCompleted | TurnFailed | TurnCancelled | ReplyRedacted
+"""The events that end a turn; the class says how it ended."""
+
+TURN_END_TYPES: Final = (TurnCompleted, TurnFailed, TurnCancelled, ReplyRedacted)
+
+
+def find_turn_end(event: object, ended: Container[int] = ()) -> TurnEndEvent | None:
+    """Return the event if it ends its turn, else None.
+
+    `reply-redacted` ends a turn whose reply is withheld before it is recorded. The same event may
+    follow much later and replace a recorded reply; then the turn is in `ended`, and the event ends
+    nothing.
+    """
+    match event:
+        case ReplyRedacted(turn=turn) if turn in ended:
+            return None
+        case TurnCompleted() | TurnFailed() | TurnCancelled() | ReplyRedacted():
+            return event
+        case _:
+            return None
+
+
+def is_end_of_turn(event: object, turn: int) -> bool:
+    """Return whether an event ends this turn, which has not ended before."""
+    end = find_turn_end(event)
+    return end is not None and end.turn == turn
 
 
 class TurnExcluded(EventModel):

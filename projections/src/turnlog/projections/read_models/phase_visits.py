@@ -15,12 +15,10 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.session_events import ProfileSwitched
 from turnlog.events.model.turn_events import (
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
     TurnQueued,
     TurnReleased,
     TurnSubmitted,
+    find_turn_end,
 )
 
 
@@ -57,6 +55,7 @@ def list_phase_visits(events: Iterable[RecordedEvent]) -> tuple[PhaseVisit, ...]
     """Return the phase visits of a session in order; empty for a session without phases."""
     found: list[PhaseVisit] = []
     within: dict[int, int] = {}
+    ended: set[int] = set()
     switched = 0
     for recorded in events:
         match recorded.event:
@@ -66,17 +65,16 @@ def list_phase_visits(events: Iterable[RecordedEvent]) -> tuple[PhaseVisit, ...]
             case PhaseEntered() as entered:
                 found.append(_start_visit(recorded, entered, switched or recorded.sequence))
                 switched = 0
-            case (
-                TurnSubmitted(turn=turn)
-                | TurnQueued(turn=turn)
-                | TurnReleased(turn=turn)
-                | TurnCompleted(turn=turn)
-                | TurnFailed(turn=turn)
-                | TurnCancelled(turn=turn)
-            ) if found:
+            case TurnSubmitted(turn=turn) | TurnQueued(turn=turn) | TurnReleased(turn=turn) if (
+                found
+            ):
                 within[turn] = len(found) - 1
-            case _:
-                pass
+            case event:
+                end = find_turn_end(event, ended)
+                if end:
+                    ended.add(end.turn)
+                if end and found:
+                    within[end.turn] = len(found) - 1
         if found:
             found[-1] = replace(found[-1], last=recorded.sequence)
     turns: list[list[int]] = [[] for _ in found]

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from turnlog.events.errors import Unavailable
 from turnlog.events.model.call_events import AttemptStarted
-from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.events.model.turn_events import (
+    is_end_of_turn,
+)
 from turnlog.events.registry import Event
 from turnlog.events.store.ports import TokenStream
 from turnlog.events.tokens import AttemptAlive
@@ -84,9 +86,7 @@ class AttemptHeartbeat:
 def is_ended_by(event: Event, attempt: AttemptRef) -> bool:
     """Return whether an event ends an attempt's lease of its turn."""
     match event:
-        case TurnCompleted(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):
-            return turn == attempt.turn
         case AttemptStarted(turn=turn, attempt=later):
             return turn == attempt.turn and later > attempt.attempt
         case _:
-            return False
+            return is_end_of_turn(event, attempt.turn)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
-from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.manifest import CounterRef, PromptPart
-from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.events.model.turn_events import (
+    is_end_of_turn,
+)
 from turnlog.projections.audit.diff.diff_attribution import CallComparison
 from turnlog.projections.audit.diff.diff_causes import find_causes
 from turnlog.projections.audit.diff.diff_reasons import DiffCause, DiffReason
@@ -46,23 +46,10 @@ def collect_attempt_ends(side: CallSnapshot) -> Mapping[int, AttemptEnded]:
             case AttemptEnded(call=call, attempt=attempt) as ended if call == side.call.call:
                 found[attempt] = ended
             case _:
-                over = over or _is_settling(recorded, side.call.turn)
+                over = over or is_end_of_turn(recorded.event, side.call.turn)
         if over and all(ended.outcome != "lost" for ended in found.values()):
             break
     return found
-
-
-def _is_settling(recorded: RecordedEvent, turn: int) -> bool:
-    match recorded.event:
-        case (
-            TurnCompleted(turn=settled)
-            | TurnFailed(turn=settled)
-            | TurnCancelled(turn=settled)
-            | ReplyRedacted(turn=settled)
-        ):
-            return settled == turn
-        case _:
-            return False
 
 
 @dataclass(frozen=True, slots=True)

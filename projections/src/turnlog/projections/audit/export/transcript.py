@@ -17,11 +17,9 @@ from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.session_events import ProfileSwitched, SessionClosed, SessionOpened
 from turnlog.events.model.turn_events import (
     ChoiceRecorded,
-    TurnCancelled,
-    TurnCompleted,
     TurnExcluded,
-    TurnFailed,
     TurnRestored,
+    find_turn_end,
 )
 from turnlog.projections.read_models import turn_activity
 from turnlog.projections.read_models.session_history import (
@@ -103,17 +101,12 @@ def render_transcript(
                 yield _render_note(f"Profile {profile}{f', model {model}' if model else ''}.")
             case ChoiceRecorded(choice=choice, label=label):
                 yield _render_note(f"Chosen: {label or choice}.")
-            case (
-                TurnCompleted(turn=turn)
-                | TurnFailed(turn=turn)
-                | TurnCancelled(turn=turn)
-                | ReplyRedacted(turn=turn)
-            ) if turn in unsettled.turns:
-                yield unsettled.render_settled(turn, later_changes)
             case SessionClosed(reason=reason):
                 yield _render_note(f"Closed: {reason}.")
-            case _:
-                pass
+            case event:
+                end = find_turn_end(event)
+                if end and end.turn in unsettled.turns:
+                    yield unsettled.render_settled(end.turn, later_changes)
 
 
 def render_turn(turn: HistoryTurn, activity: TurnActivity) -> str:

@@ -9,37 +9,32 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolStarted
-from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.events.model.turn_events import TURN_END_TYPES, find_turn_end
 from turnlog.projections.audit.record.event_queries import filter_by_type
 from turnlog.projections.audit.verify.verification_report import AuditFinding
 
-_SETTLING_TYPES: Final = (TurnCompleted, TurnFailed, TurnCancelled)
-
-_TOOL_TYPES: Final = (ToolCalled, ToolStarted, ToolReturned, ReplyRedacted)
-"""The event types of tool use, and `ReplyRedacted`, which settles an open turn."""
+_TOOL_TYPES: Final = (ToolCalled, ToolStarted, ToolReturned)
 
 
 def check_settlements(events: Iterable[RecordedEvent]) -> Iterator[AuditFinding]:
     """Yield a finding for each turn that was settled more than once."""
     settled: dict[int, int] = {}
-    for recorded in filter_by_type(events, *_SETTLING_TYPES):
-        match recorded.event:
-            case TurnCompleted(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):
-                if turn in settled:
-                    detail = f"turn {turn} was settled before, by event {settled[turn]}"
-                    yield AuditFinding("integrity", "answers", recorded.sequence, detail)
-                settled.setdefault(turn, recorded.sequence)
-            case _:
-                pass
+    for recorded in filter_by_type(events, *TURN_END_TYPES):
+        end = find_turn_end(recorded.event, settled)
+        if end is None:
+            continue
+        if end.turn in settled:
+            detail = f"turn {end.turn} was settled before, by event {settled[end.turn]}"
+            yield AuditFinding("integrity", "answers", recorded.sequence, detail)
+        settled.setdefault(end.turn, recorded.sequence)
 
 
 def check_tool_calls(events: Iterable[RecordedEvent]) -> Iterator[AuditFinding]:
     """Yield a finding for each tool request that does not return exactly once within its turn."""
     under_way: dict[tuple[str, str], tuple[int, RecordedEvent]] = {}
     over: set[int] = set()
-    for recorded in filter_by_type(events, *_SETTLING_TYPES, *_TOOL_TYPES):
+    for recorded in filter_by_type(events, *TURN_END_TYPES, *_TOOL_TYPES):
         match recorded.event:
             case ToolCalled(turn=turn, call=call, id=id, tool=tool):
                 if (call, id) in under_way:
@@ -47,10 +42,6 @@ def check_tool_calls(events: Iterable[RecordedEvent]) -> Iterator[AuditFinding]:
                         recorded, f"call {call} asked for {tool} as for a tool under way"
                     )
                 under_way[call, id] = turn, recorded
-            case TurnCompleted(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):
-                over.add(turn)
-            case ReplyRedacted(turn=turn):
-                over.add(turn)
             case ToolStarted(call=call, id=id, tool=tool):
                 if (call, id) not in under_way:
                     detail = f"{tool} was begun for call {call}, which did not wait for it"
@@ -59,8 +50,9 @@ def check_tool_calls(events: Iterable[RecordedEvent]) -> Iterator[AuditFinding]:
                 if under_way.pop((call, id), None) is None:
                     detail = f"{tool} returned to call {call}, which did not wait for it"
                     yield _build_tool_finding(recorded, detail)
-            case _:
-                pass
+            case event:
+                if end := find_turn_end(event):
+                    over.add(end.turn)
     for (call, _), (turn, recorded) in under_way.items():
         if turn in over:
             yield _build_tool_finding(recorded, f"call {call} asked for a tool that never returned")

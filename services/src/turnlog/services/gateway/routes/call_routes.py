@@ -16,7 +16,9 @@ from pydantic import AwareDatetime
 from turnlog.events.content import Digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.turn_events import is_end_of_turn
+from turnlog.events.store.ports import EventLog
 from turnlog.projections.audit.record.event_queries import ToolUseOutcome, find_tool_use
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, STANDARD_COMPONENTS
 from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
@@ -80,8 +82,6 @@ tool_result_router = APIRouter()
 EVENT_BATCH_SIZE: Final = 64
 """How many events of a turn are read at a time."""
 
-_SETTLING_EVENTS: Final = (TurnCompleted, TurnFailed, TurnCancelled)
-
 
 @tool_result_router.get(
     "/v1/sessions/{session}/calls/{call}/tools/{id:path}", summary="What a tool gave, whole"
@@ -97,7 +97,9 @@ async def show_tool_result(
     """Return the arguments of a tool use, what prompts say of its result, and the whole result."""
     moment = await deps.time_travel.find_call(tenant, session, call)
     used = find_tool_use(
-        [each async for each in _iterate_later_events(deps, moment.recorded)], call, id
+        [each async for each in iterate_turn_rest(deps.command_handler.log, moment.recorded)],
+        call,
+        id,
     )
     if used is None:
         detail = f"call {call} asked for no tool by that id"
@@ -107,18 +109,19 @@ async def show_tool_result(
     return _create_tool_result_view(session, used, whole)
 
 
-async def _iterate_later_events(
-    deps: GatewayDependencies, recorded: RecordedEvent
+async def iterate_turn_rest(
+    log: EventLog, recorded: RecordedEvent
 ) -> AsyncGenerator[RecordedEvent]:
-    """Yield the events from a call to the end of its turn."""
-    head, log = recorded.head, deps.command_handler.log
+    """Yield the events after a call's prompt, in batches, until its turn has ended."""
+    head = recorded.head
+    turn = recorded.event.turn if isinstance(recorded.event, ContextAssembled) else 0
     while events := await log.read_next_events(
         recorded.tenant, recorded.session, head, EVENT_BATCH_SIZE
     ):
         for each in events:
             yield each
         head = events[-1].head
-        if any(isinstance(each.event, _SETTLING_EVENTS) for each in events):
+        if any(is_end_of_turn(each.event, turn) for each in events):
             return
 
 

@@ -18,15 +18,20 @@ from turnlog.events.content import Content, PlainText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.turn_events import ReplyFallback, TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.events.model.turn_events import (
+    ReplyFallback,
+    TurnCancelled,
+    TurnCompleted,
+    TurnEndEvent,
+    TurnFailed,
+    find_turn_end,
+)
 from turnlog.events.tokens import AttemptAlive, AttemptReset, Token, TokenEvent
 from turnlog.services.gateway.streaming.turn_cursor import (
     StreamEnd,
     TurnCursor,
     create_cursor_refusal,
 )
-
-TurnEndEvent = TurnCompleted | TurnFailed | TurnCancelled | ReplyRedacted
 
 MAX_TOKEN_TEXT: Final = 512
 """The maximum number of code points in one `token` event, which bounds what a lost connection
@@ -93,8 +98,8 @@ def _evolve_record(record: TurnStreamRecord, event: RecordedEvent) -> TurnStream
                 end_event=ending,
                 end_sequence=event.sequence,
             )
-        case TurnCompleted() | TurnFailed() | TurnCancelled() | ReplyRedacted() as ending:
-            return replace(record, end_event=ending, end_sequence=event.sequence)
+        case _ if end := find_turn_end(event.event):
+            return replace(record, end_event=end, end_sequence=event.sequence)
         case _:
             return record
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from starlette.types import Receive
 
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.gateway.dependencies import GatewayDependencies
@@ -61,21 +60,7 @@ async def _watch_until_settled(
         async for recorded in events:
             seen.append(recorded)
             deps.command_handler.apply_observed_event(recorded)
-            if is_turn_end(recorded, turn):
+            if is_end_of_turn(recorded.event, turn):
                 (told,) = (each for each in build_history(seen) if each.turn == turn)
                 return SettledTurn(told, recorded.sequence)
     raise AssertionError("a watch ends only with its reader")
-
-
-def is_turn_end(recorded: RecordedEvent, turn: int) -> bool:
-    """Return whether an event ends a turn."""
-    match recorded.event:
-        case (
-            TurnCompleted(turn=number)
-            | TurnFailed(turn=number)
-            | TurnCancelled(turn=number)
-            | ReplyRedacted(turn=number)
-        ):
-            return number == turn
-        case _:
-            return False
