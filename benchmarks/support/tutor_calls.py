@@ -20,10 +20,10 @@ from tests.layered_prompts.tutor_sessions import (
 )
 from tests.support.sessions.prompt_assembly import build_blobs, fetch_prompt_texts
 from turnlog.events.content import Digest
+from turnlog.projections.audit.record.prompt_readback import read_parts, read_tools
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall, PromptTexts
 from turnlog.projections.prompt.chat_request import ChatRequest
-from turnlog.projections.prompt.readback import read_parts, read_tools
 from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.state import SessionState

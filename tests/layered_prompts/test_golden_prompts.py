@@ -20,8 +20,8 @@ from tests.layered_prompts.tutor_sessions import (
     read_shipped_files,
 )
 from tests.support.sessions.prompt_assembly import draw_prompt
+from turnlog.events.content import encode_canonical
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
-from turnlog.projections.prompt.chat_request import encode_canonical
 from turnlog.projections.prompt.session_material import SessionMaterial
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -27,9 +27,9 @@ from tests.support.sessions.prompt_assembly import (
 )
 from turnlog.events.errors import Refused
 from turnlog.events.model.manifest import EventTextSource, HistorySource, PromptPart
+from turnlog.projections.audit.record.prompt_readback import read_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
 from turnlog.projections.prompt.chat_request import ChatMessage
-from turnlog.projections.prompt.readback import read_prompt
 from turnlog.projections.read_models.session_history import build_history
 from turnlog.projections.session.evolve import fold, fold_unbounded
 from turnlog.projections.testing import (

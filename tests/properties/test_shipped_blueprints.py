@@ -22,9 +22,9 @@ from tests.support.sessions.shipped_sessions import (
 )
 from turnlog.events.errors import Refused
 from turnlog.events.model.manifest import HistorySource, PromptPart
+from turnlog.projections.audit.record.prompt_readback import read_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
-from turnlog.projections.prompt.readback import read_prompt
 from turnlog.projections.read_models.session_history import build_history
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.evolve import fold, fold_unbounded

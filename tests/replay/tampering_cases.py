@@ -14,8 +14,8 @@ from typing import Any
 
 from tests.replay.bundle_copies import BundleCopy, list_context_sequences
 from turnlog.events.model.call_events import ContextAssembled
+from turnlog.projections.audit.record.prompt_readback import read_prompt, read_tools
 from turnlog.projections.prompt.chat_request import ChatRequest
-from turnlog.projections.prompt.readback import read_prompt, read_tools
 
 GAME = "game"
 

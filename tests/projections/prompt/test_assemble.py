@@ -17,6 +17,7 @@ from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.manifest import HistorySource
 from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.projections.audit.record.prompt_readback import read_prompt
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import (
@@ -25,7 +26,6 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptTexts,
     parse_provider,
 )
-from turnlog.projections.prompt.readback import read_prompt
 from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import CancelTurn, ExcludeTurn
 from turnlog.projections.session.evolve import fold_unbounded

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnlog.projections.blueprint.token_counters import CharacterCounter
 from turnlog.projections.prompt.history.history_condenser import (
     condense_duplicates,
     condense_repeats,
 )
 from turnlog.projections.prompt.history.turn_messages import TurnExchange, build_exchange
-from turnlog.projections.token_counters import CharacterCounter
 from turnlog.services.bundle import verifier
 
 COUNTING = CharacterCounter(1)

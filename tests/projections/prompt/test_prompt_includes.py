@@ -12,8 +12,8 @@ from tests.support.sessions.prompt_assembly import (
 )
 from turnlog.events.content import compute_digest
 from turnlog.events.model.manifest import PromptPart
+from turnlog.projections.audit.record.prompt_readback import read_prompt
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
-from turnlog.projections.prompt.readback import read_prompt
 from turnlog.projections.testing import submit_turn
 
 TEXT = """\

@@ -15,8 +15,8 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.manifest import EventTextSource, Manifest
 from turnlog.events.model.turn_events import TurnSubmitted
-from turnlog.projections.prompt.readback import list_referenced_blobs as blobs_named
-from turnlog.projections.prompt.readback import read_prompt
+from turnlog.projections.audit.record.prompt_readback import list_referenced_blobs as blobs_named
+from turnlog.projections.audit.record.prompt_readback import read_prompt
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 from turnlog.projections.testing import build_exchange, submit_turn
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.events.content import compute_digest
-from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest, encode_canonical
+from turnlog.events.content import compute_digest, encode_canonical
+from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
 
 TEXTS = st.one_of(st.text(), st.just("long " * 4_000))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from turnlog.projections.blueprint.token_counters import CharacterCounter
 from turnlog.projections.prompt.history.turn_messages import (
     CACHE_SIZE,
     MAX_CACHED_BYTES,
     build_exchange,
     build_turn_messages,
 )
-from turnlog.projections.token_counters import CharacterCounter
 
 
 @pytest.mark.parametrize(("letter", "most"), [("a", 2_800), ("\u0434", 1_400), ("\U0001f600", 700)])

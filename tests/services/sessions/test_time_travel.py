@@ -18,10 +18,14 @@ from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.audit.explain.part_provenance import build_event_ref
 from turnlog.projections.audit.explain.turn_explanation import explain_call
 from turnlog.projections.audit.record.partial_log import build_complete_log
+from turnlog.projections.audit.record.prompt_readback import (
+    list_referenced_blobs,
+    read_prompt,
+    read_tools,
+)
 from turnlog.projections.audit.verify.prompt_reproduction import reproduce_by_assembly
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.history.history_selection import OUT_OF_REACH
-from turnlog.projections.prompt.readback import list_referenced_blobs, read_prompt, read_tools
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Annotated, Literal
+from json import JSONEncoder
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, JsonValue, Tag
 
 from turnlog.events.event_model import build_discriminator
 
@@ -88,3 +89,11 @@ Content = Annotated[
     | Annotated[ErasedText, Tag("(erased)")],
     Discriminator(build_discriminator("text", "sealed", "erased")),
 ]
+
+
+_ENCODER: Final = JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def encode_canonical(value: JsonValue) -> str:
+    """Return the canonical form of a value: JSON, keys sorted, no spaces."""
+    return _ENCODER.encode(value)

@@ -33,6 +33,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     ToolsLayer,
 )
 from turnlog.projections.blueprint.schema.prompt_overrides import find_pinned_file
+from turnlog.projections.blueprint.token_counters import TokenCounter, build_token_counter
 from turnlog.projections.library.segment_selection import SegmentRequest
 from turnlog.projections.prompt.assembly_inputs import (
     ASSEMBLER_VERSION,
@@ -66,7 +67,6 @@ from turnlog.projections.prompt.sources.tool_sources import (
 )
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
-from turnlog.projections.token_counters import TokenCounter, build_token_counter
 
 _DEFAULT_COUNTER_SPEC: Final = CharacterCounterSpec(chars_per_token=4)
 """The counter of calls without a budget."""

@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from json import JSONEncoder
 from typing import Final
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, compute_digest, compute_joined_digest
+from turnlog.events.content import Digest, compute_digest, compute_joined_digest, encode_canonical
 from turnlog.events.model.manifest import MessageRole
 
 _DIGEST_BATCH: Final = 64
 """Messages that are hashed at a time: neither one by one nor a long prompt at once."""
-
-_ENCODER: Final = JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 # Both classes are without slots, for cached properties: a message of a turn appears in many
@@ -92,8 +89,3 @@ class ChatRequest:
         for at in range(0, len(forms), _DIGEST_BATCH):
             yield (b"," if at else b"") + b",".join(forms[at : at + _DIGEST_BATCH])
         yield self.canonical_tail
-
-
-def encode_canonical(value: JsonValue) -> str:
-    """Return the canonical form of a value: JSON, keys sorted, no spaces."""
-    return _ENCODER.encode(value)

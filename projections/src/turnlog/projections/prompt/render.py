@@ -15,6 +15,7 @@ from turnlog.events.model.manifest import (
     ResolutionSource,
 )
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT
+from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.prompt.history.history_condenser import DUPLICATES_RULE
 from turnlog.projections.prompt.history.history_selection import (
@@ -32,7 +33,6 @@ from turnlog.projections.prompt.prompt_plan import (
     place_pieces,
 )
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece
-from turnlog.projections.token_counters import TokenCounter
 
 _SOURCES_WITHOUT_DIGEST: Final = (EventTextSource, ResolutionSource)
 """Sources that do not hold the digest of their text."""

@@ -25,10 +25,10 @@ from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
 from turnlog.projections.blueprint.schema.layer_specs import CarryLayer, WhenContext
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, PhaseGraph, build_phase_graph
 from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
+from turnlog.projections.blueprint.token_counters import TokenVocabulary
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
 from turnlog.projections.session.program import CallStage, get_call_stage
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.token_counters import TokenVocabulary
 
 SESSION_ONLY = "session_only"
 """The context level that every session has."""

@@ -18,9 +18,9 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from turnlog.events.content import encode_canonical
 from turnlog.projections.blueprint.schema.tool_specs import CondensationSpec
 from turnlog.projections.blueprint.storable_json import replace_unstorable
-from turnlog.projections.prompt.chat_request import encode_canonical
 
 _RESULT_DECODER: Final = json.JSONDecoder()
 

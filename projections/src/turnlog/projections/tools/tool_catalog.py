@@ -15,11 +15,10 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, compute_digest
+from turnlog.events.content import Digest, compute_digest, encode_canonical
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec, ToolsSpec
 from turnlog.projections.blueprint.storable_json import replace_unstorable
-from turnlog.projections.prompt.chat_request import encode_canonical
 
 _TOOL_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Tool names that every provider accepts."""

@@ -14,6 +14,7 @@ from turnlog.events.content import Digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.call_events import ContextAssembled
+from turnlog.projections.audit.record.prompt_readback import list_referenced_blobs
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs
 from turnlog.projections.audit.verify.prompt_reproduction import (
     ReproductionResult,
@@ -21,7 +22,6 @@ from turnlog.projections.audit.verify.prompt_reproduction import (
     reproduce_by_assembly,
     reproduce_by_reference,
 )
-from turnlog.projections.prompt.readback import list_referenced_blobs
 from turnlog.projections.prompt.session_material import get_pins
 from turnlog.projections.read_models.session_history import build_history
 from turnlog.services.auditing.session_record import SessionRecordLoader

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, encode_canonical
 from turnlog.events.model.session_events import BlueprintRef
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
 from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
-from turnlog.projections.prompt.chat_request import encode_canonical
 from turnlog.projections.prompt.session_material import (
     MaterialPins,
     SessionMaterial,

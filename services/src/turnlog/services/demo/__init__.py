@@ -1,1 +1,1 @@
-"""The demo: start everything in one process, play a conversation, and show what the log holds."""
+"""Sample servers that the demo and the shipped blueprints use: a resolver and an MCP server."""

@@ -28,11 +28,11 @@ from turnlog.events.model.manifest import (
     PromptPart,
     ResolutionSource,
 )
+from turnlog.projections.audit.record.prompt_readback import read_parts, read_tools
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs
 from turnlog.projections.prompt.assemble import assemble
 from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION, AssembledPrompt
 from turnlog.projections.prompt.chat_request import ChatRequest
-from turnlog.projections.prompt.readback import read_parts, read_tools
 from turnlog.projections.prompt.session_material import find_missing_extensions
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.state import SessionState

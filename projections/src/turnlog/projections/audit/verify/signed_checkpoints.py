@@ -12,9 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, encode_canonical
 from turnlog.projections.audit.verify.hash_chain import ChainEnd, ChainKey, WitnessedHead
-from turnlog.projections.prompt.chat_request import encode_canonical
 
 _MODEL_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 

@@ -35,12 +35,12 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 )
 from turnlog.projections.blueprint.schema.strict_model import Name
 from turnlog.projections.blueprint.template_slots import fill_slots
+from turnlog.projections.blueprint.token_counters import CharacterCounter
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFinding,
     DocumentPath,
     suggest_word,
 )
-from turnlog.projections.token_counters import CharacterCounter
 
 ComponentFindings = Iterator[BlueprintFinding]
 

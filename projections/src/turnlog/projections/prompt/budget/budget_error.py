@@ -9,8 +9,8 @@ from typing import Final
 from turnlog.events.errors import Refused
 from turnlog.events.model.manifest import AppliedTrimStep
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, TOOLS_COMPONENT
+from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.prompt_plan import PlannedHistory, PromptPlan
-from turnlog.projections.token_counters import TokenCounter
 
 
 @dataclass(frozen=True, slots=True)

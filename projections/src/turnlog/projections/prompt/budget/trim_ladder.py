@@ -38,6 +38,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     resolve_limit,
 )
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, TOOLS_COMPONENT
+from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.budget.block_trims import (
     compress_block,
     drop_block,
@@ -65,7 +66,6 @@ from turnlog.projections.prompt.prompt_plan import (
 )
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
 from turnlog.projections.prompt.sources.tool_sources import condense_tools
-from turnlog.projections.token_counters import TokenCounter
 
 
 def list_step_targets(plan: PromptPlan, rung: LadderAction) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
 from turnlog.projections.blueprint.schema.history_specs import SummarySpec
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT
+from turnlog.projections.blueprint.token_counters import TokenCounter, build_token_counter
 from turnlog.projections.prompt.assembly_inputs import PromptTexts
 from turnlog.projections.prompt.history.history_selection import build_exchanges
 from turnlog.projections.prompt.history.history_window import (
@@ -36,7 +37,6 @@ from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.state import OpenTurn, SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.turn_summaries import build_ranges, iterate_turns
-from turnlog.projections.token_counters import TokenCounter, build_token_counter
 
 _DEFAULT_COUNTER_SPEC: Final = CharacterCounterSpec(chars_per_token=4)
 """The counter of calls without a budget."""

@@ -20,6 +20,7 @@ from typing import Final, assert_never, get_args
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.manifest import CondenseRule
 from turnlog.projections.blueprint.schema.history_specs import CondenseMode
+from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.history.history_selection import ExcludedTurns, merge_excluded
 from turnlog.projections.prompt.history.turn_messages import (
     CondensedRun,
@@ -28,7 +29,6 @@ from turnlog.projections.prompt.history.turn_messages import (
     build_turn_messages,
 )
 from turnlog.projections.prompt.prompt_plan import PlannedHistory
-from turnlog.projections.token_counters import TokenCounter
 
 DUPLICATES_RULE: Final = "duplicates"
 """The rule that leaves out turns which a later turn repeats."""

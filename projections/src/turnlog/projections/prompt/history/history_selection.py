@@ -21,6 +21,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     get_max_characters_per_token,
 )
 from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
+from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.history.memory_access import (
     MemoryAccess,
     find_memory_exclusions,
@@ -36,7 +37,6 @@ from turnlog.projections.session.state import (
 )
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.turn_summaries import HistorySummary
-from turnlog.projections.token_counters import TokenCounter
 
 LAST_MESSAGES_RULE: Final = "last_messages"
 

@@ -13,6 +13,7 @@ from turnlog.events.errors import Corrupt
 from turnlog.projections.blueprint.schema.budget_specs import BudgetSpec
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
 from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
+from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
 from turnlog.projections.prompt.history.history_condenser import condense_history
 from turnlog.projections.prompt.history.history_selection import (
@@ -32,7 +33,6 @@ from turnlog.projections.prompt.session_material import (
 from turnlog.projections.session.state import SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.turn_summaries import HistorySummary
-from turnlog.projections.token_counters import TokenCounter
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Final
 
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.model.manifest import CondenseRule
+from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.chat_request import ChatMessage
-from turnlog.projections.token_counters import TokenCounter
 
 MAX_CACHED_BYTES: Final = 3_000
 """Maximum memory of a turn's texts, in bytes, for the turn to be cached."""

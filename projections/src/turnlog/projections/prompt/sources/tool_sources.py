@@ -15,20 +15,19 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, encode_canonical
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.manifest import BlobSource, BlueprintTextSource, PromptPart
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
 from turnlog.projections.blueprint.schema.call_specs import MessageFormat
 from turnlog.projections.blueprint.schema.layer_specs import PromptsLayer, ToolsLayer
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, TRANSITION_TOOL
-from turnlog.projections.prompt.chat_request import encode_canonical
+from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
 from turnlog.projections.session.program import find_current_step
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tool_disclosure import find_disclosure_reason
-from turnlog.projections.token_counters import TokenCounter
 
 _TOOL_LAYERS: Final = (ToolsLayer, PromptsLayer)
 

@@ -86,7 +86,7 @@ def run_demo(
     ] = False,
 ) -> None:
     """Start everything, play a conversation, and show what the log holds of it."""
-    from turnlog.services.demo.demo_runner import run_demo
+    from turnlog.services.cli.demo.demo_runner import run_demo
 
     run_async(run_demo(name, data_dir, http, model, stay=not exit_after))
 

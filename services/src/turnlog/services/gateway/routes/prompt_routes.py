@@ -23,6 +23,7 @@ from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.call_events import ContextAssembled, TokenUsage
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.prompt_events import PromptFile
+from turnlog.projections.audit.record.prompt_readback import list_referenced_blobs
 from turnlog.projections.audit.verify.prompt_reproduction import (
     ReproductionResult,
     read_verified_request,
@@ -39,7 +40,6 @@ from turnlog.projections.prompt.hypothetical_turn import (
     replace_budget,
 )
 from turnlog.projections.prompt.manifest_reports import LayerReport, list_layer_reports
-from turnlog.projections.prompt.readback import list_referenced_blobs
 from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.state import SessionState

@@ -13,13 +13,12 @@ from typing import Final
 from pydantic import JsonValue
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.events.content import PlainText
+from turnlog.events.content import PlainText, encode_canonical
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.call_events import AttemptCost, TokenUsage
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec, ResolverSpec
 from turnlog.projections.prompt.assembly_inputs import PromptNeeds
-from turnlog.projections.prompt.chat_request import encode_canonical
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.session_material import SessionMaterial, find_phase_visibility
 from turnlog.projections.session.commands import AttemptRef, AttemptUsage, ResolveTurn

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import JsonValue
 
+from turnlog.events.content import encode_canonical
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
 from turnlog.projections.blueprint.storable_json import replace_unstorable
-from turnlog.projections.prompt.chat_request import encode_canonical
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure

@@ -17,20 +17,30 @@ from turnlog.services.cli.conversation.session_conversation import (
     open_session,
     post_command,
 )
+from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.prompt_view import render_prompt
 from turnlog.services.cli.views.theme import FAMILY_COLOURS
 from turnlog.services.cli.views.token_view import render_growth
-from turnlog.services.demo.demo_stage import DemoStage
 
 SCRIPTED_MODEL: Final = "scripted/uderia"
+
+
 FIRST_TEXT: Final = "Why might our ferries run late?"
+
+
 PHASE_MOVES: Final = {
     "focus": "The suspects are the wind, too few hands, and the one berth.",
     "operate": "Look at the wind of yesterday first.",
 }
 """Phase to the text carried over to it."""
+
+
 QUESTION: Final = "How many sailings were late yesterday, and was it the wind?"
+
+
 FOLLOW_UP_QUESTION: Final = "And which ship was worst?"
+
+
 PLAN_CALL: Final = "2.1"
 """The call that plans the first turn with tools."""
 

@@ -20,18 +20,24 @@ from turnlog.services.cli.conversation.session_conversation import (
     open_session,
     post_command,
 )
+from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.prompt_view import render_prompt
 from turnlog.services.cli.views.session_view import USER_COLOUR
 from turnlog.services.cli.views.theme import MUTED
-from turnlog.services.demo.demo_stage import DemoStage
 
 SCRIPTED_MODEL: Final = "scripted/game-master"
+
+
 SESSION_ATTRIBUTES: Final[dict[str, JsonValue]] = {
     "entry_point": "ep.lighthouse",
     "world": "world.shoals",
     "ruleset": "ruleset.plain",
 }
+
+
 KEEPER_NPC: Final = "npc.mara"
+
+
 SEGMENTS: Final[tuple[tuple[str, str | None, str, dict[str, JsonValue]], ...]] = (
     ("core", None, "You tell a story with one player. Speak to them as `you`.", {}),
     ("core", None, "Never decide what the player does, thinks or feels.", {}),
@@ -44,6 +50,8 @@ SEGMENTS: Final[tuple[tuple[str, str | None, str, dict[str, JsonValue]], ...]] =
     ("npc", KEEPER_NPC, "Her brother is on the ship that must not be seen.", {"tier": 2}),
     ("npc", KEEPER_NPC, "Mara looks at the sea.", {"type": "npc_cue"}),
 )
+
+
 LONG_SPEECH: Final = (
     "I tell her what I saw from the boat. The buoys are gone and the bell is tied up. "
     "Whoever did that knows the channel. I think she knows them. "

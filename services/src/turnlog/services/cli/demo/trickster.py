@@ -17,19 +17,27 @@ from turnlog.services.cli.conversation.session_conversation import (
     open_session,
     post_command,
 )
+from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.theme import FAMILY_COLOURS
 from turnlog.services.cli.views.why_view import render_why
-from turnlog.services.demo.demo_stage import DemoStage
 
 SCRIPTED_MODEL: Final = "scripted/trickster"
+
+
 TASK: Final = "share-before-reading"
+
+
 CHOICE: Final = "share"
+
+
 TURNS: Final = (
     "What is that headline about?",
     "Who wrote it? I could ask them.",
     "Then why should I believe it?",
     "You rush me, and I cannot ask who wrote it. I would look for a second source.",
 )
+
+
 ENDING_SIGNAL: Final = "understood"
 """The signal that ends a successful dialogue."""
 

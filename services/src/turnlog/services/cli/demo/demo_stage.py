@@ -30,6 +30,7 @@ from turnlog.services.cli.views.verification_view import render_session_verifica
 _KEYSTROKE_SECONDS: Final = 0.02
 """Seconds for each typed character."""
 
+
 _SCENE_PAUSE_SECONDS: Final = 0.8
 """Seconds before each scene."""
 

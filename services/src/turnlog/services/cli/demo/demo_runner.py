@@ -25,11 +25,11 @@ from rich.text import Text
 from turnlog.services.all_in_one import ServiceAddresses, run_all_in_one
 from turnlog.services.cli.client.service_connection import create_client
 from turnlog.services.cli.console import create_output_console
+from turnlog.services.cli.demo import araquem, assistant, game_master, trickster, uderia
+from turnlog.services.cli.demo.demo_stage import DemoLocation, DemoStage
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.process_log import configure_log
 from turnlog.services.cli.views.theme import MUTED
-from turnlog.services.demo import araquem, assistant, game_master, trickster, uderia
-from turnlog.services.demo.demo_stage import DemoLocation, DemoStage
 from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.platform.process_settings import AllInOneSettings
 from turnlog.services.platform.shutdown import Shutdown
@@ -76,10 +76,13 @@ def render_next_steps(where: DemoLocation, session: str, commands: Iterable[str]
 
 HOST: Final = "127.0.0.1"
 
+
 PORT: Final = 8700
+
 
 PROVIDER_VARIABLES: Final = ("OPENAI_API_KEY", "OPENAI_API_BASE")
 """Where one of these is set, the demo calls a real model instead of a scripted one."""
+
 
 OPENAI_MODEL: Final = "openai/gpt-4.1-mini"
 

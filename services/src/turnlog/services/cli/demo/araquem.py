@@ -16,18 +16,22 @@ from turnlog.services.api.session_payloads import OpenedSession
 from turnlog.services.api.turn_payloads import QuestionAnswer
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.conversation.session_conversation import post_command
+from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.prompt_view import render_prompt
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, USER_COLOUR
 from turnlog.services.cli.views.theme import MUTED, render_labelled_text
-from turnlog.services.demo.demo_stage import DemoStage
 
 SCRIPTED_MODEL: Final = "scripted/araquem"
+
+
 QUESTIONS: Final = (
     "How risky is LOGT11?",
     "And what is its price?",
     "What does it own?",
     "Sing me a song.",
 )
+
+
 CLIENT_ID: Final = "demo"
 
 

@@ -6,10 +6,12 @@ from typing import Final
 
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.conversation.session_conversation import SessionConversation, open_session
+from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.prompt_view import render_prompt
-from turnlog.services.demo.demo_stage import DemoStage
 
 SCRIPTED_MODEL: Final = "scripted/demo"
+
+
 TURNS: Final = (
     "Hello! Who am I talking to?",
     "What does the log hold of us?",
