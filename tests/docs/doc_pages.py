@@ -2,7 +2,7 @@
 
 `python` and `sh` blocks are run: the blocks of one kind on a page in order, as one program. A
 `text` or `json` block directly after one is its output, where `...` matches anything. `console`,
-`yaml` and `http` blocks are for reading.
+`yaml`, `toml` and `http` blocks are for reading.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RUN_LANGUAGES = frozenset({"python", "sh"})
 
 OUTPUT_LANGUAGES = frozenset({"text", "json"})
 
-READING_LANGUAGES = frozenset({"console", "yaml", "http"})
+READING_LANGUAGES = frozenset({"console", "yaml", "http", "toml"})
 
 _FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
