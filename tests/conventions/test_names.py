@@ -1,0 +1,85 @@
+"""Names follow the rules of CONTRIBUTING.md, with the exceptions in `allowed.toml`."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from tests.conventions.source_tree import (
+    SourceFunction,
+    iterate_classes,
+    iterate_functions,
+    load_allowed,
+    load_modules,
+)
+
+VERBS = frozenset((Path(__file__).parent / "verbs.txt").read_text().split())
+BARE_FORM = re.compile(r"_*[A-Za-z][a-z]{2,}(?:ed|ing)")
+NAMELESS = {"base", "common", "data", "helper", "helpers", "impl", "manager", "misc", "utils"}
+SHARED_NAMES = {"app", "main", "env"}
+"""Base names that several packages may have: entry points."""
+
+NOT_NAMED_HERE = {"property", "cached_property", "setter", "overload", "field_validator"} | {
+    "model_validator",
+    "field_serializer",
+    "computed_field",
+}
+
+
+CEILINGS = {"verb": 30, "participle": 8, "base-name": 0, "function-length": 2}
+"""How many exceptions each rule may have; lower it with the list."""
+
+
+def begins_with_verb(function: SourceFunction) -> bool:
+    name = function.node.name.strip("_")
+    return name.partition("_")[0] in VERBS
+
+
+def is_named_by_us(function: SourceFunction) -> bool:
+    dunder = function.node.name.startswith("__") and function.node.name.endswith("__")
+    return not dunder and not function.decorators & NOT_NAMED_HERE
+
+
+def test_a_function_begins_with_a_verb() -> None:
+    nouns = {
+        function.place
+        for function in iterate_functions()
+        if is_named_by_us(function) and not begins_with_verb(function)
+    }
+    assert nouns == load_allowed("verb")
+
+
+def test_no_function_class_or_module_is_named_by_a_bare_participle_or_gerund() -> None:
+    functions = {each.place: each.node.name for each in iterate_functions()}
+    classes = {f"{module}:{name}": name for module, name in iterate_classes()}
+    modules = {module: module.rpartition(".")[2] for module in load_modules()}
+    named = functions | classes | modules
+    bare = {place for place, name in named.items() if BARE_FORM.fullmatch(name)}
+    assert bare == load_allowed("participle")
+
+
+def test_a_class_name_is_unique() -> None:
+    places = defaultdict[str, set[str]](set)
+    for module, name in iterate_classes():
+        places[name].add(module)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_one_base_name_has_one_meaning() -> None:
+    places = defaultdict[str, list[str]](list)
+    for module in load_modules():
+        places[module.rpartition(".")[2]].append(module)
+    packages = {path.parent.name for path in load_modules().values()}
+    shared = {name for name, where in places.items() if len(where) > 1} - packages - SHARED_NAMES
+    assert shared == load_allowed("base-name")
+
+
+def test_the_lists_of_exceptions_only_shrink() -> None:
+    counts = {rule: len(load_allowed(rule)) for rule in CEILINGS}
+    assert {rule: count for rule, count in counts.items() if count > CEILINGS[rule]} == {}
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    words = {module: set(module.rpartition(".")[2].split("_")) for module in load_modules()}
+    assert [module for module, used in words.items() if used & NAMELESS] == []
