@@ -27,15 +27,14 @@ POINTS = 10
 _KILLED = """
 import asyncio, os, signal, sys
 from sqlalchemy import event
-from turnlog.events.jetstream.stream_setup import Terms
-from turnlog.events.jetstream.jetstream_client import opened
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.projections.store.engine import open_store
-from turnlog.services.projector import folding
-from turnlog.services.projector.log_fold import rebuild
-from turnlog.services.platform.telemetry import tracing
+from turnlog.services.projector import log_fold
+from turnlog.services.platform.telemetry import create_tracing
 
 nats_url, database_url, tenant = sys.argv[1:]
-folding.PAST = 7
+log_fold.CATCH_UP_BATCH_EVENTS = 7
 
 async def main(number):
     left = number
@@ -49,9 +48,9 @@ async def main(number):
     store = open_store(database_url)
     for moment in ("before_cursor_execute", "commit"):
         event.listen(store.engine.sync_engine, moment, kill)
-    async with opened(nats_url, Terms()) as nats:
-        fold = folding.Folding(nats.log, store, tracing("p", None), tenant)
-        await rebuild(fold, lambda position, goal: None)
+    async with open_client(nats_url, StreamOptions()) as nats:
+        fold = log_fold.LogFolder(nats.log, store, create_tracing("p", None), tenant)
+        await log_fold.rebuild_rows(fold, lambda position, goal: None)
     await store.close()
     return number - left
 

@@ -75,13 +75,13 @@ async def test_restart_of_nats_is_survived_with_nothing_lost_or_twice(
 _KILLED = """
 import asyncio, os, signal, sys
 from sqlalchemy import event
-from turnlog.events.jetstream.stream_setup import Terms
-from turnlog.events.jetstream.jetstream_client import opened
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.read.read_your_writes import Bell
-from turnlog.services.projector.log_fold import Folding
-from turnlog.services.projector.session_projector import Projector
-from turnlog.services.platform.telemetry import tracing
+from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.services.projector.log_fold import LogFolder
+from turnlog.services.projector.session_projector import SessionProjector
+from turnlog.services.platform.telemetry import create_tracing
 
 nats_url, database_url, when, number = sys.argv[1:]
 left = int(number)
@@ -96,8 +96,8 @@ async def main():
     store = open_store(database_url)
     moment = {"before": "commit", "after": "checkin"}[when]
     event.listen(store.engine.sync_engine, moment, kill)
-    async with opened(nats_url, Terms()) as nats:
-        await Projector(Folding(nats.log, store, tracing("p", None), "t"), Bell()).run()
+    async with open_client(nats_url, StreamOptions()) as nats:
+        await SessionProjector(LogFolder(nats.log, store, create_tracing("p", None), "t"), ProjectionSignal()).run()
 
 asyncio.run(main())
 """
