@@ -12,10 +12,10 @@ SERVERS := .venv/servers
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test simulate check bench faults suppose soak docs pins clean
+.PHONY: help install run test test-long simulate check bench faults suppose soak docs pins clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(STAMP) $(SERVERS)/installed ## make .venv from the pinned requirements
 
@@ -42,10 +42,16 @@ $(SERVERS)/installed: tests/agent_programs/servers/package-lock.json | $(STAMP)
 run: install ## start everything and play the demo (ARGS=--exit ends after the show)
 	$(BIN)/turnlog demo $(ARGS)
 
-# Each pytest process has servers of its own, so their number is bounded where cores are many.
-# --dist loadfile: the tests of one file share what the file starts.
+# Four processes, however many cores there are: each has servers of its own, and half of a test's time
+# is waiting for a process to start. --dist loadfile: the tests of one file share what the file starts.
+# --no-loadscope-reorder: the slow files come first in the alphabet, and no process waits for one at the end.
 test: install ## run the whole suite (ARGS=tests/events for a part of it)
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-long: install ## what repeats a finding with more seeds and rounds (about an hour)
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+	FAULTS=all $(BIN)/python -m pytest -n 0 tests/faults
+	$(BIN)/python -m pytest -n 4 --hypothesis-profile explore tests/properties
 
 simulate: install ## the protocol under simulated time, seed by seed (SEEDS=10000)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -32,11 +33,15 @@ ROOM = 4 * 1024**3
 
 
 def pytest_configure() -> None:
-    """Lay the folders of tests into memory where there is room.
+    """Put the folders of tests into memory where there is room, and restore Ctrl-C.
 
     Every server syncs every acknowledgement, so on a disk half of the suite's time is waiting for
     it. No test cuts the power: what was synced into memory outlives any process that is killed.
     """
+    # A shell starts a background job with SIGINT ignored, and every process that a test starts would
+    # inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None

@@ -14,7 +14,7 @@ from tests.simulation.processes.simulated_loop import SimulatedLoop
 from tests.simulation.seed_runner import SeedResult, run_seeds
 from tests.simulation.simulation import Simulation
 
-SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "300"))
+SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "150"))
 """More of them under `make simulate`."""
 
 
