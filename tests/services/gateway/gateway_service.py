@@ -144,7 +144,7 @@ def build_segment_service(held: LogBackend, role: str) -> SegmentService:
 def build_prompt_inputs(held: LogBackend, sessions: CommandHandler, role: str) -> PromptInputLoader:
     """Make what gives calls of one process their inputs and segments."""
     segments = SegmentFetcher(build_segment_service(held, role), sessions.texts)
-    return PromptInputLoader(held.log, sessions.texts, segments)
+    return PromptInputLoader(sessions, segments)
 
 
 @dataclass

@@ -73,8 +73,8 @@ class FakeReadModels:
 def build_time_travel(house: SessionHarness, rows: FakeReadModels | None = None) -> TimeTravel:
     """Give the past as a process reads it that has seen nothing yet."""
     sessions = house.build_command_handler("/test/auditor")
-    gathering = house.build_contexts(sessions).gathering
-    return TimeTravel(sessions, house.blueprints, gathering, rows or FakeReadModels())
+    prompt_inputs = house.build_contexts(sessions).prompt_inputs
+    return TimeTravel(sessions, house.blueprints, prompt_inputs, rows or FakeReadModels())
 
 
 @pytest.fixture(scope="module")

@@ -110,7 +110,7 @@ def build_dependencies(made: SimulatedRole, sessions: CommandHandler) -> Gateway
 
 def build_input_loader(made: SimulatedRole) -> PromptInputLoader:
     """Give what calls are filled in by; no blueprint here asks for segments."""
-    return PromptInputLoader(made.client.log, made.sessions.texts, cast("Any", None))
+    return PromptInputLoader(made.sessions, cast("Any", None))
 
 
 LATE_DELIVERY_SECONDS: Final = 1.0

@@ -170,9 +170,7 @@ class SessionHarness:
         shelves = SegmentService(
             self.segments, self.blobs, self.clock, self.create_id, "/test/library"
         )
-        gathering = PromptInputLoader(
-            self.log, sessions.texts, SegmentFetcher(shelves, sessions.texts)
-        )
+        gathering = PromptInputLoader(sessions, SegmentFetcher(shelves, sessions.texts))
         return CallContextBuilder(
             sessions, self.blueprints, self.blobs, self.library, gathering, "puppet/one"
         )

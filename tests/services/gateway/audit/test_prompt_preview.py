@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.services.gateway.gateway_service import MODEL, RunningGateway
+from tests.support.sessions.game_master_turns import STORY_ATTRIBUTES
 
 
 async def preview_window(stand: RunningGateway, session: str, **form: object) -> dict[str, Any]:
@@ -14,6 +15,17 @@ async def preview_window(stand: RunningGateway, session: str, **form: object) ->
     answer = await stand.http.post(f"/v1/sessions/{session}/window", json=form)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
+
+
+async def open_story(stand: RunningGateway) -> str:
+    """Open a session of the shipped game master, with the segments that it cannot do without."""
+    rows = [
+        {"scope": "core", "content": "Tell the story."},
+        {"scope": "ruleset", "ref": "r.1", "content": "Roll fairly."},
+    ]
+    answer = await stand.http.post("/v1/segments/import", json={"segments": rows})
+    assert answer.status_code in {200, 201}, answer.text
+    return await stand.open_session("game-master", attributes=STORY_ATTRIBUTES)
 
 
 async def test_what_was_tried_is_what_is_then_sent(stand: RunningGateway) -> None:
@@ -78,6 +90,52 @@ async def test_another_model_has_its_own_price_and_the_reply_is_not_in_it(
     # Two and a half dollars a million tokens sent, by the table that litellm ships
     assert abs(dear["cost"]["micro_dollars"] - 2.5 * tokens) <= 1
     assert (dear["model"], dear["cost"]["price"]) == ("openai/gpt-4o", "exact")
+
+
+async def test_preview_takes_text_and_inputs_from_the_request_alone(
+    idle: RunningGateway,
+) -> None:
+    first = await open_story(idle)
+    second = await open_story(idle)
+    await idle.submit_turn(first, "Opening move", inputs={"player": "Mara", "rng": "die three"})
+    # The next event of the stream after the head of the first session belongs to the second one.
+    foreign = {"game_state": "Another room.", "player": "Ansel", "rng": "die six"}
+    await idle.submit_turn(second, "I flee.", inputs=foreign)
+    window = await preview_window(
+        idle, first, text="I open the door.", inputs={"game_state": "The door is shut."}
+    )
+    (message,) = window["messages"]
+    assert "The door is shut." in message["content"]
+    assert "I open the door." in message["content"]
+    for other in (*foreign.values(), "I flee.", "Mara", "Opening move"):
+        assert other not in message["content"]
+    named = {part["layer"] for part in window["manifest"]["parts"] if part["tokens"]}
+    assert named & {"game_state", "player", "rng"} == {"game_state"}
+
+
+async def test_previewed_inputs_give_the_prompt_that_is_then_sent(stand: RunningGateway) -> None:
+    session = await open_story(stand)
+    form = {"text": "I knock.", "inputs": {"game_state": "A door.", "player": "Mara"}}
+    window = await preview_window(stand, session, **form)
+    stand.model.scripts.append(["Nobody answers."])
+    url = f"/v1/sessions/{session}/turns?wait=30"
+    turn = (await stand.http.post(url, json=form)).json()["turn"]
+    prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/{turn}.1/prompt")
+    assert window["messages"] == prompt["messages"]
+    assert window["manifest"]["parts"] == prompt["manifest"]["parts"]
+
+
+async def test_preview_reaches_older_turns_and_keeps_its_own(stand: RunningGateway) -> None:
+    session = await stand.open_session("assistant")
+    await stand.submit_and_answer(session, "First", "One.")
+    long = (await stand.submit_and_answer(session, "Second", "x" * 40_000))["turn"]
+    url = f"/v1/sessions/{session}/turns/{long}/exclusion"
+    assert (await stand.http.put(url)).status_code == 200
+    # No call was made by this provider, so that its prompt files are not pinned either.
+    window = await preview_window(stand, session, text="Tried", model="openai/gpt-4o")
+    system, *others = (message["content"] for message in window["messages"])
+    assert "English" in system
+    assert others == ["First", "One.", "Tried"]
 
 
 @pytest.mark.parametrize(

@@ -107,9 +107,7 @@ class StreamedSession:
             tokens=self.tokens,
             command_handler=sessions,
             segment_service=shelves,
-            prompt_inputs=PromptInputLoader(
-                self.log, sessions.texts, SegmentFetcher(shelves, sessions.texts)
-            ),
+            prompt_inputs=PromptInputLoader(sessions, SegmentFetcher(shelves, sessions.texts)),
             blueprints=blueprints,
             blueprint_folders=BlueprintFolders(()),
             store=open_store("sqlite:///:memory:"),

@@ -1,26 +1,32 @@
 """A hypothetical turn: the session as it would be if a turn were submitted now.
 
 The same `decide` and `evolve` run as for a real turn. A turn that is open or waits is ignored,
-since its answer is not known. Nothing is recorded, and the stream sequence of the hypothetical
-event belongs to no event.
+since its answer is not known. Nothing is recorded, so the turn carries its own text and inputs:
+neither can be read from the log.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
+
+from pydantic import JsonValue
 
 from turnlog.events import codec
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.model.turn_events import TurnSubmitted
-from turnlog.projections.prompt.assembly_inputs import PromptTexts
 from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.text_refs import TextRef, build_text_ref
+
+UNRECORDED_POSITION: Final = 0
+"""Stream position of a hypothetical event; recorded events have positions from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +36,10 @@ class HypotheticalTurn:
     state: SessionState
     base_sequence: int
     """The session's sequence that it was derived from."""
-    text_ref: TextRef | None
-    """The reference of the turn's text."""
-    text: str
-
-    def add_text(self, texts: PromptTexts) -> PromptTexts:
-        """Return the texts with the turn's own text added, which cannot be fetched."""
-        if self.text_ref is None:
-            return texts
-        return replace(texts, by_ref={**texts.by_ref, self.text_ref: self.text})
+    inputs: Mapping[str, JsonValue]
+    """The inputs of the turn."""
+    texts: Mapping[TextRef, str]
+    """The text of the turn, if it has one."""
 
 
 def build_hypothetical_turn(
@@ -47,22 +48,19 @@ def build_hypothetical_turn(
     """Open a hypothetical turn; raises `Refused` if the session would refuse it."""
     alone = replace(state, open=None, waiting=())
     drafts = [
-        codec.EventDraft(event, f"supposed-{place}", at, "supposed", "supposed")
-        for place, event in enumerate(decide(alone, command, at))
+        codec.EventDraft(event, f"supposed-{number}", at, "supposed", "supposed")
+        for number, event in enumerate(decide(alone, command, at))
     ]
     batch = codec.encode_batch(state.tenant, state.session, state.head, drafts)
-    place = state.head.stream_sequence
-    events = [
-        codec.decode_event(each.payload, place + n) for n, each in enumerate(batch.messages, 1)
-    ]
-    folded = fold(events, alone) or alone
-    text = "".join(
-        each.event.text.text
-        for each in events
-        if isinstance(each.event, TurnSubmitted) and isinstance(each.event.text, PlainText)
-    )
-    said = folded.open.text if folded.open else None
-    return HypotheticalTurn(folded, state.head.sequence, said, text)
+    events = [codec.decode_event(each.payload, UNRECORDED_POSITION) for each in batch.messages]
+    inputs, texts = dict[str, JsonValue](), dict[TextRef, str]()
+    for recorded in events:
+        event = recorded.event
+        if isinstance(event, TurnSubmitted):
+            inputs = dict(event.inputs)
+            if isinstance(event.text, PlainText):
+                texts[build_text_ref(recorded, "text", event.text)] = event.text.text
+    return HypotheticalTurn(fold(events, alone) or alone, state.head.sequence, inputs, texts)
 
 
 def replace_budget(material: SessionMaterial, kind: str, tokens: int) -> SessionMaterial:

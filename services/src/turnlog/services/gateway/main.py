@@ -63,7 +63,7 @@ def _create_dependencies(
         tokens=components.tokens,
         command_handler=sessions,
         segment_service=components.create_segment_service(),
-        prompt_inputs=components.create_prompt_input_loader(sessions.texts),
+        prompt_inputs=components.create_prompt_input_loader(sessions),
         blueprints=components.blueprints,
         blueprint_folders=BlueprintFolders((*settings.blueprints, SHIPPED_BLUEPRINTS)),
         store=store,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, assert_never
 from weakref import WeakValueDictionary
 
@@ -193,12 +193,19 @@ class CommandHandler:
         known = await self.log.find_event(tenant, session, after, last) if after else None
         return await self.log.read_range(tenant, session, known.head if known else None, last)
 
-    async def load_full_state(self, tenant: str, session: str, upto: int) -> SessionState:
-        """Fold a session from its first event up to a sequence, with every turn in the state."""
-        state = fold_unbounded(await self.load_events(tenant, session, upto))
-        if state is None:
+    async def load_older_turns(
+        self, state: SessionState, recorded_sequence: int | None = None
+    ) -> SessionState:
+        """Return the state with every turn in it, including those that it kept only as runs.
+
+        The turns are folded from the log up to the state's head, or up to `recorded_sequence` where
+        the state contains events that are not recorded. Everything else stays as the state has it.
+        """
+        upto = state.head.sequence if recorded_sequence is None else recorded_sequence
+        full = fold_unbounded(await self.load_events(state.tenant, state.session, upto))
+        if full is None:
             raise Refused("unknown-session", "there is no such session", field="session")
-        return state
+        return replace(state, turns=full.turns, earlier=full.earlier, reach=full.reach)
 
     async def handle(
         self,

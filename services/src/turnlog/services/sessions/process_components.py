@@ -61,10 +61,11 @@ class ProcessComponents:
             self.library, self.blobs, read_clock, create_id, f"/turnlog/{self.role}"
         )
 
-    def create_prompt_input_loader(self, texts: TextReader) -> PromptInputLoader:
-        """Create the loader of turn inputs and segments."""
+    def create_prompt_input_loader(self, command_handler: CommandHandler) -> PromptInputLoader:
+        """Create the loader of what prompts are assembled from."""
+        segment_service = self.create_segment_service()
         return PromptInputLoader(
-            self.log, texts, SegmentFetcher(self.create_segment_service(), texts)
+            command_handler, SegmentFetcher(segment_service, command_handler.texts)
         )
 
 

@@ -1,6 +1,10 @@
-"""What a prompt needs besides the session state: turn inputs, segments and memory messages.
+"""The loader of everything that a prompt is assembled from; workers and previews share it.
 
-The inputs of the open turn are read from the event that submitted it. Segments are read from the
+`PromptInputLoader` loads what `assemble` takes: the session state with the turns that the call can
+reach, the inputs of the turn, the segments, and the texts. A hypothetical turn brings its own text
+and inputs, and the log is not asked for them.
+
+The inputs of an open turn are read from the event that submitted it. Segments are read from the
 library once for each new call, so the next call sees an edit. A retry of the same call takes the
 segments that its record names, so that it gets the same prompt whatever the library holds by then.
 
@@ -12,7 +16,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import structlog
 from pydantic import JsonValue
@@ -21,7 +26,6 @@ from turnlog.events.content import Digest
 from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
-from turnlog.events.store.ports import EventLog
 from turnlog.projections.library.segment_library import SegmentLibrary
 from turnlog.projections.library.segment_selection import (
     CallSegments,
@@ -31,8 +35,13 @@ from turnlog.projections.library.segment_selection import (
     SelectedSegment,
     select_segments,
 )
-from turnlog.projections.prompt.assemble import list_segment_requests
-from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptNeeds
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs, list_segment_requests
+from turnlog.projections.prompt.assembly_inputs import (
+    AssembledPrompt,
+    PromptCall,
+    PromptNeeds,
+    PromptTexts,
+)
 from turnlog.projections.prompt.history.history_selection import (
     MemoryMessage,
     can_reach_older_turns,
@@ -41,6 +50,7 @@ from turnlog.projections.prompt.history.history_selection import (
     select_memory_turns,
 )
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
+from turnlog.projections.prompt.hypothetical_turn import HypotheticalTurn
 from turnlog.projections.prompt.session_material import PhaseVisibility, SessionMaterial
 from turnlog.projections.prompt.sources.segment_layers import (
     list_locales,
@@ -187,54 +197,114 @@ def _log_omitted_segments(gathered: CallSegments) -> CallSegments:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptInputLoader:
-    """Adds turn inputs and segments to calls; one for each process."""
+class PromptInputs:
+    """Everything that the prompt of one call is assembled from."""
 
-    log: EventLog
-    texts: TextReader
+    material: SessionMaterial
+    state: SessionState
+    call: PromptCall
+    texts: PromptTexts
+
+    def assemble_prompt(self) -> AssembledPrompt:
+        """Assemble the prompt; raises what `assemble` raises."""
+        return assemble(self.material, self.state, self.call, self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class UnrecordedInputs:
+    """What a preview assumes: neither the log nor the blob store has any of it."""
+
+    turn: HypotheticalTurn | None = None
+    blobs: Mapping[Digest, str] = field(default_factory=dict[Digest, str])
+    """Prompt files that no session has pinned yet."""
+
+    def remove_from(self, needs: PromptNeeds) -> PromptNeeds:
+        """Return the needs without what is here."""
+        texts = self.turn.texts if self.turn else {}
+        return replace(
+            needs,
+            blobs=tuple(digest for digest in needs.blobs if digest not in self.blobs),
+            text_refs=tuple(ref for ref in needs.text_refs if ref not in texts),
+        )
+
+    def add_to(self, texts: PromptTexts) -> PromptTexts:
+        """Return fetched texts together with those that are here."""
+        own = self.turn.texts if self.turn else {}
+        return replace(texts, blobs={**texts.blobs, **self.blobs}, by_ref={**texts.by_ref, **own})
+
+
+NOTHING_UNRECORDED: Final = UnrecordedInputs()
+
+
+@dataclass(frozen=True, slots=True)
+class PromptInputLoader:
+    """Loads the inputs of prompts; one for each process."""
+
+    command_handler: CommandHandler
     segment_fetcher: SegmentFetcher
 
-    async def fill_call(
+    async def load_new_call(
         self,
         material: SessionMaterial,
         state: SessionState,
         call: PromptCall,
+        unrecorded: UnrecordedInputs = NOTHING_UNRECORDED,
         *,
         at_call_time: bool = False,
-    ) -> PromptCall:
-        """Return a call with its turn inputs and with the library's current segments.
+    ) -> PromptInputs:
+        """Load the inputs of a call that has no record, with the library's current segments.
 
         With `at_call_time` the segments are those of the call's own time. Raises `Refused` with
         `segments-unavailable` when a required segment cannot be read.
         """
-        call = replace(call, inputs=await self.load_turn_inputs(state))
-        wanted = list_segment_requests(material, state, call)
-        if not wanted:
-            return call
-        chain = list_locales(material, state, call.inputs)
-        moment = call.at if at_call_time else None
-        drawn = state.drawn or state.session
-        given = await self.segment_fetcher.fetch_segments(
-            state.tenant, drawn, wanted, chain, moment
-        )
-        return replace(call, gathered=given)
+        turn = unrecorded.turn
+        call = replace(call, inputs=turn.inputs if turn else await self.load_turn_inputs(state))
+        if requests := list_segment_requests(material, state, call):
+            segments = await self.segment_fetcher.fetch_segments(
+                state.tenant,
+                state.drawn or state.session,
+                requests,
+                list_locales(material, state, call.inputs),
+                call.at if at_call_time else None,
+            )
+            call = replace(call, gathered=segments)
+        return await self._load_texts(material, state, call, unrecorded)
 
-    async def restore_call(
+    async def load_recorded_call(
         self, material: SessionMaterial, state: SessionState, call: PromptCall, manifest: Manifest
-    ) -> PromptCall:
-        """Return a call with the inputs and segments that its manifest records."""
+    ) -> PromptInputs:
+        """Load the inputs of a recorded call, with the clock and segments of its manifest."""
         call = replace(call, at=manifest.at, inputs=await self.load_turn_inputs(state))
         digests = (segment.digest for segment in list_segments(manifest))
-        blobs = await self.texts.read_blobs(state.tenant, digests)
-        wanted = list_segment_requests(material, state, call)
-        return replace(call, gathered=restore_segments(wanted, manifest, blobs))
+        blobs = await self.command_handler.texts.read_blobs(state.tenant, digests)
+        requests = list_segment_requests(material, state, call)
+        call = replace(call, gathered=restore_segments(requests, manifest, blobs))
+        return await self._load_texts(material, state, call, NOTHING_UNRECORDED)
+
+    async def _load_texts(
+        self,
+        material: SessionMaterial,
+        state: SessionState,
+        call: PromptCall,
+        unrecorded: UnrecordedInputs,
+    ) -> PromptInputs:
+        needs = find_prompt_needs(material, state, call)
+        if needs.needs_older_turns:
+            base = unrecorded.turn.base_sequence if unrecorded.turn else None
+            state = await self.command_handler.load_older_turns(state, base)
+            needs = find_prompt_needs(material, state, call)
+        texts = await self.command_handler.texts.fetch_texts(
+            state.tenant, unrecorded.remove_from(needs)
+        )
+        return PromptInputs(material, state, call, unrecorded.add_to(texts))
 
     async def load_turn_inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
         """Return the inputs that the open turn was submitted with."""
-        brought = state.open.inputs if state.open else None
-        if brought is None:
+        inputs_ref = state.open.inputs if state.open else None
+        if inputs_ref is None:
             return {}
-        (recorded,) = await self.log.read_events_at(state.tenant, [brought.place])
+        log = self.command_handler.log
+        (recorded,) = await log.read_events_at(state.tenant, [inputs_ref.place])
         if not isinstance(recorded.event, TurnSubmitted | TurnQueued):
             raise Corrupt(f"event {recorded.sequence}", "it submits no turn")
         return recorded.event.inputs
@@ -248,9 +318,7 @@ async def load_memory_messages(
 ) -> tuple[MemoryMessage, ...]:
     """Return the messages of a session's memory that the reader may see, oldest first."""
     if can_reach_older_turns(recall, state, sight):
-        state = await command_handler.load_full_state(
-            state.tenant, state.session, state.head.sequence
-        )
+        state = await command_handler.load_older_turns(state)
     turns = select_memory_turns(recall, state, sight)
     needs = PromptNeeds(blobs=(), text_refs=tuple(list_turn_refs(turns)), needs_older_turns=False)
     texts = await command_handler.texts.fetch_texts(state.tenant, needs)

@@ -20,7 +20,6 @@ from turnlog.events.model.call_events import ContextAssembled
 from turnlog.projections.audit.record.event_queries import find_call
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs
 from turnlog.projections.audit.verify.prompt_reproduction import collect_manifest_refs
-from turnlog.projections.prompt.assemble import find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import PromptCall, parse_provider
 from turnlog.projections.session.evolve import evolve
 from turnlog.projections.session.state import SessionState
@@ -175,21 +174,17 @@ class TimeTravel:
     async def load_assembly_inputs(self, state_at: StateAt) -> RecordedCallInputs:
         """Return every input that a call was assembled from; raise `Corrupt` when one is gone."""
         recorded, state = state_at.recorded, state_at.state_before
-        said = state_at.call_context
-        manifest = said.manifest
+        context = state_at.call_context
+        manifest = context.manifest
         if state is None or state.head.sequence != manifest.sequence:
             detail = f"it was not assembled from event {manifest.sequence}"
             raise Corrupt(f"event {recorded.sequence}", detail)
         material = await self.blueprints.load_material(state)
-        bare = PromptCall(manifest.kind, said.model, parse_provider(said.model), manifest.at)
-        asked = await self.prompt_inputs.restore_call(material, state, bare, manifest)
-        wanted = find_prompt_needs(material, state, asked)
-        if wanted.needs_older_turns:
-            owner = (recorded.tenant, recorded.session)
-            state = await self.command_handler.load_full_state(*owner, manifest.sequence)
-            wanted = find_prompt_needs(material, state, asked)
-        texts = await self.command_handler.texts.fetch_texts(recorded.tenant, wanted)
-        return RecordedCallInputs(recorded, said, state, material, asked, texts)
+        bare = PromptCall(manifest.kind, context.model, parse_provider(context.model), manifest.at)
+        inputs = await self.prompt_inputs.load_recorded_call(material, state, bare, manifest)
+        return RecordedCallInputs(
+            recorded, context, inputs.state, material, inputs.call, inputs.texts
+        )
 
 
 def refuse_future(sequence: int, head: int, field: str) -> None:

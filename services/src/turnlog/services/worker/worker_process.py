@@ -85,7 +85,7 @@ def _build_turn_runner(
             parts.blueprints,
             parts.blobs,
             library,
-            parts.create_prompt_input_loader(sessions.texts),
+            parts.create_prompt_input_loader(sessions),
             settings.model,
         ),
         tokens=parts.tokens,

@@ -32,7 +32,6 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.blueprint.validation.input_values import check_values
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall, parse_provider
 from turnlog.projections.prompt.hypothetical_turn import (
     HypotheticalTurn,
@@ -59,6 +58,7 @@ from turnlog.services.blueprints.model_prices import compute_cost
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_checks import AtSequence, convert_to_utc
+from turnlog.services.sessions.prompt_inputs import UnrecordedInputs
 
 window_router = APIRouter()
 
@@ -199,42 +199,18 @@ async def assemble_call(
     *,
     as_recorded: bool = False,
 ) -> AssembledPrompt:
-    """Assemble a call; with a hypothetical turn, from the state and texts of that turn.
+    """Assemble a call; with a hypothetical turn, from the state, text and inputs of that turn.
 
     Prompt files that the session has not pinned yet are read as they are now, because its first
     call would pin those. With `as_recorded`, the call gets the segment library of its time.
     """
     files = _read_unpinned_prompts(deps, state, material.blueprint, call.provider)
     state = _pin_prompts(state, call.provider, files)
-    call = await deps.prompt_inputs.fill_call(material, state, call, at_call_time=as_recorded)
-    asked = find_prompt_needs(material, state, call)
-    if asked.needs_older_turns:
-        upto = hypothetical.base_sequence if hypothetical else state.head.sequence
-        state = await _load_all_turns(deps, state, upto)
-        asked = find_prompt_needs(material, state, call)
-    read = {compute_digest(text): text for _, text in files.values()}
-    texts = await deps.command_handler.texts.fetch_texts(
-        state.tenant,
-        replace(
-            asked,
-            blobs=tuple(digest for digest in asked.blobs if digest not in read),
-            text_refs=tuple(
-                said
-                for said in asked.text_refs
-                if not hypothetical or said != hypothetical.text_ref
-            ),
-        ),
+    texts = {compute_digest(text): text for _, text in files.values()}
+    inputs = await deps.prompt_inputs.load_new_call(
+        material, state, call, UnrecordedInputs(hypothetical, texts), at_call_time=as_recorded
     )
-    texts = replace(texts, blobs={**texts.blobs, **read})
-    return assemble(material, state, call, hypothetical.add_text(texts) if hypothetical else texts)
-
-
-async def _load_all_turns(
-    deps: GatewayDependencies, state: SessionState, upto: int
-) -> SessionState:
-    """Return the state with all turns, including those that it holds only in aggregate."""
-    whole = await deps.command_handler.load_full_state(state.tenant, state.session, upto)
-    return replace(state, turns=whole.turns, earlier=whole.earlier, reach=whole.reach)
+    return inputs.assemble_prompt()
 
 
 def _read_unpinned_prompts(

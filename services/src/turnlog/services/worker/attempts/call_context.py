@@ -20,7 +20,6 @@ from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.layer_specs import PinnedLayer, ResultsLayer, SourceLayer
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
     PromptCall,
@@ -38,7 +37,7 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.plugins import load_source
 from turnlog.services.sessions.command_handler import CommandHandler, CommandMetadata
-from turnlog.services.sessions.prompt_inputs import PromptInputLoader
+from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
 from turnlog.services.sessions.text_cache import TextReader
 from turnlog.services.worker.model.model_types import ModelFailure
 
@@ -67,7 +66,7 @@ class CallContextBuilder:
     blueprints: BlueprintStore
     blobs: BlobStore
     library: BlueprintFolders
-    gathering: PromptInputLoader
+    prompt_inputs: PromptInputLoader
     default_model: str
 
     async def prepare_call(
@@ -141,8 +140,8 @@ class CallContextBuilder:
             opened = find_claimed_turn(state, attempt) if state else None
             if state is None or opened is None:
                 raise AttemptSuperseded
-            filled = await self._fill_inputs(state, opened, material, call)
-            assembled = await self._assemble_prompt(state, material, filled)
+            inputs = await self._load_inputs(state, opened, material, call)
+            assembled = inputs.assemble_prompt()
             recorded = opened.context.digest if opened.context else None
             named = replace(attempt, call=_choose_call_id(opened, recorded, assembled))
             prepared = PreparedCall(named, assembled.request, assembled.manifest)
@@ -161,27 +160,17 @@ class CallContextBuilder:
             raise AttemptSuperseded
         return prepared
 
-    async def _fill_inputs(
+    async def _load_inputs(
         self, state: SessionState, opened: OpenTurn, material: SessionMaterial, call: PromptCall
-    ) -> PromptCall:
-        """Return the call with its recorded inputs, or with the current ones if it is new."""
+    ) -> PromptInputs:
+        """Load what the call is recorded with, or the present inputs if it is new."""
         if opened.context is None:
-            return await self.gathering.fill_call(material, state, call)
+            return await self.prompt_inputs.load_new_call(material, state, call)
         (recorded,) = await self.sessions.log.read_events_at(state.tenant, [opened.context.place])
         if not isinstance(recorded.event, ContextAssembled):
             raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
-        return await self.gathering.restore_call(material, state, call, recorded.event.manifest)
-
-    async def _assemble_prompt(
-        self, state: SessionState, material: SessionMaterial, call: PromptCall
-    ) -> AssembledPrompt:
-        asked = find_prompt_needs(material, state, call)
-        if asked.needs_older_turns:
-            sequence = state.head.sequence
-            state = await self.sessions.load_full_state(state.tenant, state.session, sequence)
-            asked = find_prompt_needs(material, state, call)
-        texts = await self.sessions.texts.fetch_texts(state.tenant, asked)
-        return assemble(material, state, call, texts)
+        manifest = recorded.event.manifest
+        return await self.prompt_inputs.load_recorded_call(material, state, call, manifest)
 
 
 def _choose_call_id(opened: OpenTurn, recorded: str | None, assembled: AssembledPrompt) -> str:

@@ -62,7 +62,7 @@ class SummaryStep:
             return state
         at, inputs = (
             format_rfc3339(self.sessions.clock()),
-            await self.contexts.gathering.load_turn_inputs(state),
+            await self.contexts.prompt_inputs.load_turn_inputs(state),
         )
         for candidate in list_summary_candidates(material, state, at, inputs):
             if found := await self._find_due_summary(candidate, material, state, model):
@@ -78,8 +78,7 @@ class SummaryStep:
         model: str,
     ) -> SummaryBegun | None:
         if candidate.has_reachable_runs(state):
-            sequence = state.head.sequence
-            state = await self.sessions.load_full_state(state.tenant, state.session, sequence)
+            state = await self.sessions.load_older_turns(state)
         said = candidate.list_refs(state)
         if not said:
             return None
