@@ -58,6 +58,7 @@ from turnlog.projections.prompt.sources.segment_layers import (
     restore_segments,
 )
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.text_refs import TextRef
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.segment_service import SegmentService
 from turnlog.services.sessions.text_cache import TextReader
@@ -216,21 +217,25 @@ class UnrecordedInputs:
 
     turn: HypotheticalTurn | None = None
     blobs: Mapping[Digest, str] = field(default_factory=dict[Digest, str])
-    """Prompt files that no session has pinned yet."""
+    """Prompt files that the session has not pinned yet."""
+
+    @property
+    def texts(self) -> Mapping[TextRef, str]:
+        """The texts of the hypothetical turn."""
+        return self.turn.texts if self.turn else dict[TextRef, str]()
 
     def remove_from(self, needs: PromptNeeds) -> PromptNeeds:
         """Return the needs without what is here."""
-        texts = self.turn.texts if self.turn else {}
         return replace(
             needs,
             blobs=tuple(digest for digest in needs.blobs if digest not in self.blobs),
-            text_refs=tuple(ref for ref in needs.text_refs if ref not in texts),
+            text_refs=tuple(ref for ref in needs.text_refs if ref not in self.texts),
         )
 
     def add_to(self, texts: PromptTexts) -> PromptTexts:
         """Return fetched texts together with those that are here."""
-        own = self.turn.texts if self.turn else {}
-        return replace(texts, blobs={**texts.blobs, **self.blobs}, by_ref={**texts.by_ref, **own})
+        blobs, by_ref = {**texts.blobs, **self.blobs}, {**texts.by_ref, **self.texts}
+        return replace(texts, blobs=blobs, by_ref=by_ref)
 
 
 NOTHING_UNRECORDED: Final = UnrecordedInputs()
