@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import AsyncIterator
-from importlib import resources
 from pathlib import Path
 
 import httpx
@@ -12,11 +12,9 @@ import pytest
 import pytest_asyncio
 
 from tests.services.gateway.gateway_service import MemoryBackend, start_service
-from turnlog.events.registry import EVENT_NAMES
+from turnlog.services.gateway.static_ui import STATIC_FOLDER, list_static_files
 
-STATIC = resources.files("turnlog.services.gateway").joinpath("static")
-
-FILES = {each.name: each.read_text() for each in STATIC.iterdir()}
+FILES = {name: (STATIC_FOLDER / name).read_text() for name in sorted(list_static_files())}
 
 SCRIPTS = {name: text for name, text in FILES.items() if name.endswith(".js")}
 
@@ -36,13 +34,21 @@ async def test_a_browser_may_load_only_what_comes_from_here(http: httpx.AsyncCli
 
 
 async def test_a_file_that_has_not_changed_is_not_sent_again(http: httpx.AsyncClient) -> None:
-    first = await http.get("/page/main.js")
-    again = await http.get("/page/main.js", headers={"if-none-match": first.headers["etag"]})
+    first = await http.get("/page/app/router.js")
+    again = await http.get("/page/app/router.js", headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
 
 
 async def test_no_other_file_can_be_had(http: httpx.AsyncClient) -> None:
-    for path in ("none.js", "..%2Fpage.py", "%2e%2e/page.py", "static", "__init__.py", ""):
+    for path in (
+        "none.js",
+        "..%2Fstatic_ui.py",
+        "%2e%2e/static_ui.py",
+        "app",
+        "app/..%2findex.html",
+        "__init__.py",
+        "",
+    ):
         answer = await http.get(f"/page/{path}")
         assert answer.status_code == 404, path
         assert answer.headers["content-type"] == "application/problem+json"
@@ -51,7 +57,10 @@ async def test_no_other_file_can_be_had(http: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_every_file_that_is_named_is_there_and_nothing_is_fetched_from_elsewhere(name: str) -> None:
     text = FILES[name].replace("http://www.w3.org/2000/svg", "")
-    assert set(re.findall(r"/page/([\w.-]+)", text)) <= set(FILES)
+    links = set(re.findall(r"/page/([\w./-]+)", text))
+    imports = re.findall(r'^import .* from "([^"]+)"', text, re.MULTILINE)
+    links |= {posixpath.normpath(f"{posixpath.dirname(name)}/{path}") for path in imports}
+    assert links <= set(FILES)
     assert "//" not in re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)
 
 
@@ -61,14 +70,3 @@ def test_no_script_reads_text_as_markup(name: str) -> None:
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|\beval\b|Function\("
     )
     assert re.search(forbidden, SCRIPTS[name]) is None
-
-
-def test_the_page_listens_for_every_event_that_this_release_writes() -> None:
-    names = re.search(r"const NAMES = \[(.*?)\];", SCRIPTS["record.js"], re.DOTALL)
-    assert names is not None
-    assert set(re.findall(r'"([\w-]+)"', names[1])) == set(EVENT_NAMES)
-
-
-@pytest.mark.parametrize("name", EVENT_NAMES)
-def test_the_page_has_a_sentence_for_every_event(name: str) -> None:
-    assert f'"{name}": (' in SCRIPTS["sentences.js"] or f'"{name}": ()' in SCRIPTS["sentences.js"]

@@ -44,12 +44,18 @@ async def serve_index(request: Request) -> Response:
     return _create_file_response(request, "index.html")
 
 
-@static_router.get("/page/{name}")
+@static_router.get("/page/{name:path}")
 async def serve_static_file(request: Request, name: str) -> Response:
     """Serve one file of the user interface."""
-    if name not in {file.name for file in STATIC_FOLDER.iterdir()}:
-        raise HTTPException(404, "the page has no such file")
+    if name not in list_static_files():
+        raise HTTPException(404, f"the user interface has no file {name!r}")
     return _create_file_response(request, name)
+
+
+def list_static_files() -> frozenset[str]:
+    """Return the paths of all files of the user interface, relative to their folder."""
+    files = (path for path in STATIC_FOLDER.rglob("*") if path.is_file())
+    return frozenset(path.relative_to(STATIC_FOLDER).as_posix() for path in files)
 
 
 def _create_file_response(request: Request, name: str) -> Response:

@@ -20,7 +20,7 @@ from turnlog.events.model.manifest import (
     ResolutionSource,
     SegmentSource,
 )
-from turnlog.events.registry import EVENT_TYPES, LIBRARY_EVENT_TYPES, format_event_name
+from turnlog.events.registry import LIBRARY_EVENT_TYPES, format_event_name
 from turnlog.projections.audit.explain.part_provenance import (
     EventRef,
     FilledValue,
@@ -32,22 +32,15 @@ from turnlog.services.api.prompt_payloads import RecordedPromptView
 from turnlog.services.cli.views.prompt_view import render_source, split_prompt
 from turnlog.services.cli.views.text_format import format_count, format_one_line, format_time
 from turnlog.services.cli.views.theme import (
-    FAMILY_COLOURS,
     MUTED,
-    UNKNOWN_COLOUR,
     WARNING,
     choose_layer_colours,
+    get_family_colour,
     render_labelled_text,
 )
 
 _LIBRARY_EVENTS: Final = frozenset(map(format_event_name, LIBRARY_EVENT_TYPES))
 """Names of the segment library's events."""
-
-_EVENT_COLOURS = {
-    kind.type.split(".")[1]: FAMILY_COLOURS[kind.leaf.partition(".")[0]]
-    for kind in EVENT_TYPES.values()
-} | dict.fromkeys(_LIBRARY_EVENTS, FAMILY_COLOURS["prompt"])
-"""Colour of each event name, by its family."""
 
 _MAX_NAMED: Final = 2
 """Up to this many events are named one by one."""
@@ -57,7 +50,7 @@ def render_cause(cause: EventRef) -> Text:
     """Render an event with its time and actor."""
     of = "library event" if cause.event in _LIBRARY_EVENTS else "event"
     line = Text(f"{of} {cause.sequence} ", MUTED)
-    line.append(format_one_line(cause.event), _EVENT_COLOURS.get(cause.event, UNKNOWN_COLOUR))
+    line.append(format_one_line(cause.event), get_family_colour(cause.event))
     return line.append(f" {format_time(cause.time)} by {format_one_line(cause.actor)}", MUTED)
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from turnlog.events.content import Content, Digest, ErasedText, PlainText, SealedText
-from turnlog.events.model.call_events import AttemptCost, AttemptTimings, TokenUsage
+from turnlog.events.model.call_events import TokenUsage
 from turnlog.events.model.memory_events import TurnRange
 
 UNKNOWN_TEXT: Final = "unknown"
@@ -40,9 +40,10 @@ def format_date_time(time: str) -> str:
 
 
 def format_duration(milliseconds: int) -> str:
-    """Format a duration."""
+    """Format a duration in milliseconds or, from one second on, in tenths of a second."""
+    tenths = (milliseconds + 50) // 100
     return (
-        f"{milliseconds / 1_000:.1f} s" if milliseconds >= _MILLISECONDS else f"{milliseconds} ms"
+        f"{tenths // 10}.{tenths % 10} s" if milliseconds >= _MILLISECONDS else f"{milliseconds} ms"
     )
 
 
@@ -90,12 +91,6 @@ def format_content(content: Content | None) -> str:
             return f"(erased, {format_count(characters, 'character')})"
         case _ as never:
             assert_never(never)
-
-
-def format_attempt(usage: TokenUsage, cost: AttemptCost, timings: AttemptTimings | None) -> str:
-    """Format the duration, tokens and cost of an attempt."""
-    took = [f"{format_duration(timings.total)}"] if timings else []
-    return " · ".join([*took, format_usage(usage), f"cost {format_money(cost.micro_dollars)}"])
 
 
 def format_usage(usage: TokenUsage) -> str:

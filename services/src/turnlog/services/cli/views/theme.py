@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.events.model.manifest import PromptPart
-from turnlog.events.registry import EVENT_TYPES
+from turnlog.events.registry import format_event_name
+from turnlog.services.api.event_templates import EVENT_FAMILIES
 from turnlog.services.cli.views.text_format import escape_controls
 
 FAMILY_COLOURS: Final[Mapping[str, str]] = {
@@ -48,10 +49,12 @@ _FIXED_COLOURS: Final = {"history": "#7d8aa5", "input": "#2fb36a"}
 
 def get_event_colour(wire_type: str) -> str:
     """Return the colour of an event's family."""
-    kind = EVENT_TYPES.get(wire_type)
-    return (
-        FAMILY_COLOURS.get(kind.leaf.partition(".")[0], UNKNOWN_COLOUR) if kind else UNKNOWN_COLOUR
-    )
+    return get_family_colour(format_event_name(wire_type))
+
+
+def get_family_colour(event_name: str) -> str:
+    """Return the colour of the family of an event name."""
+    return FAMILY_COLOURS.get(EVENT_FAMILIES.get(event_name, ""), UNKNOWN_COLOUR)
 
 
 def choose_layer_colours(parts: Iterable[PromptPart]) -> dict[str, str]:

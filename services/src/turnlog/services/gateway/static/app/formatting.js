@@ -1,0 +1,64 @@
+// Formatting of small values: numbers, money, times, digests, quoted text.
+
+const number = new Intl.NumberFormat("en");
+const clockTime = new Intl.DateTimeFormat("en", { timeStyle: "medium", hourCycle: "h23" });
+const dayTime = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
+const SPANS = [["year", 31_536_000], ["month", 2_592_000], ["day", 86_400], ["hour", 3_600], ["minute", 60]];
+
+export const formatNumber = (value) => number.format(value);
+export const formatCount = (count, thing) => `${formatNumber(count)} ${thing}${count === 1 ? "" : "s"}`;
+export const formatTime = (time) => clockTime.format(new Date(time));
+export const formatDateTime = (time) => dayTime.format(new Date(time));
+export const formatPercent = (share) => `${Math.round(share * 100)}%`;
+const WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u;
+const LOW_CONTROLS = /[\x00-\x1f]/gu;
+const HIGH_CONTROLS = /[\x7f-\x9f]/gu;
+
+// Rounds to tenths of a second as the command line does.
+export function formatDuration(ms) {
+  const tenths = Math.floor((ms + 50) / 100);
+  return ms >= 1000 ? `${Math.floor(tenths / 10)}.${tenths % 10} s` : `${ms} ms`;
+}
+
+// Replaces white space by single spaces and makes control characters visible.
+export function formatOneLine(text) {
+  return text.split(WHITE_SPACE).filter(Boolean).join(" ")
+    .replace(LOW_CONTROLS, (control) => String.fromCharCode(0x2400 + control.charCodeAt(0)))
+    .replace(HIGH_CONTROLS, "\ufffd");
+}
+
+export function formatAge(time) {
+  const past = (Date.now() - new Date(time).getTime()) / 1000;
+  for (const [span, length] of SPANS) {
+    if (past >= length) return relative.format(-Math.floor(past / length), span);
+  }
+  return past < 10 ? "just now" : `${Math.floor(past)} s ago`;
+}
+
+// An unknown amount is shown as a word, not as zero or a dash.
+export function formatMoney(micro) {
+  if (micro === null || micro === undefined) return "unknown";
+  const dollars = micro / 1_000_000;
+  return micro % 10_000 === 0 ? `$${dollars.toFixed(2)}` : `$${dollars.toFixed(6).replace(/0+$/, "")}`;
+}
+
+export function formatDigest(digest) {
+  const [algorithm, digits] = digest.split(":");
+  return `${algorithm}:${digits.slice(0, 12)}`;
+}
+
+// A text may be sealed or erased; then only its length is shown.
+export function readContent(content) {
+  if (!content) return "";
+  if (content.text !== undefined) return content.text;
+  return `(${content.erased ? "erased" : "sealed"}, ${formatCount(content.characters, "character")})`;
+}
+
+export const formatContent = (content) => (content?.text === undefined ? readContent(content) : `“${formatOneLine(content.text)}”`);
+
+// Adds figures of which some may be unknown; returns the sum and whether it is complete.
+export function sumKnown(values) {
+  const known = values.filter((value) => value !== null && value !== undefined);
+  return { sum: known.reduce((sum, value) => sum + value, 0), whole: known.length === values.length };
+}

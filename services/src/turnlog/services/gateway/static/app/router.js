@@ -1,0 +1,46 @@
+// The router: the address selects the view, and a view that is left closes its streams.
+
+import { createSessionList } from "../session/session_list.js";
+import { createSessionView } from "../session/session_view.js";
+import { createElement, setChildren } from "./dom.js";
+import { fetchJson } from "./http_client.js";
+import { readLocation } from "./links.js";
+
+const container = document.getElementById("view");
+let view = null;
+
+function showView() {
+  const { steps, query } = readLocation();
+  const [section, session, ...rest] = steps;
+  const viewName = section === "sessions" && session ? `session ${session}` : "sessions";
+  if (view?.name !== viewName) {
+    view?.close();
+    view = { name: viewName, ...(viewName === "sessions" ? createSessionList() : createSessionView(session)) };
+    setChildren(container, view.element);
+  }
+  view.go(rest, query);
+}
+
+const THEMES = ["auto", "light", "dark"];
+
+function applyTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  document.getElementById("theme").textContent = { auto: "◐", light: "○", dark: "●" }[theme];
+}
+
+function switchTheme() {
+  const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
+  localStorage.setItem("theme", next);
+  applyTheme(next);
+}
+
+async function showDurability() {
+  const { durability: level } = await fetchJson("/readyz");
+  setChildren(document.getElementById("durability"), createElement("span", { class: "badge", title: "What an accepted turn survives" }, level));
+}
+
+applyTheme(THEMES.find((theme) => theme === localStorage.getItem("theme")) ?? "auto");
+document.getElementById("theme").addEventListener("click", switchTheme);
+window.addEventListener("hashchange", showView);
+showDurability().catch(() => {});
+showView();

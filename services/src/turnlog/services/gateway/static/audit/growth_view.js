@@ -1,0 +1,68 @@
+// How the context of a session grows: one bar for each call, by component, scaled to the largest call,
+// with the savings of each rule.
+
+import { createElement, setChildren } from "../app/dom.js";
+import { formatCount, formatNumber, formatPercent } from "../app/formatting.js";
+import { fetchJson } from "../app/http_client.js";
+import { linkToCall } from "../app/links.js";
+
+const HUE_COUNT = 7;
+
+export function createGrowthView(session) {
+  const element = createElement("div", { class: "audit scroll" });
+  let shownSequence = null;
+
+  // The read models lag behind the log, so the request asks for rows up to the last known event.
+  async function showCalls(calls) {
+    const sequence = calls.at(-1)?.sequence ?? null;
+    if (shownSequence === sequence && element.firstChild) return;
+    shownSequence = sequence;
+    try {
+      const growth = await fetchJson("/v1/growth", { session, min_sequence: sequence });
+      if (shownSequence === sequence) setChildren(element, renderGrowth(growth, session));
+    } catch (problem) {
+      shownSequence = null;
+      setChildren(element, createElement("p", { class: "fault" }, problem.message));
+    }
+  }
+
+  return { element, show: showCalls };
+}
+
+function renderGrowth({ calls, groups: [whole], history_growth: rate }, session) {
+  if (!whole) return createElement("p", { class: "faint" }, "no call was made yet");
+  const components = Object.entries(whole.components).filter(([, tokens]) => tokens);
+  const hues = Object.fromEntries(components.map(([name], place) => [name, `hue-${place % HUE_COUNT}`]));
+  const largest = Math.max(...calls.map((call) => call.tokens), 1);
+  const sum = components.reduce((all, [, tokens]) => all + tokens, 0);
+  return createElement("section", { class: "ledger" },
+    createElement("h2", {}, formatCount(whole.calls, "call"), createElement("span", { class: "faint" }, formatSummary(whole, rate))),
+    createElement("ul", { class: "legend" }, components.map(([name, tokens]) => createElement("li", { class: hues[name] }, createElement("b", {}),
+      formatComponent(name), createElement("span", { class: "faint" }, ` ${formatNumber(tokens)} · ${formatPercent(tokens / sum)}`)))),
+    createElement("table", { class: "plain" }, createElement("tbody", {}, calls.map((call) => renderCall(call, session, hues, largest)))));
+}
+
+function formatSummary({ tokens, savings_estimate: saved, cut_turns: cut }, rate) {
+  const texts = [saved ? `${formatNumber(saved)} tokens saved, ${formatPercent(saved / (tokens + saved))}` : null,
+    cut ? `${formatCount(cut, "turn")} cut` : null,
+    rate === null ? null : `history grows by ${formatNumber(rate)} tokens a turn`];
+  return texts.filter(Boolean).map((each) => ` · ${each}`).join("");
+}
+
+function renderCall(call, session, hues, largest) {
+  const strip = createElement("div", { class: "strip" }, Object.entries(call.components).filter(([, tokens]) => tokens)
+    .map(([name, tokens]) => renderSegment(name, tokens, hues)));
+  strip.style.width = formatPercent(call.tokens / largest);
+  const saved = Object.entries(call.saved).map(([rule, tokens]) => `${formatNumber(tokens)} by ${rule}`).join(", ");
+  return createElement("tr", {}, createElement("td", {}, createElement("a", { href: linkToCall(session, call.call) }, call.call)),
+    createElement("td", {}, call.kind), createElement("td", { class: "right" }, formatNumber(call.tokens)),
+    createElement("td", { class: "bar" }, strip), createElement("td", { class: "faint" }, saved));
+}
+
+function renderSegment(name, tokens, hues) {
+  const segment = createElement("i", { class: hues[name], title: `${formatComponent(name)}: ${formatCount(tokens, "token")}` });
+  segment.style.flexGrow = tokens;
+  return segment;
+}
+
+const formatComponent = (name) => name.replace(/_tokens$/, "");

@@ -1,0 +1,59 @@
+// Splits the messages of a prompt into the parts of its manifest. The manifest lists the parts in order
+// with their lengths in code points, so each text range can be attributed to a part.
+
+import { formatCount } from "../app/formatting.js";
+
+const isIncluded = (part) => (part.role ?? null) !== null;
+const hasMessage = (part) => (part.message ?? null) !== null;
+const isHistory = (part) => part.source?.view !== undefined;
+
+export function splitMessages(messages, manifest) {
+  const placedParts = manifest.parts.filter(hasMessage);
+  const passages = messages.map(() => []);
+  let offset = 0;
+  placedParts.forEach((part, place) => {
+    const next = placedParts[place + 1]?.message ?? messages.length;
+    if (isHistory(part)) {
+      for (let at = part.message; at < next; at += 1) passages[at].push({ part, text: messages[at].content });
+      return;
+    }
+    const points = Array.from(messages[part.message].content);
+    const separator = /^\n*/.exec(part.before ?? "")[0].length;
+    passages[part.message].push({ part, text: points.slice(offset + separator, offset + part.characters).join("") });
+    offset = next === part.message ? offset + part.characters : 0;
+  });
+  return passages;
+}
+
+export const listShortenedParts = (manifest) => manifest.parts.filter((part) => !isIncluded(part) || part.treatment !== "kept");
+
+// Tools are offered outside the messages: their parts have a role but no message.
+export const listToolParts = (manifest) => manifest.parts.filter((part) => part.role === "tools");
+
+export function sumByComponent(manifest) {
+  const shares = new Map();
+  for (const part of manifest.parts.filter(isIncluded)) {
+    const share = shares.get(part.component) ?? { component: part.component, layer: part.layer, tokens: 0 };
+    shares.set(part.component, { ...share, tokens: share.tokens + part.tokens });
+  }
+  return [...shares.values()];
+}
+
+// Each layer has its own hue, in order of appearance; history and input have fixed hues.
+export function chooseLayerHues(manifest) {
+  const layers = [...new Set(manifest.parts.map((part) => part.layer))];
+  const turning = layers.filter((layer) => layer !== "history" && layer !== "input");
+  const wheel = Object.fromEntries(turning.map((layer, place) => [layer, `hue-${place % 7}`]));
+  return { history: "hue-history", input: "hue-input", ...wheel };
+}
+
+// A source has no tag; its fields tell the kind.
+export function formatSource(source) {
+  if (!source) return "nowhere";
+  if (source.path !== undefined) return source.path;
+  if (source.segment !== undefined) return `segment ${source.segment}, version ${source.version}`;
+  if (source.resolution !== undefined) return `event ${source.resolution}, ${Object.values(source.lines).join(", ")}`;
+  if (source.field !== undefined) return `event ${source.sequence}, ${source.field}`;
+  if (source.view !== undefined) return source.first === source.last ? `turn ${source.first}` : `turns ${source.first} to ${source.last}`;
+  return source.of?.length ? `the blueprint, with ${formatCount(source.of.length, "value")}` : "the blueprint";
+}

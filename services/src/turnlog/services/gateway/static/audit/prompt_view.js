@@ -1,0 +1,117 @@
+// The exact prompt of a call: each layer in its hue, its tokens, what was left out and by which rule,
+// and whether the prompt was reproduced as recorded.
+
+import { createElement, setChildren } from "../app/dom.js";
+import { formatCount, formatNumber, formatPercent } from "../app/formatting.js";
+import { buildSessionPath, fetchJson } from "../app/http_client.js";
+import { linkToCall, linkToEvent } from "../app/links.js";
+import { chooseLayerHues, formatSource, listShortenedParts, listToolParts, splitMessages, sumByComponent } from "./prompt_parts.js";
+
+export function createPromptView(session) {
+  const callChart = createElement("nav", { class: "growth", "aria-label": "Calls" });
+  const body = createElement("div", { class: "scroll" });
+  const element = createElement("div", { class: "prompt" }, callChart, body);
+  const prompts = new Map();
+  let shown = null;
+
+  async function showCall(call, calls) {
+    drawCallChart(call, calls);
+    if (call === shown) return;
+    shown = call;
+    setChildren(body, createElement("p", { class: "faint" }, "reading back …"));
+    try {
+      if (!prompts.has(call)) prompts.set(call, await fetchJson(buildSessionPath(session, "calls", call, "prompt")));
+      if (call === shown) setChildren(body, renderPrompt(prompts.get(call)));
+    } catch (problem) {
+      if (call === shown) setChildren(body, createElement("p", { class: "fault" }, problem.message));
+    }
+    body.scrollTop = 0;
+  }
+
+  // Context growth: one column for each call, relative to the largest call.
+  function drawCallChart(current, calls) {
+    const largest = Math.max(1, ...calls.map((call) => call.tokens));
+    setChildren(callChart, calls.map((call) => {
+      const fill = createElement("i");
+      fill.style.height = `${Math.max(6, (call.tokens / largest) * 100)}%`;
+      return createElement("a", {
+        href: linkToCall(session, call.call), "aria-current": call.call === current ? "true" : null,
+        title: `call ${call.call} · ${formatNumber(call.tokens)} tokens`,
+      }, createElement("b", {}, fill), createElement("span", {}, call.call));
+    }));
+    callChart.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  function renderPrompt(prompt) {
+    const { manifest } = prompt;
+    const hues = chooseLayerHues(manifest);
+    return [
+      renderReproduction(prompt, session), renderTokenBar(manifest, hues), renderShortenedParts(manifest, hues), renderMessages(prompt.messages, manifest, hues),
+      renderTools(prompt, hues), renderParameters(prompt),
+    ];
+  }
+
+  return { element, show: showCall };
+}
+
+function renderReproduction(prompt, session) {
+  const verdict = prompt.verified ? "✓ reads back from the log, byte for byte" : `✗ ${prompt.fault.where}: ${prompt.fault.detail}`;
+  return createElement("div", { class: "proof" },
+    createElement("div", {}, createElement("strong", {}, `call ${prompt.call}`), ` · ${prompt.manifest.kind} · ${prompt.model} · `,
+      createElement("a", { href: linkToEvent(session, prompt.sequence) }, `event ${prompt.sequence}`)),
+    createElement("div", { class: prompt.verified ? "verdict good" : "verdict bad" }, verdict),
+    createElement("code", { class: "digest", title: "SHA-256 of the request as it was handed over" }, prompt.digest));
+}
+
+function renderTokenBar(manifest, hues) {
+  const shares = sumByComponent(manifest);
+  const totalTokens = Math.max(manifest.tokens, 1);
+  const strip = createElement("div", { class: "strip" }, shares.map((share) => {
+    const piece = createElement("i", { class: hues[share.layer], title: `${share.component}: ${formatCount(share.tokens, "token")}` });
+    piece.style.flexGrow = share.tokens;
+    return piece;
+  }));
+  const legend = createElement("ul", { class: "legend" }, shares.map((share) => createElement("li", { class: hues[share.layer] },
+    createElement("b", {}), share.component, createElement("span", { class: "faint" }, ` ${formatNumber(share.tokens)} · ${formatPercent(share.tokens / totalTokens)}`))));
+  const budget = manifest.budget ? ` of ${formatNumber(manifest.budget)} · ${formatPercent(manifest.tokens / manifest.budget)}` : "";
+  const counter = `counted by ${manifest.counter.name}${manifest.counter.exact ? "" : ", an estimate"}`;
+  return createElement("section", { class: "tokens" },
+    createElement("h2", {}, formatCount(manifest.tokens, "token"), createElement("span", { class: "faint" }, `${budget} · ${counter}`)), strip, legend);
+}
+
+function renderMessages(messages, manifest, hues) {
+  const passages = splitMessages(messages, manifest);
+  return messages.map((message, place) => createElement("section", { class: "message" },
+    createElement("h3", {}, String(place + 1), createElement("span", { class: "role" }, message.role)),
+    // The source is shown once for each part, because one range of history spans many messages.
+    found[place].map(({ part, text }) => renderPassage(part, text, hues, place === part.message))));
+}
+
+function renderPassage(part, text, hues, first) {
+  const origin = first ? [createElement("span", { title: part.source?.of?.join(", ") }, formatSource(part.source)), createElement("span", {}, formatCount(part.tokens, "token"))] : null;
+  return createElement("div", { class: `passage ${hues[part.layer]}` },
+    createElement("div", { class: "margin" }, createElement("strong", {}, part.layer), origin), createElement("div", { class: "text" }, text));
+}
+
+function renderTools(prompt, hues) {
+  if (!prompt.tools.length) return null;
+  const parts = listToolParts(prompt.manifest);
+  return createElement("section", { class: "message" }, createElement("h3", {}, "beside", createElement("span", { class: "role" }, "tools")),
+    prompt.tools.map((tool, place) => renderPassage(parts[place], JSON.stringify(tool, null, 2), hues, true)));
+}
+
+function renderShortenedParts(manifest, hues) {
+  const parts = listShortenedParts(manifest);
+  if (!parts.length) return null;
+  return createElement("section", { class: "cut" }, createElement("h2", {}, "left out or shortened"),
+    createElement("table", {}, createElement("tbody", {}, parts.map((part) => createElement("tr", {},
+      createElement("td", {}, createElement("span", { class: `layer ${hues[part.layer]}` }, part.layer)),
+      createElement("td", {}, part.treatment),
+      createElement("td", {}, part.rule ?? ""),
+      createElement("td", { class: "faint" }, part.source ? formatSource(part.source) : ""))))));
+}
+
+function renderParameters(prompt) {
+  if (!Object.keys(prompt.parameters).length) return null;
+  return createElement("section", { class: "settings" }, createElement("h2", {}, "parameters"), createElement("pre", {}, JSON.stringify(prompt.parameters, null, 2)));
+}

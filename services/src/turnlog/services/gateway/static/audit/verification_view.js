@@ -1,0 +1,92 @@
+// The verification result of a session: one line for each verdict, and the findings with their events.
+// It runs on request only, because it reads the whole session.
+
+import { createElement, setChildren } from "../app/dom.js";
+import { formatCount, formatMoney, formatNumber } from "../app/formatting.js";
+import { buildSessionPath, fetchJson } from "../app/http_client.js";
+import { linkToEvent } from "../app/links.js";
+import { renderExportLink } from "../session/session_exports.js";
+
+const VERDICT_TEXTS = {
+  intact: ["good", "every event continues the one before it, and no turn was settled twice"],
+  broken: ["bad", "something is not as it was written"],
+  witnessed: ["good", "nothing is missing, and what was noted is still there"],
+  unwitnessed: ["wary", "nothing is missing in between; a signed checkpoint would show a cut end"],
+  incomplete: ["bad", "something is missing"],
+  reproduced: ["good", "each prompt comes out byte for byte, both ways"],
+  unreproducible: ["wary", "not reproducible by this version"],
+  unchecked: ["wary", "what lies behind a hole cannot be had again"],
+  failed: ["bad", "prompts come out otherwise than they were recorded"],
+  equal: ["good", "the read models say what the log says"],
+  elsewhere: ["wary", "not compared: the read models have not come as far as the log"],
+  differ: ["bad", "the read models say something else"],
+};
+const MARKS = { good: "✓", wary: "–", bad: "✗" };
+const MAX_FINDINGS = 50;
+
+export function createVerificationView(session, onVerified) {
+  const element = createElement("div", { class: "audit scroll" });
+  let verifiedSequence = null;
+
+  // The result stays valid until a new event arrives.
+  async function showVerification(sequence) {
+    if (verifiedSequence === sequence) return;
+    verifiedSequence = sequence;
+    setChildren(element, createElement("p", { class: "faint" }, "verifying …"));
+    try {
+      const result = await fetchJson(buildSessionPath(session, "verify"));
+      onVerified(result);
+      setChildren(element, renderVerification(result, session));
+    } catch (problem) {
+      verifiedSequence = null;
+      setChildren(element, createElement("p", { class: "fault" }, problem.message));
+    }
+  }
+
+  return { element, show: showVerification };
+}
+
+function renderVerification(result, session) {
+  const size = `${formatCount(result.events, "event")}, ${formatCount(result.prompts.calls, "prompt")}`;
+  return [
+    createElement("p", { class: `verdict large ${result.verified ? "good" : "bad"}` },
+      result.verified ? "✓ verified" : `✗ ${formatCount(result.findings.length, "finding")}`,
+      createElement("span", { class: "faint" }, ` · ${size}, up to event ${result.sequence}`)),
+    createElement("dl", { class: "promises" }, ["integrity", "completeness", "reproduction", "totals"].map((name) => renderVerdict(name, result, session))),
+    createElement("h2", {}, "what the log comes to"),
+    createElement("p", {}, formatTotals(result.log)),
+    createElement("h2", {}, "taking nobody's word"),
+    createElement("p", { class: "faint" }, "This is the word of the service. ", renderExportLink(session, "bundle", "A bundle"), " is checked by a stranger with ",
+      createElement("code", {}, "python3 -I verify.py"), ", or here with ", createElement("code", {}, "turnlog verify --bundle FILE"), ". ",
+      createElement("code", {}, "turnlog checkpoint FILE"), " signs where every session ends; held against it, a cut end shows."),
+    createElement("h2", {}, "the digest of its last event"),
+    createElement("code", { class: "digest" }, result.head),
+  ];
+}
+
+function renderVerdict(name, result, session) {
+  const [mark, meaning] = VERDICT_TEXTS[result[name]];
+  const findings = result.findings.filter((finding) => finding.verdict === name);
+  return [
+    createElement("dt", { class: mark }, MARKS[mark]),
+    createElement("dd", {}, createElement("strong", {}, name), createElement("span", { class: mark }, ` ${result[name]}`), createElement("span", { class: "faint" }, ` · ${meaning}`),
+      name === "reproduction" ? createElement("p", { class: "faint" }, formatPromptCounts(result.prompts)) : null,
+      findings.slice(0, MAX_FINDINGS).map((finding) => createElement("p", { class: "fault" }, renderEventOf(finding, session), finding.detail)),
+      findings.length > MAX_FINDINGS ? createElement("p", { class: "faint" }, `and ${formatNumber(findings.length - MAX_FINDINGS)} more`) : null),
+  ];
+}
+
+const renderEventOf = ({ sequence }, session) => (sequence === null ? null : [createElement("a", { href: linkToEvent(session, sequence) }, `event ${sequence}`), ": "]);
+
+function formatPromptCounts({ calls, reference, assembly, unreproducible, why, unchecked, behind }) {
+  return [
+    `${formatNumber(reference)} by reference and ${formatNumber(assembly)} by assembly of ${formatNumber(calls)}`,
+    unreproducible ? `${formatNumber(unreproducible)} not by this version: ${why}` : null,
+    unchecked ? `${formatNumber(unchecked)} not checked: ${behind}` : null,
+  ].filter(Boolean).join("; ");
+}
+
+function formatTotals({ turns, calls, attempts, tokens, input_tokens: sent, output_tokens: got, micro_dollars: cost }) {
+  return [formatCount(turns, "turn"), formatCount(calls, "call"), formatCount(attempts, "attempt"), `${formatCount(tokens, "token")} of prompts`,
+    `${formatNumber(sent)} → ${formatNumber(got)} tokens, ${formatMoney(cost)} as far as known`].join(" · ");
+}

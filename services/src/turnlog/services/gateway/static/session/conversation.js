@@ -1,0 +1,207 @@
+// The conversation as people read it, folded from the stored events. The text of an open turn comes
+// from the turn stream; the recorded reply replaces it.
+
+import { createElement, setChildren } from "../app/dom.js";
+import { formatDuration, formatMoney, formatNumber, readContent, sumKnown } from "../app/formatting.js";
+import { buildSessionPath, postJson } from "../app/http_client.js";
+import { linkToCall } from "../app/links.js";
+import { formatEventName } from "../events/event_sentences.js";
+import { buildPhaseVisit, drawInOrder, renderPhaseDivider } from "./phase_dividers.js";
+import { ACTIVITY_FOLDS, renderTurnActivity } from "./turn_activity.js";
+import { watchTurn } from "./turn_stream.js";
+
+const PAGE_SIZE = 100;
+
+export function createConversation(session) {
+  const turns = new Map();
+  const articles = new Map();
+  const list = createElement("div", { class: "turns", "aria-live": "polite" });
+  const earlier = createElement("button", { class: "quiet earlier", type: "button", hidden: true, on: { click: showEarlier } }, "earlier turns");
+  const scroll = createElement("div", { class: "scroll" }, earlier, list);
+  const composer = createComposer(session);
+  const element = createElement("section", { class: "chat" }, scroll, composer.element);
+  const streams = new Map();
+  let visits = [];
+  let lastSequence = 0;
+  let markedCall = null;
+  let shown = PAGE_SIZE;
+
+  function loadHistory(history, facts) {
+    for (const turn of history.turns) turns.set(turn.turn, turn);
+    visits = history.stays;
+    lastSequence = history.sequence;
+    composer.close(facts.closed);
+    drawTurns();
+    scroll.scrollTop = scroll.scrollHeight;
+  }
+
+  function applyEvent(envelope) {
+    if (envelope.sequence <= lastSequence) return;
+    lastSequence = envelope.sequence;
+    const name = formatEventName(envelope.type);
+    const fold = FOLDS[name];
+    if (name === "session-closed") composer.close(true);
+    if (name === "phase-entered") startPhase(buildPhaseVisit(envelope));
+    if (!fold) return;
+    const number = envelope.data.turn;
+    const isFoldedAway = turns.has(number) && !articles.has(number);
+    const before = turns.get(number) ?? {};
+    turns.set(number, { ...before, ...fold(envelope.data, before) });
+    if (TURN_STARTS.includes(name)) moveToCurrentPhase(number);
+    if (!isFoldedAway) drawTurn(number);
+  }
+
+  function startPhase(visit) {
+    visits = [...visits, visit];
+    drawDivider(visit);
+  }
+
+  function moveToCurrentPhase(number) {
+    visits = visits.map((visit) => ({ ...visit, turns: visit.turns.filter((each) => each !== number) }));
+    visits.at(-1)?.turns.push(number);
+  }
+
+  const drawDivider = (visit) => list.append(renderPhaseDivider(visit));
+
+  function showEarlier() {
+    shown += PAGE_SIZE;
+    drawTurns();
+  }
+
+  function drawTurns() {
+    const numbers = [...turns.keys()];
+    earlier.hidden = numbers.length <= shown;
+    articles.clear();
+    setChildren(list);
+    drawInOrder(numbers.slice(-shown).map((number) => turns.get(number)), visits, (turn) => drawTurn(turn.turn), drawDivider);
+  }
+
+  function drawTurn(number) {
+    const isNearEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80;
+    const turn = turns.get(number);
+    if (!articles.has(number)) {
+      articles.set(number, createElement("article", { class: "turn" }));
+      list.append(articles.get(number));
+    }
+    updateStream(turn);
+    const stream = streams.get(number);
+    articles.get(number).className = `turn ${turn.status}${turn.excluded ? " excluded" : ""}`;
+    articles.get(number).dataset.turn = number;
+    setChildren(articles.get(number), renderInput(turn), renderTurnActivity(session, turn), renderReply(turn, stream), renderFooter(turn));
+    composer.busy([...turns.values()].some((each) => each.status === "open"));
+    if (isNearEnd) scroll.scrollTop = scroll.scrollHeight;
+  }
+
+  function updateStream(turn) {
+    const isWaiting = turn.status === "open" || turn.status === "queued";
+    if (isWaiting && !streams.has(turn.turn) && streams.size < 2) {
+      const stream = watchTurn(session, turn.turn, () => keepAtEnd());
+      streams.set(turn.turn, stream);
+    } else if (!isWaiting && streams.has(turn.turn)) {
+      streams.get(turn.turn).close();
+      streams.delete(turn.turn);
+      for (const other of turns.values()) if (other.status === "open") updateStream(other);
+    }
+  }
+
+  function keepAtEnd() {
+    if (scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 120) scroll.scrollTop = scroll.scrollHeight;
+  }
+
+  function renderFooter(turn) {
+    const parts = [createElement("span", { class: "faint" }, `turn ${turn.turn}`)];
+    if (turn.status !== "completed") parts.push(createElement("span", { class: `badge ${turn.status}` }, turn.status));
+    if (turn.excluded) parts.push(createElement("span", { class: "badge excluded" }, "excluded"));
+    if (turn.purged) parts.push(createElement("span", { class: "badge excluded" }, "purged"));
+    if (turn.redacted) parts.push(createElement("span", { class: "badge redacted", title: turn.reason }, "redacted"));
+    if (turn.finish === "length") parts.push(createElement("span", { class: "badge length" }, "cut at the model's limit"));
+    const calls = turn.calls ?? [];
+    for (const call of calls) parts.push(renderCallLink(call, calls.length > 1 ? ` ${call.kind}` : ""));
+    return createElement("footer", {}, parts);
+  }
+
+  function renderCallLink(call, kind) {
+    const tokens = sumKnown([call.input_tokens, call.output_tokens]);
+    const last = call.attempts.at(-1);
+    const figures = [tokens.whole ? `${formatNumber(tokens.sum)} tokens` : null, call.micro_dollars === null ? null : formatMoney(call.micro_dollars),
+      last?.total_ms ? formatDuration(last.total_ms) : null, call.attempts.length > 1 ? `${call.attempts.length} attempts` : null];
+    return [
+      createElement("a", { href: linkToCall(session, call.call), class: call.call === markedCall ? "why here" : "why", title: "The exact prompt of this call" }, `call ${call.call}${kind}`),
+      createElement("span", { class: "faint" }, figures.filter(Boolean).join(" · ")),
+    ];
+  }
+
+  return {
+    element, load: loadHistory, apply: applyEvent,
+    title: () => turns.values().next().value?.text,
+    setCalls: (calls) => {
+      for (const turn of turns.values()) turn.calls = calls.filter((call) => call.turn === turn.turn);
+      for (const number of articles.keys()) drawTurn(number);
+    },
+    markCall: (call) => {
+      if (call === markedCall) return;
+      markedCall = call;
+      for (const number of articles.keys()) drawTurn(number);
+      element.querySelector(".why.here")?.closest(".turn").scrollIntoView({ block: "nearest" });
+    },
+    close: () => streams.forEach((stream) => stream.close()),
+  };
+}
+
+const TURN_STARTS = ["turn-submitted", "turn-queued", "turn-released"];
+const FOLDS = {
+  ...ACTIVITY_FOLDS,
+  "turn-submitted": (data) => ({ turn: data.turn, status: "open", text: readContent(data.text), reply: null }),
+  "turn-queued": (data) => ({ turn: data.turn, status: "queued", text: readContent(data.text), reply: null }),
+  "turn-released": () => ({ status: "open" }),
+  "turn-completed": (data) => ({ status: "completed", reply: readContent(data.text), finish: data.finish }),
+  "turn-failed": (data) => ({ status: "failed", reason: `${data.code}: ${data.detail}` }),
+  "turn-cancelled": (data) => ({ status: "cancelled", reason: data.reason }),
+  "turn-excluded": () => ({ excluded: true }),
+  "turn-restored": () => ({ excluded: false }),
+  "reply-redacted": (data) => ({ status: "completed", redacted: true, reply: readContent(data.replacement), reason: data.reason }),
+};
+
+export const renderInput = (turn) => (turn.text === null || turn.text === undefined ? null : createElement("div", { class: "bubble input" }, turn.text));
+
+export function renderReply(turn, stream) {
+  switch (turn.status) {
+    case "completed": return createElement("div", { class: `bubble reply${turn.redacted ? " redacted" : ""}` }, turn.reply ?? "(sealed)");
+    case "failed": return createElement("div", { class: "bubble reply fault" }, turn.reason);
+    case "cancelled": return createElement("div", { class: "bubble reply given-up" }, `given up: ${turn.reason}`);
+    default: return stream?.element ?? createElement("div", { class: "bubble reply waiting" }, "waits");
+  }
+}
+
+function createComposer(session) {
+  const error = createElement("p", { class: "fault", hidden: true });
+  const text = createElement("textarea", { rows: 1, placeholder: "Submit a turn", "aria-label": "Submit a turn", on: { keydown: sendOnEnter } });
+  const send = createElement("button", { type: "submit" }, "Send");
+  const stop = createElement("button", { type: "button", class: "quiet", hidden: true, on: { click: () => sendCommand("cancel", {}) } }, "Stop");
+  const element = createElement("form", { class: "composer", on: { submit: submitTurn } }, error, text, stop, send);
+
+  function sendOnEnter(event) {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    element.requestSubmit();
+  }
+
+  async function submitTurn(event) {
+    event.preventDefault();
+    if (text.value.trim() && (await sendCommand("turns", { text: text.value }))) text.value = "";
+  }
+
+  async function sendCommand(what, body) {
+    try {
+      await postJson(buildSessionPath(session, what), body);
+      error.hidden = true;
+      return true;
+    } catch (problem) {
+      error.hidden = false;
+      error.textContent = [problem.message, problem.fix].filter(Boolean).join(" · ");
+      return false;
+    }
+  }
+
+  return { element, close: (closed) => { element.hidden = closed; }, busy: (busy) => { stop.hidden = !busy; } };
+}

@@ -1,0 +1,36 @@
+// Forks: continue a session from any of its events; the session itself does not change. The origin and
+// the forks of a session are shown as links.
+
+import { createElement, setChildren } from "../app/dom.js";
+import { formatCount } from "../app/formatting.js";
+import { buildSessionPath, fetchJson, postJson } from "../app/http_client.js";
+import { linkTo, linkToPast, linkToSession } from "../app/links.js";
+
+const MAX_FORKS = 500;
+
+export function createForkButton(session, sequence) {
+  const button = createElement("button", { class: "quiet fork", type: "button", title: "A new session that goes on from here; this one stays as it is", on: { click: forkSession } }, "fork here");
+  const error = createElement("span", { class: "fault" });
+
+  async function forkSession() {
+    button.disabled = true;
+    try {
+      const created = await postJson(buildSessionPath(session, "fork"), { at: sequence() });
+      location.hash = linkToSession(created.session);
+    } catch (problem) {
+      setChildren(error, [problem.message, problem.fix].filter(Boolean).join(" · "));
+    }
+    button.disabled = false;
+  }
+
+  return [button, error];
+}
+
+export const countForks = async (session) => (await fetchJson("/v1/sessions", { origin: session, limit: MAX_FORKS })).sessions.length;
+
+export function renderForkLinks(session, origin, forks) {
+  return [
+    origin ? [" · goes on from ", createElement("a", { href: linkToPast(origin.session, origin.sequence) }, `${origin.session}, event ${origin.sequence}`)] : null,
+    forks ? [" · ", createElement("a", { href: linkTo([], { origin: session }) }, formatCount(forks, "fork"))] : null,
+  ];
+}

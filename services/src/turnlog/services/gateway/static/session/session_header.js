@@ -1,0 +1,53 @@
+// The header of a session: its blueprint, origin, cost, and verification result.
+
+import { createElement, setChildren } from "../app/dom.js";
+import { formatCount, formatMoney, formatNumber, formatOneLine, sumKnown } from "../app/formatting.js";
+import { linkTo } from "../app/links.js";
+import { renderExports } from "./session_exports.js";
+import { renderForkLinks } from "./session_forks.js";
+
+export function createSessionHeader(session, verify) {
+  const element = createElement("header", { class: "head" });
+  const verdict = createElement("button", { type: "button", on: { click: verify } });
+  const exportMenu = renderExports(session);
+
+  function drawHeader(facts, calls, first, forks) {
+    const tokens = sumKnown(calls.flatMap((call) => [call.input_tokens, call.output_tokens]));
+    const cost = sumKnown(calls.map((call) => call.micro_dollars));
+    document.title = first ? `${formatOneLine(first).slice(0, 60)} · Turnlog` : "Turnlog";
+    setChildren(element,
+      createElement("a", { class: "back", href: linkTo([]), title: "All sessions" }, "←"),
+      createElement("div", { class: "name" }, createElement("h1", {}, first ? formatOneLine(first) : session),
+        createElement("div", { class: "id" }, session, renderForkLinks(session, facts.origin, forks))),
+      createElement("dl", {},
+        renderFact("blueprint", `${facts.blueprint} v${facts.version}`),
+        renderFact("profile", facts.model ? `${facts.profile} · ${facts.model}` : facts.profile),
+        facts.phase ? renderFact("phase", facts.phase) : null,
+        renderFact("turns", formatNumber(facts.turns)),
+        renderFact("events", formatNumber(facts.sequence)),
+        renderFact("tokens", tokens.whole ? formatNumber(tokens.sum) : `≥ ${formatNumber(tokens.sum)}`),
+        renderFact("cost", cost.whole ? formatMoney(cost.sum) : cost.sum ? `≥ ${formatMoney(cost.sum)}` : "unknown")),
+      facts.closed ? createElement("span", { class: "badge closed" }, "closed") : null,
+      verdict, exportMenu);
+  }
+
+  function showUnverified() {
+    verdict.className = "quiet verify";
+    verdict.title = "Check the record, and have every prompt again in two ways";
+    setChildren(verdict, "verify");
+  }
+
+  function showVerified(result) {
+    verdict.className = `quiet verify ${result.verified ? "good" : "bad"}`;
+    verdict.title = `head ${result.head}`;
+    const [first] = result.findings;
+    setChildren(verdict, result.verified
+      ? `✓ ${formatCount(result.events, "event")}, ${formatCount(result.prompts.calls, "prompt")}`
+      : `✗ ${first.check}: ${first.detail}`);
+  }
+
+  showUnverified();
+  return { element, draw: drawHeader, showUnverified, showVerified };
+}
+
+const renderFact = (name, value) => createElement("div", {}, createElement("dt", {}, name), createElement("dd", {}, value));

@@ -1,0 +1,152 @@
+// One session: the conversation on the left and its events on the right, both live. Past events are
+// fetched once; then one event stream, and one turn stream for each open turn, deliver updates.
+
+import { createElement, setChildren } from "../app/dom.js";
+import { openEventSource } from "../app/event_source.js";
+import { buildSessionPath, fetchJson } from "../app/http_client.js";
+import { linkTo, linkToVerification } from "../app/links.js";
+import { createVersionView } from "../audit/blueprint_version.js";
+import { createDiffView } from "../audit/diff_view.js";
+import { createGrowthView } from "../audit/growth_view.js";
+import { createPromptView } from "../audit/prompt_view.js";
+import { createTimeTravel } from "../audit/time_travel.js";
+import { createVerificationView } from "../audit/verification_view.js";
+import { createWhatIfView } from "../audit/what_if_view.js";
+import { createWhyView } from "../audit/why_view.js";
+import { formatEventName } from "../events/event_sentences.js";
+import { createEventTable } from "../events/event_table.js";
+import { createConversation } from "./conversation.js";
+import { countForks } from "./session_forks.js";
+import { createSessionHeader } from "./session_header.js";
+import { createSessionTabs } from "./session_tabs.js";
+
+const RECENT_EVENTS = 200;
+const CALL_EVENTS = ["context-assembled", "attempt-ended", "call-completed"];
+
+export function createSessionView(session) {
+  const header = createSessionHeader(session, showVerification);
+  const tabs = createSessionTabs(session);
+  const side = createElement("section", { class: "side" }, tabs.element);
+  const conversation = createConversation(session);
+  const panes = createElement("div", { class: "panes" }, conversation.element, side);
+  const element = createElement("div", { class: "session" }, header.element, panes);
+  const eventTable = createEventTable(session);
+  const timeTravel = createTimeTravel(session);
+  const prompt = createPromptView(session);
+  const why = createWhyView(session);
+  const diff = createDiffView(session);
+  const growth = createGrowthView(session);
+  const verification = createVerificationView(session, header.showVerified);
+  const whatIf = createWhatIfView(session);
+  const version = createVersionView(session);
+  let facts = null;
+  let calls = [];
+  let forks = 0;
+  let source = null;
+  let path = [];
+  let query = new URLSearchParams();
+  let refreshing = null;
+  let closed = false;
+
+  async function openSession() {
+    facts = await fetchJson(buildSessionPath(session));
+    const from = Math.max(0, facts.sequence - RECENT_EVENTS);
+    const [page, history] = await Promise.all([
+      fetchJson(buildSessionPath(session, "events"), { after: from, limit: 1000 }),
+      fetchJson(buildSessionPath(session, "history")),
+      countForks(session).then((result) => { forks = result; }),
+    ]);
+    if (closed) return;
+    eventTable.load(page.events);
+    conversation.load(history, facts);
+    facts.sequence = page.after;
+    source = openEventSource(() => `${buildSessionPath(session, "events")}?after=${facts.sequence}`, eventTable.listeners(applyEvent));
+    await refreshCalls();
+  }
+
+  function applyEvent(envelope) {
+    eventTable.add(envelope);
+    conversation.apply(envelope);
+    facts.sequence = envelope.sequence;
+    const name = formatEventName(envelope.type);
+    if (name === "session-closed") facts.closed = true;
+    if (name === "turn-submitted" || name === "turn-queued") facts.turns += 1;
+    if (name === "blueprint-moved") applyMove(envelope.data.blueprint);
+    if (name === "profile-switched") facts = { ...facts, profile: envelope.data.profile, model: envelope.data.model };
+    if (name === "phase-entered") facts = { ...facts, phase: envelope.data.phase };
+    if (CALL_EVENTS.includes(name)) refreshCalls(envelope.sequence);
+    header.showUnverified();
+    drawHeader();
+  }
+
+  function applyMove({ version: number, digest }) {
+    facts = { ...facts, version: number, digest };
+    drawSidePane();
+  }
+
+  // The read models lag behind the log, so the request asks for rows up to the event just seen.
+  async function refreshCalls(sequence = facts.sequence) {
+    refreshing = Math.max(refreshing ?? 0, sequence);
+    const minSequence = refreshing;
+    const result = await fetchJson(buildSessionPath(session, "calls"), { min_sequence: minSequence }).catch(() => null);
+    if (!result || closed || minSequence < refreshing) return;
+    calls = result.calls;
+    conversation.setCalls(calls);
+    drawHeader();
+    drawSidePane();
+  }
+
+  const drawHeader = () => header.draw(facts, calls, conversation.title(), forks);
+
+  function showVerification() {
+    if (location.hash === linkToVerification(session)) verification.show(facts.sequence);
+    else location.hash = linkToVerification(session);
+  }
+
+  function drawSidePane() {
+    const [view, item, mode, otherItem] = path;
+    const call = view === "calls" ? item : null;
+    const at = view === "at" ? Number(item) : null;
+    const other = query.get("other");
+    tabs.draw(path, other, calls, facts.sequence);
+    drawConversation(at);
+    const pane = { why, diff }[call && mode] ?? (call ? prompt : { growth, proof: verification, version, "what-if": whatIf }[view] ?? eventTable);
+    const isSwitched = pane.element.parentNode !== side;
+    if (isSwitched) setChildren(side, tabs.element, pane.element);
+    if (pane === diff) diff.show(call, otherItem, other, calls);
+    else if (pane === why) why.show(call);
+    else if (pane === prompt) prompt.show(call, calls);
+    else if (pane === growth) growth.show(calls);
+    else if (pane === verification && isSwitched) verification.show(facts.sequence);
+    else if (pane === version) version.show(facts);
+    else if (pane === whatIf) whatIf.show(query);
+    else if (pane === eventTable) drawEvents(view === "events" ? Number(item) : at, isSwitched);
+    conversation.markCall(otherItem ?? call);
+  }
+
+  function drawEvents(sequence, isSwitched) {
+    eventTable.open(sequence);
+    if (isSwitched && sequence === null) eventTable.atEnd();
+  }
+
+  function drawConversation(at) {
+    const pane = at ? timeTravel : conversation;
+    if (pane.element.parentNode !== panes) setChildren(panes, pane.element, side);
+    if (at) timeTravel.show(at, facts.sequence);
+  }
+
+  const opening = openSession().then(drawSidePane).catch((problem) => {
+    setChildren(element, createElement("div", { class: "empty" }, createElement("p", { class: "fault" }, problem.message),
+      createElement("p", {}, createElement("a", { href: linkTo([]) }, "← all sessions"))));
+  });
+
+  return {
+    element,
+    close: () => { closed = true; source?.close(); conversation.close(); },
+    go: (steps, newQuery) => {
+      path = steps;
+      query = newQuery;
+      opening.then(() => facts && drawSidePane());
+    },
+  };
+}
