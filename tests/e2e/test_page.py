@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
 from tests.e2e.browser import CHROMIUM, Browser, build_input_script, build_texts_script
 from tests.services.gateway.gateway_service import RunningGateway
+from tests.services.gateway.sentence_samples import list_sentences
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -180,6 +182,20 @@ async def test_an_address_of_an_event_opens_it(stand: RunningGateway, browser: B
     await browser.open_page(f"{stand.address}/#/sessions/{session}/events/2")
     opened = await browser.wait_for("document.querySelector('.detail pre')?.textContent")
     assert '"type": "turnlog.turn-submitted.v1"' in opened
+
+
+async def test_an_event_has_the_same_sentence_as_on_the_command_line(
+    stand: RunningGateway, browser: Browser
+) -> None:
+    samples = list_sentences()
+    await browser.open_page(stand.address)
+    await browser.wait_for("document.querySelector('.sessions') !== null")
+    envelopes = json.dumps([envelope for envelope, _ in samples])
+    described = await browser.run_script(
+        "import('/page/events/event_sentences.js')"
+        f".then((module) => {envelopes}.map(module.describeEvent))"
+    )
+    assert described == [sentence for _, sentence in samples]
 
 
 async def test_the_record_is_verified_on_request(stand: RunningGateway, browser: Browser) -> None:
