@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
-from pydantic import JsonValue
-
 from turnlog.services.api.event_templates import (
     EVENT_FAMILIES,
     EVENT_TEMPLATES,
@@ -54,7 +52,7 @@ def _build_template(template: str) -> str:
     return json.dumps(items, ensure_ascii=False)
 
 
-def _build_item(item: TemplateItem | TemplateGroup) -> JsonValue:
+def _build_item(item: TemplateItem | TemplateGroup) -> object:
     match item:
         case str():
             return item

@@ -7,7 +7,7 @@ The sentences are the templates of `api.event_templates`. The web page renders t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from pydantic import JsonValue, TypeAdapter
@@ -106,6 +106,10 @@ def _format_value(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def _format_size(value: int | Sequence[JsonValue], thing: str) -> str:
+    return format_count(value if isinstance(value, int) else len(value), thing)
+
+
 def _format_assignments(values: Mapping[str, JsonValue]) -> str:
     given = {name: value for name, value in values.items() if value is not None}
     return " · ".join(f"{name}={_format_value(value)}" for name, value in given.items())
@@ -122,9 +126,7 @@ def _format_files(files: Mapping[str, Mapping[str, str]]) -> str:
 _FILTERS: Final[Mapping[str, TemplateFilter]] = {
     "assignments": lambda value, _argument, _fields: _format_assignments(value),
     "content": lambda value, _argument, _fields: format_content(_CONTENT.validate_python(value)),
-    "count": lambda value, thing, _fields: format_count(
-        len(value) if isinstance(value, list) else value, thing
-    ),
+    "count": lambda value, thing, _fields: _format_size(value, thing),
     "digest": lambda value, _argument, _fields: format_digest(value),
     "duration": lambda value, _argument, _fields: format_duration(value),
     "else": lambda value, text, _fields: value or text,

@@ -84,7 +84,7 @@ function renderMessages(messages, manifest, hues) {
   return messages.map((message, place) => createElement("section", { class: "message" },
     createElement("h3", {}, String(place + 1), createElement("span", { class: "role" }, message.role)),
     // The source is shown once for each part, because one range of history spans many messages.
-    found[place].map(({ part, text }) => renderPassage(part, text, hues, place === part.message))));
+    passages[place].map(({ part, text }) => renderPassage(part, text, hues, place === part.message))));
 }
 
 function renderPassage(part, text, hues, first) {
