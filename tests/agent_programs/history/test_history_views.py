@@ -25,10 +25,10 @@ from tests.agent_programs.history.test_condensed_history import (
 )
 from tests.agent_programs.turns.test_turn_crashes import APPENDS, CrashingLog
 from tests.support.sessions.session_harness import ACK_WAIT, TENANT, TESTER, build_delivery
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.worker.turn_queue import DeliverySettled
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

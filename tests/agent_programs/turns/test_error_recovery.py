@@ -20,11 +20,11 @@ from tests.agent_programs.agent_service import (
     answer_with_text,
     answer_with_tool_calls,
 )
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.worker.tools.tool_servers import ToolServerFailure
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

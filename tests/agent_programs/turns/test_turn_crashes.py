@@ -17,13 +17,13 @@ import pytest
 from tests.agent_programs.agent_harness import TWO_STEP_SCRIPTS, AgentHarness
 from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.session_harness import build_delivery
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.codec import EventBatch
 from turnlog.events.model.call_events import CallCompleted, ContextAssembled
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.store.append_outcomes import AppendOutcome
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
 from turnlog.services.worker.turn_queue import DeliverySettled
 

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.support.sessions.segment_harness import SegmentHarness
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.codec import EventDraft, encode_library_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt
@@ -31,7 +32,6 @@ from turnlog.projections.store.write.segment_projection import (
     read_segments_position,
     read_segments_sequence,
 )
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.projector.segment_projector import SegmentProjector
 
 ANYTHING = SegmentRowFilter()

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 
-from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.events.async_tasks import cancel_tasks
 
 TaskResultT = TypeVar("TaskResultT")
 

@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Refused
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.gateway import main as gateway
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.platform.process_settings import (
     AllInOneSettings,

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from tests.services.gateway.streaming.sse_client import open_stream
 from tests.services.gateway.streaming.stream_session import serve_app
+from turnlog.events.async_tasks import merge_streams
 from turnlog.events.errors import Unavailable
 from turnlog.services.gateway.streaming.sse import (
     MAX_PENDING_BYTES,
@@ -21,7 +22,6 @@ from turnlog.services.gateway.streaming.sse import (
     StreamTimeouts,
     encode_frame,
 )
-from turnlog.services.gateway.streaming.turn_stream import merge_streams
 
 LARGE = b"x" * 10_000
 

@@ -30,7 +30,12 @@ from turnlog.events.jetstream.nats_connection import (
     RequestNotSent,
     RequestUnanswered,
 )
-from turnlog.events.jetstream.subscriptions import RawFrame, subscribe_raw
+from turnlog.events.jetstream.subscriptions import (
+    RawFrame,
+    is_status_message,
+    parse_headers,
+    subscribe_raw,
+)
 
 DIRECT_GET_SUBJECT: Final = "$JS.API.DIRECT.GET"
 
@@ -138,12 +143,15 @@ async def _request_leader(
 
 def parse_stored_message(message: Msg) -> StoredMessage:
     """Convert a message whose headers state its stream sequence."""
-    headers = message.headers or {}
+    return _build_stored_message(message.headers or {}, message.data)
+
+
+def _build_stored_message(headers: Mapping[str, str], payload: bytes) -> StoredMessage:
     return StoredMessage(
         headers["Nats-Subject"],
         int(headers["Nats-Sequence"]),
         headers.get("Nats-Time-Stamp", ""),
-        message.data,
+        payload,
     )
 
 
@@ -158,10 +166,7 @@ def _get_status(message: Msg) -> str | None:
 MAX_REPLY_BYTES: Final = 8 * 1024 * 1024
 """Maximum bytes of one batched answer, so that it does not overrun its reader."""
 
-_STATUS_PREFIX: Final = b"NATS/1.0 "
-"""How the headers of a server's status message begin; those of a stored message have no status."""
-
-_NO_RESPONDERS: Final = b"503"
+_NO_RESPONDERS: Final = "503"
 
 
 async def get_consecutive_messages(
@@ -180,10 +185,10 @@ async def get_consecutive_messages(
         )
     found: list[StoredMessage] = []
     for frame in answers.frames:
-        headers = _parse_message_headers(frame.headers)
-        before = int(headers.get(b"Nats-Last-Sequence", 0))
+        headers = parse_headers(frame.headers)
+        before = int(headers.get("Nats-Last-Sequence", 0))
         if before == (found[-1].stream_sequence if found else 0):
-            found.append(_build_stored_message(headers, frame))
+            found.append(_build_stored_message(headers, frame.payload))
     return found
 
 
@@ -196,11 +201,11 @@ async def get_messages(
         for place in stream_sequences:
             wanted = json.dumps({"seq": place}).encode()
             await connection.nc.publish(f"{DIRECT_GET_SUBJECT}.{stream}", wanted, inbox)
-    held = (
-        _build_stored_message(_parse_message_headers(frame.headers), frame)
+    messages = (
+        _build_stored_message(parse_headers(frame.headers), frame.payload)
         for frame in answers.frames
     )
-    return {each.stream_sequence: each for each in held}
+    return {message.stream_sequence: message for message in messages}
 
 
 @dataclass(slots=True)
@@ -215,13 +220,12 @@ class _BatchReplies:
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add_frame(self, frame: RawFrame) -> None:
-        word = frame.headers.startswith(_STATUS_PREFIX)
-        if not word:
+        is_status = is_status_message(frame.headers)
+        if is_status:
+            self.no_responders |= parse_headers(frame.headers)["Status"] == _NO_RESPONDERS
+        else:
             self.frames.append(frame)
-        self.no_responders |= word and frame.headers[len(_STATUS_PREFIX) :].startswith(
-            _NO_RESPONDERS
-        )
-        self.remaining -= word or self.count_messages
+        self.remaining -= is_status or self.count_messages
         if self.remaining == 0 or self.no_responders:
             self.done.set()
 
@@ -241,18 +245,3 @@ async def _collect_replies(
         raise RequestUnanswered("nats", f"no end of a batch: {type(error).__name__}") from error
     if answers.no_responders:
         raise RequestNotSent("nats", "nobody serves the stream")
-
-
-def _build_stored_message(headers: Mapping[bytes, bytes], frame: RawFrame) -> StoredMessage:
-    return StoredMessage(
-        headers[b"Nats-Subject"].decode(),
-        int(headers[b"Nats-Sequence"]),
-        headers.get(b"Nats-Time-Stamp", b"").decode(),
-        frame.payload,
-    )
-
-
-def _parse_message_headers(headers: bytes) -> Mapping[bytes, bytes]:
-    """Parse the headers of a stored message, which contain its stream sequence."""
-    lines = (line.partition(b":") for line in headers.split(b"\r\n")[1:])
-    return {name: value.strip() for name, _, value in lines}

@@ -7,21 +7,20 @@ twice.
 A cursor is a short text. It identifies the log and the session or tenant, so that a cursor from
 elsewhere, or from a log that was lost and created again, is refused.
 
-Token events of a turn are yielded between the event that opens it and the one that settles it, and
-only if they continue the text yielded before. The received text is therefore always a prefix of the
-recorded reply.
+Token events of a turn are yielded between the event that opens it and the one that settles it, as
+`log_token_join` joins them with the log: only if they continue the text yielded before. The text
+received since the last `AttemptReset` is therefore always a prefix of the recorded reply.
 """
 
 from __future__ import annotations
 
-import asyncio
-import re
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, Final, Self
+from typing import Self
 
+from turnlog.events.async_tasks import merge_streams
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, Unavailable
@@ -29,16 +28,26 @@ from turnlog.events.ids import find_session_stream
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
 from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import open_connection
+from turnlog.events.log_token_join import (
+    ReplyPosition,
+    ReplyRecord,
+    ReplyStep,
+    advance_to_recorded_attempt,
+    apply_log_events,
+    apply_token_event,
+    create_resumed_record,
+    parse_cursor_number,
+)
 from turnlog.events.model.turn_events import (
+    TurnCompleted,
+    TurnFailed,
     TurnReleased,
     TurnSubmitted,
     is_end_of_turn,
 )
 from turnlog.events.registry import EVENT_NAMES, format_event_name
 from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent, TokenStream
-from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
-
-_CURSOR_REGEX: Final = re.compile(r"([0-9a-f]{8})((?:\.[0-9]{1,18})+)")
+from turnlog.events.tokens import AttemptAlive, TokenEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,43 +67,24 @@ class SessionPosition:
     """A position in a session: after an event, and within the reply to its open turn."""
 
     sequence: int = 0
-    turn: int = 0
-    """The open turn; 0 if none is open."""
-    attempt: int = 0
-    """The highest attempt seen of that turn."""
-    offset: int = 0
-    """Code points received of that attempt; one more after it was closed."""
+    reply: ReplyPosition = field(default_factory=ReplyPosition)
+    """The position in the reply to the open turn."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers in the cursor."""
-        return (self.sequence, self.turn, self.attempt, self.offset)
+        """The numbers in the cursor; a closed attempt has one code point more."""
+        reply = self.reply
+        return (self.sequence, reply.turn, reply.attempt, reply.offset + reply.is_closed)
 
     def advance_past(self, event: RecordedEvent) -> SessionPosition:
-        """Return the position after an event."""
+        """Return the position after an event; how it moves in an open reply is up to the join."""
         match event.event:
             case TurnSubmitted(turn=turn) | TurnReleased(turn=turn):
-                return SessionPosition(event.sequence, turn)
-            case _ if is_end_of_turn(event.event, self.turn):
+                return SessionPosition(event.sequence, ReplyPosition(turn))
+            case _ if is_end_of_turn(event.event, self.reply.turn):
                 return SessionPosition(event.sequence)
             case _:
                 return replace(self, sequence=event.sequence)
-
-    def advance_by_token(self, event: TokenEvent) -> SessionPosition | None:
-        """Return the position after a token event; None if it does not continue from here."""
-        later = event.attempt > self.attempt
-        here = 0 if later else self.offset
-        match event:
-            case _ if event.attempt < self.attempt:
-                return None
-            case Token(offset=offset, text=text) if text and offset == here:
-                return replace(self, attempt=event.attempt, offset=offset + len(text))
-            case AttemptClosed(length=length) if length == here:
-                return replace(self, attempt=event.attempt, offset=length + 1)
-            case AttemptReset() if later:
-                return replace(self, attempt=event.attempt, offset=0)
-            case Token() | AttemptClosed() | AttemptReset() | AttemptAlive():
-                return None
 
 
 StreamPosition = TenantPosition | SessionPosition
@@ -106,30 +96,27 @@ class CursorCodec:
 
     scope: str
 
-    def format_cursor(self, place: StreamPosition) -> str:
+    def format_cursor(self, position: StreamPosition) -> str:
         """Return the cursor of a position."""
-        return ".".join((self.scope, *map(str, place.numbers)))
+        return ".".join((self.scope, *map(str, position.numbers)))
 
     def parse_tenant_cursor(self, cursor: str | None) -> TenantPosition:
         """Parse a tenant cursor; None is the beginning."""
-        return (
-            TenantPosition(*self._parse_numbers(cursor, 1))
-            if cursor is not None
-            else TenantPosition()
-        )
+        if cursor is None:
+            return TenantPosition()
+        return TenantPosition(*self._parse_numbers(cursor, 1))
 
     def parse_session_cursor(self, cursor: str | None) -> SessionPosition:
         """Parse a session cursor; None is the beginning."""
-        return (
-            SessionPosition(*self._parse_numbers(cursor, 4))
-            if cursor is not None
-            else SessionPosition()
-        )
+        if cursor is None:
+            return SessionPosition()
+        sequence, turn, attempt, offset = self._parse_numbers(cursor, 4)
+        return SessionPosition(sequence, ReplyPosition(turn, attempt, offset))
 
     def _parse_numbers(self, cursor: str, count: int) -> list[int]:
-        match = _CURSOR_REGEX.fullmatch(cursor)
-        numbers = [int(number) for number in match[2].split(".")[1:]] if match else []
-        if match is None or len(numbers) != count or match[1] != self.scope:
+        scope, *parts = cursor.split(".")
+        numbers = [number for part in parts if (number := parse_cursor_number(part)) is not None]
+        if scope != self.scope or not len(numbers) == len(parts) == count:
             raise build_cursor_refusal("bad-cursor", cursor, "is not a cursor of this stream")
         return numbers
 
@@ -166,29 +153,30 @@ async def stream_session(
     tokens: TokenStream,
     tenant: str,
     session: str,
-    place: SessionPosition,
+    position: SessionPosition,
     upto: int | None,
 ) -> AsyncGenerator[SessionItem]:
-    """Yield the events after `place`, and token events between them from sequence `upto` on.
+    """Yield the events after `position`, and token events between them from sequence `upto` on.
 
-    Turns that open before `upto` are history, except the one that was being streamed at `place`.
+    Turns that open before `upto` are history, except the one that was being streamed at `position`.
     Without `upto` no token events are yielded.
     """
-    resumed = place.turn
-    async with aclosing(log.watch_session(tenant, session, place.sequence)) as events:
+    resumed_turn = position.reply.turn
+    async with aclosing(log.watch_session(tenant, session, position.sequence)) as events:
         while True:
-            present = upto is not None and (place.sequence >= upto or place.turn == resumed)
-            if place.turn and present:
+            turn = position.reply.turn
+            is_live = upto is not None and (position.sequence >= upto or turn == resumed_turn)
+            if turn and is_live:
                 async with aclosing(
-                    _stream_open_turn(events, tokens, tenant, session, place)
-                ) as told:
-                    async for reached, item in told:
-                        place = reached
-                        yield place, item
+                    _stream_open_turn(events, tokens, tenant, session, position)
+                ) as items:
+                    async for item in items:
+                        position, _ = item
+                        yield item
             else:
                 event = await anext(events)
-                place = place.advance_past(event)
-                yield place, event
+                position = position.advance_past(event)
+                yield position, event
 
 
 async def _stream_open_turn(
@@ -196,67 +184,63 @@ async def _stream_open_turn(
     tokens: TokenStream,
     tenant: str,
     session: str,
-    place: SessionPosition,
+    position: SessionPosition,
 ) -> AsyncGenerator[SessionItem]:
-    """Yield token events and events until the open turn is settled."""
-    turn = place.turn
+    """Yield token events and events until the open turn is settled.
+
+    The event that settles the turn has the recorded reply, so its text is not repeated as tokens;
+    only stored token events that had not arrived yet come before it.
+    """
+    turn = position.reply.turn
+    record = create_resumed_record(position.reply)
     async with (
-        tokens.watch_turn(tenant, session, turn) as words,
-        aclosing(_merge_streams(events, words)) as merged,
+        tokens.watch_turn(tenant, session, turn) as live_tokens,
+        aclosing(merge_streams(live_tokens, events)) as merged,
     ):
-        async for item in merged:
-            settled = isinstance(item, RecordedEvent) and place.advance_past(item).turn != turn
-            for word in await _read_missed_tokens(tokens, tenant, session, turn) if settled else ():
-                if heard := place.advance_by_token(word):
-                    place = heard
-                    yield place, TurnTokenEvent(turn, word)
-            if isinstance(item, RecordedEvent):
-                place = place.advance_past(item)
-                yield place, item
-            elif heard := place.advance_by_token(item):
-                place = heard
-                yield place, TurnTokenEvent(turn, item)
-            if settled:
+        async for arrived in merged:
+            if isinstance(arrived, RecordedEvent):
+                record = apply_log_events(record, (arrived,))
+                step = advance_to_recorded_attempt(position.reply, record)
+                position, items = _apply_reply_step(position, step)
+                for missed in await _read_missed_tokens(tokens, tenant, session, record):
+                    step = apply_token_event(position.reply, missed)
+                    position, more = _apply_reply_step(position, step)
+                    items += more
+                position = position.advance_past(arrived)
+                items.append((position, arrived))
+            else:
+                step = apply_token_event(position.reply, arrived)
+                position, items = _apply_reply_step(position, step)
+            for item in items:
+                yield item
+            if position.reply.turn != turn:
                 return
 
 
+def _apply_reply_step(
+    position: SessionPosition, step: ReplyStep
+) -> tuple[SessionPosition, list[SessionItem]]:
+    """Return the position after a step, and its items; heartbeats are left out."""
+    reply, reply_items = step
+    items: list[SessionItem] = [
+        (replace(position, reply=item.position), TurnTokenEvent(reply.turn, item.event))
+        for item in reply_items
+        if not isinstance(item.event, AttemptAlive)
+    ]
+    return replace(position, reply=reply), items
+
+
 async def _read_missed_tokens(
-    tokens: TokenStream, tenant: str, session: str, turn: int
+    tokens: TokenStream, tenant: str, session: str, record: ReplyRecord
 ) -> tuple[TokenEvent, ...]:
-    """Return the stored token events of the turn, or none if they cannot be read."""
+    """Return the stored token events of a turn that ended with a text; none if they are lost."""
+    if not isinstance(record.end_event, TurnCompleted | TurnFailed):
+        return ()
     try:
-        held = await tokens.read_token_events(tenant, session, turn)
+        stored = await tokens.read_token_events(tenant, session, record.turn)
     except Unavailable:
         return ()
-    return tuple(stamped.event for stamped in held)
-
-
-async def _merge_streams(
-    events: AsyncGenerator[RecordedEvent], words: AsyncGenerator[TokenEvent]
-) -> AsyncGenerator[RecordedEvent | TokenEvent]:
-    """Yield items of both streams as they arrive; an item is only taken when it is yielded."""
-    event: asyncio.Future[RecordedEvent] | None = None
-    word: asyncio.Future[TokenEvent] | None = None
-    try:
-        while True:
-            event = event or asyncio.ensure_future(anext(events))
-            word = word or asyncio.ensure_future(anext(words))
-            await asyncio.wait((event, word), return_when=asyncio.FIRST_COMPLETED)
-            if word.done():
-                said, word = word, None
-                yield said.result()
-            if event.done():
-                happened, event = event, None
-                yield happened.result()
-    finally:
-        await _cancel_futures(event, word)
-
-
-async def _cancel_futures(*futures: asyncio.Future[Any] | None) -> None:
-    begun = [future for future in futures if future is not None]
-    for future in begun:
-        future.cancel()
-    await asyncio.gather(*begun, return_exceptions=True)
+    return tuple(stamped.event for stamped in stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,5 +366,5 @@ async def _open_session_stream(
     upto = head.sequence if head else 0
     if after is not None and start.sequence > upto:
         raise build_cursor_refusal("future-cursor", after, "is ahead of the session")
-    told = stream_session(on.log, on.tokens, tenant, session, start, upto if tokens else None)
-    return start, told, cursors
+    items = stream_session(on.log, on.tokens, tenant, session, start, upto if tokens else None)
+    return start, items, cursors

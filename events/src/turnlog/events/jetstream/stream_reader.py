@@ -26,7 +26,12 @@ from pydantic import BaseModel, JsonValue
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.jetstream.js_api import StreamInfo, fetch_stream_info, request_json
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
-from turnlog.events.jetstream.subscriptions import RawFrame, subscribe_raw
+from turnlog.events.jetstream.subscriptions import (
+    RawFrame,
+    is_status_message,
+    parse_headers,
+    subscribe_raw,
+)
 from turnlog.events.store.ports import RawEvent
 
 HEARTBEAT_SECONDS: Final = 2
@@ -37,9 +42,6 @@ INACTIVE_SECONDS: Final = 30
 
 NANOSECONDS: Final = 10**9
 """Durations in server configurations are nanoseconds."""
-
-_STATUS_LINE_START: Final = b"NATS/1.0 "
-"""How the headers of a server's status message begin; those of a stored message have no status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +128,8 @@ class _DeliveryBuffer:
         raws: list[RawEvent] = []
         drained = False
         for subject, reply, headers, payload in came:
-            if headers.startswith(_STATUS_LINE_START):
-                await self._handle_status(reply.decode(), _parse_status_headers(headers))
+            if is_status_message(headers):
+                await self._handle_status(reply.decode(), parse_headers(headers))
             else:
                 place, number, pending = _parse_reply_subject(reply)
                 self._check_delivery_number(number - 1)
@@ -155,18 +157,6 @@ def _parse_reply_subject(reply: bytes) -> tuple[int, int, int]:
     """Return stream sequence, delivery number and pending count from the reply subject."""
     fields = reply.split(b".")
     return int(fields[5]), int(fields[6]), int(fields[8])
-
-
-def _parse_status_headers(headers: bytes) -> dict[str, str]:
-    """Parse the headers of a status message: status, description and the rest."""
-    told, *lines = headers.decode().strip().splitlines()
-    _, status, *meant = told.split(" ", 2)
-    named = (line.partition(":") for line in lines)
-    return {
-        "Status": status,
-        "Description": " ".join(meant),
-        **{name: value.strip() for name, _, value in named},
-    }
 
 
 MAX_FAILURES: Final = 8

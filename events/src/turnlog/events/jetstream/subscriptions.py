@@ -109,6 +109,28 @@ class RawFrame(NamedTuple):
 
 FrameHandler = Callable[[RawFrame], None]
 
+_STATUS_LINE_START: Final = b"NATS/1.0 "
+"""How the headers of a server's status message begin; those of a stored message have no status."""
+
+
+def is_status_message(headers: bytes) -> bool:
+    """Return whether headers are those of a status message of the server."""
+    return headers.startswith(_STATUS_LINE_START)
+
+
+def parse_headers(headers: bytes) -> dict[str, str]:
+    """Return headers as nats-py does: by name, with the status line as Status and Description.
+
+    It replaces nats-py's parser, which is that of e-mails, for speed alone: @@FIGURE@@
+    """
+    first, *lines = headers.decode().rstrip().split("\r\n")
+    _, *words = first.split(" ", 2)
+    parsed = dict(zip(("Status", "Description"), words, strict=False))
+    for line in lines:
+        name, _, value = line.partition(":")
+        parsed[name] = value.strip()
+    return parsed
+
 
 @dataclass
 class RawParser:

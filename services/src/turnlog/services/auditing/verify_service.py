@@ -17,6 +17,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import Digest
 from turnlog.events.envelope import RecordedEvent
@@ -54,7 +55,7 @@ from turnlog.services.auditing.verify_pool import (
     open_best_verifier,
 )
 from turnlog.services.blueprints.plugins import collect_installed
-from turnlog.services.platform.concurrency import cancel_tasks, run_in_thread
+from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.gc_control import reduce_collection
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.text_cache import TextCache

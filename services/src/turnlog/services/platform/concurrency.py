@@ -1,9 +1,4 @@
-"""Reliable cancellation of tasks, and blocking work in threads.
-
-On Python 3.11 `asyncio.wait_for` swallows a cancellation that arrives together with its result, and
-nats-py waits that way for every answer. So a task that was cancelled once may continue; it is
-cancelled until it has ended.
-"""
+"""A program run until its last task has ended, and blocking work in threads."""
 
 from __future__ import annotations
 
@@ -12,35 +7,11 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
+
+from turnlog.events.async_tasks import cancel_tasks
 
 Given = TypeVar("Given")
-
-_CANCEL_INTERVAL: Final = 0.005
-"""Seconds to wait before a task is cancelled again."""
-
-
-async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks and wait until all have ended; ignore what they raise.
-
-    A cancellation of the caller takes effect once all tasks have ended.
-    """
-    left = {task for task in tasks if not task.done()}
-    interruption: asyncio.CancelledError | None = None
-    while left:
-        for task in left:
-            task.cancel()
-        try:
-            await asyncio.wait(left, timeout=_CANCEL_INTERVAL)
-        except asyncio.CancelledError as cancelled:
-            interruption = cancelled
-        left = {task for task in left if not task.done()}
-    for task in tasks:
-        if not task.cancelled():
-            # Retrieve the exception, so that asyncio does not log it as never retrieved.
-            task.exception()
-    if interruption:
-        raise interruption
 
 
 async def run_to_completion(work: Awaitable[Given]) -> Given:

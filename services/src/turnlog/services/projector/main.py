@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.write.projection_positions import read_active_position
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
 from turnlog.services.platform.process_settings import ProjectorSettings
 from turnlog.services.platform.shutdown import Shutdown

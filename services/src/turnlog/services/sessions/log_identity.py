@@ -13,12 +13,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.session.state import SessionState
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.platform.shutdown import Shutdown
 
 if TYPE_CHECKING:

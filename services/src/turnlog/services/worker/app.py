@@ -19,12 +19,12 @@ from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
 from nats import errors
 from nats.js.api import ConsumerConfig
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt, TurnlogError
 from turnlog.events.ids import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.worker.turn_queue import (
     DeliveryDeferred,
     DeliveryLease,

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.model.turn_events import (
@@ -22,7 +23,6 @@ from turnlog.events.store.ports import TokenStream
 from turnlog.events.tokens import AttemptAlive
 from turnlog.projections.session.commands import AttemptRef
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker.turn_queue import TurnDelivery
 

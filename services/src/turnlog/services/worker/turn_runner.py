@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.store.ports import TokenStream
@@ -23,7 +24,6 @@ from turnlog.projections.session.rules.attempt_events import get_call_id, is_ove
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import compute_cost
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.platform.telemetry import Tracing, get_traceparent
 from turnlog.services.sessions.command_handler import CommandHandler, CommandMetadata
 from turnlog.services.worker.attempt_recovery import join_tokens, measure_silence, recover_answer

@@ -8,11 +8,11 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.model_prices import ShippedPrices
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
 from turnlog.services.platform.process_settings import WorkerSettings
 from turnlog.services.platform.shutdown import Shutdown

@@ -11,6 +11,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import ReadModelStore, open_store
@@ -20,7 +21,6 @@ from turnlog.projections.store.write import projection_positions, segment_projec
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.process_log import configure_log
 from turnlog.services.gateway import main as gateway
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.platform.process_settings import (
     AllInOneSettings,

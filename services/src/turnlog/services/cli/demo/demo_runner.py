@@ -22,6 +22,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.services.all_in_one import ServiceAddresses, run_all_in_one
 from turnlog.services.cli.client.service_connection import create_client
 from turnlog.services.cli.console import create_output_console
@@ -30,7 +31,6 @@ from turnlog.services.cli.demo.demo_stage import DemoLocation, DemoStage
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.process_log import configure_log
 from turnlog.services.cli.views.theme import MUTED
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.platform.process_settings import AllInOneSettings
 from turnlog.services.platform.shutdown import Shutdown
 

@@ -17,8 +17,8 @@ import structlog
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import TurnlogError
-from turnlog.services.platform.concurrency import cancel_tasks
 from turnlog.services.platform.process_settings import GatewaySettings
 
 EVENT_STREAM_MEDIA_TYPE: Final = "text/event-stream"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 from turnlog.events.errors import Refused
+from turnlog.events.log_token_join import ReplyPosition
 
 StreamEnd = Literal["done", "redact", "failed", "cancelled"]
 """How a stream ends; also the names of its last event."""
@@ -37,9 +38,19 @@ class TurnCursor:
     end: StreamEnd | None = None
     """The end that was sent."""
 
+    @property
+    def position(self) -> ReplyPosition:
+        """The position in the turn's reply."""
+        return ReplyPosition(self.turn, self.attempt, self.offset)
+
     def __str__(self) -> str:
         place = f"{self.turn}.{self.attempt}.{self.offset}"
         return f"{place}.{self.end}" if self.end else place
+
+
+def create_turn_cursor(position: ReplyPosition) -> TurnCursor:
+    """Return the cursor at a position; a client is not told that an attempt was closed."""
+    return TurnCursor(position.turn, position.attempt, position.offset)
 
 
 def parse_turn_cursor(text: str, turn: int) -> TurnCursor:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from starlette.types import Receive
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.gateway.dependencies import GatewayDependencies
-from turnlog.services.platform.concurrency import cancel_tasks
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,37 +10,34 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from starlette.responses import Response
 
+from turnlog.events.async_tasks import merge_streams
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
+from turnlog.events.log_token_join import ReplyRecord, apply_log_events, is_ahead_of_tokens
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.store.ports import TokenStream
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.state import SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.services.gateway.dependencies import GatewayDependencies
-from turnlog.services.gateway.streaming.log_token_join import (
-    TurnStreamEvent,
-    TurnStreamRecord,
-    apply_log_events,
-    apply_record,
-    apply_token_event,
-    is_ahead_of_tokens,
-    resume_cursor,
-)
 from turnlog.services.gateway.streaming.sse import SseResponse, encode_frame, get_stream_timeouts
 from turnlog.services.gateway.streaming.turn_cursor import (
     TurnCursor,
     create_cursor_refusal,
     parse_turn_cursor,
 )
-from turnlog.services.platform.concurrency import cancel_tasks
+from turnlog.services.gateway.streaming.turn_stream_events import (
+    TurnStreamEvent,
+    advance_by_record,
+    advance_by_token,
+    resume_cursor,
+)
 from turnlog.services.sessions.command_handler import CommandOutcome
 
 TOKEN_REPLICA_TRIES: Final = 10
@@ -58,7 +55,7 @@ async def open_turn_stream(
     if state is None:
         raise Refused("unknown-session", "there is no such session", field="session")
     past = await _load_turn_events(deps, state, _find_turn_text(state, turn))
-    record = apply_log_events(TurnStreamRecord(turn), past)
+    record = apply_log_events(ReplyRecord(turn), past)
     at = resume_cursor(
         TurnCursor(turn) if after is None else parse_turn_cursor(after, turn), record
     )
@@ -72,7 +69,7 @@ async def open_turn_stream(
 
 def open_new_turn_stream(deps: GatewayDependencies, done: CommandOutcome, turn: int) -> Response:
     """Return the stream of a turn that was submitted by this request, which has no past."""
-    record = apply_log_events(TurnStreamRecord(turn), done.events)
+    record = apply_log_events(ReplyRecord(turn), done.events)
     frames = _iterate_turn_frames(deps, done.events[-1], TurnCursor(turn), record)
     return SseResponse(frames, get_stream_timeouts(deps.settings), deps.shutdown_event)
 
@@ -99,7 +96,7 @@ async def _load_turn_events(
 
 
 async def _check_cursor_reached(
-    tokens: TokenStream, state: SessionState, at: TurnCursor, record: TurnStreamRecord
+    tokens: TokenStream, state: SessionState, at: TurnCursor, record: ReplyRecord
 ) -> None:
     """Refuse a cursor that is ahead of the text of its attempt, unless the attempt was abandoned.
 
@@ -109,10 +106,10 @@ async def _check_cursor_reached(
         return
     newest = await tokens.read_latest_event(state.tenant, state.session, at.turn)
     for _ in range(TOKEN_REPLICA_TRIES):
-        held = await tokens.read_token_events(state.tenant, state.session, at.turn)
-        if not is_ahead_of_tokens(at, (stamped.event for stamped in held)):
+        stored = await tokens.read_token_events(state.tenant, state.session, at.turn)
+        if not is_ahead_of_tokens(at.position, (stamped.event for stamped in stored)):
             return
-        if newest is None or held[-1].at >= newest.at:
+        if newest is None or stored[-1].at >= newest.at:
             raise create_cursor_refusal(
                 f"attempt {at.attempt} has not said {at.offset} code points"
             )
@@ -120,15 +117,15 @@ async def _check_cursor_reached(
 
 
 async def _iterate_turn_frames(
-    deps: GatewayDependencies, last: RecordedEvent, at: TurnCursor, record: TurnStreamRecord
+    deps: GatewayDependencies, last: RecordedEvent, at: TurnCursor, record: ReplyRecord
 ) -> AsyncGenerator[bytes]:
-    at, shown = apply_record(at, record)
+    at, shown = advance_by_record(at, record)
     for each in shown:
         yield _encode_turn_event(each)
     if at.end:
         return
-    log = deps.log.watch_session(last.tenant, last.session, last.sequence)
     async with (
+        aclosing(deps.log.watch_session(last.tenant, last.session, last.sequence)) as log,
         deps.tokens.watch_turn(last.tenant, last.session, at.turn) as tokens,
         aclosing(merge_streams(tokens, log)) as items,
     ):
@@ -136,9 +133,9 @@ async def _iterate_turn_frames(
             if isinstance(item, RecordedEvent):
                 deps.command_handler.apply_observed_event(item)
                 record = apply_log_events(record, (item,))
-                at, shown = apply_record(at, record)
+                at, shown = advance_by_record(at, record)
             else:
-                at, shown = apply_token_event(at, item)
+                at, shown = advance_by_token(at, item)
             for each in shown:
                 yield _encode_turn_event(each)
             if at.end:
@@ -148,56 +145,3 @@ async def _iterate_turn_frames(
 def _encode_turn_event(event: TurnStreamEvent) -> bytes:
     data = json.dumps(event.data, ensure_ascii=False, separators=(",", ":")).encode()
     return encode_frame(event.name, data, str(event.cursor))
-
-
-FirstItem = TypeVar("FirstItem")
-
-SecondItem = TypeVar("SecondItem")
-
-SourceItem = TypeVar("SourceItem")
-
-MAX_QUEUED_ITEMS: Final = 64
-"""How many items may wait for the reader."""
-
-
-@dataclass(frozen=True, slots=True)
-class _SourceEnd:
-    """The end of a source."""
-
-    error: Exception | None = None
-    """The error it raised, if any."""
-
-
-async def merge_streams(
-    first: AsyncGenerator[FirstItem], second: AsyncGenerator[SecondItem]
-) -> AsyncGenerator[FirstItem | SecondItem]:
-    """Yield the items of both sources as they arrive until one source ends; raise its error.
-
-    The order between the two sources is not defined. The bounded queue limits how far a source runs
-    ahead of the reader.
-    """
-    queue: asyncio.Queue[FirstItem | SecondItem | _SourceEnd] = asyncio.Queue(MAX_QUEUED_ITEMS)
-    tasks = (
-        asyncio.create_task(_forward_items(first, queue.put)),
-        asyncio.create_task(_forward_items(second, queue.put)),
-    )
-    try:
-        while not isinstance(item := await queue.get(), _SourceEnd):
-            yield item
-        if item.error:
-            raise item.error
-    finally:
-        await cancel_tasks(*tasks)
-
-
-async def _forward_items(
-    source: AsyncGenerator[SourceItem], put: Callable[[SourceItem | _SourceEnd], Awaitable[None]]
-) -> None:
-    ended = _SourceEnd()
-    try:
-        async with aclosing(source):
-            async for item in source:
-                await put(item)
-    except Exception as error:  # noqa: BLE001 -- raised where the reader is
-        ended = _SourceEnd(error)
-    await put(ended)

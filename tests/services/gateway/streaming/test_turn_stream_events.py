@@ -14,22 +14,20 @@ from turnlog.events.codec import EventDraft, decode_event, encode_batch
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
+from turnlog.events.log_token_join import ReplyRecord, apply_log_events, is_ahead_of_tokens
 from turnlog.events.model.call_events import AttemptCost, AttemptEnded, AttemptStarted, TokenUsage
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.events.registry import KnownEvent
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
-from turnlog.services.gateway.streaming.log_token_join import (
+from turnlog.services.gateway.streaming.turn_cursor import TurnCursor, parse_turn_cursor
+from turnlog.services.gateway.streaming.turn_stream_events import (
     MAX_TOKEN_TEXT,
     TurnStreamEvent,
-    TurnStreamRecord,
-    apply_log_events,
-    apply_record,
-    apply_token_event,
-    is_ahead_of_tokens,
+    advance_by_record,
+    advance_by_token,
     resume_cursor,
 )
-from turnlog.services.gateway.streaming.turn_cursor import TurnCursor, parse_turn_cursor
 
 UNKNOWN = TokenUsage(known="unknown")
 
@@ -167,8 +165,8 @@ def draw_turn(draw: st.DrawFn) -> PublishedTurn:
 
 def resume_stream(
     story: PublishedTurn, known: int, client: JoinClient
-) -> tuple[TurnCursor, TurnStreamRecord] | None:
-    record = apply_log_events(TurnStreamRecord(TURN), story.log[:known])
+) -> tuple[TurnCursor, ReplyRecord] | None:
+    record = apply_log_events(ReplyRecord(TURN), story.log[:known])
     at = resume_cursor(
         parse_turn_cursor(client.last_id, TURN) if client.last_id else TurnCursor(TURN), record
     )
@@ -190,7 +188,7 @@ def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
         if connection is None:
             break
         at, record = connection
-        at, shown = apply_record(at, record)
+        at, shown = advance_by_record(at, record)
         frames = list(shown)
         upcoming = story.log[known:]
         # Any tokens at all, in any order: lost, repeated, late, and of attempts given up
@@ -200,9 +198,9 @@ def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
         for is_log in order:
             if is_log:
                 record = apply_log_events(record, [upcoming.pop(0)])
-                at, shown = apply_record(at, record)
+                at, shown = advance_by_record(at, record)
             else:
-                at, shown = apply_token_event(at, heard_of.pop(0))
+                at, shown = advance_by_token(at, heard_of.pop(0))
             frames += shown
         arrived = data.draw(st.integers(0, len(frames))) if cuts else len(frames)
         cuts -= 1 if cuts else 0
@@ -232,27 +230,27 @@ def test_tokens_alone_are_shown_as_they_come_once_and_in_order(
     at, shown_texts = TurnCursor(TURN), list[str]()
     events = build_token_events(1, said_pieces)
     for event in data.draw(st.sampled_from([events, events * 2, [*events[:2], *events]])):
-        at, shown = apply_token_event(at, event)
+        at, shown = advance_by_token(at, event)
         shown_texts += [str(each.data["text"]) for each in shown if each.name == "token"]
     assert shown_texts == said_pieces
 
 
 def test_a_watcher_from_the_middle_gets_the_rest_of_a_token_that_was_cut() -> None:
-    _, shown = apply_token_event(
+    _, shown = advance_by_token(
         TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=1, text="ello")
     )
     assert [(each.data, str(each.cursor)) for each in shown] == [({"text": "lo"}, "3.1.5")]
 
 
 def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
-    at, shown = apply_token_event(
+    at, shown = advance_by_token(
         TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=5, text="!")
     )
     assert shown == ()
     record = apply_log_events(
-        TurnStreamRecord(TURN), record_events([build_started(1), build_completed("Hello!")])
+        ReplyRecord(TURN), record_events([build_started(1), build_completed("Hello!")])
     )
-    _, shown = apply_record(at, record)
+    _, shown = advance_by_record(at, record)
     assert [each.data for each in shown] == [
         {"text": "lo!"},
         {"finish": "stop", "turn": 3, "sequence": 2},
@@ -262,38 +260,38 @@ def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
 def test_a_new_attempt_resets_once_whoever_tells_of_it_first() -> None:
     at = TurnCursor(TURN, 1, 5)
     record = apply_log_events(
-        TurnStreamRecord(TURN), record_events([build_started(1), build_lost(1), build_started(2)])
+        ReplyRecord(TURN), record_events([build_started(1), build_lost(1), build_started(2)])
     )
-    after_log, by_log = apply_record(at, record)
-    after_tokens, by_tokens = apply_token_event(at, AttemptReset(call="3.1", attempt=2))
+    after_log, by_log = advance_by_record(at, record)
+    after_tokens, by_tokens = advance_by_token(at, AttemptReset(call="3.1", attempt=2))
     assert by_log == by_tokens
     assert after_log == after_tokens == TurnCursor(TURN, 2, 0)
     assert [str(each.cursor) for each in by_log] == ["3.2.0"]
-    assert apply_token_event(after_log, AttemptReset(call="3.1", attempt=2))[1] == ()
-    assert apply_record(after_tokens, record)[1] == ()
+    assert advance_by_token(after_log, AttemptReset(call="3.1", attempt=2))[1] == ()
+    assert advance_by_record(after_tokens, record)[1] == ()
 
 
 def test_tokens_of_an_attempt_that_was_given_up_are_not_shown() -> None:
     late = Token(call="3.1", attempt=1, offset=0, text="late")
-    assert apply_token_event(TurnCursor(TURN, 2, 0), late) == (TurnCursor(TURN, 2, 0), ())
+    assert advance_by_token(TurnCursor(TURN, 2, 0), late) == (TurnCursor(TURN, 2, 0), ())
 
 
 def test_other_turns_do_not_end_this_one() -> None:
     other = TurnCompleted(turn=2, call="2.1", text=PlainText(text="Other"), finish="stop")
     assert (
-        apply_log_events(TurnStreamRecord(TURN), record_events([build_started(1), other])).end_event
+        apply_log_events(ReplyRecord(TURN), record_events([build_started(1), other])).end_event
         is None
     )
 
 
 def test_after_a_redaction_nothing_else_is_shown() -> None:
     record = apply_log_events(
-        TurnStreamRecord(TURN),
+        ReplyRecord(TURN),
         record_events([build_started(1), build_completed("a secret"), build_redacted()]),
     )
     at = resume_cursor(TurnCursor(TURN, 1, 4), record)
     assert at is not None
-    _, shown = apply_record(at, record)
+    _, shown = advance_by_record(at, record)
     assert [(each.name, each.data) for each in shown] == [
         ("redact", {"reason": "it names a person", "replacement": "(withheld)"})
     ]
@@ -301,21 +299,21 @@ def test_after_a_redaction_nothing_else_is_shown() -> None:
 
 def test_who_was_shown_a_reply_that_is_redacted_since_is_told_so_once() -> None:
     record = apply_log_events(
-        TurnStreamRecord(TURN),
+        ReplyRecord(TURN),
         record_events([build_started(1), build_completed("a secret"), build_redacted()]),
     )
     at = resume_cursor(parse_turn_cursor("3.1.8.done", TURN), record)
     assert at is not None
-    at, shown = apply_record(at, record)
+    at, shown = advance_by_record(at, record)
     assert [each.name for each in shown] == ["redact"]
     assert resume_cursor(at, record) is None
 
 
 def test_more_than_the_reply_was_shown_and_so_it_begins_anew() -> None:
     record = apply_log_events(
-        TurnStreamRecord(TURN), record_events([build_started(1), build_completed("short")])
+        ReplyRecord(TURN), record_events([build_started(1), build_completed("short")])
     )
-    _, shown = apply_record(TurnCursor(TURN, 1, 99), record)
+    _, shown = advance_by_record(TurnCursor(TURN, 1, 99), record)
     assert [each.name for each in shown] == ["attempt-reset", "token", "done"]
 
 
@@ -334,7 +332,7 @@ def test_garbage_and_the_cursor_of_another_turn_are_refused(garbage: str) -> Non
 @pytest.mark.parametrize("future", ["3.2.0", "3.1.6", "3.1.5.failed", "3.1.5.redact"])
 def test_a_cursor_ahead_of_the_record_is_refused(future: str) -> None:
     record = apply_log_events(
-        TurnStreamRecord(TURN), record_events([build_started(1), build_completed("Hello")])
+        ReplyRecord(TURN), record_events([build_started(1), build_completed("Hello")])
     )
     with pytest.raises(Refused, match="bad-cursor"):
         resume_cursor(parse_turn_cursor(future, TURN), record)
@@ -342,10 +340,10 @@ def test_a_cursor_ahead_of_the_record_is_refused(future: str) -> None:
 
 def test_a_cursor_ahead_of_what_is_being_said_is_told_from_one_whose_tokens_are_lost() -> None:
     tokens = build_token_events(1, ["Hel", "lo"])
-    assert not is_ahead_of_tokens(TurnCursor(TURN, 1, 5), tokens)
-    assert is_ahead_of_tokens(TurnCursor(TURN, 1, 6), tokens)
-    assert not is_ahead_of_tokens(TurnCursor(TURN, 1, 6), [])
-    assert not is_ahead_of_tokens(TurnCursor(TURN, 2, 6), tokens)
+    assert not is_ahead_of_tokens(TurnCursor(TURN, 1, 5).position, tokens)
+    assert is_ahead_of_tokens(TurnCursor(TURN, 1, 6).position, tokens)
+    assert not is_ahead_of_tokens(TurnCursor(TURN, 1, 6).position, [])
+    assert not is_ahead_of_tokens(TurnCursor(TURN, 2, 6).position, tokens)
 
 
 @given(st.integers(1, 10**9 - 1), st.integers(1, 10**9 - 1), st.integers(0, 10**9 - 1))
@@ -359,9 +357,9 @@ def test_whoever_comes_late_to_a_failed_turn_is_told_piece_by_piece_what_it_had_
     text = "One more word. " * 100
     failed = TurnFailed(turn=TURN, code="late", detail="too late", retryable=True)
     record = apply_log_events(
-        TurnStreamRecord(TURN), record_events([build_started(1), build_lost(1, text), failed])
+        ReplyRecord(TURN), record_events([build_started(1), build_lost(1, text), failed])
     )
-    _, shown = apply_record(TurnCursor(TURN), record)
+    _, shown = advance_by_record(TurnCursor(TURN), record)
     pieces = [str(each.data["text"]) for each in shown if each.name == "token"]
     assert "".join(pieces) == text
     assert max(map(len, pieces)) == MAX_TOKEN_TEXT

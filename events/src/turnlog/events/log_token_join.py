@@ -1,0 +1,235 @@
+"""The pure join of log events and token events: which part of a reply a reader receives next.
+
+Token events carry the text while it is generated, log events carry the recorded text. The two
+arrive in no mutual order, and token events may be lost, repeated or of an abandoned attempt. A
+reader keeps a position in the reply, and a record of what the log says about the turn.
+
+Invariant: the texts received since the last `AttemptReset` are a prefix of the current attempt's
+text. Where a reader takes the missing text from the record, they equal the recorded reply at the
+end. The position is all that a reader has to store in order to resume without a gap or a repeat.
+Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
+
+from turnlog.events.content import Content, PlainText
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.turn_events import (
+    ReplyFallback,
+    TurnCancelled,
+    TurnCompleted,
+    TurnEndEvent,
+    TurnFailed,
+    find_turn_end,
+)
+from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
+
+_CURSOR_NUMBER_REGEX: Final = re.compile("0|[1-9][0-9]{0,17}")
+
+
+def parse_cursor_number(text: str) -> int | None:
+    """Return a number of a cursor, or None if the text is not one as cursors spell it."""
+    return int(text) if _CURSOR_NUMBER_REGEX.fullmatch(text) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyPosition:
+    """A position in the reply to a turn; of turn 0 where no turn is open."""
+
+    turn: int = 0
+    attempt: int = 0
+    """The highest attempt seen; 0 before the first."""
+    offset: int = 0
+    """How many code points of that attempt's text were received."""
+    is_closed: bool = False
+    """Whether the end of that attempt was received too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyItem:
+    """A token event that continues what was received, and the position after it."""
+
+    event: TokenEvent
+    position: ReplyPosition
+
+
+ReplyStep = tuple[ReplyPosition, tuple[ReplyItem, ...]]
+"""The new position and the items that lead to it."""
+
+
+def apply_token_event(position: ReplyPosition, event: TokenEvent) -> ReplyStep:
+    """Apply an event of the token stream.
+
+    Text that was already received is cut off. Text after a gap is dropped: the log fills the gap
+    later, or a repeated token event does. Activities are passed on until the text begins.
+    """
+    if event.attempt < position.attempt:
+        return position, ()
+    position, reset = _advance_to_attempt(
+        position, event.attempt, event.call, is_void=isinstance(event, AttemptReset)
+    )
+    match event:
+        case AttemptAlive(doing=doing) if doing and not position.offset:
+            return position, (*reset, ReplyItem(event, position))
+        case Token(offset=offset, text=text) if offset <= position.offset < offset + len(text):
+            position, token = _append_text(position, event.call, text[position.offset - offset :])
+            return position, (*reset, *token)
+        case AttemptClosed(length=length) if length == position.offset and not position.is_closed:
+            position = replace(position, is_closed=True)
+            return position, (*reset, ReplyItem(event, position))
+        case _:
+            return position, reset
+
+
+def is_ahead_of_tokens(position: ReplyPosition, events: Iterable[TokenEvent]) -> bool:
+    """Return whether a position is beyond every token event of its attempt."""
+    ends = [
+        event.offset + len(event.text)
+        for event in events
+        if isinstance(event, Token) and event.attempt == position.attempt
+    ]
+    return bool(ends) and position.offset > max(ends)
+
+
+def _advance_to_attempt(
+    position: ReplyPosition, attempt: int, call: str, *, is_void: bool
+) -> ReplyStep:
+    """Move to an attempt; reset when an attempt was abandoned or text was received.
+
+    The attempts of intermediate calls have no text, so moving past them changes nothing else.
+    """
+    if attempt <= position.attempt:
+        return position, ()
+    has_void_text = is_void or position.offset > 0
+    position = ReplyPosition(position.turn, attempt)
+    return position, (_create_reset(position, call),) if has_void_text else ()
+
+
+def _create_reset(position: ReplyPosition, call: str) -> ReplyItem:
+    return ReplyItem(AttemptReset(call=call, attempt=position.attempt), position)
+
+
+def _append_text(position: ReplyPosition, call: str, text: str) -> ReplyStep:
+    if not text:
+        return position, ()
+    token = Token(call=call, attempt=position.attempt, offset=position.offset, text=text)
+    position = replace(position, offset=position.offset + len(text))
+    return position, (ReplyItem(token, position),)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyRecord:
+    """What the log says about a turn's reply so far."""
+
+    turn: int
+    attempt: int = 0
+    """The latest attempt; after the reply, the attempt that produced it."""
+    call: str = ""
+    """The call of that attempt."""
+    is_answered: bool = False
+    """Whether that attempt gave an answer, even one after which the turn makes another call."""
+    abandoned_attempt: int = 0
+    """The latest attempt that gave no answer and was followed by another."""
+    partial_text: str = ""
+    """The text of that attempt when it ended without an answer."""
+    end_event: TurnEndEvent | None = None
+    end_sequence: int = 0
+    """The sequence of the end event."""
+
+
+def create_resumed_record(position: ReplyPosition) -> ReplyRecord:
+    """Return the record for a reader that does not read the log before its position again.
+
+    It counts no attempt before the position as abandoned: the reader was told of those.
+    """
+    return ReplyRecord(position.turn, position.attempt, is_answered=True)
+
+
+def apply_log_events(record: ReplyRecord, events: Iterable[RecordedEvent]) -> ReplyRecord:
+    """Return the record after the given events; events of other turns change nothing."""
+    for event in events:
+        if getattr(event.event, "turn", None) == record.turn:
+            record = _evolve_record(record, event)
+    return record
+
+
+def _evolve_record(record: ReplyRecord, event: RecordedEvent) -> ReplyRecord:
+    match event.event:
+        case AttemptStarted(attempt=attempt, call=call):
+            abandoned = record.abandoned_attempt if record.is_answered else record.attempt
+            return ReplyRecord(record.turn, attempt, call, abandoned_attempt=abandoned)
+        case AttemptEnded(attempt=attempt, outcome=outcome) as ended if attempt == record.attempt:
+            is_answered = outcome == "answered"
+            return replace(
+                record, is_answered=is_answered, partial_text=read_plain_text(ended.partial)
+            )
+        case TurnCompleted(fallback=ReplyFallback()) as ending:
+            # The text that the model generated before the fallback is void, as if another attempt
+            # had begun
+            has_text = bool(record.partial_text)
+            return replace(
+                record,
+                attempt=record.attempt + has_text,
+                abandoned_attempt=record.attempt if has_text else record.abandoned_attempt,
+                end_event=ending,
+                end_sequence=event.sequence,
+            )
+        case _ if end := find_turn_end(event.event):
+            return replace(record, end_event=end, end_sequence=event.sequence)
+        case _:
+            return record
+
+
+def read_plain_text(content: Content | None) -> str:
+    """Return the text of a content; empty if it was removed or there is none."""
+    return content.text if isinstance(content, PlainText) else ""
+
+
+def advance_to_recorded_attempt(position: ReplyPosition, record: ReplyRecord) -> ReplyStep:
+    """Move to the latest attempt on record."""
+    is_void = record.abandoned_attempt >= max(1, position.attempt)
+    return _advance_to_attempt(position, record.attempt, record.call, is_void=is_void)
+
+
+def apply_record(position: ReplyPosition, record: ReplyRecord) -> ReplyStep:
+    """Apply the log's record: move to a new attempt, and at the turn's end append missing text.
+
+    After a redaction nothing is appended.
+    """
+    match record.end_event:
+        case None | TurnCancelled():
+            return advance_to_recorded_attempt(position, record)
+        case TurnCompleted(text=text):
+            return _append_missing_reply(position, record, read_plain_text(text))
+        case TurnFailed():
+            return _append_missing_partial(position, record)
+        case ReplyRedacted():
+            return position, ()
+        case _ as never:
+            assert_never(never)
+
+
+def _append_missing_reply(position: ReplyPosition, record: ReplyRecord, text: str) -> ReplyStep:
+    """Append the missing part of the reply; restart when more was received than the reply has."""
+    position, reset = advance_to_recorded_attempt(position, record)
+    if position.offset > len(text):
+        position = ReplyPosition(position.turn, position.attempt)
+        reset = (_create_reset(position, record.call),)
+    position, token = _append_text(position, record.call, text[position.offset :])
+    return position, (*reset, *token)
+
+
+def _append_missing_partial(position: ReplyPosition, record: ReplyRecord) -> ReplyStep:
+    """Append the missing part of an answer that was never completed."""
+    position, reset = advance_to_recorded_attempt(position, record)
+    is_recorded = position.attempt == record.attempt
+    missing = record.partial_text[position.offset :] if is_recorded else ""
+    position, token = _append_text(position, record.call, missing)
+    return position, (*reset, *token)

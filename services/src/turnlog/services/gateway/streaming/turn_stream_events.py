@@ -1,0 +1,171 @@
+"""The events that a client of a turn stream is sent: their names, their data and their cursors.
+
+`log_token_join` decides which part of the reply comes next. This module gives it the form of a
+server-sent event, checks the cursor of a client that reconnects, and adds the event that ends the
+stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
+
+from pydantic import JsonValue
+
+from turnlog.events.content import PlainText
+from turnlog.events.log_token_join import (
+    ReplyItem,
+    ReplyPosition,
+    ReplyRecord,
+    apply_record,
+    apply_token_event,
+    read_plain_text,
+)
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
+from turnlog.services.gateway.streaming.turn_cursor import (
+    StreamEnd,
+    TurnCursor,
+    create_cursor_refusal,
+    create_turn_cursor,
+)
+
+MAX_TOKEN_TEXT: Final = 512
+"""The maximum number of code points in one `token` event, which bounds what a lost connection
+costs.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStreamEvent:
+    """One event for the client, with the client's cursor after it."""
+
+    name: str
+    data: dict[str, JsonValue]
+    cursor: TurnCursor
+
+
+StreamStep = tuple[TurnCursor, tuple[TurnStreamEvent, ...]]
+"""The new cursor and the events that lead to it."""
+
+
+def resume_cursor(at: TurnCursor, record: ReplyRecord) -> TurnCursor | None:
+    """Return the cursor from which a reconnecting client goes on; None when it has had the end.
+
+    Raises `Refused` for a cursor that is ahead of the record or contradicts it. A reply that was
+    sent and redacted later ends again with `redact`.
+    """
+    end = _get_end(record)
+    if at.attempt > record.attempt:
+        raise create_cursor_refusal(f"turn {at.turn} has had no attempt {at.attempt}")
+    if at.end and at.end != end and (at.end, end) != ("done", "redact"):
+        raise create_cursor_refusal(f"the stream of turn {at.turn} has not ended with {at.end}")
+    match record.end_event:
+        case TurnCompleted(text=PlainText(text=text)) if at.attempt == record.attempt:
+            if at.offset > len(text):
+                raise create_cursor_refusal(
+                    f"the reply of turn {at.turn} has {len(text)} code points"
+                )
+        case _:
+            pass
+    return None if at.end and at.end == end else replace(at, end=None)
+
+
+def _get_end(record: ReplyRecord) -> StreamEnd | None:
+    match record.end_event:
+        case None:
+            return None
+        case TurnCompleted():
+            return "done"
+        case TurnFailed():
+            return "failed"
+        case TurnCancelled():
+            return "cancelled"
+        case ReplyRedacted():
+            return "redact"
+        case _ as never:
+            assert_never(never)
+
+
+def advance_by_token(at: TurnCursor, event: TokenEvent) -> StreamStep:
+    """Apply an event of the token stream."""
+    if at.end:
+        return at, ()
+    position, items = apply_token_event(at.position, event)
+    return create_turn_cursor(position), _build_events(items)
+
+
+def advance_by_record(at: TurnCursor, record: ReplyRecord) -> StreamStep:
+    """Apply the log's record: send what was missed, and the end when the turn has ended."""
+    if at.end:
+        return at, ()
+    position, items = apply_record(at.position, record)
+    at, events = create_turn_cursor(position), _build_events(items)
+    end = _get_end(record)
+    if end is None:
+        return at, events
+    at = replace(at, end=end)
+    return at, (*events, TurnStreamEvent(end, _build_end_data(record), at))
+
+
+def _build_events(items: Iterable[ReplyItem]) -> tuple[TurnStreamEvent, ...]:
+    return tuple(event for item in items for event in _build_item_events(item))
+
+
+def _build_item_events(item: ReplyItem) -> Iterator[TurnStreamEvent]:
+    at = create_turn_cursor(item.position)
+    match item.event:
+        case Token(offset=offset, text=text):
+            yield from _split_text(item.position, offset, text)
+        case AttemptReset(attempt=attempt):
+            yield TurnStreamEvent("attempt-reset", {"attempt": attempt}, at)
+        case AttemptAlive(call=call, doing=doing, tool=tool):
+            tool_data: dict[str, JsonValue] = {"tool": tool} if tool else {}
+            yield TurnStreamEvent("progress", {"call": call, "doing": doing, **tool_data}, at)
+        case AttemptClosed():
+            pass
+        case _ as never:
+            assert_never(never)
+
+
+def _split_text(position: ReplyPosition, offset: int, text: str) -> Iterator[TurnStreamEvent]:
+    """Send a text in limited pieces, so that a client that often reconnects makes progress."""
+    for start in range(0, len(text), MAX_TOKEN_TEXT):
+        piece = text[start : start + MAX_TOKEN_TEXT]
+        at = TurnCursor(position.turn, position.attempt, offset + start + len(piece))
+        yield TurnStreamEvent("token", {"text": piece}, at)
+
+
+def _build_end_data(record: ReplyRecord) -> dict[str, JsonValue]:
+    match record.end_event:
+        case TurnCompleted() as reply:
+            return _build_done_data(reply, record.end_sequence)
+        case TurnFailed(code=code, retryable=retryable):
+            partial = record.partial_text[:MAX_TOKEN_TEXT]
+            return {"code": code, "retryable": retryable, "partial": partial}
+        case TurnCancelled(reason=reason):
+            return {"reason": reason}
+        case ReplyRedacted(reason=reason, replacement=replacement):
+            return {"reason": reason, "replacement": read_plain_text(replacement)}
+        case None:
+            return {}
+        case _ as never:
+            assert_never(never)
+
+
+def _build_done_data(reply: TurnCompleted, sequence: int) -> dict[str, JsonValue]:
+    """Return the data of the `done` event, in the format of the turn's phase if it has one."""
+    exchange = reply.exchange
+    if exchange is None:
+        data: dict[str, JsonValue] = {"finish": reply.finish, "turn": reply.turn}
+        fallback: dict[str, JsonValue] = {"fallback": reply.fallback.code} if reply.fallback else {}
+        return {**data, **fallback, "sequence": sequence}
+    if exchange.kind == "debrief":
+        return {"debrief_complete": True}
+    return {
+        "phase_transition": exchange.signal,
+        "next_phase": exchange.next,
+        "exchanges_count": exchange.count,
+    }
