@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nats.aio.client import Client as NatsClient
 from nats.protocol.parser import Parser
 
-from turnlog.events.jetstream.subscriptions import RawFrame, RawParser
+from turnlog.events.jetstream.subscriptions import RawFrame, RawParser, parse_headers
 
 TAKEN = 7
 
@@ -127,3 +130,19 @@ def test_without_anything_to_take_all_is_nats_pys() -> None:
     client = Client()
     parse_stream(b"PING\r\nMSG a 3 1\r\nx\r\n", [3, 9], RawParser(Parser(client)))
     assert client.heard == ["ping", SentMessage(3, b"a", b"", None, b"x")]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"NATS/1.0\r\nNats-Subject: session.t.s.turn\r\nNats-Sequence: 7\r\n\r\n",
+        b"NATS/1.0\r\nNats-Time-Stamp: 2026-11-22T17:00:00.1Z\r\nEmpty: \r\nTight:x\r\n\r\n",
+        b"NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 9\r\nNats-Last-Stream: 4\r\n\r\n",
+        b"NATS/1.0 100 FlowControl Request\r\n\r\n",
+        b"NATS/1.0 404 No Messages\r\n\r\n",
+        b"NATS/1.0 503\r\n\r\n",
+    ],
+)
+async def test_headers_are_parsed_as_nats_py_parses_them(headers: bytes) -> None:
+    client: Any = NatsClient()
+    assert parse_headers(headers) == await client._process_headers(headers)

@@ -18,7 +18,7 @@ from turnlog.events.jetstream.event_consumer import (
     subscribe_events,
 )
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
-from turnlog.events.model.call_events import TokenUsage
+from turnlog.events.model.call_events import AttemptStarted, TokenUsage
 from turnlog.events.model.turn_events import (
     TurnCompleted,
     TurnExcluded,
@@ -210,6 +210,53 @@ async def test_an_attempt_given_up_is_announced_and_heard_no_more(
         assert describe_items(await take_items(stream, 6)) == [
             "turn-submitted", "nev", "er ", "attempt-reset", "end", "s"
         ]  # fmt: skip
+
+
+async def test_an_attempt_is_heard_no_more_once_a_later_one_shows_any_sign_of_life(
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
+) -> None:
+    await append_events(jetstream, fresh_tenant, None, build_submitted(1))
+    async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
+        abandoned = build_tokens("never ends")
+        await publish_tokens(
+            jetstream,
+            fresh_tenant,
+            1,
+            *abandoned[:2],
+            AttemptAlive(call="1.1", attempt=2),
+            *abandoned[2:],
+            *build_tokens("ends", attempt=2),
+        )
+        assert describe_items(await take_items(stream, 6)) == [
+            "turn-submitted", "nev", "er ", "attempt-reset", "end", "s"
+        ]  # fmt: skip
+
+
+async def test_an_attempt_that_the_log_records_ends_the_one_before(
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
+) -> None:
+    head = await append_events(jetstream, fresh_tenant, None, build_submitted(1))
+    async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
+        abandoned = build_tokens("never ends")
+        await publish_tokens(jetstream, fresh_tenant, 1, *abandoned[:1])
+        assert describe_items(await take_items(stream, 2)) == ["turn-submitted", "nev"]
+        started = AttemptStarted(turn=1, call="1.1", attempt=2, worker="w")
+        await append_events(jetstream, fresh_tenant, head, started)
+        assert describe_items(await take_items(stream, 2)) == ["attempt-reset", "attempt-started"]
+        reset = AttemptReset(call="1.1", attempt=2)
+        again = build_tokens("ends", attempt=2)
+        await publish_tokens(jetstream, fresh_tenant, 1, *abandoned[1:], reset, *again)
+        assert describe_items(await take_items(stream, 2)) == ["end", "s"]
+
+
+async def test_words_that_were_heard_in_part_go_on_where_they_stopped(
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
+) -> None:
+    await append_events(jetstream, fresh_tenant, None, build_submitted(1))
+    async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
+        longer = Token(call="1.1", attempt=1, offset=0, text="one two")
+        await publish_tokens(jetstream, fresh_tenant, 1, *build_tokens("one"), longer)
+        assert describe_items(await take_items(stream, 3)) == ["turn-submitted", "one", " two"]
 
 
 async def test_words_of_turns_that_are_over_are_not_said_again(

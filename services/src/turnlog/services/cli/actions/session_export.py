@@ -29,7 +29,7 @@ from turnlog.projections.audit.export.bundle_format import (
 )
 from turnlog.services.bundle.bundle_files import iterate_bundle_files
 from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
-from turnlog.services.cli.client.http_responses import map_transport_errors, require_success
+from turnlog.services.cli.client.http_responses import open_response
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.console import create_error_console
 from turnlog.services.cli.views.text_format import escape_controls, format_count, format_one_line
@@ -37,13 +37,11 @@ from turnlog.services.cli.views.text_format import escape_controls, format_count
 
 async def stream_export(reader: ServiceReader, session: str, form: str) -> AsyncGenerator[bytes]:
     """Stream a session in an export format; raises `Unavailable` if the service breaks off."""
-    with map_transport_errors(str(reader.client.base_url)):
-        path = f"/v1/sessions/{session}/export"
-        async with reader.client.stream("GET", path, params={"format": form}) as answer:
-            if not answer.is_success:
-                await answer.aread()
-            async for piece in require_success(answer).aiter_bytes():
-                yield piece
+    path = f"/v1/sessions/{session}/export"
+    request = reader.client.build_request("GET", path, params={"format": form})
+    async with open_response(reader.client, request) as response:
+        async for piece in response.aiter_bytes():
+            yield piece
 
 
 @dataclass(slots=True)

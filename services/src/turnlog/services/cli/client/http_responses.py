@@ -1,12 +1,12 @@
-"""HTTP responses of a service: problem+json as errors, and server-sent events.
+"""HTTP responses of a service: whole, as lines or as server-sent events; problem+json as errors.
 
 A problem becomes the error it was made from, so that one place shows all errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 import httpx
@@ -25,13 +25,56 @@ class _ProblemDetails(BaseModel):
     sequence: int | None = None
 
 
+async def send_request(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+    """Return the successful response to a request.
+
+    Raises the error that another response describes, and `Unavailable` if there is no response.
+    """
+    with _map_transport_errors(client):
+        response = await client.send(request)
+    return require_success(response)
+
+
+@asynccontextmanager
+async def open_response(
+    client: httpx.AsyncClient, request: httpx.Request
+) -> AsyncGenerator[httpx.Response]:
+    """Yield the successful response to a request, whose body is still to be read.
+
+    Raises as `send_request` does, also when the service breaks off while the body is read.
+    """
+    with _map_transport_errors(client):
+        response = await client.send(request, stream=True)
+        async with aclosing(response):
+            if not response.is_success:
+                await response.aread()
+            yield require_success(response)
+
+
+async def stream_lines(client: httpx.AsyncClient, request: httpx.Request) -> AsyncGenerator[str]:
+    """Yield the lines of the response to a request; see `open_response` for the errors.
+
+    Only a line feed ends a line. `Response.aiter_lines` also splits at characters that JSON has
+    within texts, such as U+2028.
+    """
+    incomplete = bytearray()
+    async with open_response(client, request) as response:
+        async for piece in response.aiter_bytes():
+            incomplete += piece
+            if b"\n" in piece:
+                *lines, incomplete = incomplete.split(b"\n")
+                for line in lines:
+                    yield line.removesuffix(b"\r").decode()
+    if incomplete:
+        yield incomplete.decode()
+
+
 @contextmanager
-def map_transport_errors(url: str) -> Generator[None]:
-    """Raise `Unavailable` if the service cannot be reached."""
+def _map_transport_errors(client: httpx.AsyncClient) -> Generator[None]:
     try:
         yield
     except httpx.HTTPError as error:
-        detail = f"{url} does not answer ({type(error).__name__})"
+        detail = f"{client.base_url} does not answer ({type(error).__name__})"
         raise Unavailable("the service", detail) from error
 
 
@@ -70,22 +113,27 @@ class SseFrame:
     """The value to send back as `Last-Event-ID`."""
 
 
-async def parse_sse_frames(lines: AsyncIterator[str]) -> AsyncGenerator[SseFrame]:
-    """Parse the events of an SSE stream; comments (keep-alives) are skipped."""
+async def parse_sse_frames(lines: AsyncGenerator[str]) -> AsyncGenerator[SseFrame]:
+    """Parse the events of an SSE stream; comments (keep-alives) are skipped.
+
+    httpx-sse would replace these lines, but not `stream_lines`, which other answers need too, and
+    it also yields the frames without data, such as the one that sets the time to reconnect.
+    """
     name, cursor, data = "message", "", list[str]()
-    async for line in lines:
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        match field:
-            case "event":
-                name = value
-            case "id":
-                cursor = value
-            case "data":
-                data.append(value)
-            case "" if not line:
-                if data:
-                    yield SseFrame(name, "\n".join(data), cursor)
-                name, data = "message", []
-            case _:
-                pass
+    async with aclosing(lines):
+        async for line in lines:
+            field, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            match field:
+                case "event":
+                    name = value
+                case "id":
+                    cursor = value
+                case "data":
+                    data.append(value)
+                case "" if not line:
+                    if data:
+                        yield SseFrame(name, "\n".join(data), cursor)
+                    name, data = "message", []
+                case _:
+                    pass

@@ -16,7 +16,7 @@ import httpx
 from pydantic import JsonValue
 
 from turnlog.services.api.payload_models import ResponseModel
-from turnlog.services.cli.client.http_responses import map_transport_errors, require_success
+from turnlog.services.cli.client.http_responses import send_request
 from turnlog.services.cli.client.service_location import (
     RunningService,
     UnservedDirectory,
@@ -67,12 +67,9 @@ async def send_command(
 
     Fields of `body` that are None are left out. Raises `Refused` if no service runs.
     """
-    given = {name: value for name, value in body.items() if value is not None}
-    url = require_service(target).url
-    async with create_client(url) as reached:
-        with map_transport_errors(url):
-            headers = {"Idempotency-Key": uuid4().hex}
-            answer = require_success(
-                await reached.request(method, path, json=given, headers=headers)
-            )
-    return answer_type.model_validate_json(answer.content)
+    fields = {name: value for name, value in body.items() if value is not None}
+    headers = {"Idempotency-Key": uuid4().hex}
+    async with create_client(require_service(target).url) as client:
+        request = client.build_request(method, path, json=fields, headers=headers)
+        response = await send_request(client, request)
+    return answer_type.model_validate_json(response.content)

@@ -6,8 +6,8 @@ from their stored form. Nothing here changes a session.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeVar
 from urllib.parse import quote
@@ -42,9 +42,9 @@ from turnlog.services.api.verify_payloads import (
     VerifySummaryLine,
 )
 from turnlog.services.cli.client.http_responses import (
-    map_transport_errors,
     parse_sse_frames,
-    require_success,
+    send_request,
+    stream_lines,
 )
 
 TIMEOUT_SECONDS: Final = 60.0
@@ -197,24 +197,23 @@ class ServiceReader:
         query: QueryParameters | None = None,
         timeout: httpx.Timeout | float = TIMEOUT_SECONDS,
     ) -> ViewT:
-        given = {name: value for name, value in (query or {}).items() if value is not None}
-        with map_transport_errors(str(self.client.base_url)):
-            answer = require_success(await self.client.get(path, params=given, timeout=timeout))
-        return _parse_view(view_type, path, answer)
+        params = {name: value for name, value in (query or {}).items() if value is not None}
+        request = self.client.build_request("GET", path, params=params, timeout=timeout)
+        return _parse_view(view_type, path, await send_request(self.client, request))
 
     async def _post_request(
         self, view_type: type[ViewT], path: str, request: RequestModel
     ) -> ViewT:
         """Send a query that needs a body; it changes nothing."""
-        with map_transport_errors(str(self.client.base_url)):
-            answer = require_success(
-                await self.client.post(path, json=request.model_dump(mode="json"))
-            )
-        return _parse_view(view_type, path, answer)
+        body = request.model_dump(mode="json")
+        response = await send_request(
+            self.client, self.client.build_request("POST", path, json=body)
+        )
+        return _parse_view(view_type, path, response)
 
     async def read_events(self, query: EventQuery) -> AsyncGenerator[RecordedEvent]:
         """Yield the events recorded so far, in order."""
-        async with self._open_lines(query, "application/x-ndjson") as lines:
+        async with aclosing(self._stream_event_lines(query, "application/x-ndjson")) as lines:
             async for line in lines:
                 yield codec.decode_event(line.encode(), 0)
 
@@ -222,26 +221,21 @@ class ServiceReader:
         self, query: EventQuery
     ) -> AsyncGenerator[RecordedEvent | UnreadableLine]:
         """Yield the recorded events, then new ones; undecodable entries are yielded as well."""
-        async with self._open_lines(query, "text/event-stream") as lines:
-            async for frame in parse_sse_frames(lines):
+        lines = self._stream_event_lines(query, "text/event-stream")
+        async with aclosing(parse_sse_frames(lines)) as frames:
+            async for frame in frames:
                 if frame.name == "unreadable":
                     yield UnreadableLine(frame.data)
                 else:
                     yield codec.decode_event(frame.data.encode(), 0)
 
-    @asynccontextmanager
-    async def _open_lines(
-        self, wanted: EventQuery, content_type: str
-    ) -> AsyncGenerator[AsyncIterator[str]]:
+    def _stream_event_lines(self, wanted: EventQuery, content_type: str) -> AsyncGenerator[str]:
         session = f"sessions/{wanted.session}/" if wanted.session else ""
-        query = {"after": wanted.after} | ({"types": wanted.types} if wanted.types else {})
+        params = {"after": wanted.after} | ({"types": wanted.types} if wanted.types else {})
         headers = {"Accept": content_type}
-        with map_transport_errors(str(self.client.base_url)):
-            path = f"/v1/{session}events"
-            async with self.client.stream("GET", path, params=query, headers=headers) as answer:
-                if not answer.is_success:
-                    await answer.aread()
-                yield require_success(answer).aiter_lines()
+        path = f"/v1/{session}events"
+        request = self.client.build_request("GET", path, params=params, headers=headers)
+        return stream_lines(self.client, request)
 
 
 def _parse_view(view_type: type[ViewT], path: str, answer: httpx.Response) -> ViewT:
@@ -270,22 +264,20 @@ async def stream_verification(
     """
     method, body = ("POST", witness.model_dump_json()) if witness else ("GET", None)
     headers = {"Content-Type": "application/json"} if witness else None
+    request = reader.client.build_request(
+        method, "/v1/verify", content=body, headers=headers, timeout=LONG_TIMEOUT
+    )
     line: VerificationLine | None = None
-    with map_transport_errors(str(reader.client.base_url)):
-        async with reader.client.stream(
-            method, "/v1/verify", content=body, headers=headers, timeout=LONG_TIMEOUT
-        ) as answer:
-            if not answer.is_success:
-                await answer.aread()
-            async for said in require_success(answer).aiter_lines():
-                line = _VERIFICATION_LINE.validate_json(said)
-                yield line
+    async with aclosing(stream_lines(reader.client, request)) as lines:
+        async for text in lines:
+            line = _VERIFICATION_LINE.validate_json(text)
+            yield line
     if not isinstance(line, VerifySummaryLine):
         raise Unavailable("the service", "it broke off while it went through the log")
 
 
 async def fetch_checkpoint(reader: ServiceReader) -> AuditCheckpoint:
     """Return the last sequence and hash of every session; raises `Corrupt` if a chain is broken."""
-    with map_transport_errors(str(reader.client.base_url)):
-        answer = require_success(await reader.client.get("/v1/checkpoint", timeout=LONG_TIMEOUT))
-    return AuditCheckpoint.model_validate_json(answer.content)
+    request = reader.client.build_request("GET", "/v1/checkpoint", timeout=LONG_TIMEOUT)
+    response = await send_request(reader.client, request)
+    return AuditCheckpoint.model_validate_json(response.content)

@@ -19,9 +19,9 @@ from turnlog.services.api.session_payloads import OpenedSession
 from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.cli.client.http_responses import (
     SseFrame,
-    map_transport_errors,
     parse_sse_frames,
-    require_success,
+    send_request,
+    stream_lines,
 )
 from turnlog.services.cli.client.service_reader import ServiceReader
 
@@ -58,16 +58,10 @@ class SessionConversation:
                     if frame.name in END_EVENTS:
                         return
 
-    async def _stream_frames(self, stream: str, cursor: str) -> AsyncGenerator[SseFrame]:
+    def _stream_frames(self, stream: str, cursor: str) -> AsyncGenerator[SseFrame]:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": cursor} if cursor else {})
-        with map_transport_errors(str(self.client.base_url)):
-            async with self.client.stream("GET", stream, headers=headers) as answer:
-                if not answer.is_success:
-                    await answer.aread()
-                require_success(answer)
-                async with aclosing(parse_sse_frames(answer.aiter_lines())) as shown:
-                    async for frame in shown:
-                        yield frame
+        request = self.client.build_request("GET", stream, headers=headers)
+        return parse_sse_frames(stream_lines(self.client, request))
 
 
 async def open_session(
@@ -80,9 +74,8 @@ async def open_session(
 async def post_command(client: httpx.AsyncClient, path: str, payload: JsonValue) -> bytes:
     """Send a command under a new idempotency key and return the answer's body."""
     headers = {"Idempotency-Key": uuid4().hex}
-    with map_transport_errors(str(client.base_url)):
-        answer = await client.post(path, json=payload, headers=headers)
-    return require_success(answer).content
+    request = client.build_request("POST", path, json=payload, headers=headers)
+    return (await send_request(client, request)).content
 
 
 async def find_follow_up_turn(

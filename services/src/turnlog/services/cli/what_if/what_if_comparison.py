@@ -23,7 +23,7 @@ from turnlog.services.api.what_if_payloads import (
 )
 from turnlog.services.blueprints.folder_files import MAX_FILE_BYTES
 from turnlog.services.cli.actions.verification import create_progress_bar
-from turnlog.services.cli.client.http_responses import map_transport_errors, require_success
+from turnlog.services.cli.client.http_responses import stream_lines
 from turnlog.services.cli.client.service_reader import LONG_TIMEOUT, ServiceReader
 from turnlog.services.cli.console import (
     OutputFormat,
@@ -39,14 +39,10 @@ _WHAT_IF_LINE: Final[TypeAdapter[WhatIfLine]] = TypeAdapter(WhatIfLine)
 async def stream_what_if(reader: ServiceReader, form: WhatIfRequest) -> AsyncGenerator[WhatIfLine]:
     """Stream the lines of a report; raises `Unavailable` if the service breaks off."""
     body = form.model_dump(mode="json", exclude_none=True)
-    with map_transport_errors(str(reader.client.base_url)):
-        async with reader.client.stream(
-            "POST", "/v1/what-if", json=body, timeout=LONG_TIMEOUT
-        ) as answer:
-            if not answer.is_success:
-                await answer.aread()
-            async for line in require_success(answer).aiter_lines():
-                yield _WHAT_IF_LINE.validate_json(line)
+    request = reader.client.build_request("POST", "/v1/what-if", json=body, timeout=LONG_TIMEOUT)
+    async with aclosing(stream_lines(reader.client, request)) as lines:
+        async for line in lines:
+            yield _WHAT_IF_LINE.validate_json(line)
 
 
 def read_blueprint_folder(folder: Path) -> BlueprintFolder:
