@@ -73,7 +73,7 @@ async def test_session_row_tells_what_it_was_opened_with_and_how_far_it_came(
         {"language": "de", "level": 3},
     )
     assert row.title == "Good morning, who are you?"
-    assert (row.turns, row.last_sequence, row.closed_at) == (2, 4, None)
+    assert (row.turns, row.sequence, row.closed_at) == (2, 4, None)
     assert row.opened_at == "2026-01-01T00:00:01.000000Z"
     assert row.last_at == "2026-01-01T00:00:03.000000Z"
 
@@ -192,7 +192,7 @@ async def test_events_of_later_releases_count_and_change_nothing_else(
     story.log.stored.pop()
     append_raw(story.log, stored)
     assert await read_turns(store, story) == before
-    assert (await read_session(store, story)).last_sequence == 3
+    assert (await read_session(store, story)).sequence == 3
 
 
 async def test_call_row_holds_its_prompt_in_figures_and_its_attempts(

@@ -23,8 +23,8 @@ from turnlog.events.testing.event_samples import build_library_samples
 from turnlog.projections.library.segment_inputs import EditSegment, SegmentInput
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_for_sequence
+from turnlog.projections.store.read.row_types import SegmentRow
 from turnlog.projections.store.read.segment_queries import (
-    SegmentRow,
     SegmentRowFilter,
     list_segments,
 )

@@ -92,7 +92,7 @@ async def test_a_wider_budget_gives_back_the_very_turns_that_a_narrower_one_cuts
         _list_altered_turns(each, "uncut") for each in given_back
     ]
     again = [one for each in given_back for one in each.altered]
-    assert PromptAlteration("history", "uncut", "drop_oldest_pairs", 1, 1) in again
+    assert PromptAlteration("history", "uncut", "drop_oldest_pairs", 1, 1, None) in again
 
 
 def _list_altered_turns(redone: ReassembledCall, how: str) -> list[int]:
@@ -113,7 +113,7 @@ async def test_supposed_model_is_given_prompt_files_of_its_own_provider(
         house, "recorded", WhatIfChange(BlueprintFolders((folder,)), model="other/two")
     )
     assert [each.after.model for each in found if each.after] == ["other/two"] * 3
-    assert found[0].altered == (PromptAlteration("persona", "changed", None),)
+    assert found[0].altered == (PromptAlteration("persona", "changed", None, None, None, None),)
 
 
 async def test_same_blueprint_changes_nothing(first: Path) -> None:

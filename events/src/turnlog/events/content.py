@@ -97,3 +97,8 @@ _ENCODER: Final = JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",
 def encode_canonical(value: JsonValue) -> str:
     """Return the canonical form of a value: JSON, keys sorted, no spaces."""
     return _ENCODER.encode(value)
+
+
+def get_plain_text(content: Content | None) -> str | None:
+    """Return a readable text; None if it is sealed, erased or absent."""
+    return content.text if isinstance(content, PlainText) else None

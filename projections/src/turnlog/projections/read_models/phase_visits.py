@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from turnlog.events.content import Content
+from turnlog.events.content import get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.model.phase_events import PhaseEntered
@@ -27,24 +27,25 @@ class PhaseVisit:
     """One visit of a session to a phase."""
 
     phase: str
+    """The phase."""
     before: str | None
-    """The phase that the session left for this one."""
+    """The previous phase."""
     signal: str | None
-    """The signal that caused the change of phase."""
+    """The signal that led to it."""
     at: str
-    """Start of the visit, RFC 3339."""
+    """When it began."""
     first: int
-    """Sequence of the event that entered the phase, or of the profile switch just before it."""
+    """The event that entered it, or the profile switch just before."""
     last: int
-    """Sequence of the last event before the next phase."""
-    carried: Content | None
-    """What the prompts of this phase say about the phase before."""
+    """Its latest event; `at` this sequence gives its final state and window."""
+    carried: str | None
+    """The text that its prompts are given about the previous phase."""
     shared: tuple[str, ...]
-    """Phases whose turns this phase may see, where phases are kept apart."""
+    """The phases whose turns are visible to it, where phases are isolated."""
     hidden: tuple[str, ...]
-    """Earlier phases of the session that this phase may not see."""
-    turns: tuple[int, ...] = ()
-    """Numbers of the turns that belong to the visit."""
+    """The earlier phases that are not visible to it."""
+    turns: tuple[int, ...]
+    """The turns that belong to it."""
 
     def has_event(self, recorded: RecordedEvent) -> bool:
         """Return whether an event happened during the visit."""
@@ -91,9 +92,10 @@ def _start_visit(recorded: RecordedEvent, entered: PhaseEntered, first: int) -> 
         at=recorded.envelope.time,
         first=first,
         last=recorded.sequence,
-        carried=entered.carried,
+        carried=get_plain_text(entered.carried),
         shared=entered.shared,
         hidden=entered.hidden,
+        turns=(),
     )
 
 

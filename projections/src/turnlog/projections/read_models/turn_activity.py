@@ -9,25 +9,56 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from turnlog.events.content import PlainText
+from turnlog.events.content import get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.tool_events import StepPlanned, ToolCalled, ToolReturned
 
 
 @dataclass(frozen=True, slots=True)
-class TurnToolUse:
-    """A tool that a model requested."""
+class TurnPlanStep:
+    """A step of a turn's plan."""
 
-    called: ToolCalled
-    back: ToolReturned | None = None
-    """The result of the request; None until the tool returns."""
+    step: int
+    """The step number."""
+    goal: str | None
+    """The goal of the step."""
+    given: bool
+    """Whether the previous turn's result was reused and no call was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnToolUse:
+    """A tool that a model requested, and its outcome."""
+
+    call: str
+    """The call that requested it."""
+    id: str
+    """The provider's id of the tool request."""
+    tool: str
+    """The name of the tool."""
+    arguments: str
+    """The arguments as the model wrote them."""
+    step: int | None
+    """The plan step that it belongs to."""
+    outcome: str | None
+    """The outcome; None until the tool returns."""
+    detail: str
+    """Why it was refused, failed or was lost."""
+    text: str | None
+    """The text that prompts contain."""
+    characters: int
+    """The length of the whole result."""
+    condensed: bool
+    """Whether prompts contain a summary of it."""
+    milliseconds: int | None
+    """How long the tool server took."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnActivity:
     """The plan steps and tool uses of one turn."""
 
-    steps: tuple[StepPlanned, ...] = ()
+    steps: tuple[TurnPlanStep, ...] = ()
     """The turn's plan, where it has one."""
     uses: tuple[TurnToolUse, ...] = ()
     """The requested tools, in order of request."""
@@ -52,10 +83,10 @@ def update_activity(found: ActivityByTurn, recorded: RecordedEvent) -> None:
     match recorded.event:
         case StepPlanned(turn=turn) as step:
             done = found.get(turn, NO_ACTIVITY)
-            found[turn] = replace(done, steps=(*done.steps, step))
+            found[turn] = replace(done, steps=(*done.steps, _build_plan_step(step)))
         case ToolCalled(turn=turn) as called:
             done = found.get(turn, NO_ACTIVITY)
-            found[turn] = replace(done, uses=(*done.uses, TurnToolUse(called)))
+            found[turn] = replace(done, uses=(*done.uses, _start_tool_use(called)))
         case ToolReturned(turn=turn) as back if turn in found:
             found[turn] = _add_tool_result(found[turn], back)
         case _:
@@ -65,25 +96,53 @@ def update_activity(found: ActivityByTurn, recorded: RecordedEvent) -> None:
 def format_activity(activity: TurnActivity) -> Iterator[str]:
     """Yield one line for each step, with its tools indented below it, then the tools of no step."""
     for step in activity.steps:
-        goal = (
-            step.goal.text if isinstance(step.goal, PlainText) else "(it cannot be read any more)"
-        )
+        goal = "(it cannot be read any more)" if step.goal is None else step.goal
         yield f"{step.step}. {goal}" + (" (done by the turn before)" if step.given else "")
-        yield from (
-            f"   {_format_tool_use(use)}" for use in activity.uses if use.called.step == step.step
-        )
-    yield from (_format_tool_use(use) for use in activity.uses if use.called.step is None)
+        yield from (f"   {_format_tool_use(use)}" for use in activity.uses if use.step == step.step)
+    yield from (_format_tool_use(use) for use in activity.uses if use.step is None)
 
 
 def _format_tool_use(use: TurnToolUse) -> str:
-    back = use.back
-    came = f"{back.outcome}{f': {back.detail}' if back.detail else ''}" if back else "under way"
-    return f"{use.called.tool} {use.called.arguments} · {came}"
+    detail = f": {use.detail}" if use.detail else ""
+    outcome = f"{use.outcome}{detail}" if use.outcome else "under way"
+    return f"{use.tool} {use.arguments} · {outcome}"
+
+
+def _build_plan_step(step: StepPlanned) -> TurnPlanStep:
+    return TurnPlanStep(step.step, get_plain_text(step.goal), step.given is not None)
+
+
+def _start_tool_use(called: ToolCalled) -> TurnToolUse:
+    return TurnToolUse(
+        call=called.call,
+        id=called.id,
+        tool=called.tool,
+        arguments=called.arguments,
+        step=called.step,
+        outcome=None,
+        detail="",
+        text=None,
+        characters=0,
+        condensed=False,
+        milliseconds=None,
+    )
 
 
 def _add_tool_result(activity: TurnActivity, back: ToolReturned) -> TurnActivity:
-    named = (back.call, back.id)
     uses = (
-        replace(u, back=back) if (u.called.call, u.called.id) == named else u for u in activity.uses
+        _finish_tool_use(use, back) if (use.call, use.id) == (back.call, back.id) else use
+        for use in activity.uses
     )
     return replace(activity, uses=tuple(uses))
+
+
+def _finish_tool_use(use: TurnToolUse, back: ToolReturned) -> TurnToolUse:
+    return replace(
+        use,
+        outcome=back.outcome,
+        detail=back.detail,
+        text=get_plain_text(back.text),
+        characters=back.characters,
+        condensed=back.treatment == "condensed",
+        milliseconds=back.milliseconds,
+    )

@@ -6,18 +6,10 @@ from pydantic import Field, JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.model.call_events import AttemptCost
-from turnlog.events.model.manifest import Manifest, MessageRole
+from turnlog.events.model.manifest import Manifest
 from turnlog.projections.audit.verify.prompt_reproduction import ReproductionOutcome
+from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.services.api.payload_models import ResponseModel
-
-
-class MessageView(ResponseModel):
-    """One message of a prompt."""
-
-    role: MessageRole
-    """The role of the message."""
-    content: str
-    """The text of the message."""
 
 
 class WindowView(ResponseModel):
@@ -31,7 +23,7 @@ class WindowView(ResponseModel):
     """The kind of call."""
     model: str
     """The model of the call."""
-    messages: tuple[MessageView, ...]
+    messages: tuple[ChatMessage, ...]
     """The messages in order."""
     tools: tuple[dict[str, JsonValue], ...]
     """The tools that the call offers."""
@@ -76,7 +68,7 @@ class RecordedPromptView(ResponseModel):
     """The model as it was passed to litellm."""
     parameters: dict[str, JsonValue]
     """The sampling parameters as they were passed to litellm."""
-    messages: tuple[MessageView, ...]
+    messages: tuple[ChatMessage, ...]
     """The messages; empty when one could not be read back."""
     tools: tuple[dict[str, JsonValue], ...]
     """The tools that the call offered."""

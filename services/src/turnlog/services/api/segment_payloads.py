@@ -17,6 +17,7 @@ from turnlog.projections.library.segment_inputs import (
     ImportSegments,
     SegmentInput,
 )
+from turnlog.projections.store.read.row_types import SegmentRow
 from turnlog.services.api.payload_models import RequestModel, ResponseModel
 
 MAX_IMPORT_ROWS = 20_000
@@ -118,45 +119,10 @@ class SegmentImportResult(ResponseModel):
     """The library's sequence that the response reflects."""
 
 
-class ListedSegment(ResponseModel):
-    """The current version of a variant of a segment."""
-
-    id: int
-    """The segment number."""
-    variant: str
-    """The variant."""
-    scope: str
-    """The part of a prompt it is for."""
-    ref: str | None
-    """The reference within the scope that it belongs to."""
-    locale: str | None
-    """The locale of the text."""
-    content: str | None
-    """The text; null when it was erased."""
-    digest: Digest
-    """The digest of the text."""
-    characters: int
-    """The length in code points."""
-    tier: int
-    """How much a reader must have discovered to see it."""
-    type: str
-    """The kind of text."""
-    priority: str
-    """`low`, `normal` or `high`."""
-    active: bool
-    """Whether calls may use it."""
-    version: int
-    """The version number within the segment."""
-    edited_at: str
-    """When it was last edited."""
-    edited_by: str
-    """The actor of the last edit."""
-
-
 class SegmentPage(ResponseModel):
     """A page of segments, by number."""
 
-    segments: tuple[ListedSegment, ...]
+    segments: tuple[SegmentRow, ...]
     """The variants; those of one segment are adjacent."""
     next: int | None
     """The `after` of the next page; null on the last page."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
+from turnlog.projections.session.state import RecordedChoice
+from turnlog.projections.store.read.row_types import OriginRow, SessionRow
 from turnlog.services.api.payload_models import ResponseModel
 
 
@@ -23,23 +23,12 @@ class OpenedSession(ResponseModel):
     """The sequence of the event that opened it."""
 
 
-class OriginView(ResponseModel):
-    """The origin of a session."""
-
-    kind: Literal["parent", "fork"]
-    """Whether it is a coordinator's child or a fork."""
-    session: str
-    """The id of the origin."""
-    sequence: int
-    """The origin's sequence at which it was created."""
-
-
 class ForkedSession(ResponseModel):
     """A fork, which has all events of its origin up to a sequence."""
 
     session: str
     """The session id."""
-    origin: OriginView
+    origin: OriginRow
     """The origin."""
     blueprint: str
     """The blueprint's name."""
@@ -60,17 +49,6 @@ class OpenTurnView(ResponseModel):
     """Whether that attempt is still running."""
     released_at: str
     """When the turn became open."""
-
-
-class ChoiceView(ResponseModel):
-    """A recorded choice."""
-
-    phase: str
-    """The phase that offered it."""
-    choice: str
-    """The choice."""
-    label: str | None
-    """The text of the choice in prompts."""
 
 
 class SessionView(ResponseModel):
@@ -106,51 +84,18 @@ class SessionView(ResponseModel):
     """The current phase."""
     exchanges: int = 0
     """The number of turns completed in this phase."""
-    choices: tuple[ChoiceView, ...] = ()
+    choices: tuple[RecordedChoice, ...] = ()
     """The choices so far."""
     warnings: tuple[str, ...] = ()
     """The faults of the files at opening, and the defaults used instead."""
-    origin: OriginView | None = None
-    """The session it came from."""
-
-
-class ListedSession(ResponseModel):
-    """A session in a list."""
-
-    session: str
-    """The session id."""
-    sequence: int
-    """The last sequence that the read models contain."""
-    title: str | None
-    """The first turn's text, shortened to one line."""
-    blueprint: str
-    """The blueprint's name."""
-    version: int
-    """The blueprint's version."""
-    digest: Digest
-    """The digest of the blueprint."""
-    profile: str
-    """The current profile."""
-    attributes: dict[str, JsonValue]
-    """The attributes of the session."""
-    turns: int
-    """The number of submitted turns."""
-    redacted: bool
-    """Whether a reply was redacted."""
-    opened_at: str
-    """When it was opened."""
-    last_at: str
-    """When its latest event was recorded."""
-    closed_at: str | None
-    """When it was closed."""
-    origin: OriginView | None = None
+    origin: OriginRow | None = None
     """The session it came from."""
 
 
 class SessionPage(ResponseModel):
     """A page of sessions, newest first."""
 
-    sessions: tuple[ListedSession, ...]
+    sessions: tuple[SessionRow, ...]
     """The sessions."""
     next: str | None
     """The `before` of the next page; null on the last page."""

@@ -6,9 +6,10 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Content, PlainText
 from turnlog.events.model.turn_events import FinishReason
+from turnlog.projections.read_models.phase_visits import PhaseVisit
 from turnlog.projections.read_models.session_history import TurnStatus
+from turnlog.projections.read_models.turn_activity import TurnPlanStep, TurnToolUse
 from turnlog.services.api.payload_models import JsonObject, ResponseModel
 
 
@@ -57,44 +58,6 @@ class CommandResult(ResponseModel):
     """The sequence of its last event; the session's last sequence when it had nothing to do."""
 
 
-class PlanStepView(ResponseModel):
-    """A step of a turn's plan."""
-
-    step: int
-    """The step number."""
-    goal: str | None
-    """The goal of the step."""
-    given: bool
-    """Whether the previous turn's result was reused and no call was made."""
-
-
-class ToolUseView(ResponseModel):
-    """A tool that a model requested, and its outcome."""
-
-    call: str
-    """The call that requested it."""
-    id: str
-    """The provider's id of the tool request."""
-    tool: str
-    """The name of the tool."""
-    arguments: str
-    """The arguments as the model wrote them."""
-    step: int | None
-    """The plan step that it belongs to."""
-    outcome: str | None
-    """The outcome; null until the tool returns."""
-    detail: str
-    """Why it was refused, failed or was lost."""
-    text: str | None
-    """The text that prompts contain."""
-    characters: int
-    """The length of the whole result."""
-    condensed: bool
-    """Whether prompts contain a summary of it."""
-    milliseconds: int | None
-    """How long the tool server took."""
-
-
 class DisplayView(ResponseModel):
     """The display form of a turn."""
 
@@ -141,35 +104,10 @@ class TurnView(ResponseModel):
     """The phase it belongs to."""
     display: DisplayView | None = None
     """Its display form as recorded; null when none was recorded."""
-    steps: tuple[PlanStepView, ...] = ()
+    steps: tuple[TurnPlanStep, ...] = ()
     """The steps of its plan, if it has one."""
-    tools: tuple[ToolUseView, ...] = ()
+    tools: tuple[TurnToolUse, ...] = ()
     """The tools it used, in order."""
-
-
-class PhaseVisitView(ResponseModel):
-    """A visit of the session to a phase."""
-
-    phase: str
-    """The phase."""
-    before: str | None
-    """The previous phase."""
-    signal: str | None
-    """The signal that led to it."""
-    at: str
-    """When it began."""
-    first: int
-    """The event that entered it, or the profile switch just before."""
-    last: int
-    """Its latest event; `at` this sequence gives its final state and window."""
-    carried: str | None
-    """The text that its prompts are given about the previous phase."""
-    shared: tuple[str, ...]
-    """The phases whose turns are visible to it, where phases are isolated."""
-    hidden: tuple[str, ...]
-    """The earlier phases that are not visible to it."""
-    turns: tuple[int, ...]
-    """The turns that belong to it."""
 
 
 class HistoryView(ResponseModel):
@@ -181,13 +119,8 @@ class HistoryView(ResponseModel):
     """The sequence that the response reflects."""
     turns: tuple[TurnView, ...]
     """The turns in order."""
-    stays: tuple[PhaseVisitView, ...] = ()
+    stays: tuple[PhaseVisit, ...] = ()
     """The phase visits in order; empty without phases."""
-
-
-def get_plain_text(content: Content | None) -> str | None:
-    """Return a readable text; None when it is sealed, erased or absent."""
-    return content.text if isinstance(content, PlainText) else None
 
 
 class QuestionStatus(ResponseModel):

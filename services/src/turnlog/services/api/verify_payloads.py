@@ -6,46 +6,14 @@ from typing import Literal
 
 from turnlog.events.content import Digest
 from turnlog.projections.audit.verify.verification_report import (
-    CheckName,
+    AuditFinding,
     Completeness,
     Integrity,
     Reproduction,
+    ReproductionCounts,
     TotalsAgreement,
-    VerdictName,
 )
 from turnlog.services.api.payload_models import ResponseModel
-
-
-class FindingView(ResponseModel):
-    """A fault of the record."""
-
-    verdict: VerdictName
-    """The verdict that it affects."""
-    check: CheckName
-    """The check that found it."""
-    sequence: int | None
-    """The sequence of the event."""
-    detail: str
-    """What is wrong."""
-
-
-class PromptTallyView(ResponseModel):
-    """How many prompts were reproduced, by way."""
-
-    calls: int
-    """Calls with a recorded prompt."""
-    reference: int
-    """Prompts reproduced by the references of their manifests."""
-    assembly: int
-    """Prompts reproduced by assembling them again."""
-    unreproducible: int
-    """Prompts that this version or installation cannot assemble again."""
-    why: str
-    """What has changed since, for the first of those."""
-    unchecked: int
-    """Prompts after a gap in the log."""
-    behind: str
-    """The range of the first of those, and its gap."""
 
 
 class TotalsView(ResponseModel):
@@ -88,11 +56,11 @@ class VerificationView(ResponseModel):
     """Whether the read models agree with the log; `elsewhere` while they lag."""
     events: int
     """The number of events that were read."""
-    prompts: PromptTallyView
+    prompts: ReproductionCounts
     """The reproduced prompts."""
     log: TotalsView
     """The totals of the session."""
-    findings: tuple[FindingView, ...]
+    findings: tuple[AuditFinding, ...]
     """All findings, the first event first."""
 
 
@@ -120,7 +88,7 @@ class VerifyFindingLine(ResponseModel):
     """The log at fault."""
     session: str
     """The session id, or the family of the library."""
-    finding: FindingView
+    finding: AuditFinding
     """The finding."""
 
 
@@ -147,7 +115,7 @@ class VerifySummaryLine(ResponseModel):
     """The number of events of the sessions and of the library."""
     seconds: float
     """The duration in seconds."""
-    prompts: PromptTallyView
+    prompts: ReproductionCounts
     """The reproduced prompts."""
     log: TotalsView
     """The totals of the sessions."""

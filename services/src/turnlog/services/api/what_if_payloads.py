@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from turnlog.events.content import Digest
-from turnlog.events.model.manifest import CounterRef
-from turnlog.projections.audit.what_if.reassembled_calls import AlterationKind
+from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration, PromptSize
+from turnlog.projections.audit.what_if.what_if_report import AlterationCount, RefusalCount
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.services.api.payload_models import RequestModel, ResponseModel
 from turnlog.services.api.requests import ShortName
@@ -96,36 +96,6 @@ class PromptTotalsView(ResponseModel):
     """Whether a model is missing from the price table."""
 
 
-class AlterationCountView(ResponseModel):
-    """One difference, and the number of calls that have it."""
-
-    layer: str
-    """The blueprint's name of the layer; `history` is built in."""
-    how: AlterationKind
-    """`cut` or `uncut` to fit, `gone`, `added`, or `changed`."""
-    rule: str | None
-    """The step or condition that caused it."""
-    calls: int
-    """The number of calls."""
-    pieces: int
-    """The number of turns, segments or texts in all of them."""
-
-
-class RefusalCountView(ResponseModel):
-    """One reason why calls could not be assembled."""
-
-    code: str
-    """`over-budget`, or the code of a mismatch with the record."""
-    field: str
-    """The dotted path of the field at fault."""
-    calls: int
-    """The number of calls."""
-    first: str
-    """The first of these calls."""
-    detail: str
-    """What was wrong with the first call."""
-
-
 class WhatIfTotalsView(ResponseModel):
     """The totals of a hypothetical change."""
 
@@ -139,46 +109,10 @@ class WhatIfTotalsView(ResponseModel):
     """The totals as recorded."""
     after: PromptTotalsView
     """The totals under the change."""
-    altered: tuple[AlterationCountView, ...]
+    altered: tuple[AlterationCount, ...]
     """The differences, most frequent first."""
-    refused: tuple[RefusalCountView, ...]
+    refused: tuple[RefusalCount, ...]
     """Why calls could not be assembled, most frequent first."""
-
-
-class WhatIfPrompt(ResponseModel):
-    """The size of one prompt."""
-
-    kind: str
-    """The blueprint's name for this kind of call."""
-    model: str
-    """The model."""
-    tokens: int
-    """The tokens, as counted by `counter`."""
-    counter: CounterRef
-    """The token counter."""
-    budget: int | None
-    """The token budget."""
-    prefix: int | None
-    """Tokens that equal the beginning of the previous call; null for the first of its kind."""
-    digest: Digest
-    """The digest of the request."""
-
-
-class PromptAlterationView(ResponseModel):
-    """One difference in a prompt."""
-
-    layer: str
-    """The layer."""
-    how: AlterationKind
-    """The kind of difference."""
-    rule: str | None
-    """The step or condition that caused it."""
-    first: int | None
-    """The first turn of a range of history."""
-    last: int | None
-    """The last turn of the range."""
-    segment: int | None
-    """The number of a segment."""
 
 
 class LayerSizeView(ResponseModel):
@@ -222,11 +156,11 @@ class WhatIfCall(ResponseModel):
     """The turn number."""
     sequence: int
     """The sequence of the event that recorded its prompt."""
-    before: WhatIfPrompt
+    before: PromptSize
     """The prompt as recorded."""
-    after: WhatIfPrompt | None
+    after: PromptSize | None
     """The prompt under the change; null when it could not be assembled."""
-    altered: tuple[PromptAlterationView, ...]
+    altered: tuple[PromptAlteration, ...]
     """The differences."""
     refused: CallRefusalView | None
     """Why it could not be assembled."""

@@ -36,6 +36,7 @@ from turnlog.projections.audit.verify.prompt_reproduction import (
 )
 from turnlog.projections.audit.verify.protocol_invariants import check_settlements, check_tool_calls
 from turnlog.projections.audit.verify.verification_report import (
+    NO_REPRODUCTIONS,
     AuditFinding,
     AuditVerdicts,
     ReproductionCounts,
@@ -228,7 +229,7 @@ class VerificationTally:
     witnessed: bool
     """Whether the log is compared with heads noted earlier."""
     sessions: int = 0
-    prompts: ReproductionCounts = field(default_factory=ReproductionCounts)
+    prompts: ReproductionCounts = NO_REPRODUCTIONS
     totals: SessionTotals = field(default_factory=lambda: SessionTotals(0))
     elsewhere: bool = False
     """Whether the read models of some session are at another sequence."""

@@ -39,10 +39,13 @@ class AuditFinding:
     """Something that is wrong with a record."""
 
     verdict: VerdictName
+    """The verdict that it affects."""
     check: CheckName
+    """The check that found it."""
     sequence: int | None
-    """Sequence of the event at fault; None where it cannot be determined."""
+    """The sequence of the event at fault; None where it cannot be determined."""
     detail: str
+    """What is wrong."""
 
 
 def sort_findings(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
@@ -142,19 +145,24 @@ TotalsAgreement = Literal["equal", "differ", "elsewhere"]
 class ReproductionCounts:
     """How many prompts were reproduced, by which way, and how many were not."""
 
-    calls: int = 0
-    reference: int = 0
-    """By following the references of their manifests."""
-    assembly: int = 0
-    """By assembling them again."""
-    unreproducible: int = 0
-    """Calls that this version or installation cannot assemble again."""
-    why: str = ""
-    """What has changed since the first of those calls was recorded."""
-    unchecked: int = 0
-    """Calls that lie behind a gap."""
-    behind: str = ""
-    """Which calls lie behind the first gap, and what the gap is."""
+    calls: int
+    """Calls with a recorded prompt."""
+    reference: int
+    """Prompts reproduced by the references of their manifests."""
+    assembly: int
+    """Prompts reproduced by assembling them again."""
+    unreproducible: int
+    """Prompts that this version or installation cannot assemble again."""
+    why: str
+    """What has changed since, for the first of those."""
+    unchecked: int
+    """Prompts after a gap in the log."""
+    behind: str
+    """The range of the first of those, and its gap."""
+
+
+NO_REPRODUCTIONS: Final = ReproductionCounts(0, 0, 0, 0, "", 0, "")
+"""The counts of a log without calls."""
 
 
 @dataclass(frozen=True, slots=True)

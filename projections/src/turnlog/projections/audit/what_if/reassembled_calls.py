@@ -53,15 +53,17 @@ class PromptAlteration:
     """One item of a prompt that is altered."""
 
     layer: str
+    """The layer."""
     how: AlterationKind
+    """The kind of difference."""
     rule: str | None
-    """The step or condition that did it, or for `uncut` that did it before."""
-    first: int | None = None
-    """First turn of a history run."""
-    last: int | None = None
-    """Last turn of the run."""
-    segment: int | None = None
-    """Number of a library segment."""
+    """The step or condition that caused it, or for `uncut` that caused the cut before."""
+    first: int | None
+    """The first turn of a range of history."""
+    last: int | None
+    """The last turn of the range."""
+    segment: int | None
+    """The number of a segment."""
 
 
 def compare_manifests(before: Manifest, after: Manifest) -> tuple[PromptAlteration, ...]:
@@ -75,7 +77,7 @@ def _compare_layers(before: Manifest, after: Manifest) -> Iterator[PromptAlterat
         if found := _compare_part(was.get(key), now.get(key)):
             how, rule = found
             segment = part.source.segment if isinstance(part.source, SegmentSource) else None
-            yield PromptAlteration(part.layer, how, rule, segment=segment)
+            yield PromptAlteration(part.layer, how, rule, None, None, segment)
 
 
 def _index_parts(manifest: Manifest) -> Mapping[EntryKey, PromptPart]:
@@ -156,9 +158,10 @@ def _group_runs(
     """
     numbered = enumerate(sorted(turns))
     for (_, rule), run in groupby(numbered, key=lambda at: (at[1] - at[0], rules.get(at[1]))):
-        held = [turn for _, turn in run]
-        unspoken: AlterationKind = "gone" if how == "cut" else "added"
-        yield PromptAlteration("history", how if rule else unspoken, rule, held[0], held[-1])
+        numbers = [turn for _, turn in run]
+        unmentioned: AlterationKind = "gone" if how == "cut" else "added"
+        kind = how if rule else unmentioned
+        yield PromptAlteration("history", kind, rule, numbers[0], numbers[-1], None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +171,17 @@ class PromptSize:
     kind: str
     """The blueprint's name for this kind of call."""
     model: str
+    """The model."""
     tokens: int
+    """The tokens, as counted by `counter`."""
     counter: CounterRef
+    """The token counter."""
     budget: int | None
+    """The token budget."""
     prefix: int | None
-    """Tokens in common with the call of its kind before; None for the first of its kind."""
+    """Tokens that equal the beginning of the previous call; None for the first of its kind."""
     digest: Digest
-    """Digest of the request."""
+    """The digest of the request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,11 +45,15 @@ class AlterationCount:
     """One alteration, and the number of calls it occurs in."""
 
     layer: str
+    """The blueprint's name of the layer; `history` is built in."""
     how: AlterationKind
+    """`cut` or `uncut` to fit, `gone`, `added`, or `changed`."""
     rule: str | None
+    """The step or condition that caused it."""
     calls: int
+    """The number of calls."""
     pieces: int
-    """Number of turns, segments or texts over all these calls."""
+    """The number of turns, segments or texts in all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +61,15 @@ class RefusalCount:
     """One reason for which calls could not be made, with an example."""
 
     code: str
+    """`over-budget`, or the code of a mismatch with the record."""
     field: str
-    """The field at fault, dotted; empty if there is none."""
+    """The dotted path of the field at fault."""
     calls: int
+    """The number of calls."""
     first: str
     """The first of these calls."""
     detail: str
-    """The detail of that call's refusal."""
+    """What was wrong with the first call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
+from turnlog.events.model.turn_events import FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class OriginRow:
+    """The origin of a session."""
+
+    kind: Literal["parent", "fork"]
+    """Whether it is a coordinator's child or a fork."""
+    session: str
+    """The id of the origin."""
+    sequence: int
+    """The origin's sequence at which it was created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,25 +28,33 @@ class SessionRow:
     """A session in a list; times are those of its events, RFC 3339 in UTC."""
 
     session: str
-    blueprint: str
-    blueprint_version: int
-    blueprint_digest: Digest
-    profile: str
-    attributes: dict[str, JsonValue]
+    """The session id."""
+    sequence: int
+    """The last sequence that the read models contain."""
     title: str | None
-    """The first turn's text on one line; None if there is none that may be shown."""
+    """The first turn's text, shortened to one line; None if there is none that may be shown."""
+    blueprint: str
+    """The blueprint's name."""
+    version: int
+    """The blueprint's version."""
+    digest: Digest
+    """The digest of the blueprint."""
+    profile: str
+    """The current profile."""
+    attributes: dict[str, JsonValue]
+    """The attributes of the session."""
     turns: int
-    """Number of turns so far, whatever their status."""
+    """The number of submitted turns."""
     redacted: bool
-    """Whether any of its replies was redacted."""
+    """Whether a reply was redacted."""
     opened_at: str
-    opened_position: int
-    closed_at: str | None
-    last_sequence: int
+    """When it was opened."""
     last_at: str
-    origin_kind: str | None
-    origin_session: str | None
-    origin_sequence: int | None
+    """When its latest event was recorded."""
+    closed_at: str | None
+    """When it was closed."""
+    origin: OriginRow | None = None
+    """The session it came from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,73 +94,84 @@ class TurnRow:
 class AttemptRow:
     """An attempt at a call; None means unknown or not finished, not zero."""
 
-    turn: int
     attempt: int
-    call: str
+    """The attempt number within the turn."""
     worker: str
+    """The id of the worker."""
     started_at: str
+    """When the attempt started."""
     ended_at: str | None
+    """When the attempt ended."""
     outcome: str | None
+    """How the attempt ended."""
     known: str | None
-    """How reliable the token figures are: reported, estimated or unknown."""
+    """The source of the token figures: reported, estimated or unknown."""
     input_tokens: int | None
+    """Tokens sent."""
     output_tokens: int | None
+    """Tokens received."""
     cached_tokens: int | None
+    """Tokens sent that the provider had cached."""
     micro_dollars: int | None
+    """The cost in millionths of a dollar."""
     price: str | None
+    """How the model was found in the price table."""
     first_token_ms: int | None
+    """Milliseconds until the first text."""
     total_ms: int | None
+    """Milliseconds until the end."""
     fault: str | None
+    """Why the attempt failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """A call with a fixed prompt, and all attempts at it."""
+    """A call with a fixed prompt, all attempts at it and their totals."""
 
     call: str
+    """The call id: `3.1` is turn 3, call 1."""
     turn: int
+    """The turn number."""
     sequence: int
-    """Sequence of the event with its manifest."""
+    """The sequence of the event that contains the manifest."""
     at: str
+    """When the prompt was recorded."""
     kind: str
+    """The blueprint's name for this kind of call."""
     model: str
+    """The model."""
     supersedes: str | None
+    """The call that this one replaces."""
     digest: Digest
-    budget: int | None
+    """The digest of the canonical request."""
     tokens: int
-    """Tokens of the prompt, by `counter`."""
+    """The tokens of the prompt, as counted by `counter`."""
     counter: str
+    """The token counter."""
+    budget: int | None
+    """The token budget."""
     parts: int
+    """The number of parts in the manifest."""
     profile: str | None
-    """The profile it was made with, if recorded."""
+    """The profile of the call; None in records from before profiles could be switched."""
     savings: int
-    """Tokens saved by shortening the prompt."""
+    """Tokens saved by shortening parts of the prompt."""
     attempt: int | None
     """The attempt that answered."""
-    finish: str | None
+    finish: FinishReason | None
+    """Why the model stopped."""
     characters: int | None
+    """The length of the answer."""
+    known: str
+    """The source of the figures: reported, estimated or unknown."""
+    input_tokens: int | None
+    """Tokens sent in all attempts."""
+    output_tokens: int | None
+    """Tokens received in all attempts."""
+    micro_dollars: int | None
+    """The cost of all attempts in millionths of a dollar."""
     attempts: tuple[AttemptRow, ...]
-
-    @property
-    def known(self) -> str:
-        """How reliable the figures are: as reliable as those of the worst attempt."""
-        said = {attempt.known or "unknown" for attempt in self.attempts} or {"unknown"}
-        return next(known for known in ("unknown", "estimated", "reported") if known in said)
-
-    @property
-    def input_tokens(self) -> int | None:
-        """Known input tokens of all attempts; None if none is known."""
-        return _sum_known(attempt.input_tokens for attempt in self.attempts)
-
-    @property
-    def output_tokens(self) -> int | None:
-        """Known output tokens of all attempts; None if none is known."""
-        return _sum_known(attempt.output_tokens for attempt in self.attempts)
-
-    @property
-    def micro_dollars(self) -> int | None:
-        """Known cost of all attempts in millionths of a dollar; None if none is known."""
-        return _sum_known(attempt.micro_dollars for attempt in self.attempts)
+    """All attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +222,42 @@ class GroupGrowth:
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentRow:
+    """The current version of a variant of a segment."""
+
+    id: int
+    """The segment number."""
+    variant: str
+    """The variant."""
+    scope: str
+    """The part of a prompt it is for."""
+    ref: str | None
+    """The reference within the scope that it belongs to."""
+    locale: str | None
+    """The locale of the text."""
+    content: str | None
+    """The text; None when it was erased."""
+    digest: Digest
+    """The digest of the text."""
+    characters: int
+    """The length in code points."""
+    tier: int
+    """How much a reader must have discovered to see it."""
+    type: str
+    """The kind of text."""
+    priority: str
+    """`low`, `normal` or `high`."""
+    active: bool
+    """Whether calls may use it."""
+    version: int
+    """The version number within the segment."""
+    edited_at: str
+    """When it was last edited."""
+    edited_by: str
+    """The actor of the last edit."""
+
+
+@dataclass(frozen=True, slots=True)
 class TenantCounts:
     """How many sessions, turns, calls and redactions a tenant has, and their cost."""
 
@@ -202,8 +270,3 @@ class TenantCounts:
     """The known cost."""
     unknown_costs: int
     """Ended attempts with unknown cost."""
-
-
-def _sum_known(figures: Iterable[int | None]) -> int | None:
-    known = [figure for figure in figures if figure is not None]
-    return sum(known) if known else None

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.projections.store.read.row_filters import select_columns
+from turnlog.projections.store.read.row_types import SegmentRow
 from turnlog.projections.store.schema.column_text import replace_nul
 from turnlog.projections.store.schema.segment_tables import SEGMENTS
 from turnlog.projections.store.write.segment_projection import ACTIVE_SEGMENTS_BUILD
@@ -21,27 +22,6 @@ from turnlog.projections.store.write.segment_projection import ACTIVE_SEGMENTS_B
 SEGMENT_PAGE_SIZE: Final = 100
 
 _SEGMENT_COLUMNS: Final = SEGMENTS.c
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRow:
-    """A variant of a segment."""
-
-    id: int
-    variant: str
-    scope: str
-    ref: str | None
-    locale: str | None
-    content: str | None
-    digest: str
-    characters: int
-    tier: int
-    type: str
-    priority: str
-    active: bool
-    version: int
-    edited_at: str
-    edited_by: str
 
 
 @dataclass(frozen=True, slots=True)

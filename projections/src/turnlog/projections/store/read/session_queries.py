@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Final
 
@@ -37,6 +37,7 @@ from turnlog.projections.store.read.row_filters import match_session, match_tena
 from turnlog.projections.store.read.row_types import (
     AttemptRow,
     CallRow,
+    OriginRow,
     SessionRow,
     SessionRowPage,
     TenantCounts,
@@ -55,6 +56,16 @@ from turnlog.projections.store.schema.read_model_tables import (
 SESSION_PAGE_SIZE: Final = 50
 
 _SESSION_COLUMNS: Final = SESSIONS.c
+
+_LISTED_COLUMNS: Final = (
+    *select_columns(SESSIONS, SessionRow),
+    _SESSION_COLUMNS.last_sequence.label("sequence"),
+    _SESSION_COLUMNS.blueprint_version.label("version"),
+    _SESSION_COLUMNS.blueprint_digest.label("digest"),
+    _SESSION_COLUMNS.origin_kind,
+    _SESSION_COLUMNS.origin_session,
+    _SESSION_COLUMNS.origin_sequence,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +99,21 @@ async def list_sessions(
 ) -> SessionRowPage:
     """Return a page of sessions; `before` is taken from the previous page."""
     found = (
-        select(*select_columns(SESSIONS, SessionRow))
+        select(*_LISTED_COLUMNS, _SESSION_COLUMNS.opened_position)
         .where(match_tenant(SESSIONS, tenant), *_build_conditions(wanted))
         .order_by(_SESSION_COLUMNS.opened_position.desc())
         .limit(limit + 1)
     )
     if before is not None:
         found = found.where(_SESSION_COLUMNS.opened_position < before)
-    rows = [_build_session_row(row) for row in (await connection.execute(found)).mappings()]
-    more = len(rows) > limit
-    return SessionRowPage(tuple(rows[:limit]), rows[limit - 1].opened_position if more else None)
+    rows = (await connection.execute(found)).mappings().all()
+    last = rows[limit - 1]["opened_position"] if len(rows) > limit else None
+    return SessionRowPage(tuple(map(_build_session_row, rows[:limit])), last)
 
 
 async def find_session(connection: AsyncConnection, tenant: str, session: str) -> SessionRow | None:
     """Return one session, or None."""
-    columns = select_columns(SESSIONS, SessionRow)
-    found = select(*columns).where(match_session(SESSIONS, tenant, session))
+    found = select(*_LISTED_COLUMNS).where(match_session(SESSIONS, tenant, session))
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else _build_session_row(row)
 
@@ -142,7 +152,16 @@ def _has_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:
 
 
 def _build_session_row(row: RowMapping) -> SessionRow:
-    return SessionRow(**{**row, "attributes": json.loads(row["attributes"])})
+    named = {field.name: row[field.name] for field in fields(SessionRow) if field.name in row}
+    return SessionRow(
+        **{**named, "attributes": json.loads(row["attributes"]), "origin": _build_origin_row(row)}
+    )
+
+
+def _build_origin_row(row: RowMapping) -> OriginRow | None:
+    if row["origin_kind"] is None:
+        return None
+    return OriginRow(row["origin_kind"], row["origin_session"], row["origin_sequence"])
 
 
 async def list_turns(
@@ -160,30 +179,51 @@ async def list_turns(
 
 async def list_calls(connection: AsyncConnection, tenant: str, session: str) -> tuple[CallRow, ...]:
     """Return a session's calls in order, each with its attempts."""
-    tried: defaultdict[str, list[AttemptRow]] = defaultdict(list)
-    for attempt in await list_attempts(connection, tenant, session):
-        tried[attempt.call].append(attempt)
+    attempts = await _list_attempts_by_call(connection, tenant, session)
     found = (
         select(*select_columns(CALLS, CallRow))
         .where(match_session(CALLS, tenant, session))
         .order_by(CALLS.c.sequence)
     )
     return tuple(
-        CallRow(**row, attempts=tuple(tried[row["call"]]))
+        _build_call_row(row, tuple(attempts[row["call"]]))
         for row in (await connection.execute(found)).mappings()
     )
 
 
-async def list_attempts(
+async def _list_attempts_by_call(
     connection: AsyncConnection, tenant: str, session: str
-) -> tuple[AttemptRow, ...]:
-    """Return a session's attempts in order, including those of calls without a fixed prompt."""
+) -> Mapping[str, Sequence[AttemptRow]]:
+    """Return a session's attempts by call, in order."""
     found = (
-        select(*select_columns(ATTEMPTS, AttemptRow))
+        select(ATTEMPTS.c.call, *select_columns(ATTEMPTS, AttemptRow))
         .where(match_session(ATTEMPTS, tenant, session))
         .order_by(ATTEMPTS.c.turn, ATTEMPTS.c.attempt)
     )
-    return tuple(AttemptRow(**row) for row in (await connection.execute(found)).mappings())
+    attempts: defaultdict[str, list[AttemptRow]] = defaultdict(list)
+    for row in (await connection.execute(found)).mappings():
+        columns = {name: value for name, value in row.items() if name != "call"}
+        attempts[row["call"]].append(AttemptRow(**columns))
+    return attempts
+
+
+def _build_call_row(row: RowMapping, attempts: tuple[AttemptRow, ...]) -> CallRow:
+    """Build a call with the totals of its attempts, as reliable as the worst of them."""
+    sources = {attempt.known or "unknown" for attempt in attempts} or {"unknown"}
+    return CallRow(
+        **row,
+        known=next(name for name in ("unknown", "estimated", "reported") if name in sources),
+        input_tokens=_sum_known(attempt.input_tokens for attempt in attempts),
+        output_tokens=_sum_known(attempt.output_tokens for attempt in attempts),
+        micro_dollars=_sum_known(attempt.micro_dollars for attempt in attempts),
+        attempts=attempts,
+    )
+
+
+def _sum_known(figures: Iterable[int | None]) -> int | None:
+    """Return the sum of the known figures; None if none is known."""
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if known else None
 
 
 async def count_tenant(connection: AsyncConnection, tenant: str) -> TenantCounts:

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Content, Digest, PlainText, compute_digest
+from turnlog.events.content import Digest, compute_digest
 
 TITLE_CHARACTERS: Final = 120
 
@@ -17,11 +17,6 @@ NUL: Final = "\0"
 def replace_nul(text: str) -> str:
     """Replace NUL, which Postgres refuses in text, so that both databases store the same."""
     return text.replace(NUL, "\ufffd")
-
-
-def get_plain_text(content: Content | None) -> str | None:
-    """Return the text of plain content; None if it is sealed, erased or absent."""
-    return content.text if isinstance(content, PlainText) else None
 
 
 def format_title(text: str | None) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import (
     AttemptEnded,
@@ -65,7 +65,6 @@ from turnlog.projections.store.schema.column_text import (
     compute_attribute_digest,
     encode_json,
     format_title,
-    get_plain_text,
 )
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,

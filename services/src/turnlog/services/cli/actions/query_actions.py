@@ -70,18 +70,18 @@ async def print_session(
         await reader.fetch_history(session, at),
         _drop_later_calls(await reader.list_calls(session), at),
     )
-    forks = (await reader.list_sessions({"origin": session, "limit": MAX_FORKS})).sessions
+    forks = await reader.list_sessions({"origin": session, "limit": MAX_FORKS})
     if output == "json":
         print_json(
             {
                 **dump_answer(facts),
                 "turns": dump_answer(history)["turns"],
                 "calls": dump_answer(calls)["calls"],
-                "forks": [dump_answer(fork) for fork in forks],
+                "forks": dump_answer(forks)["sessions"],
             }
         )
     else:
-        create_output_console().print(render_session(facts, history, calls, forks))
+        create_output_console().print(render_session(facts, history, calls, forks.sessions))
 
 
 def _drop_later_calls(calls: CallList, at: int | None) -> CallList:

@@ -31,7 +31,6 @@ from turnlog.events.model.manifest import (
 )
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.services.api.prompt_payloads import (
-    MessageView,
     RecordedPromptView,
     ReproductionView,
     WindowView,
@@ -150,7 +149,7 @@ def _describe_way(way: ReproductionView) -> str:
     return f"{apart}{way.fault.where}: {way.fault.detail}"
 
 
-def _render_body(views: Sequence[MessageView], manifest: Manifest) -> Iterator[RenderableType]:
+def _render_body(views: Sequence[ChatMessage], manifest: Manifest) -> Iterator[RenderableType]:
     if views:
         yield render_prompt_messages(
             [ChatMessage(view.role, view.content) for view in views], manifest

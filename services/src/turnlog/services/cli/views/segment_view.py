@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
+from turnlog.projections.store.read.row_types import SegmentRow
 from turnlog.services.api.segment_payloads import (
-    ListedSegment,
     SegmentChangeResult,
     SegmentImportResult,
     SegmentPage,
@@ -40,7 +40,7 @@ def render_segments(page: SegmentPage) -> RenderableType:
     return Group(table, *more)
 
 
-def _build_cells(each: ListedSegment) -> tuple[str | Text, ...]:
+def _build_cells(each: SegmentRow) -> tuple[str | Text, ...]:
     place = "/".join(filter(None, (each.scope, each.ref)))
     version = f"{each.version} {each.variant}"
     return (

@@ -9,9 +9,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.services.api.call_payloads import CallList, CallView
-from turnlog.services.api.session_payloads import ListedSession, SessionPage, SessionView
-from turnlog.services.api.turn_payloads import HistoryView, PhaseVisitView, ToolUseView, TurnView
+from turnlog.projections.read_models.phase_visits import PhaseVisit
+from turnlog.projections.read_models.turn_activity import TurnToolUse
+from turnlog.projections.store.read.row_types import CallRow, SessionRow
+from turnlog.services.api.call_payloads import CallList
+from turnlog.services.api.session_payloads import SessionPage, SessionView
+from turnlog.services.api.turn_payloads import HistoryView, TurnView
 from turnlog.services.cli.views.text_format import (
     UNKNOWN_TEXT,
     escape_controls,
@@ -58,7 +61,7 @@ def render_conversation(history: HistoryView) -> RenderableType:
 
 
 def _render_phase_visit(
-    stay: PhaseVisitView, turns: Mapping[int, TurnView]
+    stay: PhaseVisit, turns: Mapping[int, TurnView]
 ) -> Iterator[RenderableType]:
     yield Text(format_phase_heading(stay), PHASE_COLOUR)
     if stay.carried:
@@ -68,7 +71,7 @@ def _render_phase_visit(
         yield from _render_turn(turns[turn])
 
 
-def format_phase_heading(stay: PhaseVisitView) -> str:
+def format_phase_heading(stay: PhaseVisit) -> str:
     """Return one line that names a phase visit and the phases it can and cannot see."""
     came = f"phase {stay.phase}" + (f", after {stay.before}" if stay.before else "")
     others = ", ".join(phase for phase in stay.shared if phase != stay.phase)
@@ -107,7 +110,7 @@ def format_turn_activity(turn: TurnView) -> Iterator[str]:
     yield from (_format_tool_use(use) for use in turn.tools if use.step is None)
 
 
-def _format_tool_use(use: ToolUseView) -> str:
+def _format_tool_use(use: TurnToolUse) -> str:
     came = use.outcome or "is under way"
     more = f": {use.detail}" if use.detail else ""
     size = f", {format_count(use.characters, 'character')}" if use.characters else ""
@@ -183,7 +186,7 @@ def _render_session_table(page: SessionPage) -> Table:
     return table
 
 
-def _render_session_title(session: ListedSession) -> Text:
+def _render_session_title(session: SessionRow) -> Text:
     title = Text()
     if session.redacted:
         title.append("redacted ", BAD)
@@ -196,7 +199,7 @@ def render_session(
     session: SessionView,
     history: HistoryView,
     calls: CallList,
-    forks: Sequence[ListedSession] = (),
+    forks: Sequence[SessionRow] = (),
 ) -> RenderableType:
     """Render a session with its phases, turns and calls and the sessions forked from it."""
     turns, made = render_turns(history.turns), render_calls(calls.calls)
@@ -205,7 +208,7 @@ def render_session(
     return Group(render_session_facts(session, forks), *phases, Text(), turns, Text(), made)
 
 
-def render_session_facts(session: SessionView, forks: Sequence[ListedSession] = ()) -> Table:
+def render_session_facts(session: SessionView, forks: Sequence[SessionRow] = ()) -> Table:
     """Render the facts of a session and its relations to others."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style=MUTED, justify="right")
@@ -215,9 +218,7 @@ def render_session_facts(session: SessionView, forks: Sequence[ListedSession] = 
     return grid
 
 
-def _list_relations(
-    session: SessionView, forks: Sequence[ListedSession]
-) -> Iterator[tuple[str, str]]:
+def _list_relations(session: SessionView, forks: Sequence[SessionRow]) -> Iterator[tuple[str, str]]:
     if origin := session.origin:
         what = "forked from" if origin.kind == "fork" else "child of"
         yield "origin", f"{what} {origin.session} at sequence {origin.sequence:,}"
@@ -268,7 +269,7 @@ def render_turns(turns: Iterable[TurnView]) -> Table:
     return table
 
 
-def render_calls(calls: Iterable[CallView]) -> Table:
+def render_calls(calls: Iterable[CallRow]) -> Table:
     """List calls with the usage of all their attempts."""
     table = create_listing()
     for title in ("call", "kind", "model", "finish"):
@@ -281,7 +282,7 @@ def render_calls(calls: Iterable[CallView]) -> Table:
     return table
 
 
-def _format_call_figures(call: CallView) -> tuple[str, ...]:
+def _format_call_figures(call: CallRow) -> tuple[str, ...]:
     spent = [attempt.total_ms for attempt in call.attempts if attempt.total_ms is not None]
     return (
         _format_number(call.input_tokens),

@@ -9,9 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from turnlog.projections.audit.verify.verification_report import AuditFinding, ReproductionCounts
 from turnlog.services.api.verify_payloads import (
-    FindingView,
-    PromptTallyView,
     VerificationView,
     VerifyFindingLine,
     VerifySummaryLine,
@@ -40,7 +39,7 @@ _MARKS: Final = {GOOD: "✓", WARNING: "-", BAD: "✗"}
 _MAX_FINDINGS: Final = 10
 """Findings shown of one promise; `-o json` has all."""
 
-SessionFinding = tuple[str, FindingView]
+SessionFinding = tuple[str, AuditFinding]
 """A session and one of its findings."""
 
 
@@ -85,7 +84,7 @@ def _render_promises(
     return table
 
 
-def _describe_prompts(prompts: PromptTallyView) -> str:
+def _describe_prompts(prompts: ReproductionCounts) -> str:
     told = f"{prompts.reference} by reference and {prompts.assembly} by assembly of {prompts.calls}"
     if prompts.unreproducible:
         told += f"; {prompts.unreproducible} not by this version: {prompts.why}"
@@ -112,5 +111,5 @@ def _render_verdict(verified: bool, findings: int) -> Text:  # noqa: FBT001 - a 
     return Text().append(f"not verified: {format_count(findings, 'finding')}", f"bold {BAD}")
 
 
-def _format_extent(events: int, prompts: PromptTallyView) -> str:
+def _format_extent(events: int, prompts: ReproductionCounts) -> str:
     return f"{format_count(events, 'event')}, {format_count(prompts.calls, 'prompt')}"

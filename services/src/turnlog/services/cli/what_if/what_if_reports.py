@@ -14,10 +14,10 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration
+from turnlog.projections.audit.what_if.what_if_report import AlterationCount
 from turnlog.services.api.what_if_payloads import (
-    AlterationCountView,
     CallRefusalView,
-    PromptAlterationView,
     WhatIfCall,
     WhatIfFailedSession,
     WhatIfSession,
@@ -168,7 +168,7 @@ def _render_refusal(calls: int, code: str, detail: str) -> Text:
     )
 
 
-def _render_altered(altered: Iterable[AlterationCountView]) -> Table:
+def _render_altered(altered: Iterable[AlterationCount]) -> Table:
     table = create_listing()
     for title in ("layer", "how", "by"):
         table.add_column(title, no_wrap=True)
@@ -230,7 +230,7 @@ def render_misfit(refused: CallRefusalView) -> Text:
     return line
 
 
-def format_alteration(one: PromptAlterationView) -> str:
+def format_alteration(one: PromptAlteration) -> str:
     """Format one altered part of a call on one line."""
     what = one.layer
     if one.first is not None:

@@ -35,8 +35,6 @@ from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.prompt.sources.segment_layers import list_segments
 from turnlog.projections.store.read.read_your_writes import wait_until_folded
 from turnlog.services.api.verify_payloads import (
-    FindingView,
-    PromptTallyView,
     TotalsView,
     VerificationView,
     VerifyFindingLine,
@@ -122,9 +120,9 @@ async def verify_session(
         verified=report.is_sound,
         **asdict(report.verdicts),
         events=report.events,
-        prompts=PromptTallyView.model_validate(report.prompts),
+        prompts=report.prompts,
         log=TotalsView.model_validate(report.totals),
-        findings=tuple(FindingView.model_validate(finding) for finding in report.findings),
+        findings=report.findings,
     )
 
 
@@ -213,9 +211,7 @@ class _VerifyLineBuilder:
             case VerifyProgress():
                 return self._build_progress_line(step, now)
             case LocatedFinding(log=log, key=(_, session), finding=finding):
-                line = VerifyFindingLine(
-                    log=log, session=session, finding=FindingView.model_validate(finding)
-                )
+                line = VerifyFindingLine(log=log, session=session, finding=finding)
                 self.first_finding = self.first_finding or line
                 return line
             case VerifyOutcome():
@@ -241,7 +237,7 @@ class _VerifyLineBuilder:
             unsound=len(tally.unsound),
             events=over.events,
             seconds=now - self.started_at,
-            prompts=PromptTallyView.model_validate(tally.prompts),
+            prompts=tally.prompts,
             log=TotalsView.model_validate(tally.totals),
             findings=tally.findings,
             first=self.first_finding,

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime
 
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.call_events import ContextAssembled
@@ -32,12 +32,10 @@ from turnlog.projections.store.read.token_ledger import (
 from turnlog.services.api.call_payloads import (
     CallList,
     CallMetrics,
-    CallView,
     GroupMetrics,
     GrowthView,
     ToolResultView,
 )
-from turnlog.services.api.turn_payloads import get_plain_text
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_checks import (
@@ -64,16 +62,15 @@ async def list_session_calls(
         await wait_for_read_models(deps, state, min_sequence)
     async with deps.store.open_reader() as connection:
         row = await row_of(connection, tenant, session)
-        found = await list_calls(connection, tenant, session)
-    sequence = row.last_sequence if row else 0
+        calls = await list_calls(connection, tenant, session)
+    sequence = row.sequence if row else 0
     set_etag(response, sequence)
-    listed = tuple(CallView.model_validate(call) for call in found)
     return CallList(
         session=session,
         sequence=sequence,
-        models=tuple(dict.fromkeys(call.model for call in listed)),
-        profiles=tuple(dict.fromkeys(call.profile for call in listed if call.profile)),
-        calls=listed,
+        models=tuple(dict.fromkeys(call.model for call in calls)),
+        profiles=tuple(dict.fromkeys(call.profile for call in calls if call.profile)),
+        calls=calls,
     )
 
 
@@ -194,7 +191,7 @@ async def show_growth(
         calls = await list_call_growth(connection, tenant, session, moment)
     material = await deps.blueprints.load_material(state)
     told = [call for call in calls if call.kind not in material.blueprint.summary_calls]
-    sequence = row.last_sequence if row else 0
+    sequence = row.sequence if row else 0
     set_etag(response, sequence)
     return _create_growth_view(session, sequence, found, calls, _compute_history_growth(told))
 

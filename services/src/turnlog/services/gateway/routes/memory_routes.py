@@ -13,6 +13,7 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import JsonValue
 
 from turnlog.events.codec import format_rfc3339
+from turnlog.events.content import get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.memory_events import HistorySummarised
@@ -32,7 +33,7 @@ from turnlog.services.api.memory_payloads import (
     TurnRangeView,
 )
 from turnlog.services.api.requests import ResolveReferencesRequest
-from turnlog.services.api.turn_payloads import CommandResult, get_plain_text
+from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.gateway.dependencies import Dependencies, RequestTenant
 from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_identity import CallerIdentity

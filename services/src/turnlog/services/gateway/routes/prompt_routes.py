@@ -43,7 +43,6 @@ from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.state import SessionState
 from turnlog.services.api.prompt_payloads import (
-    MessageView,
     PromptAssembly,
     PromptAssemblyMeta,
     RecordedPromptView,
@@ -183,7 +182,7 @@ async def _create_window_view(
         sequence=state.head.sequence,
         call=call.kind,
         model=call.model,
-        messages=tuple(MessageView.model_validate(said) for said in assembled.request.messages),
+        messages=assembled.request.messages,
         tools=assembled.request.tools,
         manifest=assembled.manifest,
         cost=compute_cost(call.model, usage, await deps.prices.load_table()),
@@ -258,7 +257,6 @@ def _create_recorded_prompt_view(
     request = (
         reproductions.reference.request if reproductions.reference.outcome == "reproduced" else None
     )
-    said = request.messages if request else ()
     wrong = [
         way for way in (reproductions.reference, reproductions.assembly) if way.outcome == "failed"
     ]
@@ -269,7 +267,7 @@ def _create_recorded_prompt_view(
         turn=call.turn,
         model=call.model,
         parameters=call.parameters,
-        messages=tuple(MessageView.model_validate(message) for message in said),
+        messages=request.messages if request else (),
         tools=request.tools if request else (),
         manifest=call.manifest,
         digest=call.manifest.digest,

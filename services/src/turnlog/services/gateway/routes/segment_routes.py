@@ -25,7 +25,6 @@ from turnlog.services.api.segment_payloads import (
     AddSegmentRequest,
     EditSegmentRequest,
     ImportSegmentsRequest,
-    ListedSegment,
     SegmentChangeResult,
     SegmentImportResult,
     SegmentPage,
@@ -87,8 +86,7 @@ async def list_segments(
         await _wait_for_library_rows(deps, tenant, query.min_sequence)
     async with deps.store.open_reader() as connection:
         rows, more = await listed(connection, tenant, sought, after=query.after, limit=query.limit)
-    segments = tuple(ListedSegment.model_validate(row) for row in rows)
-    return SegmentPage(segments=segments, next=segments[-1].id if more else None)
+    return SegmentPage(segments=rows, next=rows[-1].id if more else None)
 
 
 async def _wait_for_library_rows(deps: GatewayDependencies, tenant: str, sequence: int) -> None:

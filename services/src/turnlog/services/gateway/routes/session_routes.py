@@ -30,18 +30,15 @@ from turnlog.projections.blueprint.validation.input_values import (
 from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.store.read.row_types import SessionRow
+from turnlog.projections.store.read.row_types import OriginRow
 from turnlog.projections.store.read.session_queries import SESSION_PAGE_SIZE, SessionQuery
 from turnlog.projections.store.read.session_queries import list_sessions as listed
 from turnlog.services.api.requests import ForkSessionRequest, OpenSessionRequest
 from turnlog.services.api.service_payloads import DIGEST_PATTERN
 from turnlog.services.api.session_payloads import (
-    ChoiceView,
     ForkedSession,
-    ListedSession,
     OpenedSession,
     OpenTurnView,
-    OriginView,
     SessionPage,
     SessionView,
 )
@@ -147,7 +144,7 @@ async def show_session(
 
 
 def _create_session_view(state: SessionState) -> SessionView:
-    opened = state.open
+    opened, origin = state.open, state.origin
     return SessionView(
         session=state.session,
         sequence=state.head.sequence,
@@ -165,8 +162,8 @@ def _create_session_view(state: SessionState) -> SessionView:
         phase=state.phase,
         exchanges=state.exchanges,
         warnings=state.warnings,
-        origin=OriginView.model_validate(state.origin) if state.origin else None,
-        choices=tuple(ChoiceView.model_validate(made) for made in state.choices),
+        origin=OriginRow(origin.kind, origin.session, origin.sequence) if origin else None,
+        choices=state.choices,
     )
 
 
@@ -325,33 +322,7 @@ async def list_sessions(
     async with deps.store.open_reader() as connection:
         page = await listed(connection, tenant, wanted, limit=query.limit, before=query.before)
     after = None if page.before is None else str(page.before)
-    return SessionPage(sessions=tuple(_create_list_item(row) for row in page.sessions), next=after)
-
-
-def _create_list_item(row: SessionRow) -> ListedSession:
-    return ListedSession(
-        session=row.session,
-        sequence=row.last_sequence,
-        title=row.title,
-        blueprint=row.blueprint,
-        version=row.blueprint_version,
-        digest=row.blueprint_digest,
-        profile=row.profile,
-        attributes=row.attributes,
-        turns=row.turns,
-        redacted=row.redacted,
-        opened_at=row.opened_at,
-        last_at=row.last_at,
-        closed_at=row.closed_at,
-        origin=_create_origin_view(row),
-    )
-
-
-def _create_origin_view(row: SessionRow) -> OriginView | None:
-    if row.origin_kind is None:
-        return None
-    facts = {"kind": row.origin_kind, "session": row.origin_session}
-    return OriginView.model_validate({**facts, "sequence": row.origin_sequence})
+    return SessionPage(sessions=page.sessions, next=after)
 
 
 fork_router = APIRouter()
@@ -379,7 +350,7 @@ async def fork_session(
     response.headers["Location"] = f"/v1/sessions/{into}"
     return ForkedSession(
         session=into,
-        origin=OriginView(kind="fork", session=session, sequence=form.at),
+        origin=OriginRow("fork", session, form.at),
         blueprint=blueprint.name,
         digest=blueprint.digest,
         sequence=form.at,

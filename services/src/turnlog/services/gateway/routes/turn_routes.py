@@ -15,15 +15,13 @@ from pydantic import JsonValue
 from starlette.responses import JSONResponse
 
 from turnlog.events.codec import CommandRef
-from turnlog.events.content import PlainText
+from turnlog.events.content import PlainText, get_plain_text
 from turnlog.events.errors import Refused
-from turnlog.events.model.tool_events import StepPlanned
 from turnlog.events.model.turn_events import TurnResolved
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
 from turnlog.projections.read_models.phase_visits import (
-    PhaseVisit,
     filter_visits,
     list_phase_visits,
 )
@@ -31,7 +29,6 @@ from turnlog.projections.read_models.session_history import HistoryTurn, build_h
 from turnlog.projections.read_models.turn_activity import (
     NO_ACTIVITY,
     TurnActivity,
-    TurnToolUse,
     collect_activity,
 )
 from turnlog.projections.session.commands import SubmitTurn
@@ -40,15 +37,11 @@ from turnlog.services.api.requests import OpenSessionRequest, QuestionRequest, S
 from turnlog.services.api.turn_payloads import (
     DisplayView,
     HistoryView,
-    PhaseVisitView,
-    PlanStepView,
     QuestionAnswer,
     QuestionStatus,
     SettledTurnView,
     SubmittedTurn,
-    ToolUseView,
     TurnView,
-    get_plain_text,
 )
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.gateway.http.headers import (
@@ -326,22 +319,7 @@ async def show_history(
             _create_turn_view(turn, done.get(turn.turn, NO_ACTIVITY), phases.get(turn.turn))
             for turn in told
         ),
-        stays=tuple(_create_phase_visit_view(stay) for stay in been),
-    )
-
-
-def _create_phase_visit_view(stay: PhaseVisit) -> PhaseVisitView:
-    return PhaseVisitView(
-        phase=stay.phase,
-        before=stay.before,
-        signal=stay.signal,
-        at=stay.at,
-        first=stay.first,
-        last=stay.last,
-        carried=get_plain_text(stay.carried),
-        shared=stay.shared,
-        hidden=stay.hidden,
-        turns=stay.turns,
+        stays=been,
     )
 
 
@@ -364,8 +342,8 @@ def _create_turn_view(turn: HistoryTurn, done: TurnActivity, phase: str | None) 
         fallback=turn.fallback.code if turn.fallback else None,
         phase=phase,
         display=_create_display_view(turn),
-        steps=tuple(_create_step_view(step) for step in done.steps),
-        tools=tuple(_create_tool_use_view(use) for use in done.uses),
+        steps=done.steps,
+        tools=done.uses,
     )
 
 
@@ -375,27 +353,4 @@ def _create_display_view(turn: HistoryTurn) -> DisplayView | None:
         DisplayView(text=get_plain_text(shown.text), reply=get_plain_text(shown.reply))
         if shown
         else None
-    )
-
-
-def _create_step_view(step: StepPlanned) -> PlanStepView:
-    return PlanStepView(
-        step=step.step, goal=get_plain_text(step.goal), given=step.given is not None
-    )
-
-
-def _create_tool_use_view(use: TurnToolUse) -> ToolUseView:
-    called, back = use.called, use.back
-    return ToolUseView(
-        call=called.call,
-        id=called.id,
-        tool=called.tool,
-        arguments=called.arguments,
-        step=called.step,
-        outcome=back.outcome if back else None,
-        detail=back.detail if back else "",
-        text=get_plain_text(back.text) if back else None,
-        characters=back.characters if back else 0,
-        condensed=back is not None and back.treatment == "condensed",
-        milliseconds=back.milliseconds if back else None,
     )

@@ -21,7 +21,9 @@ from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef, Se
 from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange
 from turnlog.projections.audit.what_if.reassembled_calls import ReassembledCall, rebuild_calls
 from turnlog.projections.audit.what_if.what_if_report import (
+    AlterationCount,
     PromptTotals,
+    RefusalCount,
     WhatIfReport,
     build_what_if_report,
     merge_reports,
@@ -32,17 +34,13 @@ from turnlog.projections.store.read.read_your_writes import wait_for_sequence
 from turnlog.projections.store.read.session_queries import SessionQuery, list_sessions
 from turnlog.services.api.payload_models import ResponseModel
 from turnlog.services.api.what_if_payloads import (
-    AlterationCountView,
     CallRefusalView,
     LayerSizeView,
-    PromptAlterationView,
     PromptTotalsView,
-    RefusalCountView,
     WhatIfBlueprint,
     WhatIfCall,
     WhatIfFailedSession,
     WhatIfLine,
-    WhatIfPrompt,
     WhatIfRequest,
     WhatIfSession,
     WhatIfStart,
@@ -250,8 +248,8 @@ class WhatIfFigures(TypedDict):
     same: int
     before: PromptTotalsView
     after: PromptTotalsView
-    altered: tuple[AlterationCountView, ...]
-    refused: tuple[RefusalCountView, ...]
+    altered: tuple[AlterationCount, ...]
+    refused: tuple[RefusalCount, ...]
 
 
 def compute_figures(found: WhatIfReport, prices: PriceTable) -> WhatIfFigures:
@@ -262,8 +260,8 @@ def compute_figures(found: WhatIfReport, prices: PriceTable) -> WhatIfFigures:
         same=found.same,
         before=_create_totals_view(found.before, prices),
         after=_create_totals_view(found.after, prices),
-        altered=tuple(AlterationCountView.model_validate(each) for each in found.altered),
-        refused=tuple(RefusalCountView.model_validate(each) for each in found.refused),
+        altered=found.altered,
+        refused=found.refused,
     )
 
 
@@ -291,9 +289,9 @@ def create_call_view(each: ReassembledCall) -> WhatIfCall:
         call=each.call,
         turn=each.turn,
         sequence=each.sequence,
-        before=WhatIfPrompt.model_validate(each.before),
-        after=WhatIfPrompt.model_validate(each.after) if each.after else None,
-        altered=tuple(PromptAlterationView.model_validate(one) for one in each.altered),
+        before=each.before,
+        after=each.after,
+        altered=each.altered,
         refused=_create_refusal_view(each.refused) if each.refused else None,
     )
 
