@@ -32,7 +32,7 @@ def test_a_change_is_asked_for_and_a_folder_must_be_one(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     ran = turnlog("what-if", played.session, *played.here)
-    assert (ran.code, "nothing is supposed" in ran.err) == (2, True)
+    assert (ran.code, "the request names no change" in ran.err) == (2, True)
     ran = turnlog("what-if", "--blueprint", played.up.data_dir, *played.here)
     assert (ran.code, "blueprint.yaml" in ran.err) == (3, True)
 

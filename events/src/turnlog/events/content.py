@@ -19,6 +19,9 @@ from turnlog.events.event_model import build_discriminator
 Digest = str
 """`sha256:` or `hmac-sha256:` followed by 64 hexadecimal digits."""
 
+SHA256_PATTERN: Final = r"^sha256:[0-9a-f]{64}$"
+"""Matches a digest that is not keyed."""
+
 
 def compute_digest(data: str | bytes) -> Digest:
     """Return the SHA-256 digest of a text (as UTF-8) or of bytes."""

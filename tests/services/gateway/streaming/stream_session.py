@@ -195,8 +195,8 @@ def build_stream_gateway(desk: GatewayDependencies) -> FastAPI:
     """Make a gateway that has streams and nothing else."""
     app = FastAPI()
     app.state.desk = desk
-    app.include_router(turn_routes.turn_stream_router)
-    app.include_router(event_routes.event_router)
+    app.include_router(turn_routes.router)
+    app.include_router(event_routes.router)
     app.add_exception_handler(TurnlogError, handle_error)
     return app
 

@@ -16,6 +16,8 @@ from pydantic import JsonValue
 
 from turnlog.events.errors import Refused, TooLarge
 
+JsonObject = dict[str, JsonValue]
+
 MAX_JSON_CHARACTERS: Final = 100_000
 """Limit on the JSON text of all values of one request together."""
 

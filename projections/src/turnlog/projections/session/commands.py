@@ -24,6 +24,7 @@ from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
+from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.session.reference_inheritance import ResolvedReferences
 from turnlog.projections.session.state import ToolUse
 from turnlog.projections.tools.parsed_plan import ParsedPlan
@@ -191,9 +192,6 @@ class ReturnTool:
     attempt: AttemptRef
     use: ToolUse
     returned: ToolReturned
-
-
-JsonObject = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.session.reference_inheritance import InheritanceReason
-from turnlog.services.api.payload_models import JsonObject, ResponseModel
+from turnlog.services.api.payload_models import ResponseModel
 
 
 class TurnRangeView(ResponseModel):

@@ -8,7 +8,7 @@ it reflects. A text that is sealed or erased is null.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict
 
 
 class RequestModel(BaseModel):
@@ -25,6 +25,3 @@ class ResponseModel(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", from_attributes=True, use_attribute_docstrings=True
     )
-
-
-JsonObject = dict[str, JsonValue]

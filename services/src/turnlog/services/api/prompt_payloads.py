@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from turnlog.events.content import Digest
 from turnlog.events.model.call_events import AttemptCost
 from turnlog.events.model.manifest import Manifest
 from turnlog.projections.audit.verify.prompt_reproduction import ReproductionOutcome
+from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.services.api.payload_models import ResponseModel
 
@@ -25,7 +26,7 @@ class WindowView(ResponseModel):
     """The model of the call."""
     messages: tuple[ChatMessage, ...]
     """The messages in order."""
-    tools: tuple[dict[str, JsonValue], ...]
+    tools: tuple[JsonObject, ...]
     """The tools that the call offers."""
     manifest: Manifest
     """The source of each part."""
@@ -66,11 +67,11 @@ class RecordedPromptView(ResponseModel):
     """The turn number."""
     model: str
     """The model as it was passed to litellm."""
-    parameters: dict[str, JsonValue]
+    parameters: JsonObject
     """The sampling parameters as they were passed to litellm."""
     messages: tuple[ChatMessage, ...]
     """The messages; empty when one could not be read back."""
-    tools: tuple[dict[str, JsonValue], ...]
+    tools: tuple[JsonObject, ...]
     """The tools that the call offered."""
     manifest: Manifest
     """The recorded manifest."""
@@ -99,7 +100,7 @@ class PromptAssemblyMeta(ResponseModel):
     """The included segments of each layer."""
     tokens: int = Field(serialization_alias="tokensEstimated")
     """The tokens of the whole prompt."""
-    truncated: dict[str, JsonValue] | None = None
+    truncated: JsonObject | None = None
     """`droppedScopes`, and for a layer `x` `xTrimmed`, `xCompressed` and `xDroppedTiers`; each is
     present only where it applies, and null where everything fitted.
     """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from turnlog.events.content import Digest
+from turnlog.events.content import SHA256_PATTERN, Digest
+from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.store.read.pinned_versions import PinKind
 from turnlog.services.api.payload_models import RequestModel, ResponseModel
 from turnlog.services.platform.durability import DurabilityLevel
@@ -48,9 +49,9 @@ class BlueprintList(ResponseModel):
 class BlueprintSchemas(BlueprintView):
     """A blueprint with the schemas of its values."""
 
-    attributes: dict[str, JsonValue]
+    attributes: JsonObject
     """The JSON Schema of the attributes of a session."""
-    inputs: dict[str, JsonValue]
+    inputs: JsonObject
     """The JSON Schema of the inputs of a turn."""
 
 
@@ -85,13 +86,10 @@ class LivenessView(ResponseModel):
     """Always true."""
 
 
-DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
-
-
 class MoveBlueprintRequest(RequestModel):
     """Moves a session to the present version of its blueprint's files."""
 
-    digest: Annotated[str, Field(pattern=DIGEST_PATTERN)] | None = None
+    digest: Annotated[str, Field(pattern=SHA256_PATTERN)] | None = None
     """The expected digest of the blueprint, which must be the present one; see `/v1/blueprints`."""
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pydantic import JsonValue
-
 from turnlog.events.content import Digest
+from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.session.state import RecordedChoice
 from turnlog.projections.store.read.row_types import OriginRow, SessionRow
 from turnlog.services.api.payload_models import ResponseModel
@@ -68,7 +67,7 @@ class SessionView(ResponseModel):
     """The current profile."""
     model: str | None = None
     """The requested model that overrides the profile's own."""
-    attributes: dict[str, JsonValue]
+    attributes: JsonObject
     """The attributes of the session, defaults included."""
     closed: bool
     """Whether the session accepts no more turns."""

@@ -7,10 +7,11 @@ from typing import Literal
 from pydantic import JsonValue
 
 from turnlog.events.model.turn_events import FinishReason
+from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.read_models.phase_visits import PhaseVisit
 from turnlog.projections.read_models.session_history import TurnStatus
 from turnlog.projections.read_models.turn_activity import TurnPlanStep, TurnToolUse
-from turnlog.services.api.payload_models import JsonObject, ResponseModel
+from turnlog.services.api.payload_models import ResponseModel
 
 
 class SubmittedTurn(ResponseModel):

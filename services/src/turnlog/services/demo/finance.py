@@ -13,9 +13,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.services.blueprints.resolver_contract import ResolverRequest
-
-JsonObject = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)

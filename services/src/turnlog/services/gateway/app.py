@@ -41,37 +41,26 @@ from turnlog.services.gateway.routes import (
 from turnlog.services.platform.concurrency import run_in_thread
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
-    session_routes.session_router,
-    session_routes.session_list_router,
-    turn_routes.turn_router,
-    turn_routes.turn_stream_router,
-    command_routes.command_router,
-    session_routes.fork_router,
-    event_routes.event_router,
-    event_routes.export_router,
-    turn_routes.history_router,
-    prompt_routes.window_router,
-    call_routes.call_router,
-    call_routes.growth_router,
-    prompt_routes.prompt_router,
-    call_routes.tool_result_router,
-    audit_routes.verify_router,
-    prompt_routes.assembly_router,
-    audit_routes.why_router,
-    audit_routes.diff_router,
-    what_if_routes.what_if_router,
-    blueprint_routes.version_router,
-    blueprint_routes.blueprint_router,
-    segment_routes.segment_router,
-    health_routes.health_router,
-    turn_routes.question_router,
-    memory_routes.memory_router,
-    memory_routes.summary_router,
-    static_ui.static_router,
+    session_routes.router,
+    turn_routes.router,
+    command_routes.router,
+    event_routes.router,
+    call_routes.router,
+    prompt_routes.router,
+    audit_routes.router,
+    what_if_routes.router,
+    memory_routes.router,
+    blueprint_routes.router,
+    segment_routes.router,
+    health_routes.router,
+    static_ui.router,
 )
 PROBLEM_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    "4XX": {"model": ProblemDetails, "description": "What is wrong with the request"},
-    "5XX": {"model": ProblemDetails, "description": "What is wrong with Turnlog, or out of reach"},
+    "4XX": {"model": ProblemDetails, "description": "An error in the request"},
+    "5XX": {
+        "model": ProblemDetails,
+        "description": "A failure of Turnlog, or of a system it depends on",
+    },
 }
 
 
@@ -100,7 +89,7 @@ def create_routed_app() -> FastAPI:
     """Return an application that has its routes but no dependencies yet."""
     app = FastAPI(
         title="Turnlog",
-        summary="The record of what was said to a language model and why.",
+        summary="The record of what language models were sent, and why.",
         version="1",
         docs_url=None,
         redoc_url=None,

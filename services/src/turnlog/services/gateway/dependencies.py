@@ -106,8 +106,8 @@ def check_log_scan_slot(deps: GatewayDependencies) -> None:
     The request is refused at once instead of queued, because the waiting time cannot be estimated.
     """
     if deps.log_scan_slots.locked():
-        detail = f"{MAX_LOG_SCANS} requests that go through a log are under way"
-        raise Refused("busy", detail, fix="ask again when one of them is done")
+        detail = f"{MAX_LOG_SCANS} requests are already scanning a log"
+        raise Refused("busy", detail, fix="retry when one of them has finished")
 
 
 async def stream_in_log_scan_slot(

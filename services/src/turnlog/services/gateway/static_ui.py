@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-static_router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False)
 
 STATIC_FOLDER: Final = Path(__file__).parent / "static"
 
@@ -38,13 +38,13 @@ STATIC_HEADERS: Final[Mapping[str, str]] = {
 }
 
 
-@static_router.get("/")
+@router.get("/")
 async def serve_index(request: Request) -> Response:
     """Serve `index.html`."""
     return _create_file_response(request, "index.html")
 
 
-@static_router.get("/page/{name:path}")
+@router.get("/page/{name:path}")
 async def serve_static_file(request: Request, name: str) -> Response:
     """Serve one file of the user interface."""
     if name not in list_static_files():

@@ -12,12 +12,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from turnlog.events.content import Digest, encode_canonical
+from turnlog.events.content import SHA256_PATTERN, Digest, encode_canonical
 from turnlog.projections.audit.verify.hash_chain import ChainEnd, ChainKey, WitnessedHead
 
 _MODEL_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-HeadDigest = Annotated[Digest, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+HeadDigest = Annotated[Digest, Field(pattern=SHA256_PATTERN)]
 
 
 class CheckpointHead(BaseModel):

@@ -34,7 +34,7 @@ async def check_query(request: Request) -> None:
     given = Counter(name for name, _ in request.query_params.multi_items())
     for name, times in given.items():
         if times > 1:
-            raise _create_refusal(name, "it is given twice", "give it once")
+            raise _create_refusal(name, "the parameter is repeated", "send it once")
     known = (
         frozenset(_iterate_parameter_names(route.dependant))
         if isinstance(route, APIRoute)
@@ -77,7 +77,7 @@ async def check_body(request: Request) -> None:
     sent: JsonValue = json.loads(await request.body() or b"{}")
     field = next(iter(sent), None) if isinstance(sent, dict) else "body"
     if field is not None:
-        raise Refused("invalid", "this takes no body", field=field[:80], fix="leave it out")
+        raise Refused("invalid", "this route takes no body", field=field[:80], fix="leave it out")
 
 
 def convert_to_utc(moment: datetime, field: str) -> datetime:
@@ -85,15 +85,15 @@ def convert_to_utc(moment: datetime, field: str) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        detail = "the calendar has no such moment in UTC"
-        raise Refused("invalid", detail, field=field, fix="name another moment") from None
+        detail = "the time is outside the calendar in UTC"
+        raise Refused("invalid", detail, field=field, fix="send another time") from None
 
 
 MIN_SEQUENCE_FIELD: Final = "min_sequence"
 
 MinSequenceQuery = Annotated[
     int | None,
-    Query(ge=1, le=MAX_INT, description="Wait until the read models hold this sequence"),
+    Query(ge=1, le=MAX_INT, description="Wait until the read models contain this sequence"),
 ]
 
 
@@ -112,7 +112,7 @@ async def wait_for_read_models(
     if not await wait_until_folded(
         deps.store, deps.projection_signal, *place, within=deps.read_model_timeout
     ):
-        detail = f"the read models have not come to sequence {sequence} yet"
+        detail = f"the read models have not reached sequence {sequence} yet"
         raise Refused("behind", detail, field=MIN_SEQUENCE_FIELD, fix="ask again")
 
 
@@ -120,5 +120,7 @@ TurnPath = Annotated[int, Path(ge=1, le=MAX_INT)]
 
 AtSequence = Annotated[
     int | None,
-    Query(ge=1, le=MAX_INT, description="As it was at this sequence; without it as it is now"),
+    Query(
+        ge=1, le=MAX_INT, description="The sequence of the state to return; by default the last one"
+    ),
 ]

@@ -69,7 +69,7 @@ async def get_request_identity(
         list[str] | None,
         Header(
             alias=IDEMPOTENCY_HEADER,
-            description="1 to 200 printable characters that stand for this very request",
+            description="1 to 200 printable characters that identify this request",
         ),
     ] = None,
 ) -> RequestIdentity:
@@ -82,8 +82,10 @@ CallerIdentity = Annotated[RequestIdentity, Depends(get_request_identity)]
 
 def _check_key(keys: list[str]) -> str | None:
     if len(keys) > 1:
-        raise Refused("bad-key", f"{len(keys)} keys came", field=IDEMPOTENCY_HEADER, fix="send one")
+        raise Refused(
+            "bad-key", f"the request has {len(keys)} keys", field=IDEMPOTENCY_HEADER, fix="send one"
+        )
     if keys and _KEY_PATTERN.fullmatch(keys[0]) is None:
         fix = "send 1 to 200 printable ASCII characters"
-        raise Refused("bad-key", "it is no key", field=IDEMPOTENCY_HEADER, fix=fix)
+        raise Refused("bad-key", "the key is invalid", field=IDEMPOTENCY_HEADER, fix=fix)
     return keys[0] if keys else None

@@ -88,7 +88,7 @@ def _check_object(pairs: list[tuple[str, object]], path: str, depth: int) -> Non
     for key, item in pairs:
         field = _join_path(path, check_text(key, path or _WHOLE_BODY)[:80])
         if key in seen:
-            raise Refused("duplicate-key", "it is given twice", field=field, fix="give it once")
+            raise Refused("duplicate-key", "the key is repeated", field=field, fix="send it once")
         seen.add(key)
         _check_value(item, field, depth + 1)
 

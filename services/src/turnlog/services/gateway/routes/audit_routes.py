@@ -17,6 +17,7 @@ from typing import Annotated, Final, assert_never
 from fastapi import APIRouter, Path, Query, Response
 from starlette.responses import StreamingResponse
 
+from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.ids import ID_PATTERN
@@ -57,9 +58,7 @@ from turnlog.services.gateway.dependencies import (
 )
 from turnlog.services.gateway.http.headers import NDJSON_MEDIA_TYPE, set_etag
 
-verify_router = APIRouter()
-
-DIGEST_PARAMETER_PATTERN: Final = r"^sha256:[0-9a-f]{64}$"
+router = APIRouter()
 
 VERIFY_LOG_PATH: Final = "/v1/verify"
 
@@ -86,16 +85,19 @@ def _create_verify_service(deps: GatewayDependencies, tenant: str) -> VerifyServ
     )
 
 
-@verify_router.get("/v1/sessions/{session}/verify", summary="Check the record of a session")
+@router.get("/v1/sessions/{session}/verify", summary="Verify a session")
 async def verify_session(
     session: str,
     tenant: RequestTenant,
     deps: Dependencies,
     response: Response,
-    noted: Annotated[int | None, Query(ge=1, le=MAX_INT, description="A sequence")] = None,
+    noted: Annotated[
+        int | None,
+        Query(ge=1, le=MAX_INT, description="A sequence of the session whose head was noted"),
+    ] = None,
     head: Annotated[
         str | None,
-        Query(pattern=DIGEST_PARAMETER_PATTERN, description="The `head` that was noted with it"),
+        Query(pattern=SHA256_PATTERN, description="The `head` that was noted at that sequence"),
     ] = None,
 ) -> VerificationView:
     """Verify the hash chain, sequences, answers, blobs and totals of a session.
@@ -135,22 +137,22 @@ async def _wait_for_projection(deps: GatewayDependencies, tenant: str, session: 
         )
 
 
-@verify_router.get(
+@router.get(
     VERIFY_LOG_PATH,
     response_class=StreamingResponse,
     responses=_VERIFY_RESPONSES,
-    summary="Check the log",
+    summary="Verify the log",
 )
 async def verify_log(tenant: RequestTenant, deps: Dependencies) -> StreamingResponse:
     """Verify all sessions and the segment library; stream progress and findings, then a summary."""
     return _stream_verification(deps, tenant, None)
 
 
-@verify_router.post(
+@router.post(
     VERIFY_LOG_PATH,
     response_class=StreamingResponse,
     responses=_VERIFY_RESPONSES,
-    summary="Check the log against a checkpoint",
+    summary="Verify the log against a checkpoint",
 )
 async def verify_log_against_checkpoint(
     tenant: RequestTenant, deps: Dependencies, checkpoint: AuditCheckpoint
@@ -160,7 +162,7 @@ async def verify_log_against_checkpoint(
     The client checks the signature of the checkpoint itself.
     """
     if checkpoint.tenant != tenant:
-        detail = f"it is a checkpoint of tenant {checkpoint.tenant[:80]!r}"
+        detail = f"the checkpoint is of tenant {checkpoint.tenant[:80]!r}"
         raise Refused("invalid", detail, field="tenant", fix="ask the service of that tenant")
     return _stream_verification(deps, tenant, checkpoint)
 
@@ -173,7 +175,7 @@ def _stream_verification(
     return StreamingResponse(stream_in_log_scan_slot(deps, lines), media_type=NDJSON_MEDIA_TYPE)
 
 
-@verify_router.get("/v1/checkpoint", summary="Where every session ends")
+@router.get("/v1/checkpoint", summary="Create a checkpoint of all sessions")
 async def show_checkpoint(tenant: RequestTenant, deps: Dependencies) -> AuditCheckpoint:
     """Return a checkpoint of all sessions' heads, to be signed and stored.
 
@@ -244,12 +246,10 @@ class _VerifyLineBuilder:
         )
 
 
-why_router = APIRouter()
-
-WhyTurnPath = Annotated[int, Path(ge=1, le=MAX_INT, description="The turn")]
+WhyTurnPath = Annotated[int, Path(ge=1, le=MAX_INT, description="The turn number")]
 
 
-@why_router.get("/v1/sessions/{session}/calls/{call}/why", summary="Why a call was answered so")
+@router.get("/v1/sessions/{session}/calls/{call}/why", summary="Explain a call")
 async def show_why(
     session: str, call: str, tenant: RequestTenant, deps: Dependencies, response: Response
 ) -> TurnExplanation:
@@ -263,11 +263,11 @@ async def show_why(
     )
 
 
-@why_router.get("/v1/sessions/{session}/turns/{turn}/why", summary="Why a turn was answered so")
+@router.get("/v1/sessions/{session}/turns/{turn}/why", summary="Explain a turn")
 async def show_why_of_turn(
     session: str, turn: WhyTurnPath, tenant: RequestTenant, deps: Dependencies, response: Response
 ) -> TurnExplanation:
-    """Return the same for the call that answered a turn, or for its last call."""
+    """Return the explanation of the call that answered a turn, or of its last call."""
     explaining = deps.create_explainer(tenant)
     known = await explaining.load_turn_evidence(session, turn)
     set_etag(response, known.end)
@@ -292,19 +292,15 @@ async def load_segment_events(
     )
 
 
-diff_router = APIRouter()
-
 OtherSessionQuery = Annotated[
     str | None,
     Query(
-        pattern=f"^{ID_PATTERN}$", description="The session of the second call, where it is another"
+        pattern=f"^{ID_PATTERN}$", description="The session of the second call; by default the same"
     ),
 ]
 
 
-@diff_router.get(
-    "/v1/sessions/{session}/calls/{call}/diff/{second}", summary="What differs between two calls"
-)
+@router.get("/v1/sessions/{session}/calls/{call}/diff/{second}", summary="Compare two calls")
 async def show_diff(
     session: str,
     call: str,

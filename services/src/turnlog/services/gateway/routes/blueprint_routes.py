@@ -51,10 +51,10 @@ from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_identity import CallerIdentity
 from turnlog.services.sessions.command_handler import CommandOutcome
 
-blueprint_router = APIRouter()
+router = APIRouter()
 
 
-@blueprint_router.get("/v1/blueprints", summary="List blueprints")
+@router.get("/v1/blueprints", summary="List blueprints")
 async def list_blueprints(tenant: RequestTenant, deps: Dependencies) -> BlueprintList:
     """List the blueprints; those that cannot be loaded are listed separately."""
     del tenant
@@ -68,7 +68,7 @@ async def list_blueprints(tenant: RequestTenant, deps: Dependencies) -> Blueprin
     return BlueprintList(blueprints=tuple(usable), faulty=tuple(faulty))
 
 
-@blueprint_router.get("/v1/blueprints/{blueprint}", summary="Show a blueprint")
+@router.get("/v1/blueprints/{blueprint}", summary="Show a blueprint")
 async def show_blueprint(
     blueprint: str, tenant: RequestTenant, deps: Dependencies
 ) -> BlueprintSchemas:
@@ -94,14 +94,11 @@ def _create_blueprint_view(blueprint: Blueprint) -> BlueprintView:
     )
 
 
-version_router = APIRouter()
-
-
-@version_router.get("/v1/pins", summary="What open sessions are pinned to")
+@router.get("/v1/pins", summary="List the texts that open sessions are pinned to")
 async def list_pinned_texts(
     tenant: RequestTenant,
     deps: Dependencies,
-    blueprint: Annotated[str | None, Query(description="Of this blueprint only")] = None,
+    blueprint: Annotated[str | None, Query(description="Only sessions of this blueprint")] = None,
 ) -> PinnedTextList:
     """Count open sessions by the texts they are pinned to, and compare these with the files."""
     wanted = None if blueprint is None else check_text(blueprint, "blueprint")
@@ -161,7 +158,9 @@ def _is_first_prompt_file(
     return layer in found and compute_digest(found[layer][1]) == digest
 
 
-@version_router.post("/v1/sessions/{session}/blueprint", summary="Move to another version")
+@router.post(
+    "/v1/sessions/{session}/blueprint", summary="Move a session to another blueprint version"
+)
 async def move_blueprint(
     session: str,
     caller: CallerIdentity,
@@ -215,7 +214,7 @@ async def _create_move_command(
     check_plugins_registered(blueprint)
     if expected not in {None, compute_blueprint_digest(blueprint)}:
         detail = f"the files are version {blueprint.version}, {compute_blueprint_digest(blueprint)}"
-        fix = "look at it, then ask again"
+        fix = "read the blueprint, then send its digest"
         raise Refused("blueprint-changed", detail, field="digest", fix=fix)
     leaving = await deps.blueprints.load_material(state)
     attributes, cartridge = _convert_attributes(

@@ -45,10 +45,10 @@ from turnlog.services.gateway.http.request_checks import (
     wait_for_read_models,
 )
 
-call_router = APIRouter()
+router = APIRouter()
 
 
-@call_router.get("/v1/sessions/{session}/calls", summary="Calls of a session")
+@router.get("/v1/sessions/{session}/calls", summary="List the calls of a session")
 async def list_session_calls(
     session: str,
     tenant: RequestTenant,
@@ -74,14 +74,13 @@ async def list_session_calls(
     )
 
 
-tool_result_router = APIRouter()
-
 EVENT_BATCH_SIZE: Final = 64
 """How many events of a turn are read at a time."""
 
 
-@tool_result_router.get(
-    "/v1/sessions/{session}/calls/{call}/tools/{id:path}", summary="What a tool gave, whole"
+@router.get(
+    "/v1/sessions/{session}/calls/{call}/tools/{id:path}",
+    summary="Show the whole result of a tool use",
 )
 async def show_tool_result(
     session: str,
@@ -99,7 +98,7 @@ async def show_tool_result(
         id,
     )
     if used is None:
-        detail = f"call {call} asked for no tool by that id"
+        detail = f"call {call} requested no tool with that id"
         raise Refused("unknown-tool-use", detail, field="id")
     set_etag(response, used.sequence)
     whole = await _load_result_text(deps, tenant, used.returned.result if used.returned else None)
@@ -131,7 +130,9 @@ async def _load_result_text(
         return (await deps.blueprints.blobs.get_blob(tenant, digest)).decode()
     except Corrupt:
         detail = f"blob {digest} was erased, or is damaged"
-        raise Refused("result-gone", detail, fix="prompts show what was told of it") from None
+        raise Refused(
+            "result-gone", detail, fix="see `text` of the tool use in `/history`"
+        ) from None
 
 
 def _create_tool_result_view(
@@ -155,17 +156,20 @@ def _create_tool_result_view(
     )
 
 
-growth_router = APIRouter()
-
-
-@growth_router.get("/v1/growth", summary="How context grows")
+@router.get("/v1/growth", summary="Show the growth of context")
 async def show_growth(
     tenant: RequestTenant,
     deps: Dependencies,
     response: Response,
-    session: Annotated[str | None, Query(description="Of this session, call by call")] = None,
-    group_by: Annotated[GrowthGrouping, Query(description="Put calls together by this")] = "all",
-    since: Annotated[AwareDatetime | None, Query(description="Calls made at or after")] = None,
+    session: Annotated[
+        str | None, Query(description="Only this session, with the figures of each call")
+    ] = None,
+    group_by: Annotated[
+        GrowthGrouping, Query(description="What the calls of a group have in common")
+    ] = "all",
+    since: Annotated[
+        AwareDatetime | None, Query(description="Only calls at or after this time")
+    ] = None,
     min_sequence: MinSequenceQuery = None,
 ) -> GrowthView:
     """Return the tokens of each component, what was cut, and what was saved.
@@ -175,7 +179,7 @@ async def show_growth(
     moment = convert_to_utc(since, "since") if since else None
     if session is None:
         if min_sequence is not None:
-            detail = "a sequence is one of a session"
+            detail = "a sequence belongs to a session"
             raise Refused(
                 "invalid", detail, field=MIN_SEQUENCE_FIELD, fix="name the session as well"
             )

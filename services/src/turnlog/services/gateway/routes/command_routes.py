@@ -43,13 +43,13 @@ from turnlog.services.gateway.http.request_checks import TurnPath
 from turnlog.services.gateway.http.request_identity import CallerIdentity, RequestIdentity
 from turnlog.services.sessions.command_handler import ChooseCommand
 
-command_router = APIRouter()
+router = APIRouter()
 
 OPERATOR_RULE = "operator"
 """The rule name recorded when a person redacts a reply."""
 
 
-@command_router.post("/v1/sessions/{session}/cancel", summary="Give up a turn")
+@router.post("/v1/sessions/{session}/cancel", summary="Cancel a turn")
 async def cancel_turn(
     session: str,
     caller: CallerIdentity,
@@ -64,7 +64,7 @@ async def cancel_turn(
     )
 
 
-@command_router.post("/v1/sessions/{session}/close", summary="Close a session")
+@router.post("/v1/sessions/{session}/close", summary="Close a session")
 async def close_session(
     session: str,
     caller: CallerIdentity,
@@ -77,7 +77,7 @@ async def close_session(
     return await handle_command(deps, caller, session, CloseSession(given.reason), given, response)
 
 
-@command_router.post("/v1/sessions/{session}/redactions", summary="Withhold a reply")
+@router.post("/v1/sessions/{session}/redactions", summary="Redact a reply")
 async def redact_reply(
     session: str,
     caller: CallerIdentity,
@@ -97,7 +97,7 @@ async def redact_reply(
     return await handle_command(deps, caller, session, choose, form, response, form.turn)
 
 
-@command_router.post("/v1/sessions/{session}/choices", summary="Choose")
+@router.post("/v1/sessions/{session}/choices", summary="Record a choice")
 async def record_choice(
     session: str,
     caller: CallerIdentity,
@@ -113,7 +113,7 @@ async def record_choice(
     return await handle_command(deps, caller, session, choose, form, response)
 
 
-@command_router.post("/v1/sessions/{session}/phase", summary="Send a signal")
+@router.post("/v1/sessions/{session}/phase", summary="Signal or enter a phase")
 async def send_signal(
     session: str,
     caller: CallerIdentity,
@@ -130,12 +130,17 @@ async def send_signal(
         if form.signal is not None and form.to is None and form.carry is None:
             return SendSignal(form.signal, phases)
         fix = "send `signal`, or `to` and perhaps `carry`"
-        raise Refused("bad-phase", "it is not said how to go on", field="signal", fix=fix)
+        raise Refused(
+            "bad-phase",
+            "the request names neither a signal nor a phase, or both",
+            field="signal",
+            fix=fix,
+        )
 
     return await handle_command(deps, caller, session, choose, form, response)
 
 
-@command_router.post("/v1/sessions/{session}/profile", summary="Switch the profile or the model")
+@router.post("/v1/sessions/{session}/profile", summary="Switch the profile or the model")
 async def switch_profile(
     session: str,
     caller: CallerIdentity,
@@ -149,8 +154,13 @@ async def switch_profile(
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="session")
         if form.profile is None and form.model is None:
-            fix = "say `profile`, `model` or both"
-            raise Refused("invalid", "it is not said what to switch to", field="profile", fix=fix)
+            fix = "send `profile`, `model` or both"
+            raise Refused(
+                "invalid",
+                "the request names neither a profile nor a model",
+                field="profile",
+                fix=fix,
+            )
         material = await deps.blueprints.load_material(state)
         profiles = material.blueprint.profiles
         return SwitchProfile(form.profile or state.profile, profiles, form.model)
@@ -167,7 +177,7 @@ async def _load_phases(deps: GatewayDependencies, state: SessionState | None) ->
     return material.phases
 
 
-@command_router.post("/v1/sessions/{session}/schemas", summary="Tell of tools in full again")
+@router.post("/v1/sessions/{session}/schemas", summary="Describe tools in full again")
 async def request_schemas(
     session: str, caller: CallerIdentity, deps: Dependencies, response: Response
 ) -> CommandResult:
@@ -175,7 +185,7 @@ async def request_schemas(
     return await handle_command(deps, caller, session, RequestSchemas(), None, response)
 
 
-@command_router.put("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Leave a turn out")
+@router.put("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Exclude a turn")
 async def exclude_turn(
     session: str, turn: TurnPath, caller: CallerIdentity, deps: Dependencies, response: Response
 ) -> CommandResult:
@@ -183,8 +193,8 @@ async def exclude_turn(
     return await handle_command(deps, caller, session, ExcludeTurn(turn), None, response, turn)
 
 
-@command_router.put(
-    "/v1/sessions/{session}/turns/{turn}/display", summary="Keep how a turn is drawn"
+@router.put(
+    "/v1/sessions/{session}/turns/{turn}/display", summary="Record the display form of a turn"
 )
 async def display_turn(
     session: str,
@@ -204,9 +214,7 @@ async def display_turn(
     return await handle_command(deps, caller, session, command, form, response, turn)
 
 
-@command_router.delete(
-    "/v1/sessions/{session}/turns/{turn}/exclusion", summary="Take a turn in again"
-)
+@router.delete("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Restore a turn")
 async def restore_turn(
     session: str, turn: TurnPath, caller: CallerIdentity, deps: Dependencies, response: Response
 ) -> CommandResult:

@@ -49,7 +49,7 @@ from turnlog.services.gateway.streaming.event_stream import (
 )
 from turnlog.services.sessions.time_travel import refuse_future
 
-event_router = APIRouter()
+router = APIRouter()
 
 DEFAULT_PAGE_SIZE = 100
 
@@ -91,11 +91,11 @@ _EVENT_RESPONSES: dict[int | str, dict[str, object]] = {
 }
 
 
-@event_router.get(
+@router.get(
     "/v1/sessions/{session}/events",
     response_class=Response,
     responses=_EVENT_RESPONSES,
-    summary="Events of a session",
+    summary="List the events of a session",
 )
 async def list_session_events(
     session: str,
@@ -130,11 +130,11 @@ async def list_session_events(
     return _create_page_response(facts, [event.stored for event in page], headers)
 
 
-@event_router.get(
+@router.get(
     "/v1/events",
     response_class=Response,
     responses=_EVENT_RESPONSES,
-    summary="Events of all sessions",
+    summary="List the events of all sessions",
 )
 async def list_tenant_events(
     tenant: RequestTenant, deps: Dependencies, event_range: EventRangeQuery, request: Request
@@ -156,8 +156,8 @@ async def list_tenant_events(
 
 async def _check_position(deps: GatewayDependencies, tenant: str, position: int) -> None:
     if position and position > await deps.log.get_last_stream_sequence(tenant):
-        fix = "go on from the `after` of a page, or from the id of an event of the stream"
-        raise Refused("not-there-yet", "the log has no such place", field="after", fix=fix)
+        fix = "continue from the `after` of a page, or from the id of an event of the stream"
+        raise Refused("not-there-yet", "the log has no such position", field="after", fix=fix)
 
 
 async def _create_tenant_page(
@@ -230,8 +230,6 @@ def _create_page_response(
     return Response(body, headers=headers, media_type=JSON_MEDIA_TYPE)
 
 
-export_router = APIRouter()
-
 ExportFormat = Literal["ndjson", "chat", "parquet", "bundle"]
 
 
@@ -258,17 +256,17 @@ EXPORT_WRITERS: Final[Mapping[ExportFormat, ExportWriter]] = {
 }
 
 
-@export_router.get(
+@router.get(
     "/v1/sessions/{session}/export",
     response_class=Response,
     responses={200: {"content": {form.media_type: {} for form in EXPORT_WRITERS.values()}}},
-    summary="A session to take away",
+    summary="Export a session",
 )
 async def export_session(
     session: str,
     tenant: RequestTenant,
     deps: Dependencies,
-    format: Annotated[ExportFormat, Query(description="The form it is to have")] = "ndjson",  # noqa: A002 - the name of the parameter
+    format: Annotated[ExportFormat, Query(description="The export format")] = "ndjson",  # noqa: A002 - the name of the parameter
 ) -> StreamingResponse:
     """Stream all events of a session in the requested format."""
     if format == "parquet":

@@ -18,19 +18,19 @@ from turnlog.services.gateway.dependencies import Dependencies, GatewayDependenc
 from turnlog.services.platform.process_health import PROBE_SESSION, find_failure
 from turnlog.services.platform.projection_lag import measure_projection_lag
 
-health_router = APIRouter()
+router = APIRouter()
 
 
-@health_router.get("/healthz", summary="Whether the process runs")
+@router.get("/healthz", summary="Check liveness")
 async def check_liveness() -> LivenessView:
     """Return that the process runs."""
     return LivenessView()
 
 
-@health_router.get(
+@router.get(
     "/readyz",
     responses={503: {"model": ReadinessView}},
-    summary="Whether the gateway can do its work",
+    summary="Check readiness",
 )
 async def check_readiness(deps: Dependencies, response: Response) -> ReadinessView:
     """Check all components and return their health, the durability level and the lag."""

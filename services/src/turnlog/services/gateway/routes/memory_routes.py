@@ -40,21 +40,19 @@ from turnlog.services.gateway.http.request_identity import CallerIdentity
 from turnlog.services.gateway.routes.command_routes import handle_command
 from turnlog.services.sessions.prompt_inputs import load_memory_messages
 
-memory_router = APIRouter()
+router = APIRouter()
 
 DEFAULT_MEMORY_POLICY = MemoryPolicy(enabled=True, max_turns=0, ttl_seconds=0, max_chars=0)
 """The policy of sessions whose blueprint has no memory policy: everything is remembered."""
 
 ReaderQuery = Annotated[
-    MemoryReaderName | None, Query(description="Who would be told; anybody without one")
+    MemoryReaderName | None, Query(description="The reader of the memory; by default any reader")
 ]
 
-EntityQuery = Annotated[str | None, Query(max_length=128, description="Of what the turn would be")]
+EntityQuery = Annotated[str | None, Query(max_length=128, description="The entity of the turn")]
 
 
-@memory_router.get(
-    "/v1/sessions/{session}/memory", summary="What a turn would be told of earlier ones"
-)
+@router.get("/v1/sessions/{session}/memory", summary="Show the memory of a session")
 async def show_memory(
     session: str,
     tenant: RequestTenant,
@@ -84,7 +82,7 @@ async def show_memory(
     )
 
 
-@memory_router.get("/v1/sessions/{session}/references", summary="What was spoken of last")
+@router.get("/v1/sessions/{session}/references", summary="Show the last reference")
 async def show_references(
     session: str, tenant: RequestTenant, deps: Dependencies, response: Response
 ) -> ReferencesView:
@@ -105,7 +103,9 @@ def _format_reference(reference: LastReference) -> dict[str, JsonValue]:
     }
 
 
-@memory_router.post("/v1/sessions/{session}/references/resolve", summary="What a turn would mean")
+@router.post(
+    "/v1/sessions/{session}/references/resolve", summary="Resolve the references of a turn"
+)
 async def resolve_turn_references(
     session: str,
     tenant: RequestTenant,
@@ -129,12 +129,10 @@ async def resolve_turn_references(
     )
 
 
-summary_router = APIRouter()
-
 SummarySequencePath = Annotated[int, Path(ge=1, le=MAX_INT)]
 
 
-@summary_router.get("/v1/sessions/{session}/summaries", summary="Summaries that stand")
+@router.get("/v1/sessions/{session}/summaries", summary="List the active summaries")
 async def show_summaries(
     session: str, tenant: RequestTenant, deps: Dependencies, response: Response
 ) -> SummariesView:
@@ -170,7 +168,7 @@ def _create_summary_view(recorded: RecordedEvent) -> SummaryView:
     )
 
 
-@summary_router.post("/v1/sessions/{session}/summaries/{sequence}/undo", summary="Undo a summary")
+@router.post("/v1/sessions/{session}/summaries/{sequence}/undo", summary="Undo a summary")
 async def undo_summary(
     session: str,
     sequence: SummarySequencePath,
@@ -182,7 +180,7 @@ async def undo_summary(
     return await handle_command(deps, caller, session, UndoSummary(sequence), None, response)
 
 
-@summary_router.post("/v1/sessions/{session}/purge", summary="Purge the memory")
+@router.post("/v1/sessions/{session}/purge", summary="Purge the memory")
 async def purge_memory(
     session: str, caller: CallerIdentity, deps: Dependencies, response: Response
 ) -> CommandResult:

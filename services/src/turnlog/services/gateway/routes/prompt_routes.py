@@ -59,21 +59,23 @@ from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_checks import AtSequence, convert_to_utc
 from turnlog.services.sessions.prompt_inputs import UnrecordedInputs
 
-window_router = APIRouter()
+router = APIRouter()
 
 ClockQuery = Annotated[
     AwareDatetime | None,
-    Query(description="What the clock says; without it what it said at that sequence, or now"),
+    Query(description="The clock reading; by default that of the sequence, or the present"),
 ]
 
 
-@window_router.get("/v1/sessions/{session}/window", summary="What a call would see")
+@router.get("/v1/sessions/{session}/window", summary="Preview the window of a call")
 async def show_window(
     session: str,
     tenant: RequestTenant,
     deps: Dependencies,
     response: Response,
-    call: Annotated[str | None, Query(description="The kind of call; the profile's own")] = None,
+    call: Annotated[
+        str | None, Query(description="The kind of call; by default that of the profile")
+    ] = None,
     at: AtSequence = None,
     clock: ClockQuery = None,
 ) -> WindowView:
@@ -94,9 +96,7 @@ async def show_window(
     return await _create_window_view(deps, state, asked, found)
 
 
-@window_router.post(
-    "/v1/sessions/{session}/window", summary="What a call would see if this were said"
-)
+@router.post("/v1/sessions/{session}/window", summary="Preview the window of a hypothetical turn")
 async def preview_window(
     session: str,
     tenant: RequestTenant,
@@ -234,10 +234,7 @@ def _pin_prompts(
     return replace(state, prompts={**state.prompts, provider: pinned})
 
 
-prompt_router = APIRouter()
-
-
-@prompt_router.get("/v1/sessions/{session}/calls/{call}/prompt", summary="The prompt of a call")
+@router.get("/v1/sessions/{session}/calls/{call}/prompt", summary="Show the prompt of a call")
 async def show_prompt(
     session: str, call: str, tenant: RequestTenant, deps: Dependencies, response: Response
 ) -> RecordedPromptView:
@@ -290,12 +287,9 @@ def _create_fault(reproduction: ReproductionResult) -> ReproductionFault:
     return ReproductionFault(where=reproduction.first_difference, detail=reproduction.detail)
 
 
-assembly_router = APIRouter()
-
-
-@assembly_router.get(
+@router.get(
     "/v1/sessions/{session}/calls/{call}/assembly",
-    summary="How the prompt of a call was put together",
+    summary="Show how the prompt of a call was assembled",
     response_model_exclude_none=True,
 )
 async def show_assembly(

@@ -37,7 +37,7 @@ from turnlog.services.gateway.http.request_checks import MIN_SEQUENCE_FIELD
 from turnlog.services.gateway.http.request_identity import CallerIdentity
 from turnlog.services.sessions.segment_service import LibraryCommandOutcome
 
-segment_router = APIRouter()
+router = APIRouter()
 
 IMPORT_PATH: Final = "/v1/segments/import"
 """The path whose body limit is larger."""
@@ -76,7 +76,7 @@ class SegmentFilter(BaseModel):
         return SegmentRowFilter(self.scope, self.ref, self.locale, self.type, self.active, self.q)
 
 
-@segment_router.get("/v1/segments", summary="List segments")
+@router.get("/v1/segments", summary="List segments")
 async def list_segments(
     tenant: RequestTenant, deps: Dependencies, query: Annotated[SegmentFilter, Query()]
 ) -> SegmentPage:
@@ -92,17 +92,17 @@ async def list_segments(
 async def _wait_for_library_rows(deps: GatewayDependencies, tenant: str, sequence: int) -> None:
     head = (await deps.segment_service.load_state(tenant)).sequence
     if sequence > head:
-        detail, fix = f"the library has come to sequence {head}", f"ask for at most {head}"
+        detail, fix = f"the library has reached sequence {head}", f"ask for at most {head}"
         raise Refused("not-there-yet", detail, field=MIN_SEQUENCE_FIELD, fix=fix)
     look = partial(read_segments_sequence, deps.store, tenant)
     if not await wait_for_sequence(
         deps.projection_signal, look, sequence, within=deps.read_model_timeout
     ):
-        detail = f"the read models have not come to sequence {sequence} yet"
+        detail = f"the read models have not reached sequence {sequence} yet"
         raise Refused("behind", detail, field=MIN_SEQUENCE_FIELD, fix="ask again")
 
 
-@segment_router.post("/v1/segments", status_code=201, summary="Add a segment")
+@router.post("/v1/segments", status_code=201, summary="Add a segment")
 async def add_segment(
     caller: CallerIdentity, deps: Dependencies, form: AddSegmentRequest, response: Response
 ) -> SegmentChangeResult:
@@ -116,7 +116,7 @@ async def add_segment(
     return _create_change_result(done, number, response)
 
 
-@segment_router.get("/v1/segments/{segment}", summary="Show a segment")
+@router.get("/v1/segments/{segment}", summary="Show a segment")
 async def show_segment(
     segment: SegmentNumberPath, tenant: RequestTenant, deps: Dependencies, response: Response
 ) -> SegmentView:
@@ -138,7 +138,7 @@ async def show_segment(
     )
 
 
-@segment_router.patch("/v1/segments/{segment}", summary="Edit a segment")
+@router.patch("/v1/segments/{segment}", summary="Edit a segment")
 async def edit_segment(
     segment: SegmentNumberPath,
     caller: CallerIdentity,
@@ -154,7 +154,7 @@ async def edit_segment(
     return _create_change_result(done, segment, response)
 
 
-@segment_router.post(IMPORT_PATH, summary="Import segments")
+@router.post(IMPORT_PATH, summary="Import segments")
 async def import_segments(
     caller: CallerIdentity, deps: Dependencies, form: ImportSegmentsRequest, response: Response
 ) -> SegmentImportResult:

@@ -16,6 +16,7 @@ import structlog
 from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.errors import Refused
 from turnlog.events.ids import validate_id
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened
@@ -34,7 +35,6 @@ from turnlog.projections.store.read.row_types import OriginRow
 from turnlog.projections.store.read.session_queries import SESSION_PAGE_SIZE, SessionQuery
 from turnlog.projections.store.read.session_queries import list_sessions as listed
 from turnlog.services.api.requests import ForkSessionRequest, OpenSessionRequest
-from turnlog.services.api.service_payloads import DIGEST_PATTERN
 from turnlog.services.api.session_payloads import (
     ForkedSession,
     OpenedSession,
@@ -54,15 +54,15 @@ from turnlog.services.gateway.http.request_identity import CallerIdentity, Reque
 from turnlog.services.sessions.command_handler import CommandOutcome
 from turnlog.services.sessions.session_fork import ForkPoint, ForkService
 
-session_router = APIRouter()
+router = APIRouter()
+
+_log = structlog.get_logger("turnlog.gateway")
 
 
-@session_router.post(
+@router.post(
     "/v1/sessions",
     status_code=201,
-    responses={
-        200: {"model": OpenedSession, "description": "It was open, and is found by its key"}
-    },
+    responses={200: {"model": OpenedSession, "description": "The open session that has this key"}},
     summary="Open a session",
 )
 async def open_session(
@@ -125,7 +125,7 @@ async def _load_opening_blueprint(deps: GatewayDependencies, state: SessionState
     return first.blueprint if isinstance(first, SessionOpened) else state.blueprint
 
 
-@session_router.get("/v1/sessions/{session}", summary="Show a session")
+@router.get("/v1/sessions/{session}", summary="Show a session")
 async def show_session(
     session: str,
     tenant: RequestTenant,
@@ -165,9 +165,6 @@ def _create_session_view(state: SessionState) -> SessionView:
         origin=OriginRow(origin.kind, origin.session, origin.sequence) if origin else None,
         choices=state.choices,
     )
-
-
-_opening_log = structlog.get_logger("turnlog.gateway")
 
 
 async def find_or_open_session(
@@ -224,9 +221,9 @@ async def create_open_command(
 def _log_warnings(material: SessionMaterial, warnings: tuple[str, ...]) -> None:
     blueprint = material.blueprint.blueprint
     for level in material.unknown_context_levels:
-        _opening_log.warning("context-unknown", context=level, blueprint=blueprint)
+        _log.warning("context-unknown", context=level, blueprint=blueprint)
     for warning in warnings:
-        _opening_log.warning("memory-policy", fault=warning, blueprint=blueprint)
+        _log.warning("memory-policy", fault=warning, blueprint=blueprint)
 
 
 def _choose_profile(blueprint: Blueprint, name: str | None) -> str:
@@ -237,8 +234,6 @@ def _choose_profile(blueprint: Blueprint, name: str | None) -> str:
         raise Refused("unknown-profile", f"there is no {name!r}", field="profile", fix=fix)
     return name
 
-
-session_list_router = APIRouter()
 
 ATTRIBUTE_PREFIX = "attribute."
 """The prefix of query parameters that filter by an attribute."""
@@ -260,7 +255,7 @@ class SessionFilter(BaseModel):
     """Sessions whose latest event is at or after this time."""
     origin: str | None = None
     """The id of the session they were forked or spawned from."""
-    digest: Annotated[str, Field(pattern=DIGEST_PATTERN)] | None = None
+    digest: Annotated[str, Field(pattern=SHA256_PATTERN)] | None = None
     """The digest of a blueprint, cartridge, memory policy or prompt file they are pinned to; see
     `/v1/pins`.
     """
@@ -307,7 +302,7 @@ def _parse_attribute_filter(name: str, value: str) -> tuple[str, str]:
     return name.removeprefix(ATTRIBUTE_PREFIX), check_text(value, name[:80])
 
 
-@session_list_router.get("/v1/sessions", summary="List sessions")
+@router.get("/v1/sessions", summary="List sessions")
 async def list_sessions(
     tenant: RequestTenant, deps: Dependencies, query: Annotated[SessionFilter, Query()]
 ) -> SessionPage:
@@ -325,10 +320,7 @@ async def list_sessions(
     return SessionPage(sessions=page.sessions, next=after)
 
 
-fork_router = APIRouter()
-
-
-@fork_router.post("/v1/sessions/{session}/fork", status_code=201, summary="Fork a session")
+@router.post("/v1/sessions/{session}/fork", status_code=201, summary="Fork a session")
 async def fork_session(
     session: str,
     caller: CallerIdentity,

@@ -60,18 +60,22 @@ from turnlog.services.gateway.streaming.turn_settlement import SettledTurn, wait
 from turnlog.services.gateway.streaming.turn_stream import open_new_turn_stream, open_turn_stream
 from turnlog.services.sessions.command_handler import CommandOutcome
 
-turn_router = APIRouter()
+router = APIRouter()
 
 MAX_WAIT_SECONDS = 300.0
 """The maximum number of seconds that a client may wait for a reply."""
 
 WaitQuery = Annotated[
     float | None,
-    Query(gt=0, le=MAX_WAIT_SECONDS, description="Seconds to wait for the reply; 202 without one"),
+    Query(
+        gt=0,
+        le=MAX_WAIT_SECONDS,
+        description="Seconds to wait for the reply; the status is 202 when there is none by then",
+    ),
 ]
 
 
-@turn_router.post(
+@router.post(
     "/v1/sessions/{session}/turns",
     status_code=202,
     response_model=SubmittedTurn,
@@ -187,22 +191,20 @@ def _create_settled_response(submitted: SubmittedTurn, settlement: SettledTurn) 
     )
 
 
-turn_stream_router = APIRouter()
-
 AfterCursorQuery = Annotated[
     str | None,
-    Query(description="The id of an event of this stream; Last-Event-ID goes before it"),
+    Query(description="The id of an event of this stream; Last-Event-ID takes precedence"),
 ]
 
 
-@turn_stream_router.get(
+@router.get(
     "/v1/sessions/{session}/turns/{turn}/stream",
     response_class=Response,
     responses={
         200: {"content": {SSE_MEDIA_TYPE: {}}},
-        204: {"description": "The end was sent already"},
+        204: {"description": "The last event was already sent"},
     },
-    summary="Watch a turn being answered",
+    summary="Stream the reply of a turn",
 )
 async def stream_turn(
     session: str,
@@ -225,8 +227,6 @@ async def stream_turn(
     )
 
 
-question_router = APIRouter()
-
 QUESTION_OK = QuestionStatus(reason="ok", message="ok")
 
 QUESTION_UNROUTABLE = QuestionStatus(
@@ -234,7 +234,7 @@ QUESTION_UNROUTABLE = QuestionStatus(
 )
 
 
-@question_router.post("/v1/ask", summary="Ask a question")
+@router.post("/v1/ask", summary="Ask a question")
 async def answer_question(
     caller: CallerIdentity, deps: Dependencies, form: QuestionRequest, request: Request
 ) -> QuestionAnswer:
@@ -256,7 +256,7 @@ async def answer_question(
     wait = min(MAX_WAIT_SECONDS, conduct.deadline_seconds + deps.read_model_timeout)
     came = await wait_for_settlement(deps, caller.tenant, submitted, wait, request.receive)
     if came is None:
-        fix = "ask the same under the same Idempotency-Key"
+        fix = "repeat the question with the same Idempotency-Key"
         raise Refused("not-in-time", "the question is recorded, and not answered yet", fix=fix)
     return _create_answer(came.turn)
 
@@ -265,8 +265,8 @@ def _get_question_blueprint(deps: GatewayDependencies) -> Blueprint:
     """Return the blueprint that answers questions."""
     blueprint = deps.blueprint_folders.load_blueprint(deps.settings.ask)
     if blueprint.front_door != "ask":
-        detail = f"no door leads to {blueprint.blueprint}"
-        fix = "tell the operator: it must say `front_door: ask`"
+        detail = f"blueprint {blueprint.blueprint} does not answer questions"
+        fix = "tell the operator: the blueprint needs `front_door: ask`"
         raise Refused("no-front-door", detail, fix=fix)
     return blueprint
 
@@ -274,7 +274,7 @@ def _get_question_blueprint(deps: GatewayDependencies) -> Blueprint:
 def _create_answer(turn: HistoryTurn) -> QuestionAnswer:
     if turn.status != "completed":
         detail = f"the question is recorded, and was {turn.status}: {turn.reason}"
-        raise Refused("not-answered", detail, fix="ask again under a new Idempotency-Key")
+        raise Refused("not-answered", detail, fix="ask again with a new Idempotency-Key")
     said = turn.resolved
     leads_nowhere = said is not None and said.entity is None
     return QuestionAnswer(
@@ -291,17 +291,14 @@ def _decode_results(resolution: TurnResolved | None) -> list[JsonValue] | dict[s
     return found if isinstance(found, list | dict) else []
 
 
-history_router = APIRouter()
-
-
-@history_router.get("/v1/sessions/{session}/history", summary="Turns of a session")
+@router.get("/v1/sessions/{session}/history", summary="List the turns of a session")
 async def show_history(
     session: str,
     tenant: RequestTenant,
     deps: Dependencies,
     response: Response,
     at: AtSequence = None,
-    phase: Annotated[str | None, Query(description="Only what was said in this phase")] = None,
+    phase: Annotated[str | None, Query(description="Only turns of this phase")] = None,
 ) -> HistoryView:
     """Return all turns with their texts, replies and outcomes, and the phases of the session."""
     events = await deps.time_travel.load_events(tenant, session, at)

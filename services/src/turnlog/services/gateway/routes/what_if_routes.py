@@ -63,19 +63,19 @@ from turnlog.services.gateway.http.headers import NDJSON_MEDIA_TYPE
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.projection_lag import measure_projection_lag
 
-what_if_router = APIRouter()
+router = APIRouter()
 
 WHAT_IF_PATH: Final = "/v1/what-if"
 
 _SESSION_PAGE_SIZE: Final = 500
 
 
-@what_if_router.post(
+@router.post(
     WHAT_IF_PATH,
     response_model=WhatIfLine,
     response_class=Response,
     responses={200: {"content": {NDJSON_MEDIA_TYPE: {}}}},
-    summary="What if the blueprint, the budget or the model were another",
+    summary="Evaluate another blueprint, budget or model",
 )
 async def run_what_if(
     tenant: RequestTenant, deps: Dependencies, form: WhatIfRequest
@@ -97,8 +97,8 @@ async def _create_change(deps: GatewayDependencies, form: WhatIfRequest) -> What
     """Return the change to evaluate; raises `FaultyBlueprint` with all faults of the blueprint."""
     if form.blueprint is None:
         if form.budget is None and form.model is None:
-            fix = "bring a blueprint, or name a budget or a model"
-            raise Refused("invalid", "nothing is supposed", field="blueprint", fix=fix)
+            fix = "send a blueprint, a budget or a model"
+            raise Refused("invalid", "the request names no change", field="blueprint", fix=fix)
         return WhatIfChange(
             deps.blueprint_folders, None, form.budget, form.model, deps.settings.model
         )
@@ -186,7 +186,7 @@ async def _compute_report(record: SessionRecord, change: WhatIfChange) -> WhatIf
     except (Corrupt, Refused):
         raise
     except Exception as error:  # an altered record may contain anything
-        raise Corrupt("the record", f"it cannot be told: {error!r}") from error
+        raise Corrupt("the record", f"it cannot be assembled again: {error!r}") from error
 
 
 def _find_blueprint(record: SessionRecord) -> BlueprintRef:

@@ -19,9 +19,8 @@ from starlette.types import Receive, Scope, Send
 
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import TurnlogError
+from turnlog.services.gateway.http.headers import SSE_MEDIA_TYPE
 from turnlog.services.platform.process_settings import GatewaySettings
-
-EVENT_STREAM_MEDIA_TYPE: Final = "text/event-stream"
 
 SSE_HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
 
@@ -66,7 +65,7 @@ class SseResponse(StreamingResponse):
     def __init__(
         self, frames: AsyncGenerator[bytes], pace: StreamTimeouts, stopping: asyncio.Event
     ) -> None:
-        super().__init__(frames, headers=SSE_HEADERS, media_type=EVENT_STREAM_MEDIA_TYPE)
+        super().__init__(frames, headers=SSE_HEADERS, media_type=SSE_MEDIA_TYPE)
         self.frames = frames
         self.timeouts = pace
         self.shutdown_event = stopping
