@@ -27,7 +27,9 @@ class ChatMessage:
     """One message of a prompt."""
 
     role: MessageRole
+    """The role of the message."""
     content: str
+    """The text of the message."""
 
     @cached_property
     def canonical_bytes(self) -> bytes:

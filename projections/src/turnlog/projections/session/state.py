@@ -247,9 +247,11 @@ class RecordedChoice:
     """A choice made in a static phase."""
 
     phase: str
+    """The phase that offered it."""
     choice: str
+    """The choice."""
     label: str | None
-    """How prompts describe the choice."""
+    """The text of the choice in prompts."""
 
 
 @dataclass(frozen=True)

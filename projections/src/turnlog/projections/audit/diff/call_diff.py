@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from pydantic import JsonValue
+from pydantic import ConfigDict, JsonValue, with_config
 
 from turnlog.events.content import Digest
 from turnlog.events.model.call_events import AttemptEnded
@@ -121,6 +121,7 @@ class PrefixAgreement:
     """Index of that change in `changes`, from 0."""
 
 
+@with_config(ConfigDict(use_attribute_docstrings=True))
 @dataclass(frozen=True, slots=True)
 class CallDiff:
     """Everything that differs between two calls."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pydantic import ConfigDict, with_config
+
 from turnlog.events.content import Content
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
@@ -64,6 +66,7 @@ class WithheldReply:
     """Whether the withheld text is kept as a blob, which only the audit role can read."""
 
 
+@with_config(ConfigDict(use_attribute_docstrings=True))
 @dataclass(frozen=True, slots=True)
 class TurnExplanation:
     """Everything there is to explain about one turn's reply."""
