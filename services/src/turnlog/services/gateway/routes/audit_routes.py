@@ -189,10 +189,10 @@ async def show_checkpoint(tenant: RequestTenant, deps: Dependencies) -> AuditChe
 async def _iterate_verify_lines(
     auditing: VerifyService, witness: AuditCheckpoint | None
 ) -> AsyncGenerator[bytes]:
-    told = _VerifyLineBuilder(time.monotonic())
+    builder = _VerifyLineBuilder(time.monotonic())
     async with aclosing(auditing.verify_log(witness)) as steps:
         async for step in steps:
-            if line := told.build_line(step, time.monotonic()):
+            if line := builder.build_line(step, time.monotonic()):
                 yield line.model_dump_json().encode() + b"\n"
 
 
@@ -257,9 +257,9 @@ async def show_why(
     explaining = deps.create_explainer(tenant)
     known = await explaining.load_evidence(session, [call])
     set_etag(response, known.end)
-    edits = await load_segment_events(deps, tenant, known.events)
+    segment_events = await load_segment_events(deps, tenant, known.events)
     return await explaining.compute_answer(
-        {session: known}, lambda knowing: explain_call(knowing[session], call, edits)
+        {session: known}, lambda evidence: explain_call(evidence[session], call, segment_events)
     )
 
 
@@ -271,9 +271,9 @@ async def show_why_of_turn(
     explaining = deps.create_explainer(tenant)
     known = await explaining.load_turn_evidence(session, turn)
     set_etag(response, known.end)
-    edits = await load_segment_events(deps, tenant, known.events)
+    segment_events = await load_segment_events(deps, tenant, known.events)
     return await explaining.compute_answer(
-        {session: known}, lambda knowing: explain_turn(knowing[session], turn, edits)
+        {session: known}, lambda evidence: explain_turn(evidence[session], turn, segment_events)
     )
 
 
@@ -314,18 +314,21 @@ async def show_diff(
 
     The calls are of one session or of two sessions of the tenant.
     """
-    explaining, there = deps.create_explainer(tenant), other or session
-    asked = {session: [call]}
-    asked[there] = [*asked.get(there, ()), second]
-    knowing = {name: await explaining.load_evidence(name, calls) for name, calls in asked.items()}
-    set_etag(response, knowing[session].end)
+    explaining, other_session = deps.create_explainer(tenant), other or session
+    calls_by_session = {session: [call]}
+    calls_by_session[other_session] = [*calls_by_session.get(other_session, ()), second]
+    evidence = {
+        name: await explaining.load_evidence(name, calls)
+        for name, calls in calls_by_session.items()
+    }
+    set_etag(response, evidence[session].end)
     edits = await load_segment_events(
-        deps, tenant, chain(*(known.events for known in knowing.values()))
+        deps, tenant, chain(*(known.events for known in evidence.values()))
     )
     return await explaining.compute_answer(
-        knowing,
+        evidence,
         lambda known: compare_calls(
             build_call_snapshot(known[session], call, edits),
-            build_call_snapshot(known[there], second, edits),
+            build_call_snapshot(known[other_session], second, edits),
         ),
     )

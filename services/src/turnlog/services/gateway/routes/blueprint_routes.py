@@ -173,23 +173,23 @@ async def move_blueprint(
     The files are read from disk and not from the request. They are checked against the session and
     pinned before the event is appended; the next call pins prompt files, as after opening.
     """
-    given = form or MoveBlueprintRequest()
+    request = form or MoveBlueprintRequest()
 
     async def choose(state: SessionState | None) -> MoveBlueprint:
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="session")
-        return await _create_move_command(deps, state, given.digest)
+        return await _create_move_command(deps, state, request.digest)
 
-    done = await deps.command_handler.handle(
-        caller.tenant, session, choose, caller.author, caller.create_command_key(given)
+    outcome = await deps.command_handler.handle(
+        caller.tenant, session, choose, caller.author, caller.create_command_key(request)
     )
-    sequence = done.memo.sequence if done.memo else done.state.head.sequence
-    blueprint = await _load_moved_blueprint(deps, done, sequence)
+    sequence = outcome.memo.sequence if outcome.memo else outcome.state.head.sequence
+    blueprint = await _load_moved_blueprint(deps, outcome, sequence)
     set_etag(response, sequence)
     return BlueprintMoveResult(
         session=session,
         sequence=sequence,
-        moved=bool(done.events or done.memo),
+        moved=bool(outcome.events or outcome.memo),
         blueprint=blueprint.name,
         version=blueprint.version,
         digest=blueprint.digest,

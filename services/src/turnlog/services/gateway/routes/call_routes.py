@@ -22,8 +22,7 @@ from turnlog.events.store.ports import EventLog
 from turnlog.projections.audit.record.event_queries import ToolUseOutcome, find_tool_use
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, STANDARD_COMPONENTS
 from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
-from turnlog.projections.store.read.session_queries import find_session as row_of
-from turnlog.projections.store.read.session_queries import list_calls
+from turnlog.projections.store.read.session_queries import find_session, list_calls
 from turnlog.projections.store.read.token_ledger import (
     GrowthGrouping,
     list_call_growth,
@@ -61,7 +60,7 @@ async def list_session_calls(
     if min_sequence is not None:
         await wait_for_read_models(deps, state, min_sequence)
     async with deps.store.open_reader() as connection:
-        row = await row_of(connection, tenant, session)
+        row = await find_session(connection, tenant, session)
         calls = await list_calls(connection, tenant, session)
     sequence = row.sequence if row else 0
     set_etag(response, sequence)
@@ -190,14 +189,16 @@ async def show_growth(
     if min_sequence is not None:
         await wait_for_read_models(deps, state, min_sequence)
     async with deps.store.open_reader() as connection:
-        row = await row_of(connection, tenant, session)
+        row = await find_session(connection, tenant, session)
         found = await list_group_growth(connection, tenant, group_by, moment, session)
         calls = await list_call_growth(connection, tenant, session, moment)
     material = await deps.blueprints.load_material(state)
-    told = [call for call in calls if call.kind not in material.blueprint.summary_calls]
+    counted_calls = [call for call in calls if call.kind not in material.blueprint.summary_calls]
     sequence = row.sequence if row else 0
     set_etag(response, sequence)
-    return _create_growth_view(session, sequence, found, calls, _compute_history_growth(told))
+    return _create_growth_view(
+        session, sequence, found, calls, _compute_history_growth(counted_calls)
+    )
 
 
 def _create_growth_view(
@@ -255,9 +256,9 @@ def _compute_history_growth(calls: Sequence[CallGrowth]) -> float | None:
 
     None before two turns.
     """
-    told: dict[int, int] = {}
+    tokens_by_turn: dict[int, int] = {}
     for call in calls:
         tokens = sum(each.tokens for each in call.components if each.component == HISTORY_COMPONENT)
-        told[call.turn] = max(tokens, told.get(call.turn, 0))
-    history = list(told.values())
+        tokens_by_turn[call.turn] = max(tokens, tokens_by_turn.get(call.turn, 0))
+    history = list(tokens_by_turn.values())
     return (history[-1] - history[0]) / (len(history) - 1) if len(history) > 1 else None

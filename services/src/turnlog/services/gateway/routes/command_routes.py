@@ -58,9 +58,9 @@ async def cancel_turn(
     form: CancelTurnRequest | None = None,
 ) -> CommandResult:
     """Cancel the open turn, or one that is queued."""
-    given = form or CancelTurnRequest()
+    request = form or CancelTurnRequest()
     return await handle_command(
-        deps, caller, session, CancelTurn(given.turn), given, response, given.turn
+        deps, caller, session, CancelTurn(request.turn), request, response, request.turn
     )
 
 
@@ -73,8 +73,10 @@ async def close_session(
     form: CloseSessionRequest | None = None,
 ) -> CommandResult:
     """Close a session: it accepts no more turns, and stays readable."""
-    given = form or CloseSessionRequest()
-    return await handle_command(deps, caller, session, CloseSession(given.reason), given, response)
+    request = form or CloseSessionRequest()
+    return await handle_command(
+        deps, caller, session, CloseSession(request.reason), request, response
+    )
 
 
 @router.post("/v1/sessions/{session}/redactions", summary="Redact a reply")

@@ -113,14 +113,14 @@ async def list_session_events(
         )
     last = await deps.command_handler.load_last_event(tenant, session, event_range.after or 0)
     refuse_future(event_range.after or 0, last.sequence, "after")
-    behind = await deps.command_handler.load_events_after(last, event_range.after or 0)
+    later = await deps.command_handler.load_events_after(last, event_range.after or 0)
     headers = {"ETag": format_etag(last.sequence)}
-    wanted = [event for event in behind if has_selected_name(event, names)]
+    selected = [event for event in later if has_selected_name(event, names)]
     if form == NDJSON_MEDIA_TYPE:
-        lines = b"".join(format_line(event.stored) for event in wanted[: event_range.limit])
+        lines = b"".join(format_line(event.stored) for event in selected[: event_range.limit])
         return Response(lines, headers=headers, media_type=NDJSON_MEDIA_TYPE)
-    page = wanted[: event_range.limit or DEFAULT_PAGE_SIZE]
-    more = len(wanted) > len(page)
+    page = selected[: event_range.limit or DEFAULT_PAGE_SIZE]
+    more = len(selected) > len(page)
     facts = {
         "session": session,
         "sequence": last.sequence,
@@ -242,9 +242,9 @@ class ExportWriter:
     write: Callable[[ExportSource], AsyncGenerator[bytes]]
 
 
-async def write_lines(taken: ExportSource) -> AsyncGenerator[bytes]:
+async def write_lines(source: ExportSource) -> AsyncGenerator[bytes]:
     """Yield the stored bytes of events, one per line."""
-    async for page in taken.iterate_pages():
+    async for page in source.iterate_pages():
         yield b"".join(map(encode_line, page))
 
 
@@ -271,16 +271,16 @@ async def export_session(
     """Stream all events of a session in the requested format."""
     if format == "parquet":
         import_pyarrow()
-    last, form = await _load_last_event(deps, tenant, session), EXPORT_WRITERS[format]
+    last, writer = await _load_last_event(deps, tenant, session), EXPORT_WRITERS[format]
     at, records = (
         format_rfc3339(deps.command_handler.clock()),
         SessionRecordLoader(deps.command_handler),
     )
-    taken = ExportSource(deps.log, records, (tenant, session), last, at)
-    headers = {"Content-Disposition": f'attachment; filename="{session}.{form.suffix}"'}
+    source = ExportSource(deps.log, records, (tenant, session), last, at)
+    headers = {"Content-Disposition": f'attachment; filename="{session}.{writer.suffix}"'}
     if last:
         headers["ETag"] = format_etag(last.sequence)
-    return StreamingResponse(form.write(taken), headers=headers, media_type=form.media_type)
+    return StreamingResponse(writer.write(source), headers=headers, media_type=writer.media_type)
 
 
 async def _load_last_event(

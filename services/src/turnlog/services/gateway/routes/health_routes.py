@@ -40,20 +40,20 @@ async def check_readiness(deps: Dependencies, response: Response) -> ReadinessVi
     async def measure() -> None:
         behind.append(await measure_projection_lag(deps.log, deps.store, tenant))
 
-    asked = {
+    checks = {
         "nats": deps.log.read_last_event(tenant, PROBE_SESSION, leader=True),
         "database": _check_database(deps),
         "read_models": measure(),
     }
-    told = await asyncio.gather(*(_check_component(asking) for asking in asked.values()))
-    ready = all(part.ready for part in told) and not deps.shutdown_event.is_set()
+    results = await asyncio.gather(*(_check_component(check) for check in checks.values()))
+    ready = all(part.ready for part in results) and not deps.shutdown_event.is_set()
     response.status_code = 200 if ready else 503
     return ReadinessView(
         ready=ready,
         durability=deps.durability.level,
         checked=deps.durability.checked,
         lag=behind[0] if behind else None,
-        parts=dict(zip(asked, told, strict=True)),
+        parts=dict(zip(checks, results, strict=True)),
     )
 
 

@@ -117,15 +117,15 @@ async def resolve_turn_references(
     check_json(form.identifiers, "identifiers")
     state = await deps.command_handler.require_state(tenant, session)
     policy = (await deps.blueprints.load_material(state)).references
-    asked = StatedReferences(state.submitted + 1, form.intent, form.entity, form.identifiers)
-    means = resolve_references(policy, state.reference, asked)
+    stated = StatedReferences(state.submitted + 1, form.intent, form.entity, form.identifiers)
+    resolved = resolve_references(policy, state.reference, stated)
     set_etag(response, state.head.sequence)
     return ResolvedReferencesView(
         session=session,
         sequence=state.head.sequence,
-        identifiers=means.identifiers,
-        used=means.is_inherited,
-        reason=means.reason,
+        identifiers=resolved.identifiers,
+        used=resolved.is_inherited,
+        reason=resolved.reason,
     )
 
 
@@ -150,20 +150,20 @@ async def show_summaries(
 
 
 def _create_summary_view(recorded: RecordedEvent) -> SummaryView:
-    made = recorded.event
-    if not isinstance(made, HistorySummarised):
+    summary = recorded.event
+    if not isinstance(summary, HistorySummarised):
         raise Corrupt(f"event {recorded.sequence}", "it holds no summary")
     return SummaryView(
         sequence=recorded.sequence,
-        view=made.view,
-        turns=tuple(TurnRangeView(first=each.first, last=each.last) for each in made.turns),
-        former=made.former,
-        phases=made.phases,
-        text=get_plain_text(made.summary),
-        call=made.call,
-        inputs=made.inputs,
-        model=made.model,
-        micro_dollars=made.cost.micro_dollars,
+        view=summary.view,
+        turns=tuple(TurnRangeView(first=each.first, last=each.last) for each in summary.turns),
+        former=summary.former,
+        phases=summary.phases,
+        text=get_plain_text(summary.summary),
+        call=summary.call,
+        inputs=summary.inputs,
+        model=summary.model,
+        micro_dollars=summary.cost.micro_dollars,
         at=recorded.envelope.time,
     )
 

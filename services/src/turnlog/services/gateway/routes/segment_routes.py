@@ -19,7 +19,7 @@ from turnlog.projections.library.segment_inputs import AddSegment, EditSegment
 from turnlog.projections.library.segment_library import SegmentVersion
 from turnlog.projections.store.read.read_your_writes import wait_for_sequence
 from turnlog.projections.store.read.segment_queries import SEGMENT_PAGE_SIZE, SegmentRowFilter
-from turnlog.projections.store.read.segment_queries import list_segments as listed
+from turnlog.projections.store.read.segment_queries import list_segments as list_segment_rows
 from turnlog.projections.store.write.segment_projection import read_segments_sequence
 from turnlog.services.api.segment_payloads import (
     AddSegmentRequest,
@@ -85,7 +85,9 @@ async def list_segments(
     if query.min_sequence is not None:
         await _wait_for_library_rows(deps, tenant, query.min_sequence)
     async with deps.store.open_reader() as connection:
-        rows, more = await listed(connection, tenant, sought, after=query.after, limit=query.limit)
+        rows, more = await list_segment_rows(
+            connection, tenant, sought, after=query.after, limit=query.limit
+        )
     return SegmentPage(segments=rows, next=rows[-1].id if more else None)
 
 
@@ -121,14 +123,14 @@ async def show_segment(
     segment: SegmentNumberPath, tenant: RequestTenant, deps: Dependencies, response: Response
 ) -> SegmentView:
     """Return a segment with all its versions."""
-    shelf = await deps.segment_service.load_state(tenant)
-    found = shelf.segments.get(segment)
+    library = await deps.segment_service.load_state(tenant)
+    found = library.segments.get(segment)
     if found is None:
         raise Refused("unknown-segment", f"there is no segment {segment}", field="segment")
-    set_etag(response, shelf.sequence)
+    set_etag(response, library.sequence)
     return SegmentView(
         id=found.id,
-        sequence=shelf.sequence,
+        sequence=library.sequence,
         scope=found.scope,
         ref=found.ref,
         locale=found.locale,
@@ -159,16 +161,16 @@ async def import_segments(
     caller: CallerIdentity, deps: Dependencies, form: ImportSegmentsRequest, response: Response
 ) -> SegmentImportResult:
     """Import all these segments or none of them; a repeated import changes nothing."""
-    done = await deps.segment_service.handle(
+    outcome = await deps.segment_service.handle(
         caller.tenant, form.create_command(), caller.author, caller.create_command_key(form)
     )
-    carried = done.changes
-    set_etag(response, carried.sequence)
+    changes = outcome.changes
+    set_etag(response, changes.sequence)
     return SegmentImportResult(
-        added=carried.added,
-        edited=carried.edited,
+        added=changes.added,
+        edited=changes.edited,
         rows=len(form.segments),
-        sequence=carried.sequence,
+        sequence=changes.sequence,
     )
 
 

@@ -33,7 +33,7 @@ from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.read.row_types import OriginRow
 from turnlog.projections.store.read.session_queries import SESSION_PAGE_SIZE, SessionQuery
-from turnlog.projections.store.read.session_queries import list_sessions as listed
+from turnlog.projections.store.read.session_queries import list_sessions as list_session_rows
 from turnlog.services.api.requests import ForkSessionRequest, OpenSessionRequest
 from turnlog.services.api.session_payloads import (
     ForkedSession,
@@ -74,8 +74,8 @@ async def open_session(
     """
     if form.key is not None:
         return await _open_by_key(caller, deps, form, form.key, response)
-    made = caller.derive_session_id() or deps.command_handler.create_id()
-    session = validate_id(made if form.session is None else form.session, "session")
+    default_id = caller.derive_session_id() or deps.command_handler.create_id()
+    session = validate_id(default_id if form.session is None else form.session, "session")
 
     async def choose(state: SessionState | None) -> OpenSession:
         del state
@@ -315,7 +315,9 @@ async def list_sessions(
             raise Refused("unknown-session", "there is no such session", field="min_sequence")
         await wait_for_read_models(deps, state, int(sequence))
     async with deps.store.open_reader() as connection:
-        page = await listed(connection, tenant, wanted, limit=query.limit, before=query.before)
+        page = await list_session_rows(
+            connection, tenant, wanted, limit=query.limit, before=query.before
+        )
     after = None if page.before is None else str(page.before)
     return SessionPage(sessions=page.sessions, next=after)
 
@@ -332,16 +334,16 @@ async def fork_session(
 
     With an idempotency key and without an id, a retry finds the fork of the first request.
     """
-    made = caller.derive_session_id() or deps.command_handler.create_id()
-    into = validate_id(made if form.session is None else form.session, "session")
+    default_id = caller.derive_session_id() or deps.command_handler.create_id()
+    fork = validate_id(default_id if form.session is None else form.session, "session")
     place = ForkPoint(caller.tenant, session, form.at)
     blueprint = await ForkService(deps.time_travel).create_fork(
-        place, into, caller.author, caller.create_command_key(form)
+        place, fork, caller.author, caller.create_command_key(form)
     )
     set_etag(response, form.at)
-    response.headers["Location"] = f"/v1/sessions/{into}"
+    response.headers["Location"] = f"/v1/sessions/{fork}"
     return ForkedSession(
-        session=into,
+        session=fork,
         origin=OriginRow("fork", session, form.at),
         blueprint=blueprint.name,
         digest=blueprint.digest,

@@ -91,21 +91,23 @@ async def submit_turn(
     wait: WaitQuery = None,
 ) -> Response:
     """Submit a turn to a session; a 2xx response means that it is on the event log."""
-    wanted = choose_media_type(request, JSON_MEDIA_TYPE, SSE_MEDIA_TYPE)
-    after = get_last_event_id(request) if wanted == SSE_MEDIA_TYPE else None
+    media_type = choose_media_type(request, JSON_MEDIA_TYPE, SSE_MEDIA_TYPE)
+    after = get_last_event_id(request) if media_type == SSE_MEDIA_TYPE else None
     done = await submit_to_session(
         deps, caller, session, form, caller.create_command_key(form), after
     )
     submitted = create_submitted_turn(done)
-    if wanted == SSE_MEDIA_TYPE and done.events:
+    if media_type == SSE_MEDIA_TYPE and done.events:
         return open_new_turn_stream(deps, done, submitted.turn)
-    if wanted == SSE_MEDIA_TYPE:
+    if media_type == SSE_MEDIA_TYPE:
         return await open_turn_stream(deps, caller.tenant, session, submitted.turn, after)
     if wait is None:
         return _create_accepted_response(submitted)
-    came = await wait_for_settlement(deps, caller.tenant, submitted, wait, request.receive)
+    settlement = await wait_for_settlement(deps, caller.tenant, submitted, wait, request.receive)
     return (
-        _create_settled_response(submitted, came) if came else _create_accepted_response(submitted)
+        _create_settled_response(submitted, settlement)
+        if settlement
+        else _create_accepted_response(submitted)
     )
 
 
@@ -221,9 +223,9 @@ async def stream_turn(
     `progress` events until their reply begins.
     """
     choose_media_type(request, SSE_MEDIA_TYPE)
-    came_to = get_last_event_id(request)
+    last_event_id = get_last_event_id(request)
     return await open_turn_stream(
-        deps, tenant, session, turn, after if came_to is None else came_to
+        deps, tenant, session, turn, after if last_event_id is None else last_event_id
     )
 
 
@@ -252,13 +254,13 @@ async def answer_question(
     submitted = create_submitted_turn(
         await submit_to_session(deps, caller, session, turn, caller.create_command_key(form))
     )
-    conduct = blueprint.resolve_policies(blueprint.default_profile)
-    wait = min(MAX_WAIT_SECONDS, conduct.deadline_seconds + deps.read_model_timeout)
-    came = await wait_for_settlement(deps, caller.tenant, submitted, wait, request.receive)
-    if came is None:
+    policies = blueprint.resolve_policies(blueprint.default_profile)
+    wait = min(MAX_WAIT_SECONDS, policies.deadline_seconds + deps.read_model_timeout)
+    settlement = await wait_for_settlement(deps, caller.tenant, submitted, wait, request.receive)
+    if settlement is None:
         fix = "repeat the question with the same Idempotency-Key"
         raise Refused("not-in-time", "the question is recorded, and not answered yet", fix=fix)
-    return _create_answer(came.turn)
+    return _create_answer(settlement.turn)
 
 
 def _get_question_blueprint(deps: GatewayDependencies) -> Blueprint:
@@ -275,12 +277,12 @@ def _create_answer(turn: HistoryTurn) -> QuestionAnswer:
     if turn.status != "completed":
         detail = f"the question is recorded, and was {turn.status}: {turn.reason}"
         raise Refused("not-answered", detail, fix="ask again with a new Idempotency-Key")
-    said = turn.resolved
-    leads_nowhere = said is not None and said.entity is None
+    resolution = turn.resolved
+    is_unroutable = resolution is not None and resolution.entity is None
     return QuestionAnswer(
-        status=QUESTION_UNROUTABLE if leads_nowhere else QUESTION_OK,
-        results=_decode_results(said),
-        meta=said.meta if said else {},
+        status=QUESTION_UNROUTABLE if is_unroutable else QUESTION_OK,
+        results=_decode_results(resolution),
+        meta=resolution.meta if resolution else {},
         answer=get_plain_text(turn.reply) or "",
     )
 
@@ -303,24 +305,24 @@ async def show_history(
     """Return all turns with their texts, replies and outcomes, and the phases of the session."""
     events = await deps.time_travel.load_events(tenant, session, at)
     set_etag(response, events[-1].sequence)
-    told, been = build_history(events), list_phase_visits(events)
+    history, visits = build_history(events), list_phase_visits(events)
     if phase is not None:
-        been = filter_visits(been, phase)
-        told = tuple(turn for turn in told if any(turn.turn in stay.turns for stay in been))
-    phases = {turn: stay.phase for stay in been for turn in stay.turns}
-    done = collect_activity(events)
+        visits = filter_visits(visits, phase)
+        history = tuple(turn for turn in history if any(turn.turn in stay.turns for stay in visits))
+    phases = {turn: stay.phase for stay in visits for turn in stay.turns}
+    activity = collect_activity(events)
     return HistoryView(
         session=session,
         sequence=events[-1].sequence,
         turns=tuple(
-            _create_turn_view(turn, done.get(turn.turn, NO_ACTIVITY), phases.get(turn.turn))
-            for turn in told
+            _create_turn_view(turn, activity.get(turn.turn, NO_ACTIVITY), phases.get(turn.turn))
+            for turn in history
         ),
-        stays=been,
+        stays=visits,
     )
 
 
-def _create_turn_view(turn: HistoryTurn, done: TurnActivity, phase: str | None) -> TurnView:
+def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | None) -> TurnView:
     return TurnView(
         turn=turn.turn,
         status=turn.status,
@@ -339,8 +341,8 @@ def _create_turn_view(turn: HistoryTurn, done: TurnActivity, phase: str | None) 
         fallback=turn.fallback.code if turn.fallback else None,
         phase=phase,
         display=_create_display_view(turn),
-        steps=done.steps,
-        tools=done.uses,
+        steps=activity.steps,
+        tools=activity.uses,
     )
 
 

@@ -148,16 +148,18 @@ async def _iterate_what_if_lines(
     session_ids: Sequence[str],
 ) -> AsyncGenerator[bytes]:
     yield _encode_line(start)
-    prices, accounts = await deps.prices.load_table(), list[WhatIfReport]()
+    prices, reports = await deps.prices.load_table(), list[WhatIfReport]()
     async with aclosing(
         _iterate_session_results(deps, tenant, change, session_ids, prices)
-    ) as told:
-        async for line, found in told:
-            accounts += [found] if found else []
+    ) as results:
+        async for line, report in results:
+            reports += [report] if report else []
             yield _encode_line(line)
-    total = compute_figures(merge_reports(accounts), prices)
-    told_of = len(accounts)
-    yield _encode_line(WhatIfSummary(**total, sessions=told_of, untold=len(session_ids) - told_of))
+    total = compute_figures(merge_reports(reports), prices)
+    evaluated = len(reports)
+    yield _encode_line(
+        WhatIfSummary(**total, sessions=evaluated, untold=len(session_ids) - evaluated)
+    )
 
 
 async def _iterate_session_results(
@@ -180,9 +182,9 @@ async def _iterate_session_results(
 
 async def _compute_report(record: SessionRecord, change: WhatIfChange) -> WhatIfReport:
     """Evaluate a session in a thread, because a long one takes seconds."""
-    redone = rebuild_calls(record.events, record.blobs, collect_installed(), change)
+    calls = rebuild_calls(record.events, record.blobs, collect_installed(), change)
     try:
-        return await run_in_thread(lambda: build_what_if_report(redone))
+        return await run_in_thread(lambda: build_what_if_report(calls))
     except (Corrupt, Refused):
         raise
     except Exception as error:  # an altered record may contain anything
@@ -190,9 +192,9 @@ async def _compute_report(record: SessionRecord, change: WhatIfChange) -> WhatIf
 
 
 def _find_blueprint(record: SessionRecord) -> BlueprintRef:
-    for said in reversed(record.events):
-        if isinstance(said.event, SessionOpened | BlueprintMoved):
-            return said.event.blueprint
+    for recorded in reversed(record.events):
+        if isinstance(recorded.event, SessionOpened | BlueprintMoved):
+            return recorded.event.blueprint
     raise Corrupt("event 1", "it opens no session that this version knows of")
 
 
@@ -221,11 +223,11 @@ def _create_failure_line(session: str, error: Corrupt | Refused) -> WhatIfFailed
 def _create_start_line(
     form: WhatIfRequest, change: WhatIfChange, number: int, projection_lag: int
 ) -> WhatIfStart:
-    supposed = change.blueprint
-    blueprint = supposed and WhatIfBlueprint(
-        blueprint=supposed.blueprint,
-        version=supposed.version,
-        digest=compute_blueprint_digest(supposed),
+    changed = change.blueprint
+    blueprint = changed and WhatIfBlueprint(
+        blueprint=changed.blueprint,
+        version=changed.version,
+        digest=compute_blueprint_digest(changed),
     )
     return WhatIfStart(
         sessions=number,
@@ -297,19 +299,19 @@ def create_call_view(each: ReassembledCall) -> WhatIfCall:
 
 
 def _create_refusal_view(refused: Refused) -> CallRefusalView:
-    said = CallRefusalView(
+    view = CallRefusalView(
         code=refused.code, detail=refused.detail, field=refused.field, fix=refused.fix
     )
     if not isinstance(refused, BudgetExceeded):
-        return said
+        return view
     kept = tuple(
         LayerSizeView(layer=each.layer, tokens=each.tokens) for each in refused.required_layers
     )
-    over = {
+    budget_fields = {
         "over": refused.tokens - refused.limit,
         "limit": refused.limit,
         "section": refused.of.section,
         "component": refused.of.component,
         "kept": kept,
     }
-    return said.model_copy(update=over)
+    return view.model_copy(update=budget_fields)
