@@ -144,7 +144,7 @@ async def test_a_switch_to_nothing_is_refused_and_leaves_the_model_that_was_aske
     for form in ({}, {"profile": None, "model": None}):
         answer = await platform.http.post(here, json=form)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
-        assert answer.json()["fix"] == "say `profile`, `model` or both"
+        assert answer.json()["fix"] == "send `profile`, `model` or both"
     assert len(await platform.load_events(session, ProfileSwitched)) == 1
     assert await switch_profile(platform, session, profile="agent") == 200
     assert (await platform.load_events(session, ProfileSwitched))[-1].model is None

@@ -152,10 +152,9 @@ def _has_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:
 
 
 def _build_session_row(row: RowMapping) -> SessionRow:
-    named = {field.name: row[field.name] for field in fields(SessionRow) if field.name in row}
-    return SessionRow(
-        **{**named, "attributes": json.loads(row["attributes"]), "origin": _build_origin_row(row)}
-    )
+    columns = {field.name: row[field.name] for field in fields(SessionRow) if field.name in row}
+    columns["attributes"] = json.loads(row["attributes"])
+    return SessionRow(**columns, origin=_build_origin_row(row))
 
 
 def _build_origin_row(row: RowMapping) -> OriginRow | None:
