@@ -116,7 +116,7 @@ async def test_where_a_process_is_lost_nothing_is_said_to_be_sound(
 ) -> None:
     before = active_children()
     shared = build_verify_service(house, store, lambda _events, _means: start_process_verifier(1))
-    with pytest.raises(Unavailable, match="was lost"):
+    with pytest.raises(Unavailable, match="ended unexpectedly"):
         await verify_while_killing(shared, before)
     assert active_children() == before
 

@@ -19,7 +19,7 @@ ERRORS: list[tuple[TurnlogError, ExitCode]] = [
     (Refused("unknown-session", "there is no such session", field="session"), ExitCode.NOT_FOUND),
     (Refused("unknown-setting", "no process knows it", field="TURNLOG_X"), ExitCode.USAGE),
     (Refused("bad-id", "'a b' is not an id", field="session", fix="use others"), ExitCode.USAGE),
-    (Refused("key-reused", "this key came with another body before"), ExitCode.CONFLICT),
+    (Refused("key-reused", "this key was used before with a different body"), ExitCode.CONFLICT),
     (Refused("faulty-blueprint", "line 3", field="blueprint"), ExitCode.ERROR),
     (TooLarge("event", 9, 8), ExitCode.ERROR),
     (Conflict("s1", 4, 7), ExitCode.CONFLICT),

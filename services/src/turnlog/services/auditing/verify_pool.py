@@ -106,7 +106,7 @@ def _send_and_receive(process: Connection, question: object) -> Any:  # noqa: AN
         process.send(question)
         return process.recv()
     except (EOFError, OSError):
-        detail = "a process that verified sessions was lost"
+        detail = "a verifying process ended unexpectedly"
         raise Unavailable("verifying", detail) from None
 
 

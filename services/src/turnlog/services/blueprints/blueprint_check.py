@@ -59,7 +59,7 @@ def list_cartridges(folder: Path, blueprint: Blueprint) -> tuple[str, ...]:
 def _check_cartridge_exists(folder: Path, blueprint: Blueprint) -> Iterator[BlueprintFinding]:
     spec = blueprint.cartridge
     if spec is not None and not list_cartridges(folder, blueprint):
-        yield BlueprintFinding(("cartridge", "file"), f"no file is like `{spec.file}`", "add one")
+        yield BlueprintFinding(("cartridge", "file"), f"no file matches `{spec.file}`", "add one")
 
 
 def _check_cartridges(folder: Path, blueprint: Blueprint) -> Iterator[BlueprintFault]:

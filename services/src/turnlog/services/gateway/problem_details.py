@@ -192,7 +192,7 @@ def convert_error(error: Exception) -> ProblemDetails:
             )
         case _:
             fix = "tell the operator; the log of the gateway says more"
-            return create_problem(500, "bug", "the gateway did not expect this", fix=fix)
+            return create_problem(500, "bug", "unexpected error in the gateway", fix=fix)
 
 
 def _convert_validation_error(error: RequestValidationError) -> ProblemDetails:

@@ -71,7 +71,7 @@ def _open_socket(address: str, field: str) -> socket.socket:
         host = port = None
     if host is None or port is None:
         fix = "give it as 127.0.0.1:8700; port 0 is any free one"
-        raise Refused("bad-setting", f"{address!r} is no host and port", field=field, fix=fix)
+        raise Refused("bad-setting", f"{address!r} is not HOST:PORT", field=field, fix=fix)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # IPPROTO_TCP is named because asyncio sets TCP_NODELAY only on such a socket; otherwise every
     # answer is 40 ms late.

@@ -56,7 +56,7 @@ async def serve_health(address: str | None, checks: HealthChecks) -> AsyncGenera
                 ready = await _check_readiness(checks, stopping=stopping.is_set())
                 await _send_json(send, 200 if ready["ready"] else 503, ready)
             case _:
-                await _send_json(send, 404, {"detail": "/healthz and /readyz are all there is"})
+                await _send_json(send, 404, {"detail": "only /healthz and /readyz are served"})
 
     async with serve_asgi(
         app, address, field="health", grace=HEALTH_GRACE, on_stopping=stopping.set

@@ -36,7 +36,7 @@ class Shutdown:
         """Return the callback for a component that is lost permanently."""
 
         def gone() -> None:
-            self._record_failure(Unavailable(part, "it is gone for good"))
+            self._record_failure(Unavailable(part, "the connection is closed permanently"))
 
         return gone
 

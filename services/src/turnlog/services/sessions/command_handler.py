@@ -327,7 +327,7 @@ class CommandHandler:
         if memo is not None and memo.hash != command.hash:
             raise Refused(
                 "key-reused",
-                "this key came with another body before",
+                "this key was used before with a different body",
                 field="Idempotency-Key",
                 fix="use a new key for a new request",
             )

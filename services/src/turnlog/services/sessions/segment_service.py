@@ -81,7 +81,7 @@ class SegmentService:
         if came_to < held.sequence and not leader:
             return await self.load_state(tenant, leader=True)
         if came_to < held.sequence or _is_other_history(last, held):
-            raise Corrupt("LIBRARY", f"holds another history of {tenant}'s segments than it did")
+            raise Corrupt("LIBRARY", f"the segment history of tenant {tenant} changed")
         if last is None or came_to == held.sequence:
             return held
         return await self._fold_new_events(tenant, last)
@@ -189,7 +189,7 @@ def _find_recorded_outcome(
     if digest != key.hash:
         raise Refused(
             "key-reused",
-            "this key came with another body before",
+            "this key was used before with a different body",
             field="Idempotency-Key",
             fix="use a new key for a new request",
         )

@@ -90,5 +90,5 @@ class ForkService:
             state.tenant, state.session, leader=True
         )
         if latest is None:
-            raise Corrupt(f"log of session {state.session}", "it is gone")
+            raise Corrupt(f"log of session {state.session}", "the session is missing from the log")
         return latest

@@ -190,5 +190,5 @@ class TimeTravel:
 def refuse_future(sequence: int, head: int, field: str) -> None:
     """Refuse a sequence after the session's last event."""
     if sequence > head:
-        detail = f"the session has come to sequence {head}"
+        detail = f"the session's last sequence is {head}"
         raise Refused("not-there-yet", detail, field=field, fix=f"ask for at most {head}")

@@ -147,7 +147,10 @@ async def _write_session_files(
 
 async def _write_to_output(reader: ServiceReader, sessions: Sequence[str], form: str) -> None:
     if form == "parquet":
-        detail, fix = "a table is nothing for a terminal", "name a file: --to FILE"
+        detail, fix = (
+            "parquet is binary and cannot be written to a terminal",
+            "name a file: --to FILE",
+        )
         raise Refused("bad-option", detail, field="--to", fix=fix)
     write = _choose_output_writer()
     for session in sessions:

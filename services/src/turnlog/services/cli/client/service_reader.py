@@ -273,7 +273,7 @@ async def stream_verification(
             line = _VERIFICATION_LINE.validate_json(text)
             yield line
     if not isinstance(line, VerifySummaryLine):
-        raise Unavailable("the service", "it broke off while it went through the log")
+        raise Unavailable("the service", "the response ended before the log was read to its end")
 
 
 async def fetch_checkpoint(reader: ServiceReader) -> AuditCheckpoint:

@@ -94,7 +94,7 @@ async def play_session(
         events = [each for each in events if any(stay.has_event(each) for stay in there)]
     if step and not sys.stdin.isatty():
         fix = "leave it out, or run it in a terminal"
-        raise Refused("bad-option", "nobody is there to turn the page", field="--step", fix=fix)
+        raise Refused("bad-option", "--step needs a terminal", field="--step", fix=fix)
     paced = speed if console.is_terminal else 0.0
 
     async def prompt(call: str) -> RenderableType:

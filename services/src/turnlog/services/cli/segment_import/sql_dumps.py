@@ -90,7 +90,7 @@ def _read_insert_rows(
         names = known.get(into.name.lower(), [])
     if not names:
         fix = "name them: INSERT INTO prompt_segments (id, scope, ...)"
-        raise _build_faulty_file(file, line, "nobody says which columns these are", fix)
+        raise _build_faulty_file(file, line, "the columns of these values are unknown", fix)
     if not {"scope", "content"} <= set(names):
         return
     values = insert.expression

@@ -75,5 +75,5 @@ def create_cursor_refusal(detail: str) -> Refused:
         "bad-cursor",
         detail,
         field="Last-Event-ID",
-        fix="send back the id of the last event you got, or none to begin anew",
+        fix="send the id of the last event you received, or none to start from the beginning",
     )

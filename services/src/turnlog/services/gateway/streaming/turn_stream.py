@@ -111,7 +111,7 @@ async def _check_cursor_reached(
             return
         if newest is None or stored[-1].at >= newest.at:
             raise create_cursor_refusal(
-                f"attempt {at.attempt} has not said {at.offset} code points"
+                f"attempt {at.attempt} has not produced {at.offset} code points"
             )
         await asyncio.sleep(TOKEN_REPLICA_RETRY_SECONDS)
 
