@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
 from turnlog.events.codec import EventBatch, encode_batch
 from turnlog.events.envelope import ChainHead
-from turnlog.events.ids import build_session_filter, build_session_subject
+from turnlog.events.ids import SESSION_HISTORY
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.model.turn_events import TurnExcluded
@@ -79,9 +79,11 @@ async def _measure_medians(on: JetStreamClient, run: int) -> tuple[float, float]
 async def _publish_bare(on: JetStreamClient, session: str, batch: EventBatch, last: int) -> int:
     expected = {
         "Nats-Expected-Last-Subject-Sequence": str(last),
-        "Nats-Expected-Last-Subject-Sequence-Subject": build_session_filter(TENANT, session),
+        "Nats-Expected-Last-Subject-Sequence-Subject": SESSION_HISTORY.build_filter(
+            TENANT, session
+        ),
     }
-    subject = build_session_subject(TENANT, session, "turn")
+    subject = SESSION_HISTORY.build_subject(TENANT, session, "turn")
     js = on.connection.nc.jetstream()
     ack = await js.publish(subject, batch.messages[0].payload, headers=expected)
     return ack.seq

@@ -19,7 +19,7 @@ from turnlog.events.codec import (
     encode_batch,
     format_rfc3339,
 )
-from turnlog.events.ids import build_session_filter
+from turnlog.events.ids import SESSION_HISTORY
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.model.prompt_events import PromptFile
 from turnlog.events.store.append_outcomes import BatchAppended
@@ -156,7 +156,7 @@ async def _open_decided_session(
 async def _append_pending(on: JetStreamClient, life: DecidedSession) -> None:
     """Put onto the log what is not there yet."""
     end = await on.log.read_last_event(TENANT, life.session)
-    head, subjects = end.head if end else None, build_session_filter(TENANT, life.session)
+    head, subjects = end.head if end else None, SESSION_HISTORY.build_filter(TENANT, life.session)
     batch = EventBatch(TENANT, life.session, head, tuple(life.messages), subjects)
     outcome = await on.log.append_batch(batch)
     assert isinstance(outcome, BatchAppended), outcome

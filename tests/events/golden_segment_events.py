@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from turnlog.events.codec import CommandRef, EventDraft, encode_library_batch
+from turnlog.events.codec import CommandRef, EventDraft, encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead
+from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.testing import FIRST_EVENT_TIME, TENANT, make_id
@@ -32,7 +33,7 @@ def encode_event(event: LibraryEvent) -> bytes:
         traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     )
     after = ChainHead(6, 41, compute_digest("the event before"))
-    return encode_library_batch(TENANT, SEGMENT_FAMILY, after, [full]).messages[0].payload
+    return encode_batch(TENANT, SEGMENT_FAMILY, after, [full], LIBRARY_HISTORY).messages[0].payload
 
 
 def get_golden_path(name: str, event: LibraryEvent) -> Path:

@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.events.log_sessions import append_texts, build_batch, list_sequences
 from tests.events.nats_cluster import NatsCluster, start_cluster
 from turnlog.events.envelope import ChainHead
-from turnlog.events.ids import SESSIONS_STREAM, build_session_filter
+from turnlog.events.ids import SESSION_HISTORY, SESSIONS_STREAM
 from turnlog.events.jetstream.batch_append import PublishContested, publish_batch
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
@@ -85,7 +85,7 @@ async def test_a_writer_and_a_watcher_outlive_the_leader(
     watching = asyncio.create_task(watch(150))
     writing = asyncio.create_task(write(await write(None, 50), 150))
     info = await replicated.connection.nc.jetstream().stream_info(
-        SESSIONS_STREAM, subjects_filter=build_session_filter(fresh_tenant, "s")
+        SESSIONS_STREAM, subjects_filter=SESSION_HISTORY.build_filter(fresh_tenant, "s")
     )
     assert info.cluster
     assert info.cluster.leader

@@ -11,13 +11,12 @@ from turnlog.events.codec import encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.ids import (
+    LIBRARY_HISTORY,
+    SESSION_HISTORY,
     build_blob_subject,
-    build_session_filter,
-    build_session_subject,
     build_snapshot_subject,
     build_token_filter,
     build_token_subject,
-    find_session_stream,
     validate_id,
 )
 from turnlog.events.model.turn_events import TurnReleased
@@ -45,11 +44,13 @@ BAD = [
     *("a/b", "a\\b", "a:b", "a%2eb", "a,b", "a'b", 'a"b'),
 ]
 BUILDERS: dict[str, Callable[[str], object]] = {
-    "tenant of a stream": find_session_stream,
-    "tenant of an event": lambda bad: build_session_subject(bad, "s", "turn"),
-    "session of an event": lambda bad: build_session_subject("t", bad, "turn"),
-    "tenant of events": build_session_filter,
-    "session of events": lambda bad: build_session_filter("t", bad),
+    "tenant of a stream": SESSION_HISTORY.find_stream,
+    "tenant of an event": lambda bad: SESSION_HISTORY.build_subject(bad, "s", "turn"),
+    "session of an event": lambda bad: SESSION_HISTORY.build_subject("t", bad, "turn"),
+    "tenant of events": SESSION_HISTORY.build_filter,
+    "tenant of a library": LIBRARY_HISTORY.find_stream,
+    "family of a library": lambda bad: LIBRARY_HISTORY.build_filter("t", bad),
+    "session of events": lambda bad: SESSION_HISTORY.build_filter("t", bad),
     "tenant of tokens": lambda bad: build_token_subject(bad, "s", 1),
     "session of tokens": lambda bad: build_token_subject("t", bad, 1),
     "tenant of all tokens": build_token_filter,
@@ -88,6 +89,8 @@ def test_an_id_is_kept_as_it_is_or_refused_with_the_way_out(value: str) -> None:
 
 @given(st.from_regex(FINE, fullmatch=True), st.from_regex(FINE, fullmatch=True))
 def test_subjects_of_two_sessions_never_meet(one: str, other: str) -> None:
-    subject = build_session_subject("t", one, "turn")
+    subject = SESSION_HISTORY.build_subject("t", one, "turn")
     assert subject.split(".") == ["session", "t", one, "turn"]
-    assert subject.startswith(build_session_filter("t", other).removesuffix(">")) == (one == other)
+    assert subject.startswith(SESSION_HISTORY.build_filter("t", other).removesuffix(">")) == (
+        one == other
+    )

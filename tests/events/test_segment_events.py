@@ -17,11 +17,12 @@ from turnlog.events.codec import (
     EventDraft,
     decode_event,
     decode_library_event,
-    encode_library_batch,
+    encode_batch,
 )
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead
 from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.ids import LIBRARY_HISTORY, LIBRARY_STREAM
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.model.segment_events import (
@@ -32,8 +33,8 @@ from turnlog.events.model.segment_events import (
 )
 from turnlog.events.registry import LIBRARY_EVENT_TYPES, UnknownEvent, format_event_name
 from turnlog.events.store.append_outcomes import BatchAlreadyStored, BatchAppended, BatchConflict
-from turnlog.events.store.memory_log import MemoryLibraryLog
-from turnlog.events.store.ports import LibraryLog
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.store.ports import EventLog
 from turnlog.events.testing import FIRST_EVENT_TIME, make_id
 from turnlog.events.testing.event_samples import build_library_samples
 
@@ -61,13 +62,13 @@ def build_batch(tenant: str, after: ChainHead | None, *texts: str) -> EventBatch
         )
         for number, text in enumerate(texts, first)
     ]
-    return encode_library_batch(tenant, SEGMENT_FAMILY, after, drafts)
+    return encode_batch(tenant, SEGMENT_FAMILY, after, drafts, LIBRARY_HISTORY)
 
 
 @pytest_asyncio.fixture(params=["memory", "jetstream"])
-async def library(request: pytest.FixtureRequest, nats_url: str) -> AsyncIterator[LibraryLog]:
+async def library(request: pytest.FixtureRequest, nats_url: str) -> AsyncIterator[EventLog]:
     if request.param == "memory":
-        yield MemoryLibraryLog()
+        yield MemoryLog(kind=LIBRARY_HISTORY)
         return
     async with open_client(nats_url, StreamOptions()) as on:
         yield on.library
@@ -104,7 +105,7 @@ def test_no_tenant_spells_its_way_into_anothers_library() -> None:
     assert build_batch("acme", None, "x").messages[0].subject == "library.acme.segments.added"
 
 
-async def test_a_library_is_one_chained_history(library: LibraryLog, fresh_tenant: str) -> None:
+async def test_a_library_is_one_chained_history(library: EventLog, fresh_tenant: str) -> None:
     (first,) = require_appended(await library.append_batch(build_batch(fresh_tenant, None, "one")))
     events = require_appended(
         await library.append_batch(build_batch(fresh_tenant, first.head, "two", "three"))
@@ -120,8 +121,38 @@ async def test_a_library_is_one_chained_history(library: LibraryLog, fresh_tenan
     assert (last.session, last.sequence) == (SEGMENT_FAMILY, 3)
 
 
+async def test_a_library_is_read_in_every_way_that_a_session_is(
+    library: EventLog, fresh_tenant: str
+) -> None:
+    events = require_appended(
+        await library.append_batch(build_batch(fresh_tenant, None, "one", "two", "three"))
+    )
+    first, second, third = events
+    family = (fresh_tenant, SEGMENT_FAMILY)
+    assert await library.get_identity(fresh_tenant) == await library.get_identity("other")
+    assert (await library.get_identity(fresh_tenant)).stream == LIBRARY_STREAM
+    assert await library.get_last_stream_sequence(fresh_tenant) >= third.stream_sequence
+    assert list(await library.read_next_events(*family, first.head, 5)) == [second, third]
+    assert await library.find_event(*family, 2, third) == second
+    assert list(await library.read_events_by_leaf(*family, "added", second.head)) == [first, second]
+    places = [event.stream_sequence for event in (third, first)]
+    assert list(await library.read_events_at(fresh_tenant, places)) == [third, first]
+    async with aclosing(library.watch_session(*family, 1)) as watched:
+        assert await take_items(watched, 2) == [second, third]
+    async with aclosing(library.stream_raw_events(fresh_tenant, 0, live=False)) as bulks:
+        raws = [raw async for bulk in bulks for raw in bulk]
+    assert [raw.stored for raw in raws] == [event.stored for event in events]
+
+
+async def test_no_log_is_asked_for_the_library_of_something_that_is_no_tenant(
+    library: EventLog,
+) -> None:
+    with pytest.raises(Refused, match="is not an id"):
+        await library.get_identity("a.>")
+
+
 async def test_the_same_bytes_again_are_already_there_and_others_conflict(
-    library: LibraryLog, fresh_tenant: str
+    library: EventLog, fresh_tenant: str
 ) -> None:
     batch = build_batch(fresh_tenant, None, "one", "two")
     events = require_appended(await library.append_batch(batch))
@@ -130,7 +161,7 @@ async def test_the_same_bytes_again_are_already_there_and_others_conflict(
 
 
 async def test_of_twenty_editors_at_one_place_exactly_one_wins(
-    library: LibraryLog, fresh_tenant: str
+    library: EventLog, fresh_tenant: str
 ) -> None:
     batches = [build_batch(fresh_tenant, None, f"editor {n}") for n in range(20)]
     outcomes = await asyncio.gather(*(library.append_batch(batch) for batch in batches))
@@ -146,7 +177,7 @@ async def test_a_session_and_a_library_of_one_tenant_do_not_meet(
     )
     assert await jetstream.log.read_last_event(fresh_tenant, SEGMENT_FAMILY, leader=True) is None
     async with aclosing(
-        jetstream.library.stream_raw_events(event.stream_sequence - 1, live=True)
+        jetstream.library.stream_raw_events(None, event.stream_sequence - 1, live=True)
     ) as bulks:
         ((raw, *_),) = await take_items(bulks, 1)
     assert raw.stored == event.stored

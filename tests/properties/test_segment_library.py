@@ -7,8 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.events.codec import EventDraft, decode_event, encode_library_batch
+from turnlog.events.codec import EventDraft, decode_event, encode_batch
 from turnlog.events.errors import Refused
+from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.testing import FIRST_EVENT_TIME, make_id
@@ -70,7 +71,7 @@ def record_events(shelf: SegmentLibrary, events: tuple[LibraryEvent, ...]) -> Se
     if not events:
         return shelf
     drafts = [EventDraft(event, make_id(1), FIRST_EVENT_TIME, "/test", "ann") for event in events]
-    batch = encode_library_batch("t", SEGMENT_FAMILY, shelf.head, drafts)
+    batch = encode_batch("t", SEGMENT_FAMILY, shelf.head, drafts, LIBRARY_HISTORY)
     stored = enumerate((message.payload for message in batch.messages), shelf.sequence + 1)
     return fold([decode_event(payload, place) for place, payload in stored], shelf)
 

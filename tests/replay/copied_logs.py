@@ -17,13 +17,12 @@ from pydantic import BaseModel
 from tests.replay.bundle_copies import BundleCopy
 from tests.support.sessions.reproduction_checks import get_verification_means
 from tests.support.sessions.session_harness import EmptyCommandIndex, SteppingClock
-from turnlog.events.ids import BLOBS_STREAM, SESSIONS_STREAM, build_blob_subject
+from turnlog.events.ids import BLOBS_STREAM, LIBRARY_HISTORY, SESSIONS_STREAM, build_blob_subject
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.jetstream.js_api import PublishAck, request_json
 from turnlog.events.jetstream.stream_setup import StreamOptions, build_durable_streams
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
-    MemoryLibraryLog,
     MemoryLog,
     MemorySnapshotStore,
 )
@@ -125,7 +124,7 @@ async def list_findings(
     try:
         await prepare_schema(store)
         auditing = VerifyService(
-            tenant, sessions, MemoryLibraryLog(), store, get_verification_means()
+            tenant, sessions, MemoryLog(kind=LIBRARY_HISTORY), store, get_verification_means()
         )
         return [
             step async for step in auditing.verify_log(witness) if isinstance(step, LocatedFinding)

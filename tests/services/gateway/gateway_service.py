@@ -14,17 +14,17 @@ import httpx
 from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.session_harness import build_delivery
 from turnlog.events.codec import decode_event
+from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
-    MemoryLibraryLog,
     MemoryLog,
     MemorySnapshotStore,
     MemoryTokenStream,
 )
-from turnlog.events.store.ports import BlobStore, EventLog, LibraryLog, SnapshotStore, TokenStream
+from turnlog.events.store.ports import BlobStore, EventLog, SnapshotStore, TokenStream
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.read.row_lookups import CommandLookup
@@ -70,7 +70,7 @@ class LogBackend(Protocol):
     @property
     def log(self) -> EventLog: ...
     @property
-    def library(self) -> LibraryLog: ...
+    def library(self) -> EventLog: ...
     @property
     def blobs(self) -> BlobStore: ...
     @property
@@ -84,7 +84,7 @@ class MemoryBackend:
     """A backend in memory; it outlives the gateways that use it."""
 
     log: MemoryLog = field(default_factory=MemoryLog)
-    library: MemoryLibraryLog = field(default_factory=MemoryLibraryLog)
+    library: MemoryLog = field(default_factory=lambda: MemoryLog(kind=LIBRARY_HISTORY))
     blobs: MemoryBlobStore = field(default_factory=MemoryBlobStore)
     snapshots: MemorySnapshotStore = field(default_factory=MemorySnapshotStore)
     tokens: MemoryTokenStream = field(default_factory=MemoryTokenStream)

@@ -12,11 +12,12 @@ from sqlalchemy import text
 
 from tests.support.sessions.segment_harness import SegmentHarness
 from turnlog.events.async_tasks import cancel_tasks
-from turnlog.events.codec import EventDraft, encode_library_batch
+from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt
+from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.model.segment_events import SEGMENT_FAMILY
-from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLibraryLog, MemoryLog
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.events.store.ports import RawEvent
 from turnlog.events.testing import FIRST_EVENT_TIME
 from turnlog.events.testing.event_samples import build_library_samples
@@ -164,7 +165,7 @@ async def test_another_library_is_never_folded_onto_these_rows(store: ReadModelS
     library = SegmentHarness()
     await library.add_segment("core", "one")
     await build_projector(library, store).rebuild_segments()
-    other = SegmentHarness(MemoryLibraryLog(MemoryLog(created="2030-01-01T00:00:00Z")))
+    other = SegmentHarness(MemoryLog("2030-01-01T00:00:00Z", LIBRARY_HISTORY))
     await other.add_segment("core", "another")
     with pytest.raises(Corrupt, match="rebuild"):
         await build_projector(other, store).run()
@@ -176,14 +177,18 @@ async def test_another_library_is_never_folded_onto_these_rows(store: ReadModelS
 
 
 async def test_a_bad_event_stops_its_own_tenant_only(store: ReadModelStore) -> None:
-    log, blobs = MemoryLibraryLog(), MemoryBlobStore()
+    log, blobs = MemoryLog(kind=LIBRARY_HISTORY), MemoryBlobStore()
     mine, theirs = SegmentHarness(log, blobs), SegmentHarness(log, blobs, tenant="theirs")
     await mine.add_segment("core", "one")
     event = build_library_samples()["segments-added"]
-    batch = encode_library_batch(
-        "t", SEGMENT_FAMILY, None, [EventDraft(event, "bad", FIRST_EVENT_TIME, "/test", "eve")]
+    batch = encode_batch(
+        "t",
+        SEGMENT_FAMILY,
+        None,
+        [EventDraft(event, "bad", FIRST_EVENT_TIME, "/test", "eve")],
+        LIBRARY_HISTORY,
     )
-    log.log.stored.append(RawEvent("library.t.segments.added", 2, batch.messages[0].payload))
+    log.stored.append(RawEvent("library.t.segments.added", 2, batch.messages[0].payload))
     await theirs.add_segment("core", "two")
     projecting = build_projector(mine, store)
     async with run_projector(projecting):

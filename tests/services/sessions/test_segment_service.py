@@ -14,9 +14,10 @@ from turnlog.events.codec import CommandRef
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, Unavailable
+from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
-from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLibraryLog
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.projections.library.segment_inputs import AddSegment, EditSegment, SegmentInput
 from turnlog.projections.library.segment_selection import CallSegments, SegmentRequest
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
@@ -24,31 +25,31 @@ from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 CORE, WORLD = SegmentRequest("core", required=True), SegmentRequest("world", "w")
 
 
-class UnreliableSegmentLog(MemoryLibraryLog):
+class UnreliableSegmentLog(MemoryLog):
     """A log that can be out of reach."""
 
     away = False
 
     async def read_last_event(
-        self, tenant: str, family: str, *, leader: bool = False
+        self, tenant: str, session: str, *, leader: bool = False
     ) -> RecordedEvent | None:
         """Find the last event, or nobody."""
         if self.away:
             raise Unavailable("nats", "gone for a test")
-        return await super().read_last_event(tenant, family, leader=leader)
+        return await super().read_last_event(tenant, session, leader=leader)
 
 
-class CountingSegmentLog(MemoryLibraryLog):
+class CountingSegmentLog(MemoryLog):
     """A log that counts the events it gives."""
 
     read = 0
 
     async def read_range(
-        self, tenant: str, family: str, after: ChainHead | None, upto: RecordedEvent
+        self, tenant: str, session: str, after: ChainHead | None, upto: RecordedEvent
     ) -> Sequence[RecordedEvent]:
         """Give events, and count them; others get their turn meanwhile."""
         await asyncio.sleep(0)
-        events = await super().read_range(tenant, family, after, upto)
+        events = await super().read_range(tenant, session, after, upto)
         self.read += len(events)
         return events
 
@@ -142,7 +143,7 @@ async def test_a_key_stands_for_one_command_in_every_process(library: SegmentHar
 
 
 async def test_what_is_known_has_to_do_while_the_library_cannot_be_reached() -> None:
-    log = UnreliableSegmentLog()
+    log = UnreliableSegmentLog(kind=LIBRARY_HISTORY)
     library = SegmentHarness(log)
     await library.add_segment("core", "Be kind.")
     await gather_segments(library, CORE)
@@ -153,7 +154,7 @@ async def test_what_is_known_has_to_do_while_the_library_cannot_be_reached() -> 
 
 
 async def test_many_calls_that_find_more_read_it_once() -> None:
-    log = CountingSegmentLog()
+    log = CountingSegmentLog(kind=LIBRARY_HISTORY)
     writing = SegmentHarness(log)
     for number in range(20):
         await writing.add_segment("world", f"Mist {number}.", "w")
@@ -182,7 +183,7 @@ async def test_a_stream_that_is_gone_from_a_real_server_is_out_of_reach_and_noth
 
 
 async def test_a_process_that_knows_nothing_refuses_what_is_required_and_omits_the_rest() -> None:
-    log = UnreliableSegmentLog()
+    log = UnreliableSegmentLog(kind=LIBRARY_HISTORY)
     await SegmentHarness(log).add_segment("core", "Be kind.")
     log.away = True
     starting = SegmentHarness(log)
@@ -210,11 +211,11 @@ async def test_a_text_that_is_gone_is_omitted_or_refuses_the_turn() -> None:
 
 
 async def test_a_library_that_was_rolled_back_is_not_taken_for_the_one_that_is_known() -> None:
-    log = MemoryLibraryLog()
+    log = MemoryLog(kind=LIBRARY_HISTORY)
     library = SegmentHarness(log)
     await library.add_segment("core", "one")
     await library.add_segment("core", "two")
-    library.log = library.shelves.log = MemoryLibraryLog()
+    library.log = library.shelves.log = MemoryLog(kind=LIBRARY_HISTORY)
     await library.build_second_process("other").add_segment("core", "another")
     with pytest.raises(Corrupt):
         await library.load_library()

@@ -19,6 +19,7 @@ from tests.support.sessions.prompt_assembly import (
 from turnlog.events import codec
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.segment_events import (
@@ -296,7 +297,7 @@ class TrackedSession:
         sequence = len(self.library) + 1
         draft = codec.EventDraft(event, f"library-{sequence}", self.session.now, "/test", "author")
         head = self.library[-1].head if self.library else None
-        batch = codec.encode_library_batch(TENANT, SEGMENT_FAMILY, head, [draft])
+        batch = codec.encode_batch(TENANT, SEGMENT_FAMILY, head, [draft], LIBRARY_HISTORY)
         self.library.append(codec.decode_event(batch.messages[0].payload, sequence))
         return sequence
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from tests.support.sessions.session_harness import TESTER, SteppingClock
 from turnlog.events.codec import CommandRef
-from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLibraryLog, MemoryLog
-from turnlog.events.store.ports import BlobStore, LibraryLog
+from turnlog.events.ids import LIBRARY_HISTORY
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
+from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.projections.library.segment_inputs import (
     AddSegment,
     ImportSegments,
@@ -26,7 +27,7 @@ TENANT = "t"
 class SegmentHarness:
     """One process's view of a segment library."""
 
-    log: LibraryLog = field(default_factory=MemoryLibraryLog)
+    log: EventLog = field(default_factory=lambda: MemoryLog(kind=LIBRARY_HISTORY))
     blobs: BlobStore = field(default_factory=MemoryBlobStore)
     clock: SteppingClock = field(default_factory=SteppingClock)
     tenant: str = TENANT

@@ -12,11 +12,11 @@ from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.reproduction_checks import MEMORY_LOGS
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 from turnlog.events.registry import format_event_name
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
-    MemoryLibraryLog,
     MemoryLog,
     MemorySnapshotStore,
     MemoryTokenStream,
@@ -116,7 +116,7 @@ class SessionHarness:
     clock: SteppingClock = field(default_factory=SteppingClock)
     model: PuppetModel = field(default_factory=PuppetModel)
     tracing: Tracing = field(default_factory=lambda: create_tracing("test", None))
-    segments: MemoryLibraryLog = field(default_factory=MemoryLibraryLog)
+    segments: MemoryLog = field(default_factory=lambda: MemoryLog(kind=LIBRARY_HISTORY))
     library: BlueprintFolders = field(default_factory=lambda: BlueprintFolders(()))
     """Where prompt files are."""
     servers: ToolServers = field(default_factory=McpToolServers)

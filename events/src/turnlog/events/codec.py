@@ -7,10 +7,9 @@ implemented yet; all content is stored as plain text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
 from pydantic import ValidationError
@@ -18,7 +17,7 @@ from pydantic import ValidationError
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, Envelope, RecordedEvent
 from turnlog.events.errors import Corrupt, TooLarge
-from turnlog.events.ids import build_library_subject, build_session_subject
+from turnlog.events.ids import SESSION_HISTORY, HistoryKind
 from turnlog.events.registry import (
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
@@ -87,42 +86,27 @@ def format_rfc3339(at: datetime) -> str:
 
 
 def encode_batch(
-    tenant: str, session: str, after: ChainHead | None, drafts: Sequence[EventDraft]
-) -> EventBatch:
-    """Encode drafts as the batch after `after`; refuses ids and sizes the log cannot store."""
-    return _encode_drafts(
-        tenant, session, after, drafts, partial(build_session_subject, tenant, session)
-    )
-
-
-def encode_library_batch(
-    tenant: str, family: str, after: ChainHead | None, drafts: Sequence[EventDraft]
-) -> EventBatch:
-    """Encode drafts as a batch for a family of a tenant's library."""
-    return _encode_drafts(
-        tenant, family, after, drafts, partial(build_library_subject, tenant, family)
-    )
-
-
-def _encode_drafts(
     tenant: str,
     session: str,
     after: ChainHead | None,
     drafts: Sequence[EventDraft],
-    subject: Callable[[str], str],
+    kind: HistoryKind = SESSION_HISTORY,
 ) -> EventBatch:
+    """Encode drafts as the batch after `after`; refuses ids and sizes the log cannot store."""
     if not 1 <= len(drafts) <= MAX_BATCH_EVENTS:
         raise TooLarge("batch", len(drafts), MAX_BATCH_EVENTS)
-    subjects = subject(">")
+    subjects = kind.build_filter(tenant, session)
     messages: list[BatchMessage] = []
     sequence = after.sequence if after else 0
     previous = after.hash if after else None
     for draft in drafts:
         sequence += 1
-        lies = after.stream_sequence if after and not messages else None
-        payload = _encode_event(tenant, session, sequence, lies, previous, draft)
+        place = after.stream_sequence if after and not messages else None
+        payload = _encode_event(tenant, session, sequence, place, previous, draft)
         previous = compute_digest(payload)
-        messages.append(BatchMessage(subject(draft.event.leaf), sequence, payload))
+        messages.append(
+            BatchMessage(kind.build_subject(tenant, session, draft.event.leaf), sequence, payload)
+        )
     return EventBatch(tenant, session, after, tuple(messages), subjects)
 
 

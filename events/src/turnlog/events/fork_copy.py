@@ -15,7 +15,7 @@ from turnlog.events.codec import BatchMessage, EventBatch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead, Envelope, RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.ids import build_session_filter, build_session_subject
+from turnlog.events.ids import SESSION_HISTORY
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 from turnlog.events.registry import UnknownEvent
 
@@ -45,11 +45,13 @@ def copy_events(
         previous = compute_digest(payload)
         messages.append(
             BatchMessage(
-                build_session_subject(tenant, session, _choose_leaf(original)), sequence, payload
+                SESSION_HISTORY.build_subject(tenant, session, _choose_leaf(original)),
+                sequence,
+                payload,
             )
         )
     return EventBatch(
-        tenant, session, after, tuple(messages), build_session_filter(tenant, session)
+        tenant, session, after, tuple(messages), SESSION_HISTORY.build_filter(tenant, session)
     )
 
 

@@ -7,6 +7,7 @@ tenant's sessions. No other module builds a subject.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.content import Digest
@@ -22,8 +23,6 @@ LIBRARY_STREAM: Final = "LIBRARY"
 TOKENS_STREAM: Final = "TOKENS"
 BLOBS_STREAM: Final = "BLOBS"
 SNAPSHOTS_STREAM: Final = "SNAPSHOTS"
-ALL_SESSION_SUBJECTS: Final = "session.>"
-ALL_LIBRARY_SUBJECTS: Final = "library.>"
 ALL_TOKEN_SUBJECTS: Final = "tokens.>"  # noqa: S105 - a subject
 ALL_BLOB_SUBJECTS: Final = "blob.>"
 ALL_SNAPSHOT_SUBJECTS: Final = "snapshot.>"
@@ -45,30 +44,43 @@ def validate_id(value: str, field: str) -> str:
     return value
 
 
-def find_session_stream(tenant: str) -> str:
-    """Return the name of the stream that holds a tenant's sessions.
+@dataclass(frozen=True, slots=True)
+class HistoryKind:
+    """A kind of history: the stream that holds it and the subjects of its events.
 
-    All tenants share one stream today; a large tenant could get its own.
+    A history is chained and appended to as one: a session, or a family of a tenant's library.
     """
-    validate_id(tenant, "tenant")
-    return SESSIONS_STREAM
+
+    stream: str
+    prefix: str
+    """The first token of its subjects."""
+    id_name: str
+    """What its id is called when an id is refused."""
+
+    def find_stream(self, tenant: str) -> str:
+        """Return the name of the stream that holds a tenant's histories.
+
+        All tenants share one stream today; a large tenant could get its own.
+        """
+        validate_id(tenant, "tenant")
+        return self.stream
+
+    def build_subject(self, tenant: str, history: str, leaf: str) -> str:
+        """Return the subject of one event; `leaf` is a constant of the event class."""
+        owner = validate_id(tenant, "tenant")
+        return f"{self.prefix}.{owner}.{validate_id(history, self.id_name)}.{leaf}"
+
+    def build_filter(self, tenant: str | None = None, history: str | None = None) -> str:
+        """Return the subject filter for all events of a history, of a tenant, or of all tenants."""
+        if tenant is None:
+            return f"{self.prefix}.>"
+        if history is None:
+            return f"{self.prefix}.{validate_id(tenant, 'tenant')}.>"
+        return self.build_subject(tenant, history, ">")
 
 
-def build_session_subject(tenant: str, session: str, leaf: str) -> str:
-    """Return the subject of one event; `leaf` is a constant of the event class."""
-    return f"session.{validate_id(tenant, 'tenant')}.{validate_id(session, 'session')}.{leaf}"
-
-
-def build_session_filter(tenant: str, session: str | None = None) -> str:
-    """Return the subject filter for all events of a session, or of a tenant."""
-    if session is None:
-        return f"session.{validate_id(tenant, 'tenant')}.>"
-    return build_session_subject(tenant, session, ">")
-
-
-def build_library_subject(tenant: str, family: str, leaf: str) -> str:
-    """Return the subject of one library event; with `>` as leaf, the filter for all of them."""
-    return f"library.{validate_id(tenant, 'tenant')}.{validate_id(family, 'family')}.{leaf}"
+SESSION_HISTORY: Final = HistoryKind(SESSIONS_STREAM, "session", "session")
+LIBRARY_HISTORY: Final = HistoryKind(LIBRARY_STREAM, "library", "family")
 
 
 def build_token_subject(tenant: str, session: str, turn: int) -> str:

@@ -19,12 +19,12 @@ from tests.support.sessions.session_harness import (
     build_small_blueprint,
 )
 from turnlog.events.errors import TurnlogError
+from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.model.call_events import AttemptCost, AttemptFault, TokenUsage
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
-    MemoryLibraryLog,
     MemoryLog,
     MemorySnapshotStore,
     MemoryTokenStream,
@@ -99,7 +99,9 @@ class StreamedSession:
             tenant=self.tenant, keep_alive=keep_alive, reader_seconds=reader_seconds
         )
         blueprints = BlueprintStore(self.blobs)
-        shelves = SegmentService(MemoryLibraryLog(), self.blobs, self.clock, create_id, "/test")
+        shelves = SegmentService(
+            MemoryLog(kind=LIBRARY_HISTORY), self.blobs, self.clock, create_id, "/test"
+        )
         sessions = self.build_command_handler()
         return GatewayDependencies(
             settings=settings,

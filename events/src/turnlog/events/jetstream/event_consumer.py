@@ -24,7 +24,7 @@ from turnlog.events.async_tasks import merge_streams
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, Unavailable
-from turnlog.events.ids import find_session_stream
+from turnlog.events.ids import SESSION_HISTORY
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
 from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import open_connection
@@ -334,7 +334,7 @@ def _check_filter(types: Collection[str] | None, session: str | None, *, tokens:
 async def _open_tenant_stream(
     on: JetStreamClient, tenant: str, after: str | None
 ) -> tuple[StreamPosition, ConsumerItems, CursorCodec]:
-    stream = find_session_stream(tenant)
+    stream = SESSION_HISTORY.find_stream(tenant)
     facts = await fetch_stream_info(on.connection, stream)
     cursors = build_cursor_codec(LogIdentity(stream, facts.created), tenant, None)
     start = cursors.parse_tenant_cursor(after)

@@ -2,7 +2,7 @@
 
 Blobs are stored as one message per text, under its digest, and never replaced. The server itself
 rejects a text that exists, so storing can be repeated. Bytes read back are checked against their
-digest. The library log differs from the session log only in its stream and subjects.
+digest. The library log differs from the session log only in its kind of history.
 """
 
 from __future__ import annotations
@@ -20,18 +20,13 @@ from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.ids import (
-    ALL_LIBRARY_SUBJECTS,
-    ALL_SESSION_SUBJECTS,
     BLOBS_STREAM,
-    LIBRARY_STREAM,
-    SESSIONS_STREAM,
+    LIBRARY_HISTORY,
+    SESSION_HISTORY,
     SNAPSHOTS_STREAM,
+    HistoryKind,
     build_blob_subject,
-    build_library_subject,
-    build_session_filter,
-    build_session_subject,
     build_snapshot_subject,
-    find_session_stream,
 )
 from turnlog.events.jetstream import batch_append, session_reads, session_watch, stream_reader
 from turnlog.events.jetstream.direct_get import get_last_message, get_last_message_at_leader
@@ -108,69 +103,72 @@ class JetStreamSnapshotStore:
 
 @dataclass(frozen=True, slots=True)
 class JetStreamLog:
-    """The log of all tenants' sessions."""
+    """The log of all tenants' histories of one kind: sessions, or libraries."""
 
     connection: NatsConnection
     patience: float = 10.0
     """Seconds for which an append may be retried."""
+    kind: HistoryKind = SESSION_HISTORY
 
     async def get_identity(self, tenant: str) -> LogIdentity:
         """See `EventLog.get_identity`; it asks the server each time."""
-        stream = find_session_stream(tenant)
+        stream = self.kind.find_stream(tenant)
         return LogIdentity(stream, (await fetch_stream_info(self.connection, stream)).created)
 
     async def get_last_stream_sequence(self, tenant: str) -> int:
         """See `EventLog.get_last_stream_sequence`."""
-        return (await fetch_stream_info(self.connection, find_session_stream(tenant))).last_sequence
+        return (
+            await fetch_stream_info(self.connection, self.kind.find_stream(tenant))
+        ).last_sequence
 
     async def append_batch(self, batch: EventBatch) -> AppendOutcome:
         """See `EventLog.append_batch`."""
-        stream = find_session_stream(batch.tenant)
+        stream = self.kind.find_stream(batch.tenant)
         return await batch_append.append_batch(self.connection, stream, batch, self.patience)
 
     async def read_last_event(
         self, tenant: str, session: str, *, leader: bool = False
     ) -> RecordedEvent | None:
         """See `EventLog.read_last_event`."""
-        subjects = build_session_filter(tenant, session)
+        subjects = self.kind.build_filter(tenant, session)
         return await session_reads.read_last_event(
-            self.connection, find_session_stream(tenant), subjects, leader=leader
+            self.connection, self.kind.find_stream(tenant), subjects, leader=leader
         )
 
     async def read_range(
         self, tenant: str, session: str, after: ChainHead | None, upto: RecordedEvent
     ) -> Sequence[RecordedEvent]:
         """See `EventLog.read_range`."""
-        subjects = build_session_filter(tenant, session)
+        subjects = self.kind.build_filter(tenant, session)
         return await session_reads.read_range(
-            self.connection, find_session_stream(tenant), subjects, after, upto
+            self.connection, self.kind.find_stream(tenant), subjects, after, upto
         )
 
     async def read_next_events(
         self, tenant: str, session: str, after: ChainHead | None, count: int
     ) -> Sequence[RecordedEvent]:
         """See `EventLog.read_next_events`."""
-        subjects = build_session_filter(tenant, session)
+        subjects = self.kind.build_filter(tenant, session)
         return await session_reads.read_next_events(
-            self.connection, find_session_stream(tenant), subjects, after, count
+            self.connection, self.kind.find_stream(tenant), subjects, after, count
         )
 
     async def find_event(
         self, tenant: str, session: str, sequence: int, upto: RecordedEvent
     ) -> RecordedEvent:
         """See `EventLog.find_event`."""
-        subjects = build_session_filter(tenant, session)
+        subjects = self.kind.build_filter(tenant, session)
         return await session_reads.find_event(
-            self.connection, find_session_stream(tenant), subjects, sequence, upto
+            self.connection, self.kind.find_stream(tenant), subjects, sequence, upto
         )
 
     async def read_events_by_leaf(
         self, tenant: str, session: str, leaf: str, upto: ChainHead
     ) -> Sequence[RecordedEvent]:
         """See `EventLog.read_events_by_leaf`."""
-        subject = build_session_subject(tenant, session, leaf)
+        subject = self.kind.build_subject(tenant, session, leaf)
         return await session_reads.read_events_by_subject(
-            self.connection, find_session_stream(tenant), subject, upto
+            self.connection, self.kind.find_stream(tenant), subject, upto
         )
 
     async def read_events_at(
@@ -178,70 +176,24 @@ class JetStreamLog:
     ) -> Sequence[RecordedEvent]:
         """See `EventLog.read_events_at`."""
         return await session_reads.read_events_at(
-            self.connection, find_session_stream(tenant), tenant, stream_sequences
+            self.connection, self.kind.find_stream(tenant), tenant, stream_sequences
         )
 
     def stream_raw_events(
         self, tenant: str | None, after: int, *, live: bool
     ) -> AsyncGenerator[Sequence[RawEvent]]:
         """See `EventLog.stream_raw_events`."""
-        stream = SESSIONS_STREAM if tenant is None else find_session_stream(tenant)
-        subjects = ALL_SESSION_SUBJECTS if tenant is None else build_session_filter(tenant)
+        stream = self.kind.stream if tenant is None else self.kind.find_stream(tenant)
+        subjects = self.kind.build_filter(tenant)
         return stream_reader.stream_raw_events(self.connection, stream, subjects, after, live=live)
 
     def watch_session(
         self, tenant: str, session: str, after: int = 0
     ) -> AsyncGenerator[RecordedEvent]:
         """See `EventLog.watch_session`."""
-        subjects = build_session_filter(tenant, session)
+        subjects = self.kind.build_filter(tenant, session)
         return session_watch.watch_session(
-            self.connection, find_session_stream(tenant), subjects, after
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class JetStreamLibraryLog:
-    """The log of all tenants' libraries."""
-
-    connection: NatsConnection
-    patience: float = 10.0
-    """Seconds for which an append may be retried."""
-
-    async def get_identity(self, tenant: str) -> LogIdentity:
-        """See `LibraryLog.get_identity`."""
-        del tenant
-        return LogIdentity(
-            LIBRARY_STREAM, (await fetch_stream_info(self.connection, LIBRARY_STREAM)).created
-        )
-
-    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
-        """See `LibraryLog.append_batch`."""
-        return await batch_append.append_batch(
-            self.connection, LIBRARY_STREAM, batch, self.patience
-        )
-
-    async def read_last_event(
-        self, tenant: str, family: str, *, leader: bool = False
-    ) -> RecordedEvent | None:
-        """See `LibraryLog.read_last_event`."""
-        subjects = build_library_subject(tenant, family, ">")
-        return await session_reads.read_last_event(
-            self.connection, LIBRARY_STREAM, subjects, leader=leader
-        )
-
-    async def read_range(
-        self, tenant: str, family: str, after: ChainHead | None, upto: RecordedEvent
-    ) -> Sequence[RecordedEvent]:
-        """See `LibraryLog.read_range`."""
-        subjects = build_library_subject(tenant, family, ">")
-        return await session_reads.read_range(
-            self.connection, LIBRARY_STREAM, subjects, after, upto
-        )
-
-    def stream_raw_events(self, after: int, *, live: bool) -> AsyncGenerator[Sequence[RawEvent]]:
-        """See `LibraryLog.stream_raw_events`."""
-        return stream_reader.stream_raw_events(
-            self.connection, LIBRARY_STREAM, ALL_LIBRARY_SUBJECTS, after, live=live
+            self.connection, self.kind.find_stream(tenant), subjects, after
         )
 
 
@@ -251,7 +203,7 @@ class JetStreamClient:
 
     connection: NatsConnection
     log: JetStreamLog
-    library: JetStreamLibraryLog
+    library: JetStreamLog
     blobs: JetStreamBlobStore
     snapshots: JetStreamSnapshotStore
     tokens: JetStreamTokenStream
@@ -262,7 +214,7 @@ def build_client(connection: NatsConnection) -> JetStreamClient:
     return JetStreamClient(
         connection,
         JetStreamLog(connection),
-        JetStreamLibraryLog(connection),
+        JetStreamLog(connection, kind=LIBRARY_HISTORY),
         JetStreamBlobStore(connection),
         JetStreamSnapshotStore(connection),
         JetStreamTokenStream(connection),

@@ -20,7 +20,11 @@ from pydantic import BaseModel, JsonValue
 from turnlog.events import ids
 from turnlog.events.codec import MAX_EVENT_BYTES
 from turnlog.events.errors import Corrupt, TooLarge, Unavailable
-from turnlog.events.ids import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM, TOKENS_STREAM
+from turnlog.events.ids import (
+    CLAIMABLE_TURN_SUBJECTS,
+    SESSIONS_STREAM,
+    TOKENS_STREAM,
+)
 from turnlog.events.jetstream.js_api import JsApiError, request_json
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
 
@@ -71,13 +75,19 @@ def build_token_stream(terms: StreamOptions) -> JetStreamConfig:
 
 
 def _build_sessions_stream(terms: StreamOptions) -> JetStreamConfig:
-    whole = _build_append_only_stream(terms, ids.SESSIONS_STREAM, ids.ALL_SESSION_SUBJECTS)
-    return {**whole, "allow_atomic": True, "republish": _build_republish(ids.ALL_SESSION_SUBJECTS)}
+    whole = _build_append_only_stream(
+        terms, ids.SESSIONS_STREAM, ids.SESSION_HISTORY.build_filter()
+    )
+    return {
+        **whole,
+        "allow_atomic": True,
+        "republish": _build_republish(ids.SESSION_HISTORY.build_filter()),
+    }
 
 
 def _build_library_stream(terms: StreamOptions) -> JetStreamConfig:
     return {
-        **_build_append_only_stream(terms, ids.LIBRARY_STREAM, ids.ALL_LIBRARY_SUBJECTS),
+        **_build_append_only_stream(terms, ids.LIBRARY_STREAM, ids.LIBRARY_HISTORY.build_filter()),
         "allow_atomic": True,
     }
 

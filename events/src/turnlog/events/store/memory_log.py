@@ -17,10 +17,8 @@ from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.ids import (
-    LIBRARY_STREAM,
-    build_session_filter,
-    build_session_subject,
-    find_session_stream,
+    SESSION_HISTORY,
+    HistoryKind,
     validate_id,
 )
 from turnlog.events.store.append_outcomes import (
@@ -37,9 +35,10 @@ MEMORY_BATCH_EVENTS = 500
 
 @dataclass
 class MemoryLog:
-    """All sessions in one list; an event's stream sequence is its index plus one."""
+    """All histories of a kind in one list; an event's stream sequence is its index plus one."""
 
     created: str = "1970-01-01T00:00:00Z"
+    kind: HistoryKind = SESSION_HISTORY
     stored: list[RawEvent | None] = field(default_factory=list[RawEvent | None])
     sessions: dict[tuple[str, str], list[int]] = field(
         default_factory=dict[tuple[str, str], list[int]]
@@ -48,11 +47,11 @@ class MemoryLog:
 
     async def get_identity(self, tenant: str) -> LogIdentity:
         """See `EventLog.get_identity`."""
-        return LogIdentity(find_session_stream(tenant), self.created)
+        return LogIdentity(self.kind.find_stream(tenant), self.created)
 
     async def get_last_stream_sequence(self, tenant: str) -> int:
         """See `EventLog.get_last_stream_sequence`."""
-        find_session_stream(tenant)
+        self.kind.find_stream(tenant)
         return len(self.stored)
 
     async def append_batch(self, batch: EventBatch) -> AppendOutcome:
@@ -86,7 +85,7 @@ class MemoryLog:
     ) -> RecordedEvent | None:
         """See `EventLog.read_last_event`; there is no follower that could be stale."""
         del leader
-        places = self.sessions.get((tenant, validate_id(session, "session")))
+        places = self.sessions.get((tenant, validate_id(session, self.kind.id_name)))
         return self._read_event(places[-1]) if places else None
 
     async def read_range(
@@ -121,7 +120,7 @@ class MemoryLog:
         self, tenant: str, session: str, leaf: str, upto: ChainHead
     ) -> Sequence[RecordedEvent]:
         """See `EventLog.read_events_by_leaf`."""
-        subject = build_session_subject(tenant, session, leaf)
+        subject = self.kind.build_subject(tenant, session, leaf)
         found = (self.stored[place - 1] for place in self.sessions.get((tenant, session), []))
         places = [each.stream_sequence for each in found if each and each.subject == subject]
         return [self._read_event(place) for place in places if place <= upto.stream_sequence]
@@ -140,7 +139,7 @@ class MemoryLog:
         self, tenant: str | None, after: int, *, live: bool
     ) -> AsyncGenerator[Sequence[RawEvent]]:
         """See `EventLog.stream_raw_events`."""
-        prefix = build_session_filter(tenant).removesuffix(">") if tenant else ""
+        prefix = self.kind.build_filter(tenant).removesuffix(">") if tenant else ""
         end = len(self.stored)
         given: RawEvent | None = None
         while live or after < end:
@@ -288,35 +287,3 @@ class MemoryTokenStream:
 
     def _get_events(self, tenant: str, session: str, turn: int) -> list[StampedTokenEvent]:
         return self.events_by_turn.setdefault((tenant, session, turn), [])
-
-
-@dataclass
-class MemoryLibraryLog:
-    """A library log in memory, on top of `MemoryLog`."""
-
-    log: MemoryLog = field(default_factory=MemoryLog)
-
-    async def get_identity(self, tenant: str) -> LogIdentity:
-        """See `LibraryLog.get_identity`."""
-        del tenant
-        return LogIdentity(LIBRARY_STREAM, self.log.created)
-
-    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
-        """See `LibraryLog.append_batch`."""
-        return await self.log.append_batch(batch)
-
-    async def read_last_event(
-        self, tenant: str, family: str, *, leader: bool = False
-    ) -> RecordedEvent | None:
-        """See `LibraryLog.read_last_event`."""
-        return await self.log.read_last_event(tenant, family, leader=leader)
-
-    async def read_range(
-        self, tenant: str, family: str, after: ChainHead | None, upto: RecordedEvent
-    ) -> Sequence[RecordedEvent]:
-        """See `LibraryLog.read_range`."""
-        return await self.log.read_range(tenant, family, after, upto)
-
-    def stream_raw_events(self, after: int, *, live: bool) -> AsyncGenerator[Sequence[RawEvent]]:
-        """See `LibraryLog.stream_raw_events`."""
-        return self.log.stream_raw_events(None, after, live=live)

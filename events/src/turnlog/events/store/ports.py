@@ -1,7 +1,7 @@
-"""The ports of the event store: logs of sessions and libraries, blobs, snapshots and tokens.
+"""The ports of the event store: the log of histories, blobs, snapshots and tokens.
 
 The memory implementations and the JetStream ones pass the same contract tests. Reads never scan: a
-session's last event is looked up, and the rest is read by exact count.
+history's last event is looked up, and the rest is read by exact count.
 """
 
 from __future__ import annotations
@@ -38,10 +38,13 @@ class RawEvent:
 
 
 class EventLog(Protocol):
-    """The events of sessions."""
+    """The events of all histories of one kind: sessions, or families of a library.
+
+    `session` is the history's id; of a library it is the family, such as its segments.
+    """
 
     async def get_identity(self, tenant: str) -> LogIdentity:
-        """Return the identity of the stream that holds the tenant's sessions."""
+        """Return the identity of the stream that holds the tenant's histories."""
         ...
 
     async def get_last_stream_sequence(self, tenant: str) -> int:
@@ -59,7 +62,7 @@ class EventLog(Protocol):
     async def read_last_event(
         self, tenant: str, session: str, *, leader: bool = False
     ) -> RecordedEvent | None:
-        """Return a session's last event, or None; only with `leader` is it never stale."""
+        """Return a history's last event, or None; only with `leader` is it never stale."""
         ...
 
     async def read_range(
@@ -67,7 +70,7 @@ class EventLog(Protocol):
     ) -> Sequence[RecordedEvent]:
         """Return the events after `after` up to and including `upto`, in order, without a gap.
 
-        Raises `Corrupt` if the session's sequence has a gap or an event cannot be decoded.
+        Raises `Corrupt` if the history's sequence has a gap or an event cannot be decoded.
         """
         ...
 
@@ -84,9 +87,9 @@ class EventLog(Protocol):
     async def find_event(
         self, tenant: str, session: str, sequence: int, upto: RecordedEvent
     ) -> RecordedEvent:
-        """Return a session's event by its sequence; `upto` is that event or a later one.
+        """Return a history's event by its sequence; `upto` is that event or a later one.
 
-        This takes a few reads, however long the session is. Raises `Corrupt` if the event is
+        This takes a few reads, however long the history is. Raises `Corrupt` if the event is
         missing.
         """
         ...
@@ -94,7 +97,7 @@ class EventLog(Protocol):
     async def read_events_by_leaf(
         self, tenant: str, session: str, leaf: str, upto: ChainHead
     ) -> Sequence[RecordedEvent]:
-        """Return all events of a session with this leaf, up to and including `upto`, in order.
+        """Return all events of a history with this leaf, up to and including `upto`, in order.
 
         The hash chain cannot show a missing event here, so the leader confirms that there are no
         more.
@@ -123,7 +126,7 @@ class EventLog(Protocol):
     def watch_session(
         self, tenant: str, session: str, after: int = 0
     ) -> AsyncGenerator[RecordedEvent]:
-        """Yield a session's events after a sequence, stored then live, without gap or repeat."""
+        """Yield a history's events after a sequence, stored then live, without gap or repeat."""
         ...
 
 
@@ -196,36 +199,4 @@ class TokenStream(Protocol):
         self, tenant: str, session: str, turn: int
     ) -> AbstractAsyncContextManager[AsyncGenerator[TokenEvent]]:
         """Subscribe on entering; yields stored, then live events, without gap or repeat."""
-        ...
-
-
-class LibraryLog(Protocol):
-    """The events of libraries.
-
-    A family of a tenant's library, such as its segments, is one history like a session: chained,
-    appended to by compare-and-set, and read without scanning.
-    """
-
-    async def get_identity(self, tenant: str) -> LogIdentity:
-        """Return the identity of the stream that holds the tenant's library."""
-        ...
-
-    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
-        """Append a batch by compare-and-set, all or nothing; see `EventLog.append_batch`."""
-        ...
-
-    async def read_last_event(
-        self, tenant: str, family: str, *, leader: bool = False
-    ) -> RecordedEvent | None:
-        """Return a family's last event, or None; only with `leader` is it never stale."""
-        ...
-
-    async def read_range(
-        self, tenant: str, family: str, after: ChainHead | None, upto: RecordedEvent
-    ) -> Sequence[RecordedEvent]:
-        """Return the events after `after` up to and including `upto`; see `EventLog.read_range`."""
-        ...
-
-    def stream_raw_events(self, after: int, *, live: bool) -> AsyncGenerator[Sequence[RawEvent]]:
-        """Yield all tenants' events after a stream sequence; see `EventLog`."""
         ...

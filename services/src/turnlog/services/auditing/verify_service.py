@@ -22,7 +22,7 @@ from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import Digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.store.ports import EventLog, LibraryLog, RawEvent
+from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
 from turnlog.projections.audit.verify.hash_chain import (
     ChainEnd,
@@ -98,7 +98,7 @@ class VerifyService:
 
     tenant: str
     command_handler: CommandHandler
-    library_log: LibraryLog
+    library_log: EventLog
     store: ReadModelStore
     means: VerificationContext = field(
         default_factory=lambda: VerificationContext(collect_installed())
@@ -197,7 +197,7 @@ class VerifyService:
                     yield LocatedFinding("sessions", *found)
                 done += len(bulk)
                 yield VerifyProgress("chain", done, goal)
-        async with aclosing(self.library_log.stream_raw_events(0, live=False)) as bulks:
+        async with aclosing(self.library_log.stream_raw_events(None, 0, live=False)) as bulks:
             async for bulk in bulks:
                 ours = [raw for raw in bulk if parse_chain_key(raw.subject)[0] == self.tenant]
                 for found in filter(None, map(library_chains.check_event, ours)):

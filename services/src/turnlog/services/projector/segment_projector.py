@@ -17,7 +17,7 @@ import structlog
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.jetstream.nats_connection import wait_backoff
-from turnlog.events.store.ports import BlobStore, LibraryLog, LogIdentity, RawEvent
+from turnlog.events.store.ports import BlobStore, EventLog, LogIdentity, RawEvent
 from turnlog.projections.library.tenant_libraries import LibraryChange, TenantLibraries
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
@@ -40,7 +40,7 @@ _log = structlog.get_logger("turnlog.projector")
 class SegmentProjector:
     """Keeps the segment rows up to date."""
 
-    log: LibraryLog
+    log: EventLog
     blobs: BlobStore
     store: ReadModelStore
     tenant: str
@@ -77,7 +77,7 @@ class SegmentProjector:
             _verify_position(before, past)
         there = before and (before.version, before.position) == (SEGMENTS_VERSION, past.position)
         at = before if before and there else await self._rewrite_rows(past)
-        async with aclosing(self.log.stream_raw_events(at.position, live=True)) as bulks:
+        async with aclosing(self.log.stream_raw_events(None, at.position, live=True)) as bulks:
             async for raws in bulks:
                 moved = await self._fold_batch(at, past.stock, raws)
                 if moved is None:
@@ -87,7 +87,7 @@ class SegmentProjector:
     async def _fold_stream(self, known: int = 0) -> _StreamFold:
         """Fold the whole stream, and note the digest of the event at stream sequence `known`."""
         past = _StreamFold(await self.log.get_identity(self.tenant))
-        async with aclosing(self.log.stream_raw_events(0, live=False)) as bulks:
+        async with aclosing(self.log.stream_raw_events(None, 0, live=False)) as bulks:
             async for raws in bulks:
                 _report_stopped(past.stock.apply_events(raws))
                 past.position, past.hash = raws[-1].stream_sequence, compute_digest(raws[-1].stored)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from turnlog.events.jetstream.jetstream_client import (
     JetStreamBlobStore,
-    JetStreamLibraryLog,
     JetStreamLog,
     JetStreamSnapshotStore,
     open_client,
@@ -35,7 +34,7 @@ class ProcessComponents:
     role: str
     connection: NatsConnection
     log: JetStreamLog
-    library: JetStreamLibraryLog
+    library: JetStreamLog
     blobs: JetStreamBlobStore
     snapshots: JetStreamSnapshotStore
     tokens: JetStreamTokenStream

@@ -15,6 +15,7 @@ from typing import Final, assert_never
 from turnlog.events import codec
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Conflict, Corrupt, Refused, Unavailable
+from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.store.append_outcomes import (
@@ -23,7 +24,7 @@ from turnlog.events.store.append_outcomes import (
     BatchConflict,
     LogUnreachable,
 )
-from turnlog.events.store.ports import BlobStore, LibraryLog
+from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.projections.library.library_decisions import decide
 from turnlog.projections.library.segment_inputs import (
     AddSegment,
@@ -59,7 +60,7 @@ class LibraryCommandOutcome:
 class SegmentService:
     """The segments of all tenants, for one process."""
 
-    log: LibraryLog
+    log: EventLog
     blobs: BlobStore
     clock: Clock
     create_id: CreateId
@@ -135,7 +136,7 @@ class SegmentService:
                 return LibraryCommandOutcome(shelf, LibraryCommandResult(shelf.sequence))
             await self._store_texts(tenant, _list_texts(command))
             drafts = [self._build_draft(event, metadata, key) for event in events]
-            batch = codec.encode_library_batch(tenant, SEGMENT_FAMILY, shelf.head, drafts)
+            batch = codec.encode_batch(tenant, SEGMENT_FAMILY, shelf.head, drafts, LIBRARY_HISTORY)
             outcome = await self.log.append_batch(batch)
             match outcome:
                 case BatchAppended(events=added) | BatchAlreadyStored(events=added):

@@ -93,7 +93,7 @@ async def _is_behind(parts: ProcessComponents, store: ReadModelStore) -> bool:
         live = await projection_positions.read_active_position(connection)
         shelved = await segment_projection.read_segments_position(connection)
     sessions = parts.log.stream_raw_events(None, live.position if live else 0, live=False)
-    segments = parts.library.stream_raw_events(shelved.position if shelved else 0, live=False)
+    segments = parts.library.stream_raw_events(None, shelved.position if shelved else 0, live=False)
     return await _has_any(sessions) or await _has_any(segments)
 
 
