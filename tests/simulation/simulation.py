@@ -46,7 +46,7 @@ from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.evolve import evolve
 from turnlog.projections.session.state import SessionState
-from turnlog.services.sessions.command_handler import CommandMetadata
+from turnlog.services.sessions.history_handler import CommandMetadata
 
 ACK_WAIT: Final = 10.0
 UNCHANGED: Final = ProcessOptions()

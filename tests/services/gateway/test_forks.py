@@ -11,7 +11,7 @@ from turnlog.events.model.session_events import SessionOpened
 from turnlog.projections.session.commands import ForkSession
 from turnlog.projections.session.rules.fork_rules import build_fork_opening
 from turnlog.projections.store.read.session_queries import count_tenant
-from turnlog.services.sessions.command_handler import CommandMetadata
+from turnlog.services.sessions.history_handler import CommandMetadata
 
 LATER = "And what did I say?"
 

@@ -17,6 +17,7 @@ from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.projections.library.segment_inputs import AddSegment, EditSegment, SegmentInput
 from turnlog.projections.library.segment_selection import CallSegments, SegmentRequest
@@ -40,9 +41,16 @@ class UnreliableSegmentLog(MemoryLog):
 
 
 class CountingSegmentLog(MemoryLog):
-    """A log that counts the events it gives."""
+    """A log that counts its look-ups of a last event, and the events it gives."""
 
     read = 0
+    lookups = 0
+
+    async def read_last_event(
+        self, tenant: str, session: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
+        self.lookups += 1
+        return await super().read_last_event(tenant, session, leader=leader)
 
     async def read_range(
         self, tenant: str, session: str, after: ChainHead | None, upto: RecordedEvent
@@ -52,6 +60,19 @@ class CountingSegmentLog(MemoryLog):
         events = await super().read_range(tenant, session, after, upto)
         self.read += len(events)
         return events
+
+
+class LaggingSegmentLog(MemoryLog):
+    """A log whose follower ends at `upto`."""
+
+    upto: RecordedEvent | None = None
+
+    async def read_last_event(
+        self, tenant: str, session: str, *, leader: bool = False
+    ) -> RecordedEvent | None:
+        if self.upto is not None and not leader:
+            return self.upto
+        return await super().read_last_event(tenant, session, leader=leader)
 
 
 @pytest_asyncio.fixture
@@ -215,7 +236,29 @@ async def test_a_library_that_was_rolled_back_is_not_taken_for_the_one_that_is_k
     library = SegmentHarness(log)
     await library.add_segment("core", "one")
     await library.add_segment("core", "two")
-    library.log = library.shelves.log = MemoryLog(kind=LIBRARY_HISTORY)
+    log.stored.clear()
+    log.sessions.clear()
     await library.build_second_process("other").add_segment("core", "another")
     with pytest.raises(Corrupt):
         await library.load_library()
+
+
+async def test_no_edit_is_refused_because_a_follower_lags() -> None:
+    log = LaggingSegmentLog(kind=LIBRARY_HISTORY)
+    library = SegmentHarness(log)
+    await library.add_segment("core", "one")
+    log.upto = await log.read_last_event(library.tenant, SEGMENT_FAMILY)
+    number = await library.add_segment("core", "two")
+    done = await library.build_second_process("two").handle_command(
+        EditSegment(number, content="three")
+    )
+    assert done.changes.edited == (number,)
+
+
+async def test_an_edit_on_the_library_that_is_cached_reads_nothing() -> None:
+    log = CountingSegmentLog(kind=LIBRARY_HISTORY)
+    library = SegmentHarness(log)
+    number = await library.add_segment("core", "one")
+    log.read = log.lookups = 0
+    await library.handle_command(EditSegment(number, content="two"))
+    assert (log.lookups, log.read) == (0, 0)

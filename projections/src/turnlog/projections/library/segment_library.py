@@ -100,8 +100,13 @@ class LibraryCommandResult:
     """Numbers of the segments it changed; `added` has those it added."""
 
 
-LibraryCommandRecord = tuple[Digest, LibraryCommandResult]
-"""The digest of a command's body, and its result."""
+@dataclass(frozen=True, slots=True)
+class LibraryCommandRecord:
+    """A command that was carried out; the same key with the same body gets the same answer."""
+
+    hash: Digest
+    """The digest of the command's body."""
+    result: LibraryCommandResult = LibraryCommandResult()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +231,9 @@ def _record_command(
 ) -> None:
     key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
     if key is not None and digest is not None:
-        _, before = commands.get(key, (digest, LibraryCommandResult()))
-        commands[key] = digest, _add_to_result(before, event, recorded)
+        before = commands.get(key, LibraryCommandRecord(digest)).result
+        result = _add_to_result(before, event, recorded)
+        commands[key] = LibraryCommandRecord(digest, result)
 
 
 def build_command_result(events: Iterable[RecordedEvent]) -> LibraryCommandResult:

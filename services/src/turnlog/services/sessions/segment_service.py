@@ -8,22 +8,15 @@ edit is visible to the next reader.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from turnlog.events import codec
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Conflict, Corrupt, Refused, Unavailable
 from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.registry import LibraryEvent
-from turnlog.events.store.append_outcomes import (
-    BatchAlreadyStored,
-    BatchAppended,
-    BatchConflict,
-    LogUnreachable,
-)
 from turnlog.events.store.ports import BlobStore, EventLog
 from turnlog.projections.library.library_decisions import decide
 from turnlog.projections.library.segment_inputs import (
@@ -33,16 +26,14 @@ from turnlog.projections.library.segment_inputs import (
     LibraryCommand,
 )
 from turnlog.projections.library.segment_library import (
+    LibraryCommandRecord,
     LibraryCommandResult,
     SegmentLibrary,
     build_command_result,
     fold,
 )
 from turnlog.services.platform.clock import Clock, CreateId
-from turnlog.services.sessions.command_handler import CommandMetadata
-
-MAX_DECISION_RETRIES: Final = 200
-"""How often a command is decided again because another process appended first."""
+from turnlog.services.sessions.history_handler import CommandMetadata, HistoryHandler
 
 BLOB_WRITE_BATCH: Final = 64
 """Segment texts stored concurrently."""
@@ -56,6 +47,46 @@ class LibraryCommandOutcome:
     changes: LibraryCommandResult
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentStates:
+    """Folds and caches the states of segment libraries, one for each tenant."""
+
+    cached: dict[str, SegmentLibrary] = field(default_factory=dict[str, SegmentLibrary])
+
+    def get_state(self, tenant: str, history: str) -> SegmentLibrary | None:
+        """Return the cached state, or None."""
+        del history
+        return self.cached.get(tenant)
+
+    def get_presumed_state(self, tenant: str, history: str) -> SegmentLibrary | None:
+        """Return the cached state, or None; nobody else is expected to append."""
+        return self.get_state(tenant, history)
+
+    async def load_base_state(self, tenant: str, history: str) -> SegmentLibrary:
+        """Return the cached state, or else an empty library."""
+        return self.get_state(tenant, history) or SegmentLibrary(tenant)
+
+    def fold_events(
+        self, events: Sequence[RecordedEvent], state: SegmentLibrary | None
+    ) -> SegmentLibrary:
+        """Fold events onto a state and cache the result, unless a later one is cached."""
+        folded = fold(events, state or SegmentLibrary(events[0].tenant))
+        cached = self.cached.get(folded.tenant)
+        if cached is None or cached.sequence < folded.sequence:
+            self.cached[folded.tenant] = folded
+        return folded
+
+    def fold_appended_events(
+        self, events: Sequence[RecordedEvent], state: SegmentLibrary | None
+    ) -> SegmentLibrary:
+        """Do the same; an append makes nothing else due."""
+        return self.fold_events(events, state)
+
+    async def find_command(self, state: SegmentLibrary, key: str) -> LibraryCommandRecord | None:
+        """Return the record of an idempotency key, or None."""
+        return state.commands_by_key.get(key)
+
+
 @dataclass
 class SegmentService:
     """The segments of all tenants, for one process."""
@@ -66,26 +97,28 @@ class SegmentService:
     create_id: CreateId
     source: str
     """The `source` of appended events."""
-    _cached_states: dict[str, SegmentLibrary] = field(default_factory=dict[str, SegmentLibrary])
-    _write_locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
-    _read_locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
+    _states: SegmentStates = field(default_factory=SegmentStates)
+    _handler: HistoryHandler[SegmentLibrary, LibraryCommandRecord] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._handler = HistoryHandler(
+            self.log,
+            LIBRARY_HISTORY,
+            self._states,
+            self.clock,
+            self.create_id,
+            self.source,
+            log_name="library",
+        )
 
     def get_cached_state(self, tenant: str) -> SegmentLibrary | None:
         """Return the cached state of a tenant's segments without reading the log."""
-        return self._cached_states.get(tenant)
+        return self._states.get_state(tenant, SEGMENT_FAMILY)
 
-    async def load_state(self, tenant: str, *, leader: bool = False) -> SegmentLibrary:
-        """Return the state of a tenant's segments; with `leader` it is never stale."""
-        last = await self.log.read_last_event(tenant, SEGMENT_FAMILY, leader=leader)
-        held = self._cached_states.get(tenant) or SegmentLibrary(tenant)
-        came_to = last.sequence if last else 0
-        if came_to < held.sequence and not leader:
-            return await self.load_state(tenant, leader=True)
-        if came_to < held.sequence or _is_other_history(last, held):
-            raise Corrupt("LIBRARY", f"the segment history of tenant {tenant} changed")
-        if last is None or came_to == held.sequence:
-            return held
-        return await self._fold_new_events(tenant, last)
+    async def load_state(self, tenant: str) -> SegmentLibrary:
+        """Return the state of a tenant's segments; see `HistoryHandler.load_state`."""
+        state = await self._handler.load_state(tenant, SEGMENT_FAMILY)
+        return state or SegmentLibrary(tenant)
 
     async def load_state_at(self, tenant: str, at_time: str) -> SegmentLibrary:
         """Return a tenant's segments as they were at an RFC 3339 time; the state is not cached."""
@@ -95,16 +128,6 @@ class SegmentService:
             [each for each in events if each.envelope.time <= at_time], SegmentLibrary(tenant)
         )
 
-    async def _fold_new_events(self, tenant: str, last: RecordedEvent) -> SegmentLibrary:
-        # Concurrent callers find the same new events; one of them reads them.
-        async with self._read_locks.setdefault(tenant, asyncio.Lock()):
-            held = self._cached_states.get(tenant) or SegmentLibrary(tenant)
-            if held.sequence >= last.sequence:
-                return held
-            return self._fold_and_cache(
-                await self.log.read_range(tenant, SEGMENT_FAMILY, held.head, last), held
-            )
-
     async def handle(
         self,
         tenant: str,
@@ -112,95 +135,33 @@ class SegmentService:
         metadata: CommandMetadata,
         key: codec.CommandRef | None = None,
     ) -> LibraryCommandOutcome:
-        """Carry out a command; decide it again when another process appends first.
+        """Carry out a command; see `HistoryHandler.handle`."""
 
-        Raises `Refused` when a rule rejects the command, `Unavailable` when the log gives no
-        definite answer, and `Conflict` when others keep appending first.
-        """
-        async with self._write_locks.setdefault(tenant, asyncio.Lock()):
-            return await self._handle_locked(tenant, command, metadata, key)
+        async def decide_events(state: SegmentLibrary | None) -> Sequence[LibraryEvent]:
+            events = decide(state or SegmentLibrary(tenant), command)
+            if events:
+                await self._store_texts(tenant, _list_texts(command))
+            return events
 
-    async def _handle_locked(
-        self,
-        tenant: str,
-        command: LibraryCommand,
-        metadata: CommandMetadata,
-        key: codec.CommandRef | None,
-    ) -> LibraryCommandOutcome:
-        shelf = await self.load_state(tenant)
-        for _ in range(MAX_DECISION_RETRIES):
-            if key and (before := _find_recorded_outcome(shelf, key)):
-                return LibraryCommandOutcome(shelf, before)
-            events = decide(shelf, command)
-            if not events:
-                return LibraryCommandOutcome(shelf, LibraryCommandResult(shelf.sequence))
-            await self._store_texts(tenant, _list_texts(command))
-            drafts = [self._build_draft(event, metadata, key) for event in events]
-            batch = codec.encode_batch(tenant, SEGMENT_FAMILY, shelf.head, drafts, LIBRARY_HISTORY)
-            outcome = await self.log.append_batch(batch)
-            match outcome:
-                case BatchAppended(events=added) | BatchAlreadyStored(events=added):
-                    shelf = self._fold_and_cache(added, shelf)
-                    return LibraryCommandOutcome(shelf, build_command_result(added))
-                case BatchConflict():
-                    shelf = await self.load_state(tenant, leader=True)
-                case LogUnreachable(detail=detail):
-                    raise Unavailable("library", detail)
-                case _ as never:
-                    assert_never(never)
-        raise Conflict(SEGMENT_FAMILY, shelf.sequence, None)
-
-    def _build_draft(
-        self, event: LibraryEvent, metadata: CommandMetadata, key: codec.CommandRef | None
-    ) -> codec.EventDraft:
-        return codec.EventDraft(
-            event=event,
-            id=self.create_id(),
-            at=self.clock(),
-            source=self.source,
-            actor=metadata.actor,
-            command=key,
-            traceparent=metadata.traceparent,
-        )
+        handled = await self._handler.handle(tenant, SEGMENT_FAMILY, decide_events, metadata, key)
+        library = handled.state or SegmentLibrary(tenant)
+        if handled.record is not None:
+            return LibraryCommandOutcome(library, handled.record.result)
+        if not handled.events:
+            return LibraryCommandOutcome(library, LibraryCommandResult(library.sequence))
+        return LibraryCommandOutcome(library, build_command_result(handled.events))
 
     async def _store_texts(self, tenant: str, texts: Iterable[str]) -> None:
-        wanted = tuple(dict.fromkeys(texts))
-        for start in range(0, len(wanted), BLOB_WRITE_BATCH):
-            some = wanted[start : start + BLOB_WRITE_BATCH]
-            await asyncio.gather(*(self.blobs.put_blob(tenant, text.encode()) for text in some))
-
-    def _fold_and_cache(
-        self, events: Iterable[RecordedEvent], shelf: SegmentLibrary
-    ) -> SegmentLibrary:
-        folded = fold(events, shelf)
-        held = self._cached_states.get(shelf.tenant)
-        if held is None or held.sequence < folded.sequence:
-            self._cached_states[shelf.tenant] = folded
-        return folded
-
-
-def _is_other_history(last: RecordedEvent | None, held: SegmentLibrary) -> bool:
-    return bool(last and held.head and last.sequence == held.sequence and last.head != held.head)
-
-
-def _find_recorded_outcome(
-    shelf: SegmentLibrary, key: codec.CommandRef
-) -> LibraryCommandResult | None:
-    digest, before = shelf.commands_by_key.get(key.key, (key.hash, None))
-    if digest != key.hash:
-        raise Refused(
-            "key-reused",
-            "this key was used before with a different body",
-            field="Idempotency-Key",
-            fix="use a new key for a new request",
-        )
-    return before
+        distinct = tuple(dict.fromkeys(texts))
+        for start in range(0, len(distinct), BLOB_WRITE_BATCH):
+            batch = distinct[start : start + BLOB_WRITE_BATCH]
+            await asyncio.gather(*(self.blobs.put_blob(tenant, text.encode()) for text in batch))
 
 
 def _list_texts(command: LibraryCommand) -> Iterable[str]:
     match command:
-        case AddSegment(segment=authored):
-            return (authored.content,)
+        case AddSegment(segment=segment):
+            return (segment.content,)
         case EditSegment(content=content):
             return () if content is None else (content,)
         case ImportSegments(segments=rows):

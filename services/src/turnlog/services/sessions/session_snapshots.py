@@ -21,10 +21,11 @@ from typing import Final
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
+from turnlog.events.envelope import ChainHead
+from turnlog.events.errors import Corrupt
 from turnlog.events.store.ports import EventLog, LogIdentity, SnapshotStore
 from turnlog.projections.session.fast_replace import replace
 from turnlog.projections.session.state import FOLD_VERSION, SessionState
-from turnlog.services.sessions.log_identity import has_event
 
 SNAPSHOT_INTERVAL: Final = 64
 """Events between two snapshots of a session's latest state."""
@@ -83,6 +84,15 @@ class CheckedSnapshotStore:
         if (snapshot.stream, snapshot.created) != (identity.stream, identity.created):
             return False
         return await has_event(self.log, snapshot.state.tenant, snapshot.state.head)
+
+
+async def has_event(log: EventLog, tenant: str, head: ChainHead) -> bool:
+    """Return whether the log has exactly this event at its stream position."""
+    try:
+        (event,) = await log.read_events_at(tenant, [head.stream_sequence])
+    except Corrupt:
+        return False
+    return event.head == head
 
 
 INTERVAL_LENGTH: Final = 128

@@ -14,7 +14,8 @@ from turnlog.events.errors import Corrupt, Refused
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.resolver_contract import ResolverFailure
 from turnlog.services.platform.telemetry import Tracing, record_answer, record_failure
-from turnlog.services.sessions.command_handler import CommandHandler, CommandMetadata
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.worker.attempts import attempt_log
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt, build_model_request
 from turnlog.services.worker.attempts.attempt_outcomes import AttemptEnd

@@ -25,7 +25,8 @@ from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import compute_cost
 from turnlog.services.platform.telemetry import Tracing, get_traceparent
-from turnlog.services.sessions.command_handler import CommandHandler, CommandMetadata
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.worker.attempt_recovery import join_tokens, measure_silence, recover_answer
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
 from turnlog.services.worker.attempts.attempt_outcomes import (

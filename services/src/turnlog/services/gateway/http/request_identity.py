@@ -20,7 +20,7 @@ from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
 from turnlog.services.gateway.dependencies import RequestTenant
 from turnlog.services.platform.telemetry import get_traceparent
-from turnlog.services.sessions.command_handler import CommandMetadata
+from turnlog.services.sessions.history_handler import CommandMetadata
 
 IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
 

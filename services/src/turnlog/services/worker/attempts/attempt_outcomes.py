@@ -34,7 +34,8 @@ from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.structured_output.json_repair import InvalidAnswer
 from turnlog.services.blueprints.model_prices import PriceTable, compute_cost
 from turnlog.services.blueprints.resolver_contract import ResolverFailure
-from turnlog.services.sessions.command_handler import CommandHandler, CommandMetadata
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.worker.attempts import attempt_log
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
 from turnlog.services.worker.attempts.answer_parser import ParsedAnswer, parse_answer

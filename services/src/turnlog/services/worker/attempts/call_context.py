@@ -36,7 +36,8 @@ from turnlog.projections.tools.result_condensation import format_turn_work
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.plugins import load_source
-from turnlog.services.sessions.command_handler import CommandHandler, CommandMetadata
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
 from turnlog.services.sessions.text_cache import TextReader
 from turnlog.services.worker.model.model_types import ModelFailure

@@ -28,7 +28,8 @@ from turnlog.projections.session.state import OpenTurn, SessionState, TurnResolu
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.services.blueprints.resolver_client import format_resolver_name, request_outcome
 from turnlog.services.blueprints.resolver_contract import ResolverRequest
-from turnlog.services.sessions.command_handler import CommandHandler, CommandMetadata
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import load_memory_messages
 from turnlog.services.worker.attempts.call_context import AttemptSuperseded
 

@@ -30,7 +30,8 @@ from turnlog.projections.session.commands import (
     RecordSummary,
 )
 from turnlog.projections.session.state import SessionState
-from turnlog.services.sessions.command_handler import CommandHandler, CommandMetadata
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
 from turnlog.services.worker.attempts.call_context import MODEL_OFF, CallContextBuilder
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelFailure

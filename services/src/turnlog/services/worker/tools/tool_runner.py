@@ -42,7 +42,8 @@ from turnlog.projections.tools.tool_catalog import (
     build_tool_catalog,
     compute_offers_digest,
 )
-from turnlog.services.sessions.command_handler import CommandHandler, CommandMetadata
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.worker.attempts.call_context import AttemptSuperseded
 from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure, ToolServers
 
