@@ -1,4 +1,4 @@
-"""`dataclasses.replace` at a tenth of its cost, for frozen dataclasses without slots.
+"""`dataclasses.replace` at a fraction of its cost, for frozen dataclasses without slots.
 
 The fold makes a new state with every event, and the standard function looks up and checks every
 field each time. This one copies the instance dictionary at once and runs neither `__init__` nor
@@ -8,6 +8,10 @@ field each time. This one copies the instance dictionary at once and runs neithe
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+# Decoding and folding 12,010 events takes 2.3 times the processor time with `dataclasses.replace`
+# (17,500 instead of 39,900 events/s), and folding alone 3.1 times. `python -m benchmarks reading`
+# takes the figure; replace this function by the standard one to compare.
 
 if TYPE_CHECKING:
     from dataclasses import replace as replace  # noqa: PLC0414 re-exported

@@ -27,6 +27,8 @@ from turnlog.events.store.ports import EventLog, LogIdentity, SnapshotStore
 from turnlog.projections.session.fast_replace import replace
 from turnlog.projections.session.state import FOLD_VERSION, SessionState
 
+# Loading the snapshot of a session of 1,201 events takes below 1 ms of processor time. Folding it
+# from its first event, at the 25,100 events/s of `python -m benchmarks reading`, takes 48 ms.
 SNAPSHOT_INTERVAL: Final = 64
 """Events between two snapshots of a session's latest state."""
 
@@ -95,6 +97,10 @@ async def has_event(log: EventLog, tenant: str, head: ChainHead) -> bool:
     return event.head == head
 
 
+# Latest and interval snapshots do different jobs: only the latest has the idempotency keys that
+# deciding needs, and only intervals reach the past. `python -m benchmarks travel` has any state of
+# a session of 10,000 turns, some 60,000 events, in 25 ms; folding it from the start at the 25,100
+# events/s of `python -m benchmarks reading` would take over two seconds.
 INTERVAL_LENGTH: Final = 128
 """Events between two interval snapshots: the most that a read in the past has to fold."""
 
