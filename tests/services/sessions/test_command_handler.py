@@ -150,7 +150,7 @@ async def test_a_key_that_came_to_another_process_first_has_one_effect(
     assert again.events == ()
     assert again.memo
     assert again.memo.sequence == first.state.head.sequence
-    with pytest.raises(Refused, match="another body"):
+    with pytest.raises(Refused, match="different body"):
         await house.sessions.handle(
             TENANT, "s", submit, TESTER, CommandRef("key", compute_digest("other"))
         )
