@@ -8,6 +8,7 @@ this raises `ASSEMBLER_VERSION`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
 from turnlog.events.model.manifest import CachePrefix, Manifest, PromptPart
@@ -20,19 +21,14 @@ from turnlog.projections.blueprint.schema.budget_specs import (
 from turnlog.projections.blueprint.schema.call_specs import (
     DEFAULT_MESSAGE_FORMAT,
     HistoryMessageSlot,
+    MessageFormat,
     MessageSlot,
     SystemMessageSlot,
     UserMessageSlot,
 )
 from turnlog.projections.blueprint.schema.layer_specs import (
-    CarryLayer,
     PinnedLayer,
-    PromptsLayer,
-    ResultsLayer,
-    StepLayer,
-    ToolsLayer,
 )
-from turnlog.projections.blueprint.schema.prompt_overrides import find_pinned_file
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_token_counter
 from turnlog.projections.library.segment_selection import SegmentRequest
 from turnlog.projections.prompt.assembly_inputs import (
@@ -46,27 +42,23 @@ from turnlog.projections.prompt.budget.trim_ladder import BudgetContext, fit_pla
 from turnlog.projections.prompt.cache_prefix import compute_common_prefix
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.history.history_window import (
+    HistoryWindow,
     build_history_window,
     list_history_windows,
     render_history,
 )
-from turnlog.projections.prompt.prompt_plan import PlannedHistory, PlannedMessage, PlannedSlot
+from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedSlot
 from turnlog.projections.prompt.render import render_plan
 from turnlog.projections.prompt.session_material import SessionMaterial
-from turnlog.projections.prompt.sources.layer_content import include_layers
-from turnlog.projections.prompt.sources.layer_sources import LayerSources, resolve_layer
-from turnlog.projections.prompt.sources.prior_results import find_prior_results, list_step_refs
+from turnlog.projections.prompt.sources.layer_content import LayerBlock, include_layers
+from turnlog.projections.prompt.sources.layer_sources import LayerSources, plan_layer
 from turnlog.projections.prompt.sources.segment_layers import (
     build_omissions,
     collect_segment_requests,
 )
-from turnlog.projections.prompt.sources.tool_sources import (
-    list_offered_tools,
-    list_pinned_tools,
-    list_tool_texts,
-)
+from turnlog.projections.prompt.sources.tool_sources import OfferedTool, plan_offered_tools
+from turnlog.projections.prompt.unfilled import TextKey, Unfilled
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.session.text_refs import TextRef
 
 _DEFAULT_COUNTER_SPEC: Final = CharacterCounterSpec(chars_per_token=4)
 """The counter of calls without a budget."""
@@ -81,18 +73,52 @@ def list_segment_requests(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _UnfilledMessage:
+    """A message of layers whose texts are not fetched yet."""
+
+    role: Literal["system", "user"]
+    form: MessageFormat
+    layers: tuple[tuple[str, Unfilled[LayerBlock]], ...]
+
+    @property
+    def keys(self) -> Iterator[TextKey]:
+        """The keys of all texts that the message is built from."""
+        return (key for _, layer in self.layers for key in layer.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _UnfilledPrompt:
+    """The plan of a call before its texts are fetched."""
+
+    slots: tuple[_UnfilledMessage | HistoryWindow, ...]
+    tools: Unfilled[tuple[OfferedTool, ...]]
+
+    def list_keys(self, state: SessionState) -> Iterator[TextKey]:
+        """Yield the keys of all texts that the prompt is built from."""
+        for slot in self.slots:
+            yield from slot.list_refs(state) if isinstance(slot, HistoryWindow) else slot.keys
+        yield from self.tools.keys
+
+
+def _plan_prompt(
+    material: SessionMaterial, state: SessionState, call: PromptCall
+) -> _UnfilledPrompt:
+    slots = material.blueprint.calls[call.kind].messages
+    return _UnfilledPrompt(
+        tuple(_plan_slot(LayerSources(material, state, call), slot) for slot in slots),
+        plan_offered_tools(material, state, call.kind),
+    )
+
+
 def find_prompt_needs(
     material: SessionMaterial, state: SessionState, call: PromptCall
 ) -> PromptNeeds:
-    """Return what must be fetched before a call can be assembled."""
-    said = [
-        said
-        for back in list_history_windows(material, state, call)
-        for said in back.list_refs(state)
-    ]
+    """Return what must be fetched before a call can be assembled: what its plan names."""
+    keys = tuple(_plan_prompt(material, state, call).list_keys(state))
     return PromptNeeds(
-        blobs=_list_blobs(material, state, call),
-        text_refs=(*said, *_list_open_turn_refs(state), *_list_step_refs(material, state, call)),
+        blobs=tuple(key for key in keys if isinstance(key, str)),
+        text_refs=tuple(key for key in keys if not isinstance(key, str)),
         needs_older_turns=can_include_older_turns(material, state, call),
         earlier_sequence=state.called.get(call.kind),
     )
@@ -110,48 +136,9 @@ def can_include_older_turns(
     )
 
 
-def _list_open_turn_refs(state: SessionState) -> tuple[TextRef, ...]:
-    if state.open is None:
-        return ()
-    found = state.open.resolved.results if state.open.resolved else None
-    return tuple(said for said in (state.open.text, found) if said)
-
-
 def _find_budget(blueprint: Blueprint, call: PromptCall) -> BudgetSpec | None:
     name = blueprint.calls[call.kind].budget
     return blueprint.budget[name] if name else None
-
-
-def _list_step_refs(
-    material: SessionMaterial, state: SessionState, call: PromptCall
-) -> Iterator[TextRef]:
-    """Yield the text references of the current step and of the turn's tool results."""
-    blueprint = material.blueprint
-    listed = (blueprint.layers.get(name) for name in blueprint.calls[call.kind].layers)
-    for layer in listed:
-        if isinstance(layer, StepLayer):
-            yield from list_step_refs(layer, material, state)
-        elif isinstance(layer, ResultsLayer):
-            yield from (given.summary for given in find_prior_results(material, state).results)
-        elif isinstance(layer, CarryLayer) and state.carried:
-            yield state.carried
-
-
-def _list_blobs(
-    material: SessionMaterial, state: SessionState, call: PromptCall
-) -> tuple[str, ...]:
-    files, blueprint = state.prompts.get(call.provider, {}), material.blueprint
-    listed = blueprint.calls[call.kind].layers
-    pinned = (find_pinned_file(files, name, state.profile) for name in listed)
-    layers = ((name, blueprint.layers.get(name)) for name in listed)
-    told = (
-        source.digest
-        for _, layer in layers
-        if isinstance(layer, ToolsLayer | PromptsLayer)
-        for source in list_tool_texts(layer, material, state)
-    )
-    offered = (pin.digest for _, pin in list_pinned_tools(material, state, call.kind))
-    return (*(file.digest for file in pinned if file), *told, *offered)
 
 
 def assemble(
@@ -165,9 +152,9 @@ def assemble(
     budget = _find_budget(material.blueprint, call)
     spoken = budget.counter if budget else _DEFAULT_COUNTER_SPEC
     counting = build_token_counter(spoken, material.vocabularies, call.model)
-    sources = LayerSources(material, state, call, texts)
-    plan = tuple(_build_slot(sources, slot, counting) for slot in spec.messages)
-    tools = list_offered_tools(material, state, call.kind, texts.blobs)
+    unfilled = _plan_prompt(material, state, call)
+    plan = tuple(_fill_slot(slot, material, state, texts, counting) for slot in unfilled.slots)
+    tools = unfilled.tools.fill(texts, "tools")
     offers = tuple(tool.build_part(counting) for tool in tools)
     beside = _sum_tokens(offers)
     fitting = (
@@ -210,33 +197,42 @@ def _compare_prefix(
     return compute_common_prefix(texts.earlier_call, parts, {ref.turn: ref for ref in state.turns})
 
 
-def _build_slot(sources: LayerSources, slot: MessageSlot, counting: TokenCounter) -> PlannedSlot:
+def _plan_slot(sources: LayerSources, slot: MessageSlot) -> _UnfilledMessage | HistoryWindow:
     match slot:
         case HistoryMessageSlot(history=view):
-            return _build_history_slot(sources, view, counting)
+            return build_history_window(sources.material, sources.state, sources.call.at, view)
         case SystemMessageSlot(system=layers, form=form):
-            return _build_layer_slot(sources, "system", layers, form)
+            return _plan_message(sources, "system", layers, form)
         case UserMessageSlot(user=layers, form=form):
-            return _build_layer_slot(sources, "user", layers, form)
+            return _plan_message(sources, "user", layers, form)
         case _ as never:
             assert_never(never)
 
 
-def _build_layer_slot(
+def _plan_message(
     sources: LayerSources,
     role: Literal["system", "user"],
     layers: tuple[str, ...],
     form: str | None,
-) -> PlannedMessage:
-    blueprint = sources.material.blueprint
-    spec = blueprint.forms[form] if form else DEFAULT_MESSAGE_FORMAT
-    blocks = tuple(resolve_layer(sources, name, spec) for name in layers)
-    files = {name for name in layers if isinstance(blueprint.layers.get(name), PinnedLayer)}
-    return PlannedMessage(
-        role, spec, include_layers(blocks, files, blueprint.layers) if files else blocks
+) -> _UnfilledMessage:
+    spec = sources.material.blueprint.forms[form] if form else DEFAULT_MESSAGE_FORMAT
+    return _UnfilledMessage(
+        role, spec, tuple((name, plan_layer(sources, name, spec)) for name in layers)
     )
 
 
-def _build_history_slot(sources: LayerSources, name: str, counting: TokenCounter) -> PlannedHistory:
-    back = build_history_window(sources.material, sources.state, sources.call.at, name)
-    return render_history(back, sources.state, sources.texts, counting)
+def _fill_slot(
+    slot: _UnfilledMessage | HistoryWindow,
+    material: SessionMaterial,
+    state: SessionState,
+    texts: PromptTexts,
+    counting: TokenCounter,
+) -> PlannedSlot:
+    if isinstance(slot, HistoryWindow):
+        return render_history(slot, state, texts, counting)
+    specs = material.blueprint.layers
+    blocks = tuple(layer.fill(texts, f"layer {name}") for name, layer in slot.layers)
+    files = {name for name, _ in slot.layers if isinstance(specs.get(name), PinnedLayer)}
+    return PlannedMessage(
+        slot.role, slot.form, include_layers(blocks, files, specs) if files else blocks
+    )

@@ -277,10 +277,16 @@ def _has_visible_turns(
 
 def list_turn_refs(turns: Iterable[SettledTurnRef], *, work: bool = False) -> Iterator[TextRef]:
     """Yield the text references of these turns, in order."""
-    for ref in turns:
-        for said in (ref.text, ref.reply, ref.work) if work else (ref.text, ref.reply):
-            if said and said.characters:
-                yield said
+    for turn in turns:
+        for ref in _list_shown_refs(turn, work=work):
+            if ref:
+                yield ref
+
+
+def _list_shown_refs(turn: SettledTurnRef, *, work: bool) -> tuple[TextRef | None, ...]:
+    """Return the references of question, reply and work; None where there is no text to show."""
+    shown = (turn.text, turn.reply, turn.work if work else None)
+    return tuple([ref if ref and ref.characters else None for ref in shown])
 
 
 def build_exchanges(
@@ -291,16 +297,14 @@ def build_exchanges(
     work: bool = False,
 ) -> Iterator[TurnExchange]:
     """Yield the exchanges of turns; a recorded turn is always rendered the same way."""
-    for ref in turns:
-        text, reply = ref.text, ref.reply
+    for turn in turns:
         try:
-            asked = texts[text] if text and text.characters else ""
-            answered = texts[reply] if reply and reply.characters else ""
-            if work and ref.work:
-                answered = add_work(texts[ref.work], answered)
+            text, reply, told = [
+                texts[ref] if ref else "" for ref in _list_shown_refs(turn, work=work)
+            ]
         except KeyError as missing:
-            raise Corrupt(f"turn {ref.turn}", f"the text of {missing} was not fetched") from None
-        yield build_exchange(ref.turn, asked, answered, counting)
+            raise Corrupt(f"turn {turn.turn}", f"the text of {missing} was not fetched") from None
+        yield build_exchange(turn.turn, text, add_work(told, reply) if told else reply, counting)
 
 
 MemoryMessage = dict[str, JsonValue]

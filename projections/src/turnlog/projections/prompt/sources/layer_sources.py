@@ -5,11 +5,10 @@ A layer without a text leaves no trace in the prompt, but its part in the manife
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar, assert_never
+from typing import Final, assert_never
 
-from turnlog.events.errors import Corrupt
 from turnlog.events.model.manifest import (
     BlobSource,
     BlueprintTextSource,
@@ -42,7 +41,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 )
 from turnlog.projections.blueprint.schema.prompt_overrides import find_pinned_file
 from turnlog.projections.blueprint.template_slots import fill_slots, find_slots, format_prompt_value
-from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
+from turnlog.projections.prompt.assembly_inputs import PromptCall
 from turnlog.projections.prompt.session_material import (
     SessionMaterial,
     find_phase_visibility,
@@ -62,7 +61,13 @@ from turnlog.projections.prompt.sources.prior_results import (
 )
 from turnlog.projections.prompt.sources.resolved_references import format_resolved_text
 from turnlog.projections.prompt.sources.segment_layers import build_segment_pieces
-from turnlog.projections.prompt.sources.tool_sources import build_tool_pieces
+from turnlog.projections.prompt.sources.tool_sources import plan_tool_pieces
+from turnlog.projections.prompt.unfilled import (
+    TextKey,
+    Unfilled,
+    build_filled,
+    combine_parts,
+)
 from turnlog.projections.session.program import has_step_failed
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
@@ -77,10 +82,10 @@ DISTIL_RULE: Final = "distil"
 """The rule of a text that condenses a longer tool result."""
 
 
-"""Why a layer whose text is empty is left out."""
+SourcedText = tuple[PartSource | None, str]
+"""A text and where it comes from."""
 
-
-Key = TypeVar("Key")
+NO_TEXT: Final[SourcedText] = (None, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,51 +95,49 @@ class LayerSources:
     material: SessionMaterial
     state: SessionState
     call: PromptCall
-    texts: PromptTexts
 
 
-def resolve_layer(sources: LayerSources, name: str, form: MessageFormat) -> LayerBlock:
-    """Resolve one layer; raises `Corrupt` if a text that it needs was not fetched."""
+def plan_layer(sources: LayerSources, name: str, form: MessageFormat) -> Unfilled[LayerBlock]:
+    """Plan one layer of a message."""
     if name == INPUT_LAYER:
-        return LayerBlock(INPUT_LAYER, "query", True, form, (_build_input_piece(sources, form),))  # noqa: FBT003
+        return _plan_input_piece(sources, form).map(
+            lambda piece: LayerBlock(INPUT_LAYER, "query", True, form, (piece,))  # noqa: FBT003
+        )
     layer = sources.material.blueprint.layers[name]
-    keep = layer.keep == "always"
-    return LayerBlock(
-        name, layer.component, keep, form, _resolve_pieces(sources, layer, name, form)
+    component, keep = layer.component, layer.keep == "always"
+    return _plan_pieces(sources, layer, name, form).map(
+        lambda pieces: LayerBlock(name, component, keep, form, pieces)
     )
 
 
-def _resolve_pieces(
+def _plan_pieces(
     sources: LayerSources, layer: LayerSpec, name: str, form: MessageFormat
-) -> tuple[LayerPiece, ...]:
+) -> Unfilled[tuple[LayerPiece, ...]]:
     rule = f"when {format_condition(layer.when)}" if layer.when else None
     material, state, call = sources.material, sources.state, sources.call
     if layer.when and not is_condition_met(layer.when, material, state, call):
-        return (LayerPiece(None, "", rule=rule),)
-    if isinstance(layer, SegmentsLayer):
-        found = build_segment_pieces(layer, name, form, state, call)
-        return tuple(_add_condition(rule, piece) for piece in found) or (
-            LayerPiece(None, "", rule=EMPTY_RULE),
-        )
-    if isinstance(layer, StepLayer):
-        said = [
-            _build_text_piece(each, sources, name, form)
-            for each in list_step_refs(layer, material, state)
-        ]
-        return tuple(_add_condition(rule, piece) for piece in said) or (
-            LayerPiece(None, "", rule=EMPTY_RULE),
-        )
-    if isinstance(layer, ResultsLayer):
-        return tuple(
-            _add_condition(rule, piece)
-            for piece in _build_result_pieces(layer, sources, name, form)
-        )
+        return build_filled((LayerPiece(None, "", rule=rule),))
     if isinstance(layer, ToolsLayer | PromptsLayer):
-        return build_tool_pieces(layer, material, state, sources.texts.blobs, form) or (
-            LayerPiece(None, "", rule=EMPTY_RULE),
+        planned = plan_tool_pieces(layer, material, state, form)
+        return planned.map(lambda pieces: pieces or (LayerPiece(None, "", rule=EMPTY_RULE),))
+    if isinstance(layer, SegmentsLayer):
+        segments = build_segment_pieces(layer, name, form, state, call)
+        planned = build_filled(tuple(segments))
+    elif isinstance(layer, StepLayer):
+        refs = list_step_refs(layer, material, state)
+        planned = combine_parts(_plan_text_piece(ref, state, form) for ref in refs)
+    elif isinstance(layer, ResultsLayer):
+        planned = combine_parts(_plan_result_pieces(layer, sources, form))
+    else:
+        planned = _plan_source(layer, name, sources).map(
+            lambda found: (_build_piece(*found, form),)
         )
-    source, text = _resolve_source(layer, name, sources)
-    return (_add_condition(rule, _build_piece(source, text, form)),)
+    return planned.map(
+        lambda pieces: (
+            tuple(_add_condition(rule, piece) for piece in pieces)
+            or (LayerPiece(None, "", rule=EMPTY_RULE),)
+        )
+    )
 
 
 def _add_condition(rule: str | None, piece: LayerPiece) -> LayerPiece:
@@ -150,47 +153,71 @@ def _build_piece(source: PartSource | None, text: str, form: MessageFormat) -> L
     )
 
 
-def _build_input_piece(sources: LayerSources, form: MessageFormat) -> LayerPiece:
-    said = sources.state.open.text if sources.state.open else None
-    if said is None:
-        return LayerPiece(None, "", rule="no input")
-    return _build_text_piece(said, sources, INPUT_LAYER, form)
+def _plan_input_piece(sources: LayerSources, form: MessageFormat) -> Unfilled[LayerPiece]:
+    ref = sources.state.open.text if sources.state.open else None
+    if ref is None:
+        return build_filled(LayerPiece(None, "", rule="no input"))
+    return _plan_text_piece(ref, sources.state, form)
 
 
-def _build_result_pieces(
-    layer: ResultsLayer, sources: LayerSources, name: str, form: MessageFormat
-) -> Iterator[LayerPiece]:
+def _plan_result_pieces(
+    layer: ResultsLayer, sources: LayerSources, form: MessageFormat
+) -> Iterator[Unfilled[LayerPiece]]:
     found = find_prior_results(sources.material, sources.state)
     heading = f"{layer.heading}\n" if layer.heading else ""
-    for place, (word, given) in enumerate(label_results(found.results)):
-        piece = _build_text_piece(given.summary, sources, name, form)
-        yield replace(piece, item=LayerItem(place, word, f"{heading}{word}:"))
+    for place, (word, result) in enumerate(label_results(found.results)):
+        item = LayerItem(place, word, f"{heading}{word}:")
+        yield _plan_text_piece(result.summary, sources.state, form, item)
         heading = ""
     if not found.results:
-        yield LayerPiece(None, "", rule=found.reason or EMPTY_RULE)
+        yield build_filled(LayerPiece(None, "", rule=found.reason or EMPTY_RULE))
 
 
-def _build_text_piece(
-    said: TextRef, sources: LayerSources, layer: str, form: MessageFormat
-) -> LayerPiece:
-    source = EventTextSource(sequence=said.sequence, field=said.field)
-    piece = _build_piece(source, _get_text(sources.texts.by_ref, said, layer), form)
-    if piece.text and said in list_condensed_refs(sources.state):
-        return replace(piece, treatment="condensed", rule=DISTIL_RULE)
-    return piece
+def _plan_text_piece(
+    ref: TextRef, state: SessionState, form: MessageFormat, item: LayerItem | None = None
+) -> Unfilled[LayerPiece]:
+    source = EventTextSource(sequence=ref.sequence, field=ref.field)
+    condensed = ref in list_condensed_refs(state)
+
+    def build(texts: Sequence[str]) -> LayerPiece:
+        piece = _build_piece(source, texts[0], form)
+        if piece.text and condensed:
+            piece = replace(piece, treatment="condensed", rule=DISTIL_RULE)
+        return replace(piece, item=item) if item else piece
+
+    return Unfilled((ref,), build)
 
 
-def _resolve_source(
-    layer: LayerSpec, name: str, sources: LayerSources
-) -> tuple[PartSource | None, str]:
-    material, state, call = sources.material, sources.state, sources.call
+def _plan_source(layer: LayerSpec, name: str, sources: LayerSources) -> Unfilled[SourcedText]:
+    """Plan the text of a layer that has one source."""
+    state = sources.state
     match layer:
         case FileLayer() | OverrideLayer() | SourceLayer():
-            file = find_pinned_file(state.prompts.get(call.provider, {}), name, state.profile)
+            file = find_pinned_file(
+                state.prompts.get(sources.call.provider, {}), name, state.profile
+            )
             if file is None:
-                return None, ""
-            text = _get_text(sources.texts.blobs, file.digest, name)
-            return BlobSource(digest=file.digest, path=file.path), text
+                return build_filled(NO_TEXT)
+            return _plan_sourced_text(file.digest, BlobSource(digest=file.digest, path=file.path))
+        case CarryLayer():
+            ref = state.carried
+            if ref is None:
+                return build_filled(NO_TEXT)
+            return _plan_sourced_text(ref, EventTextSource(sequence=ref.sequence, field=ref.field))
+        case ResolvedLayer():
+            return _plan_resolved_text(layer, state)
+        case _:
+            return build_filled(_resolve_known_text(layer, sources))
+
+
+def _plan_sourced_text(key: TextKey, source: PartSource) -> Unfilled[SourcedText]:
+    return Unfilled((key,), lambda texts: (source, texts[0]))
+
+
+def _resolve_known_text(layer: LayerSpec, sources: LayerSources) -> SourcedText:
+    """Return the text of a layer that nothing is fetched for."""
+    material, state, call = sources.material, sources.state, sources.call
+    match layer:
         case TextLayer(text=text):
             of = tuple(f"attributes.{slot}" for slot in find_slots(text))
             return _build_literal(fill_slots(text, state.attributes), of)
@@ -208,60 +235,45 @@ def _resolve_source(
             return _build_literal(
                 "\n".join(filter(None, (heading, *lines))), tuple(fields.values())
             )
-        case CarryLayer():
-            carried = state.carried
-            if carried is None:
-                return None, ""
-            told = _get_text(sources.texts.by_ref, carried, name)
-            return EventTextSource(sequence=carried.sequence, field=carried.field), told
         case ChoicesLayer(heading=heading):
-            seen = find_phase_visibility(material, state)
-            made = (each for each in state.choices if seen.can_show(each.phase))
-            labels = [each.label for each in made if each.label]
+            visibility = find_phase_visibility(material, state)
+            shown = (each for each in state.choices if visibility.can_show(each.phase))
+            labels = [each.label for each in shown if each.label]
             text = "\n".join(filter(None, (heading, *labels))) if labels else ""
             return _build_literal(text, ("session.choices",))
-        case ResolvedLayer():
-            return _resolve_reference(layer, name, state, sources.texts)
-        case SegmentsLayer() | StepLayer() | ResultsLayer() | ToolsLayer() | PromptsLayer():
-            raise TypeError(name)
-        case _ as never:
-            assert_never(never)
+        case _:
+            raise TypeError(layer)
 
 
-def _resolve_input(
-    state: SessionState, call: PromptCall, name: str
-) -> tuple[PartSource | None, str]:
+def _resolve_input(state: SessionState, call: PromptCall, name: str) -> SourcedText:
     """Return an input of the turn; its event is known only while the turn is open."""
-    given = state.open.inputs if state.open else None
-    if given is None or name not in call.inputs:
-        return None, ""
-    return EventTextSource(sequence=given.sequence, field=f"inputs.{name}"), format_prompt_value(
-        call.inputs[name]
+    inputs_ref = state.open.inputs if state.open else None
+    if inputs_ref is None or name not in call.inputs:
+        return NO_TEXT
+    source = EventTextSource(sequence=inputs_ref.sequence, field=f"inputs.{name}")
+    return source, format_prompt_value(call.inputs[name])
+
+
+def _plan_resolved_text(layer: ResolvedLayer, state: SessionState) -> Unfilled[SourcedText]:
+    resolution = state.open.resolved if state.open else None
+    if resolution is None:
+        return build_filled(NO_TEXT)
+    source = ResolutionSource(
+        resolution=resolution.results.sequence,
+        heading=layer.heading,
+        lines=dict[str, str](layer.resolved),
     )
-
-
-def _resolve_reference(
-    layer: ResolvedLayer, name: str, state: SessionState, texts: PromptTexts
-) -> tuple[PartSource | None, str]:
-    said = state.open.resolved if state.open else None
-    if said is None:
-        return None, ""
-    results = _get_text(texts.by_ref, said.results, name)
-    text = format_resolved_text(layer.heading, layer.resolved, said, results)
-    lines = dict[str, str](layer.resolved)
-    source = ResolutionSource(resolution=said.results.sequence, heading=layer.heading, lines=lines)
-    return source, text
+    return Unfilled(
+        (resolution.results,),
+        lambda texts: (
+            source,
+            format_resolved_text(layer.heading, layer.resolved, resolution, texts[0]),
+        ),
+    )
 
 
 def _build_literal(text: str, of: tuple[str, ...]) -> tuple[PartSource, str]:
     return BlueprintTextSource(text=text, of=of), text
-
-
-def _get_text(texts: Mapping[Key, str], key: Key, layer: str) -> str:
-    text = texts.get(key)
-    if text is None:
-        raise Corrupt(f"layer {layer}", f"the text of {key} was not fetched")
-    return text
 
 
 def is_condition_met(

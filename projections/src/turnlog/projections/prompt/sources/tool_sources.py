@@ -9,14 +9,13 @@ cannot be shortened to names, since a model must see what it may call.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, encode_canonical
-from turnlog.events.errors import Corrupt
+from turnlog.events.content import encode_canonical
 from turnlog.events.model.manifest import BlobSource, BlueprintTextSource, PromptPart
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
 from turnlog.projections.blueprint.schema.call_specs import MessageFormat
@@ -25,6 +24,7 @@ from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, TRANSITIO
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
+from turnlog.projections.prompt.unfilled import Unfilled, build_filled, combine_parts
 from turnlog.projections.session.program import find_current_step
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tool_disclosure import find_disclosure_reason
@@ -57,18 +57,19 @@ class OfferedTool:
         )
 
 
-def list_offered_tools(
-    material: SessionMaterial, state: SessionState, kind: str, blobs: Mapping[Digest, str]
-) -> tuple[OfferedTool, ...]:
-    """Return the tools of a call; raises `Corrupt` if one was not fetched."""
-    ending = tuple(_build_transition_tools(material, state, kind))
-    return (
-        *ending,
-        *(_build_pinned_tool(n, pin, blobs) for n, pin in list_pinned_tools(material, state, kind)),
+def plan_offered_tools(
+    material: SessionMaterial, state: SessionState, kind: str
+) -> Unfilled[tuple[OfferedTool, ...]]:
+    """Plan the tools of a call."""
+    return combine_parts(
+        (
+            *map(build_filled, _build_transition_tools(material, state, kind)),
+            *(_plan_pinned_tool(n, pin) for n, pin in _list_pinned_tools(material, state, kind)),
+        )
     )
 
 
-def list_pinned_tools(
+def _list_pinned_tools(
     material: SessionMaterial, state: SessionState, kind: str
 ) -> Iterator[tuple[str, ToolPin]]:
     """Yield the server tools that a call offers, by the names that the model sees."""
@@ -111,12 +112,11 @@ def parse_tool(text: str) -> ToolSchema:
     return found if isinstance(found, dict) else {}
 
 
-def _build_pinned_tool(name: str, pin: ToolPin, blobs: Mapping[Digest, str]) -> OfferedTool:
-    text = blobs.get(pin.digest)
-    if text is None:
-        raise Corrupt(f"tool {name}", f"blob {pin.digest} was not fetched")
+def _plan_pinned_tool(name: str, pin: ToolPin) -> Unfilled[OfferedTool]:
     source = BlobSource(digest=pin.digest, path=f"{pin.server}/{pin.tool}")
-    return OfferedTool(parse_tool(text), name, text, source)
+    return Unfilled(
+        (pin.digest,), lambda texts: OfferedTool(parse_tool(texts[0]), name, texts[0], source)
+    )
 
 
 def _build_transition_tools(
@@ -163,7 +163,7 @@ FULL_TEXT_RULE: Final = "told in full"
 """Why the names are left out."""
 
 
-def list_tool_texts(
+def _list_tool_texts(
     layer: ToolsLayer | PromptsLayer, material: SessionMaterial, state: SessionState
 ) -> tuple[BlobSource, ...]:
     """Return the sources that a layer may be rendered from; empty before they are known."""
@@ -188,18 +188,26 @@ def _build_names_source(taken: ToolsSnapshotted) -> BlobSource:
     return BlobSource(digest=taken.names, path=f"tools of {taken.profile}, by name")
 
 
-def build_tool_pieces(
+def plan_tool_pieces(
     layer: ToolsLayer | PromptsLayer,
     material: SessionMaterial,
     state: SessionState,
-    blobs: Mapping[Digest, str],
+    form: MessageFormat,
+) -> Unfilled[tuple[LayerPiece, ...]]:
+    """Plan the pieces of a tool or prompt layer."""
+    sources = _list_tool_texts(layer, material, state)
+    return Unfilled(
+        tuple(source.digest for source in sources),
+        lambda texts: _build_tool_pieces(layer, state, [*map(LayerPiece, sources, texts)], form),
+    )
+
+
+def _build_tool_pieces(
+    layer: ToolsLayer | PromptsLayer,
+    state: SessionState,
+    pieces: Sequence[LayerPiece],
     form: MessageFormat,
 ) -> tuple[LayerPiece, ...]:
-    """Return the pieces of a tool or prompt layer; raises `Corrupt` for a missing text."""
-    pieces = [
-        LayerPiece(source, _get_blob_text(source, blobs))
-        for source in list_tool_texts(layer, material, state)
-    ]
     if isinstance(layer, PromptsLayer):
         return tuple(
             include_text(piece, piece.full_text, form) for piece in pieces if piece.full_text
@@ -235,10 +243,3 @@ def condense_tools(block: LayerBlock) -> LayerBlock:
             return replace(block, pieces=_swap_to_names(full, names, CONDENSE_RULE, block.form))
         case _:
             return block
-
-
-def _get_blob_text(source: BlobSource, blobs: Mapping[Digest, str]) -> str:
-    text = blobs.get(source.digest)
-    if text is None:
-        raise Corrupt(source.path, f"blob {source.digest} was not fetched")
-    return text
