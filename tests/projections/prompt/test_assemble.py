@@ -85,6 +85,18 @@ def test_a_call_needs_the_texts_it_shows_and_no_others() -> None:
     assert list(texts) == ["Where?", "There.", "Go on"]
 
 
+def test_text_of_a_layer_whose_condition_is_not_met_is_not_needed() -> None:
+    text = TEXT.replace("keep: always}", "keep: always, when: first_turn}")
+    first = build_session(blueprint=parse_blueprint(text))
+    later = build_session(("Hi", "Hello"), blueprint=parse_blueprint(text))
+    assert compute_needs(first, parse_blueprint(text)).blobs == (
+        compute_digest("You are a guide."),
+    )
+    assert compute_needs(later, parse_blueprint(text)).blobs == ()
+    found = assemble_next_prompt(later, parse_blueprint(text), {})
+    assert "You are a guide." not in found.request.messages[0].content
+
+
 def test_a_call_asks_for_older_turns_only_when_it_could_show_them() -> None:
     long = [("x" * 40, "y" * 40)] * 6
     session = build_session(*long)
