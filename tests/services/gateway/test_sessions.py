@@ -35,6 +35,31 @@ async def test_a_profile_is_taken_by_name_and_an_unknown_one_refused(stand: Runn
     assert (answer.json()["field"], answer.json()["fix"]) == ("profile", "write `terse`")
 
 
+async def test_a_profile_asked_for_at_opening_comes_before_the_start_phases_own(
+    idle: RunningGateway,
+) -> None:
+    plain = await idle.open_session("uderia")
+    chosen = await idle.open_session("uderia", profile="tool_enabled")
+    shown = [await idle.fetch_json(f"/v1/sessions/{each}") for each in (plain, chosen)]
+    assert [(each["phase"], each["profile"]) for each in shown] == [
+        ("ideate", "llm_only"),
+        ("ideate", "tool_enabled"),
+    ]
+
+
+async def test_a_profile_asked_for_at_opening_gives_way_to_that_of_a_later_phase(
+    idle: RunningGateway,
+) -> None:
+    session = await idle.open_session("uderia", profile="llm_only")
+    profiles = []
+    for phase in ("focus", "operate"):
+        form = {"to": phase}
+        answer = await idle.http.post(f"/v1/sessions/{session}/phase", json=form)
+        assert answer.status_code == 200, answer.text
+        profiles.append((await idle.fetch_json(f"/v1/sessions/{session}"))["profile"])
+    assert profiles == ["llm_only", "tool_enabled"]
+
+
 async def test_an_id_that_is_taken_is_refused(stand: RunningGateway) -> None:
     await stand.open_session(session="mine")
     form = {"blueprint": "clerk", "attributes": {"desk": "d"}, "session": "mine"}

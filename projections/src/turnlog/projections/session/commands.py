@@ -200,6 +200,7 @@ class OpenSession:
 
     blueprint: BlueprintRef
     profile: str
+    """The blueprint's default profile."""
     reach: int
     attributes: JsonObject = field(default_factory=dict[str, JsonValue])
     cartridge: Digest | None = None
@@ -208,6 +209,8 @@ class OpenSession:
     key: dict[str, str] = field(default_factory=dict[str, str])
     memory: Digest | None = None
     warnings: tuple[str, ...] = ()
+    requested_profile: str | None = None
+    """The profile the caller requests instead of the start phase's or the default one."""
 
 
 @dataclass(frozen=True, slots=True)

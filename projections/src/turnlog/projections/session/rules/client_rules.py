@@ -57,7 +57,7 @@ def open_session(state: SessionState | None, command: OpenSession) -> NewEvents:
     graph = command.phases
     opened = SessionOpened(
         blueprint=command.blueprint,
-        profile=graph.spec.profiles.get(graph.start, command.profile) if graph else command.profile,
+        profile=_choose_profile(command),
         attributes=command.attributes,
         reach=command.reach,
         cartridge=command.cartridge,
@@ -67,6 +67,15 @@ def open_session(state: SessionState | None, command: OpenSession) -> NewEvents:
         warnings=command.warnings,
     )
     return (opened, *enter_start_phase(graph))
+
+
+def _choose_profile(command: OpenSession) -> str:
+    """Return the profile of a new session; as within a phase, the caller's choice comes first."""
+    if command.requested_profile is not None:
+        return command.requested_profile
+    graph = command.phases
+    by_phase = graph.spec.profiles.get(graph.start) if graph else None
+    return by_phase or command.profile
 
 
 def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:

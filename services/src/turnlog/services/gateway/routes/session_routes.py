@@ -198,7 +198,7 @@ async def create_open_command(
     """
     blueprint = deps.blueprint_folders.load_blueprint(form.blueprint)
     check_plugins_registered(blueprint)
-    profile = _choose_profile(blueprint, form.profile)
+    _require_known_profile(blueprint, form.profile)
     attributes = check_values(blueprint.attributes, form.attributes, "attributes")
     cartridge = deps.blueprint_folders.read_cartridge(blueprint, attributes)
     read = deps.blueprint_folders.read_memory_policy(blueprint)
@@ -207,7 +207,7 @@ async def create_open_command(
     _log_warnings(material, warnings)
     return OpenSession(
         await deps.blueprints.store_blueprint(tenant, blueprint),
-        profile,
+        blueprint.default_profile,
         compute_history_reach(blueprint),
         attributes,
         None if cartridge is None else await deps.blueprints.store_cartridge(tenant, cartridge),
@@ -215,6 +215,7 @@ async def create_open_command(
         key=dict(key or {}),
         memory=await deps.blueprints.store_memory_policy(tenant, read.policy) if read else None,
         warnings=warnings,
+        requested_profile=form.profile,
     )
 
 
@@ -226,13 +227,10 @@ def _log_warnings(material: SessionMaterial, warnings: tuple[str, ...]) -> None:
         _log.warning("memory-policy", fault=warning, blueprint=blueprint)
 
 
-def _choose_profile(blueprint: Blueprint, name: str | None) -> str:
-    if name is None:
-        return blueprint.default_profile
-    if name not in blueprint.profiles:
+def _require_known_profile(blueprint: Blueprint, name: str | None) -> None:
+    if name is not None and name not in blueprint.profiles:
         fix = suggest_word(name, blueprint.profiles)
         raise Refused("unknown-profile", f"there is no {name!r}", field="profile", fix=fix)
-    return name
 
 
 ATTRIBUTE_PREFIX = "attribute."
