@@ -36,7 +36,7 @@ async def test_a2_a_policy_is_merged_over_the_defaults_block_by_block(
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        ("ttl_secs: 5\n", "policies/context.yaml:1: ttl_secs: `ttl_secs` means nothing here; "),
+        ("ttl_secs: 5\nmax_turns: '8'\n", "policies/context.yaml:1: ttl_secs: `ttl_secs` means"),
         ("enabled: true\nmax_turns: '8'\n", "policies/context.yaml:2: max_turns: it must be"),
         ("enabled: [\n", "policies/context.yaml:"),
         ("- a list\n", "policies/context.yaml:1: it must be"),
@@ -53,6 +53,23 @@ async def test_a2_a_faulty_policy_gives_the_defaults_and_a_warning_that_names_th
     assert memory["warnings"][0].endswith("the defaults stand in")
     assert (memory["enabled"], memory["policy"]["max_turns"]) == (False, 8)
     assert (await a_bank.fetch_session_part(conversation))["warnings"] == memory["warnings"]
+
+
+async def test_a2_an_unknown_key_is_named_with_its_line_and_the_known_ones_apply(
+    a_bank: QuestionService,
+) -> None:
+    text = "enabled: true\nmax_turns: 6\nttl_secs: 5\nnarrator: {max_chars: 50, tone: dry}\n"
+    with a_bank.edit_file(POLICY, text):
+        await a_bank.submit_question(UNRESOLVED_QUESTION, "a2-unknown")
+    memory = await a_bank.fetch_session_part("a2-unknown", "/memory")
+    assert (memory["enabled"], memory["policy"]["max_turns"]) == (True, 6)
+    assert memory["policy"]["narrator"]["max_chars"] == 50
+    named = [warning.removeprefix("araquem/policies/") for warning in memory["warnings"]]
+    assert [warning.split(" means")[0] for warning in named] == [
+        "context.yaml:3: ttl_secs: `ttl_secs`",
+        "context.yaml:4: narrator.tone: `tone`",
+    ]
+    assert all(warning.endswith("; it is left out") for warning in named)
 
 
 async def test_a2_a_missing_policy_gives_the_defaults_and_a_warning(

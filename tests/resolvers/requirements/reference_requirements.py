@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.resolvers.question_service import (
+    POLICY,
     PRICE,
     RISK,
     UNRESOLVED_QUESTION,
@@ -75,6 +76,49 @@ async def test_a4_nothing_is_inherited_against_the_policy(
     a_bank.provider.queue_behaviours(answer_with_text("Which one?"))
     await a_bank.submit_question(PRICE, reason)
     assert extract_ticker((await load_resolutions(a_bank, reason))[-1]) == (None, False, reason)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ("enable_last_ticker: false", "not-enabled"),
+        ("allowed_entities: [shares]", "entity-not-allowed"),
+        ("max_age_turns: 1", "too-old"),
+    ],
+)
+async def test_a4_the_memory_policys_last_reference_replaces_the_blueprints_settings(
+    a_bank: QuestionService, settings: str, reason: str
+) -> None:
+    policy = (a_bank.blueprint / POLICY).read_text()
+    conversation = f"policy-{reason}"
+    with a_bank.edit_file(POLICY, f"{policy}\nlast_reference: {{{settings}}}\n"):
+        a_bank.provider.queue_behaviours(answer_with_text("Calm."))
+        await a_bank.submit_question(RISK, conversation)
+    memory = await a_bank.fetch_session_part(conversation, "/memory")
+    assert (memory["enabled"], memory["warnings"]) == (True, [])
+    await a_bank.submit_question(UNRESOLVED_QUESTION, conversation)
+    a_bank.provider.queue_behaviours(answer_with_text("Which one?"))
+    await a_bank.submit_question(PRICE, conversation)
+    resolved = (await load_resolutions(a_bank, conversation))[-1]
+    assert extract_ticker(resolved) == (None, False, reason)
+
+
+async def test_a4_the_memory_policy_can_allow_what_the_blueprint_does_not(
+    a_bank: QuestionService,
+) -> None:
+    blueprint = (a_bank.blueprint / "blueprint.yaml").read_text()
+    policy = (a_bank.blueprint / POLICY).read_text()
+    strict = blueprint.replace("max_age_turns: 4", "max_age_turns: 1")
+    assert strict != blueprint
+    lenient = f"{policy}\nlast_reference: {{max_age_turns: 0, allowed_entities: []}}\n"
+    with a_bank.edit_file("blueprint.yaml", strict), a_bank.edit_file(POLICY, lenient):
+        a_bank.provider.queue_behaviours(answer_with_text("Calm."))
+        await a_bank.submit_question(RISK, "policy-allows")
+    await a_bank.submit_question(UNRESOLVED_QUESTION, "policy-allows")
+    a_bank.provider.queue_behaviours(answer_with_text("Cheap."))
+    await a_bank.submit_question(PRICE, "policy-allows")
+    resolved = (await load_resolutions(a_bank, "policy-allows"))[-1]
+    assert extract_ticker(resolved) == ("LOGT11", True, "inherited")
 
 
 async def test_a4_what_a_turn_would_mean_is_said_without_recording_anything(

@@ -59,8 +59,14 @@ class SessionMaterial:
 
     @property
     def references(self) -> ReferencesSpec | None:
-        """The rules for inheriting references; None if the session has no memory."""
-        return self.blueprint.policies.references if self.has_memory else None
+        """The rules for inheriting references; None if the session has no memory.
+
+        They are the blueprint's, with the settings of the memory policy.
+        """
+        references = self.blueprint.policies.references if self.has_memory else None
+        if references is None or self.memory is None:
+            return references
+        return self.memory.last_reference.merge_into(references)
 
     @property
     def has_memory(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from turnlog.projections.blueprint.schema.resolver_specs import LastReferenceSpec
 from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
 
 MemoryLimit = Annotated[int, Field(ge=0)]
@@ -57,6 +58,8 @@ class MemoryPolicy(StrictModel):
     """Limits for the resolver."""
     narrator: MemoryReaderSpec = MemoryReaderSpec()
     """Limits for the model call that writes the answer."""
+    last_reference: LastReferenceSpec = LastReferenceSpec()
+    """Settings that replace those of `policies.references` in the blueprint."""
 
     def get_reader(self, name: MemoryReaderName) -> MemoryReaderSpec:
         """Return the limits of one reader."""

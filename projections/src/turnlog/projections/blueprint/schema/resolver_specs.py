@@ -77,5 +77,27 @@ class ReferencesSpec(StrictModel):
         return not self.allowed_entities or entity in self.allowed_entities
 
 
+class LastReferenceSpec(StrictModel):
+    """Settings of a memory policy that replace those of the blueprint's references."""
+
+    enable_last_ticker: bool | None = None
+    """Whether `ticker` can be inherited."""
+    allowed_entities: tuple[str, ...] | None = None
+    """Entities that both turns must be about; empty allows all."""
+    max_age_turns: Annotated[int, Field(ge=0)] | None = None
+    """Maximum distance in turns; 0 means no limit."""
+
+    def merge_into(self, references: ReferencesSpec) -> ReferencesSpec:
+        """Return the references with the settings that are given here."""
+        values = self.model_dump(
+            include={"allowed_entities", "max_age_turns"}, exclude_none=True, round_trip=True
+        )
+        ticker = references.inherit.get("ticker")
+        if ticker is not None and self.enable_last_ticker is not None:
+            switched = ticker.model_copy(update={"enabled": self.enable_last_ticker})
+            values["inherit"] = {**references.inherit, "ticker": switched}
+        return references.model_copy(update=values)
+
+
 FrontDoor = Literal["ask"]
 """`ask` is `POST /v1/ask`, whose request and response are fixed schemas."""
