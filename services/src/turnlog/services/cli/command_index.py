@@ -41,6 +41,7 @@ class CommandSection:
 COMMAND_GROUPS: Final = {
     "config": "Settings and where they come from.",
     "blueprint": "Blueprints: those there are, what is wrong with one, and who runs by which.",
+    "quarantine": "Quarantine: sessions whose read models an event stopped.",
     "segments": "Segments: stored texts that stand in prompts.",
 }
 """Help texts of the command groups, by the first word of the command name."""
@@ -105,6 +106,9 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("blueprint list", blueprint_commands.list_blueprints),
             CommandEntry("blueprint pinned", blueprint_commands.show_pins),
             CommandEntry("blueprint move", blueprint_commands.move_blueprint),
+            CommandEntry("quarantine list", admin_commands.list_quarantine),
+            CommandEntry("quarantine show", admin_commands.show_quarantine),
+            CommandEntry("quarantine release", admin_commands.release_quarantine),
             CommandEntry("segments list", segment_library_commands.list_segments),
             CommandEntry("segments show", segment_library_commands.show_segment),
             CommandEntry("segments add", segment_library_commands.add_segment),

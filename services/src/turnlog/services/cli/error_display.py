@@ -47,6 +47,7 @@ NOT_FOUND_CODES: Final = frozenset(
     {
         "no-front-door",
         "no-withheld-text",
+        "not-stopped",
         "not-there-yet",
         "unknown-blueprint",
         "unknown-call",
@@ -75,6 +76,7 @@ CONFLICT_CODES: Final = frozenset(
         "no-reply",
         "no-tools",
         "not-at-a-boundary",
+        "still-stopped",
         "nothing-to-cancel",
         "phase-takes-no-turns",
         "queue-full",

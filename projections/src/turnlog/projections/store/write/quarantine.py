@@ -6,10 +6,12 @@ without the log. A session is stopped as long as one of its quarantined events h
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import and_, delete, func, select, tuple_
+from pydantic import JsonValue
+from sqlalchemy import ColumnElement, and_, delete, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.store.ports import RawEvent
@@ -17,6 +19,22 @@ from turnlog.projections.store.schema.read_model_tables import QUARANTINE
 from turnlog.projections.store.write.batch_fold import SessionOwner
 
 _QUARANTINE_COLUMNS = QUARANTINE.c
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedEvent:
+    """An event in quarantine, with what its stored bytes say about it if they can be read."""
+
+    position: int
+    """Stream sequence."""
+    reason: str | None
+    """Why it was not folded; None if it only waits."""
+    sequence: int | None
+    """Sequence within the session."""
+    type: str | None
+    """Wire type."""
+    time: str | None
+    """When it was recorded, RFC 3339."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +48,12 @@ class StoppedSession:
     reason: str
     held_back: int
     """Number of later events of the session that wait."""
+    sequence: int | None = None
+    """Sequence of the event within the session, if its bytes say so."""
+    type: str | None = None
+    """Wire type of the event, if its bytes say so."""
+    time: str | None = None
+    """When the event was recorded, if its bytes say so."""
 
 
 async def find_stopped_among(
@@ -45,34 +69,86 @@ async def find_stopped_among(
 
 
 async def list_stopped_sessions(
-    connection: AsyncConnection, build: int
+    connection: AsyncConnection, build: int, tenant: str | None = None
 ) -> Sequence[StoppedSession]:
-    """Return all stopped sessions, in the order in which they stopped."""
-    owner = (_QUARANTINE_COLUMNS.tenant, _QUARANTINE_COLUMNS.session)
-    found = (
-        select(
-            *owner,
-            func.min(_QUARANTINE_COLUMNS.position).label("position"),
-            func.max(_QUARANTINE_COLUMNS.reason).label("reason"),
-            (func.count() - 1).label("held_back"),
+    """Return all stopped sessions, or those of one tenant, in the order in which they stopped."""
+    waiting = QUARANTINE.alias("waiting")
+    held_back = (
+        select(func.count() - 1)
+        .where(
+            waiting.c.build == _QUARANTINE_COLUMNS.build,
+            waiting.c.tenant == _QUARANTINE_COLUMNS.tenant,
+            waiting.c.session == _QUARANTINE_COLUMNS.session,
         )
-        .where(_QUARANTINE_COLUMNS.build == build)
-        .group_by(*owner)
-        .order_by(func.min(_QUARANTINE_COLUMNS.position))
+        .scalar_subquery()
+        .label("held_back")
     )
-    return [StoppedSession(**row) for row in (await connection.execute(found)).mappings()]
+    found = (
+        select(QUARANTINE, held_back)
+        .where(_QUARANTINE_COLUMNS.build == build, _QUARANTINE_COLUMNS.reason.is_not(None))
+        .order_by(_QUARANTINE_COLUMNS.position)
+    )
+    if tenant is not None:
+        found = found.where(_QUARANTINE_COLUMNS.tenant == tenant)
+    stopped = list[StoppedSession]()
+    for row in await connection.execute(found):
+        event = _describe_event(row.position, row.reason, row.stored)
+        stopped.append(
+            StoppedSession(
+                row.tenant,
+                row.session,
+                row.position,
+                row.reason,
+                row.held_back,
+                event.sequence,
+                event.type,
+                event.time,
+            )
+        )
+    return stopped
+
+
+async def list_quarantined_events(
+    connection: AsyncConnection, build: int, owner: SessionOwner
+) -> list[QuarantinedEvent]:
+    """Return a session's events in quarantine, in stored order; the first one stopped it."""
+    found = await connection.execute(
+        select(QUARANTINE).where(_match_owner(build, owner)).order_by(_QUARANTINE_COLUMNS.position)
+    )
+    return [_describe_event(row.position, row.reason, row.stored) for row in found]
+
+
+def _describe_event(position: int, reason: str | None, stored: bytes) -> QuarantinedEvent:
+    """Describe an event by the envelope fields that can be read; none may be readable."""
+    try:
+        envelope: JsonValue = json.loads(stored)
+    except (ValueError, RecursionError):
+        envelope = None
+    fields = envelope if isinstance(envelope, dict) else {}
+    sequence, wire_type, time = (fields.get(name) for name in ("sequence", "type", "time"))
+    return QuarantinedEvent(
+        position,
+        reason,
+        sequence if isinstance(sequence, int) else None,
+        wire_type if isinstance(wire_type, str) else None,
+        time if isinstance(time, str) else None,
+    )
+
+
+def _match_owner(build: int, owner: SessionOwner) -> ColumnElement[bool]:
+    tenant, session = owner
+    return and_(
+        _QUARANTINE_COLUMNS.build == build,
+        _QUARANTINE_COLUMNS.tenant == tenant,
+        _QUARANTINE_COLUMNS.session == session,
+    )
 
 
 async def release_events(
     connection: AsyncConnection, build: int, owner: SessionOwner
 ) -> list[RawEvent]:
     """Remove a session's events from quarantine, and return them in stored order."""
-    tenant, session = owner
-    ours = and_(
-        _QUARANTINE_COLUMNS.build == build,
-        _QUARANTINE_COLUMNS.tenant == tenant,
-        _QUARANTINE_COLUMNS.session == session,
-    )
+    ours = _match_owner(build, owner)
     found = await connection.execute(
         select(QUARANTINE).where(ours).order_by(_QUARANTINE_COLUMNS.position)
     )

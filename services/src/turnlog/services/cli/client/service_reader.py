@@ -30,6 +30,7 @@ from turnlog.services.api.memory_payloads import (
 )
 from turnlog.services.api.payload_models import RequestModel
 from turnlog.services.api.prompt_payloads import RecordedPromptView, WindowView
+from turnlog.services.api.quarantine_payloads import QuarantineView, StoppedSessionList
 from turnlog.services.api.requests import ResolveReferencesRequest, WindowPreviewRequest
 from turnlog.services.api.segment_payloads import SegmentPage, SegmentView
 from turnlog.services.api.service_payloads import BlueprintList, PinnedTextList
@@ -181,6 +182,14 @@ class ServiceReader:
     async def fetch_segment(self, segment: int) -> SegmentView:
         """Return a segment with all of its versions."""
         return await self._get_view(SegmentView, f"/v1/segments/{segment}")
+
+    async def list_stopped_sessions(self) -> StoppedSessionList:
+        """Return the sessions whose read models are stopped."""
+        return await self._get_view(StoppedSessionList, "/v1/quarantine")
+
+    async def fetch_quarantine(self, session: str) -> QuarantineView:
+        """Return the events of a stopped session that wait."""
+        return await self._get_view(QuarantineView, f"/v1/quarantine/{session}")
 
     async def list_pins(self, blueprint: str | None) -> PinnedTextList:
         """Return what open sessions are pinned to."""

@@ -1,4 +1,4 @@
-"""Commands that administer an installation: doctor, settings, rebuild of the read models."""
+"""Commands that administer an installation: doctor, settings, rebuild and quarantine."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import os
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async
-from turnlog.services.cli.options import LogTarget, OutputOption, ServiceTarget
+from turnlog.services.cli.commands.command_runner import run_async, run_with_reader
+from turnlog.services.cli.options import (
+    LogTarget,
+    OutputOption,
+    ReadTarget,
+    ServiceTarget,
+    SessionArgument,
+)
 
 
 def run_doctor(*, target: ServiceTarget, output: OutputOption = "table") -> None:
@@ -32,3 +38,32 @@ def rebuild_read_models(*, target: LogTarget) -> None:
     from turnlog.services.cli.actions.read_model_rebuild import rebuild_read_models
 
     run_async(rebuild_read_models(target, os.environ))
+
+
+def list_quarantine(*, target: ReadTarget, output: OutputOption = "table") -> None:
+    """List the sessions whose read models an event stopped, with the reason."""
+    from turnlog.services.cli.actions.quarantine_actions import print_stopped_sessions
+
+    run_with_reader(
+        target, lambda reader: print_stopped_sessions(reader, output), with_read_models=True
+    )
+
+
+def show_quarantine(
+    session: SessionArgument, *, target: ReadTarget, output: OutputOption = "table"
+) -> None:
+    """Show the event that stopped a session's read models, and the later ones that wait."""
+    from turnlog.services.cli.actions.quarantine_actions import print_quarantine
+
+    run_with_reader(
+        target, lambda reader: print_quarantine(reader, session, output), with_read_models=True
+    )
+
+
+def release_quarantine(
+    session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
+) -> None:
+    """Fold a stopped session's events again, after a fix; stays stopped if one fails again."""
+    from turnlog.services.cli.actions.quarantine_actions import send_release
+
+    run_async(send_release(target, session, output))

@@ -1,0 +1,87 @@
+"""Quarantine on a terminal: the stopped sessions, the events that wait, and a release."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from turnlog.services.api.quarantine_payloads import (
+    QuarantinedEventView,
+    QuarantineRelease,
+    QuarantineView,
+    StoppedSessionList,
+    StoppedSessionView,
+)
+from turnlog.services.cli.client.service_connection import send_command
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.console import OutputFormat, print_answer
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.views.text_format import (
+    UNKNOWN_TEXT,
+    format_count,
+    format_date_time,
+    format_one_line,
+)
+from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, create_listing
+
+
+async def print_stopped_sessions(reader: ServiceReader, output: OutputFormat) -> None:
+    """Print the sessions whose read models are stopped."""
+    found = await reader.list_stopped_sessions()
+    print_answer(found, _render_stopped_sessions(found), output)
+
+
+async def print_quarantine(reader: ServiceReader, session: str, output: OutputFormat) -> None:
+    """Print the events of a stopped session that wait."""
+    found = await reader.fetch_quarantine(session)
+    print_answer(found, _render_quarantine(found), output)
+
+
+async def send_release(target: ServiceTarget, session: str, output: OutputFormat) -> None:
+    """Release a session and print how many events were folded."""
+    path = f"/v1/quarantine/{session}/release"
+    done = await send_command(target, "POST", path, {}, QuarantineRelease)
+    line = Text("✓ ", GOOD).append(f"{done.session} is released", "default")
+    print_answer(done, line.append(f"  {format_count(done.events, 'event')} folded", MUTED), output)
+
+
+def _render_stopped_sessions(found: StoppedSessionList) -> RenderableType:
+    if not found.sessions:
+        return Text("no session is stopped", MUTED)
+    return Group(*(line for each in found.sessions for line in _render_stopped_session(each)))
+
+
+def _render_stopped_session(stopped: StoppedSessionView) -> tuple[Text, Text]:
+    facts = f"{_format_event(stopped)} · {_format_recorded(stopped)}"
+    waiting = f" · {stopped.held_back:,} waiting"
+    heading = Text(format_one_line(stopped.session), "bold")
+    return heading.append(f"  {facts}{waiting}", MUTED), Text(
+        f"  {format_one_line(stopped.reason)}", BAD
+    )
+
+
+def _render_quarantine(found: QuarantineView) -> RenderableType:
+    table = create_listing()
+    for title in ("position", "event", "recorded"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("reason", overflow="fold")
+    for each in found.events:
+        reason = Text(format_one_line(each.reason), BAD) if each.reason else Text("waits", MUTED)
+        table.add_row(f"{each.position:,}", _format_event(each), _format_recorded(each), reason)
+    return Group(Text(found.session, "bold"), table)
+
+
+def _format_event(event: StoppedSessionView | QuarantinedEventView) -> str:
+    number = "" if event.sequence is None else f"{event.sequence:,} "
+    name = (event.type or UNKNOWN_TEXT).removeprefix("turnlog.").rpartition(".v")
+    return format_one_line(f"{number}{name[0] or name[2]}")
+
+
+def _format_recorded(event: StoppedSessionView | QuarantinedEventView) -> str:
+    """Format the time in the event's bytes, which may be none."""
+    if event.time is None:
+        return UNKNOWN_TEXT
+    try:
+        return format_date_time(event.time)
+    except ValueError:
+        return format_one_line(event.time)
