@@ -92,6 +92,7 @@ CONFLICT_CODES: Final = frozenset(
 )
 
 COMMAND_FIXES: Final = {
+    "not-stopped": "`turnlog quarantine list` lists those that are",
     "unknown-session": "`turnlog sessions` lists those there are",
     "unknown-segment": "`turnlog segments list` lists those there are",
     "unknown-turn": "`turnlog show SESSION` lists the turns there are",

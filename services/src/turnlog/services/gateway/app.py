@@ -33,7 +33,6 @@ from turnlog.services.gateway.routes import (
     health_routes,
     memory_routes,
     prompt_routes,
-    quarantine_routes,
     segment_routes,
     session_routes,
     turn_routes,

@@ -1,8 +1,9 @@
-"""Health routes: `/healthz` for liveness and `/readyz` for readiness.
+"""Health routes: `/healthz` for liveness, `/readyz` for readiness, and quarantine.
 
 The gateway is ready when the log's leader and the database answer and the read models belong to
 this log. The response also has the durability level in force, which is what a 2xx of this gateway
-guarantees, and the lag of the read models.
+guarantees, and the lag of the read models. Quarantine has the sessions whose read models an event
+stopped; they are released after a fix.
 """
 
 from __future__ import annotations
@@ -12,9 +13,23 @@ from collections.abc import Awaitable
 
 from fastapi import APIRouter, Response
 
+from turnlog.events.errors import Refused
+from turnlog.events.ids import validate_id
+from turnlog.projections.store.write.batch_apply import replay_session
 from turnlog.projections.store.write.projection_positions import read_active_position
+from turnlog.projections.store.write.quarantine import (
+    list_quarantined_events,
+    list_stopped_sessions,
+)
+from turnlog.services.api.quarantine_payloads import (
+    QuarantinedEventView,
+    QuarantineRelease,
+    QuarantineView,
+    StoppedSessionList,
+    StoppedSessionView,
+)
 from turnlog.services.api.service_payloads import ComponentHealth, LivenessView, ReadinessView
-from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies
+from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.platform.process_health import PROBE_SESSION, find_failure
 from turnlog.services.platform.projection_lag import measure_projection_lag
 
@@ -65,3 +80,69 @@ async def _check_component(asking: Awaitable[object]) -> ComponentHealth:
 async def _check_database(deps: GatewayDependencies) -> None:
     async with deps.store.open_reader() as connection:
         await read_active_position(connection)
+
+
+quarantine_router = APIRouter()
+
+
+@quarantine_router.get("/v1/quarantine", summary="List sessions whose read models are stopped")
+async def list_quarantine(tenant: RequestTenant, deps: Dependencies) -> StoppedSessionList:
+    """Return the sessions that an event stopped, with the event and the reason."""
+    async with deps.store.open_reader() as connection:
+        active = await read_active_position(connection)
+        found = await list_stopped_sessions(connection, active.build, tenant) if active else ()
+    return StoppedSessionList(
+        sessions=tuple(StoppedSessionView.model_validate(each) for each in found)
+    )
+
+
+@quarantine_router.get("/v1/quarantine/{session}", summary="Show a session's quarantined events")
+async def show_quarantine(
+    session: str, tenant: RequestTenant, deps: Dependencies
+) -> QuarantineView:
+    """Return the events of a stopped session that wait, beginning with the one that stopped it."""
+    owner = (tenant, validate_id(session, "session"))
+    async with deps.store.open_reader() as connection:
+        active = await read_active_position(connection)
+        found = await list_quarantined_events(connection, active.build, owner) if active else ()
+    if not found:
+        raise _build_not_stopped(session)
+    return QuarantineView(
+        session=session, events=tuple(QuarantinedEventView.model_validate(each) for each in found)
+    )
+
+
+@quarantine_router.post(
+    "/v1/quarantine/{session}/release", summary="Fold a stopped session's events again"
+)
+async def release_session(
+    session: str, tenant: RequestTenant, deps: Dependencies
+) -> QuarantineRelease:
+    """Fold the events that wait, from where the session's rows end, in one transaction.
+
+    If an event stops the session again, the response is 409 with the new reason, and that event
+    and the later ones stay in quarantine.
+    """
+    validate_id(session, "session")
+    async with deps.store.open_writer() as connection:
+        replayed = await replay_session(connection, tenant, session)
+    if not replayed.events:
+        raise _build_not_stopped(session)
+    deps.projection_signal.notify_readers()
+    if replayed.poison is not None:
+        raise Refused(
+            "still-stopped",
+            f"event {replayed.poison.position} of the stream: {replayed.poison.reason}",
+            field="session",
+            fix="release it by a release of Turnlog that can fold this event",
+        )
+    return QuarantineRelease(session=session, events=replayed.events)
+
+
+def _build_not_stopped(session: str) -> Refused:
+    return Refused(
+        "not-stopped",
+        f"the read models of {session} are not stopped",
+        field="session",
+        fix="see `/v1/quarantine` for those that are",
+    )
