@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from turnlog.services.api.quarantine_payloads import (
+from turnlog.services.api.service_payloads import (
     QuarantinedEventView,
     QuarantineRelease,
     QuarantineView,

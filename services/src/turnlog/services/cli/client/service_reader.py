@@ -30,10 +30,14 @@ from turnlog.services.api.memory_payloads import (
 )
 from turnlog.services.api.payload_models import RequestModel
 from turnlog.services.api.prompt_payloads import RecordedPromptView, WindowView
-from turnlog.services.api.quarantine_payloads import QuarantineView, StoppedSessionList
 from turnlog.services.api.requests import ResolveReferencesRequest, WindowPreviewRequest
 from turnlog.services.api.segment_payloads import SegmentPage, SegmentView
-from turnlog.services.api.service_payloads import BlueprintList, PinnedTextList
+from turnlog.services.api.service_payloads import (
+    BlueprintList,
+    PinnedTextList,
+    QuarantineView,
+    StoppedSessionList,
+)
 from turnlog.services.api.session_payloads import SessionPage, SessionView
 from turnlog.services.api.turn_payloads import HistoryView
 from turnlog.services.api.verify_payloads import (

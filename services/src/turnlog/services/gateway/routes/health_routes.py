@@ -21,14 +21,16 @@ from turnlog.projections.store.write.quarantine import (
     list_quarantined_events,
     list_stopped_sessions,
 )
-from turnlog.services.api.quarantine_payloads import (
+from turnlog.services.api.service_payloads import (
+    ComponentHealth,
+    LivenessView,
     QuarantinedEventView,
     QuarantineRelease,
     QuarantineView,
+    ReadinessView,
     StoppedSessionList,
     StoppedSessionView,
 )
-from turnlog.services.api.service_payloads import ComponentHealth, LivenessView, ReadinessView
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.platform.process_health import PROBE_SESSION, find_failure
 from turnlog.services.platform.projection_lag import measure_projection_lag
