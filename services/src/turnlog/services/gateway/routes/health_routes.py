@@ -84,10 +84,10 @@ async def _check_database(deps: GatewayDependencies) -> None:
         await read_active_position(connection)
 
 
-quarantine_router = APIRouter()
 
 
-@quarantine_router.get("/v1/quarantine", summary="List sessions whose read models are stopped")
+
+@router.get("/v1/quarantine", summary="List sessions whose read models are stopped")
 async def list_quarantine(tenant: RequestTenant, deps: Dependencies) -> StoppedSessionList:
     """Return the sessions that an event stopped, with the event and the reason."""
     async with deps.store.open_reader() as connection:
@@ -98,7 +98,7 @@ async def list_quarantine(tenant: RequestTenant, deps: Dependencies) -> StoppedS
     )
 
 
-@quarantine_router.get("/v1/quarantine/{session}", summary="Show a session's quarantined events")
+@router.get("/v1/quarantine/{session}", summary="Show a session's quarantined events")
 async def show_quarantine(
     session: str, tenant: RequestTenant, deps: Dependencies
 ) -> QuarantineView:
@@ -114,7 +114,7 @@ async def show_quarantine(
     )
 
 
-@quarantine_router.post(
+@router.post(
     "/v1/quarantine/{session}/release", summary="Fold a stopped session's events again"
 )
 async def release_session(
