@@ -38,8 +38,8 @@ def pytest_configure() -> None:
     Every server syncs every acknowledgement, so on a disk half of the suite's time is waiting for
     it. No test cuts the power: what was synced into memory outlives any process that is killed.
     """
-    # A shell starts a background job with SIGINT ignored, and every process that a test starts would
-    # inherit that.
+    # A shell starts a background job with SIGINT ignored, and every process that a test starts
+    # would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:

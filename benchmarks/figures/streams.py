@@ -21,7 +21,7 @@ from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
-from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
+from turnlog.services.worker.attempts.active_attempt import AttemptContext, SentCall, start_attempt
 from turnlog.services.worker.model.litellm_library import load_litellm
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import ModelRequest
@@ -104,6 +104,7 @@ async def _run_worker_reply(on: JetStreamClient) -> list[float]:
         AttemptRef(1, "1.1", 1),
         SessionMaterial(BlueprintFolders().load_blueprint("assistant")),
     )
-    speaking = ActiveAttempt("bench", "session", attempt, heard, material)
-    await speaking.stream_answer(attempt, ModelRequest(MODEL, MESSAGES), LitellmModel())
+    active = start_attempt(AttemptContext("bench", "session", attempt, material), heard)
+    sent = SentCall(attempt, ModelRequest(MODEL, MESSAGES))
+    await active.stream_answer(sent, LitellmModel())
     return heard.late

@@ -16,7 +16,7 @@ from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
-from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
+from turnlog.services.worker.attempts.active_attempt import AttemptContext, SentCall, start_attempt
 from turnlog.services.worker.model.litellm_library import load_litellm
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest
@@ -77,8 +77,8 @@ async def _run_bare_stream() -> None:
 async def _run_worker_stream(on: JetStreamClient) -> None:
     attempt = AttemptRef(1, "1.1", 1)
     material = SessionMaterial(BlueprintFolders().load_blueprint("assistant"))
-    speaking = ActiveAttempt("bench", "session", attempt, on.tokens, material)
-    request = ModelRequest(MODEL, MESSAGES)
-    ended = await speaking.stream_answer(attempt, request, LitellmModel())
+    active = start_attempt(AttemptContext("bench", "session", attempt, material), on.tokens)
+    sent = SentCall(attempt, ModelRequest(MODEL, MESSAGES))
+    ended = await active.stream_answer(sent, LitellmModel())
     assert isinstance(ended, FinishedAnswer)
     await on.connection.nc.flush()

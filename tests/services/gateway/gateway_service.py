@@ -286,7 +286,7 @@ def build_worker(
         tokens=held.tokens,
         model=model,
         heartbeat=AttemptHeartbeat(sessions, held.tokens, 10.0),
-        outcomes=OutcomeRecorder(sessions, held.tokens, held.blobs, prices, lambda: 0.0),
+        outcomes=OutcomeRecorder(sessions, held.blobs, prices, lambda: 0.0),
         tracing=NO_TRACING,
         ack_wait=30.0,
     )

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from turnlog.services.worker.attempts.attempt_outcomes import compute_retry_delay
+from turnlog.projections.blueprint.schema.policy_specs import RetryPolicy
+from turnlog.projections.session.rules.outcome_commands import compute_retry_delay
 from turnlog.services.worker.model.model_types import RETRYABLE_CODES, FailureCode, ModelFailure
 from turnlog.services.worker.model.provider_errors import parse_retry_after
 
@@ -22,14 +23,16 @@ SECONDS = some.floats(min_value=0, max_value=1e6)
 JITTER = some.floats(min_value=0, max_value=1, exclude_max=True)
 
 
+def build_policy(retries: int, base: float, cap: float) -> RetryPolicy:
+    return RetryPolicy(max=retries, base_seconds=base, cap_seconds=cap)
+
+
 @given(ATTEMPTS, some.sampled_from(sorted(RETRYABLE_CODES)), SECONDS, JITTER, SECONDS, SECONDS)
 def test_a_wait_doubles_and_is_never_shorter_than_asked_nor_longer_than_the_cap(
     attempt: int, code: FailureCode, base: float, jitter: float, cap: float, asked: float
 ) -> None:
     failure = ModelFailure(code, retry_after=asked)
-    wait = compute_retry_delay(
-        attempt, failure, base_seconds=base, jitter=jitter, cap=cap, attempts=attempt + 2
-    )
+    wait = compute_retry_delay(attempt, failure, build_policy(attempt + 1, base, cap), jitter)
     assert wait is not None
     assert 0 <= wait <= cap
     assert wait >= min(asked, cap)
@@ -43,10 +46,7 @@ def test_what_will_not_get_better_is_not_tried_again(
 ) -> None:
     failure = ModelFailure(code, retry_after=1.0)
     assert (
-        compute_retry_delay(
-            attempt, failure, base_seconds=base, jitter=jitter, cap=60.0, attempts=attempt + 9
-        )
-        is None
+        compute_retry_delay(attempt, failure, build_policy(attempt + 8, base, 60.0), jitter) is None
     )
 
 
@@ -54,9 +54,7 @@ def test_what_will_not_get_better_is_not_tried_again(
 def test_as_many_attempts_are_made_as_allowed(attempts: int, jitter: float) -> None:
     failure = ModelFailure("server_error")
     waits = [
-        compute_retry_delay(
-            attempt, failure, base_seconds=1.0, jitter=jitter, cap=9.0, attempts=attempts
-        )
+        compute_retry_delay(attempt, failure, build_policy(attempts - 1, 1.0, 9.0), jitter)
         for attempt in range(attempts)
     ]
     assert [wait is None for wait in waits] == [False] * (attempts - 1) + [True]

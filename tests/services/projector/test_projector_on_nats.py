@@ -97,7 +97,8 @@ async def main():
     moment = {"before": "commit", "after": "checkin"}[when]
     event.listen(store.engine.sync_engine, moment, kill)
     async with open_client(nats_url, StreamOptions()) as nats:
-        await SessionProjector(LogFolder(nats.log, store, create_tracing("p", None), "t"), ProjectionSignal()).run()
+        folder = LogFolder(nats.log, store, create_tracing("p", None), "t")
+        await SessionProjector(folder, ProjectionSignal()).run()
 
 asyncio.run(main())
 """

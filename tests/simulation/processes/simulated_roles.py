@@ -168,9 +168,7 @@ def build_worker(
         tokens=tokens,
         model=model,
         heartbeat=AttemptHeartbeat(made.sessions, tokens, server.ack_wait / 3),
-        outcomes=OutcomeRecorder(
-            made.sessions, tokens, blobs, model.get_prices, server.loop.chance.random
-        ),
+        outcomes=OutcomeRecorder(made.sessions, blobs, model.get_prices, server.loop.chance.random),
         tracing=create_tracing("simulated", None),
         ack_wait=server.ack_wait,
         servers=shop,

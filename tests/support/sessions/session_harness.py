@@ -154,9 +154,7 @@ class SessionHarness:
             tokens=self.tokens,
             model=self.model,
             heartbeat=AttemptHeartbeat(sessions, self.tokens, ACK_WAIT / 3),
-            outcomes=OutcomeRecorder(
-                sessions, self.tokens, self.blobs, self.model.get_prices, lambda: 0.0
-            ),
+            outcomes=OutcomeRecorder(sessions, self.blobs, self.model.get_prices, lambda: 0.0),
             tracing=self.tracing,
             ack_wait=ACK_WAIT,
             servers=self.servers,

@@ -28,7 +28,7 @@ from turnlog.services.platform.telemetry import Tracing, get_traceparent
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.worker.attempt_recovery import join_tokens, measure_silence, recover_answer
-from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
+from turnlog.services.worker.attempts.active_attempt import AttemptContext, start_attempt
 from turnlog.services.worker.attempts.attempt_outcomes import (
     AttemptCut,
     AttemptEnd,
@@ -198,7 +198,7 @@ class TurnRunner:
     ) -> DeliveryVerdict:
         seconds_open = material.blueprint.resolve_policies(state.profile).deadline_seconds
         due = datetime.fromisoformat(opened.released_at) + timedelta(seconds=seconds_open)
-        saying = CallRunner(
+        calls = CallRunner(
             self.sessions,
             self.contexts,
             self.servers,
@@ -209,34 +209,34 @@ class TurnRunner:
         seconds = 0.0
         while True:
             attempt = AttemptRef(opened.turn, get_call_id(opened), opened.attempt)
-            speaking = ActiveAttempt(
+            context = AttemptContext(
                 delivery.tenant,
                 delivery.session,
                 attempt,
-                self.tokens,
                 material,
                 material.find_stage(state),
-                opened.attempt - opened.begun - 1,
-                opened.answered > 0,
+                prior_attempts=opened.attempt - opened.begun - 1,
+                has_prior_calls=opened.answered > 0,
             )
+            active = start_attempt(context, self.tokens)
             async with self.heartbeat.run_heartbeat(
                 delivery, attempt, state.head.sequence
             ) as unwanted:
-                said = saying.run_call(speaking, state, seconds, by)
+                running = calls.run_call(active, state, seconds, by)
                 try:
-                    end = await self._wait_for_end(said, unwanted, due)
+                    end = await self._wait_for_end(running, unwanted, due)
                 except AttemptSuperseded:
                     return await self._settle_superseded(delivery, attempt)
-            recorded = await self.outcomes.record_end(delivery, speaking, end, by)
+            recorded = await self.outcomes.record_end(active, end, by)
             if not isinstance(recorded, NextAttempt):
                 return recorded
             state, opened, seconds = recorded.state, recorded.opened, recorded.seconds
 
     async def _wait_for_end(
-        self, saying: Coroutine[Any, Any, AttemptEnd], unwanted: asyncio.Event, due: datetime
+        self, running: Coroutine[Any, Any, AttemptEnd], unwanted: asyncio.Event, due: datetime
     ) -> AttemptEnd:
         """Wait until the call ends, is unwanted or overdue, or the worker stops."""
-        task: asyncio.Task[AttemptEnd] = asyncio.create_task(saying)
+        task: asyncio.Task[AttemptEnd] = asyncio.create_task(running)
         cuts: dict[asyncio.Task[Any], AttemptCut] = {
             asyncio.create_task(unwanted.wait()): "unwanted",
             asyncio.create_task(self.stop_requested.wait()): "stopped",

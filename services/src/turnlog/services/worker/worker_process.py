@@ -91,7 +91,7 @@ def _build_turn_runner(
         tokens=parts.tokens,
         model=model,
         heartbeat=AttemptHeartbeat(sessions, parts.tokens, settings.ack_wait / 3),
-        outcomes=OutcomeRecorder(sessions, parts.tokens, parts.blobs, ShippedPrices().load_table),
+        outcomes=OutcomeRecorder(sessions, parts.blobs, ShippedPrices().load_table),
         tracing=parts.tracing,
         ack_wait=settings.ack_wait,
     )

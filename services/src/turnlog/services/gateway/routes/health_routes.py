@@ -84,9 +84,6 @@ async def _check_database(deps: GatewayDependencies) -> None:
         await read_active_position(connection)
 
 
-
-
-
 @router.get("/v1/quarantine", summary="List sessions whose read models are stopped")
 async def list_quarantine(tenant: RequestTenant, deps: Dependencies) -> StoppedSessionList:
     """Return the sessions that an event stopped, with the event and the reason."""
@@ -114,9 +111,7 @@ async def show_quarantine(
     )
 
 
-@router.post(
-    "/v1/quarantine/{session}/release", summary="Fold a stopped session's events again"
-)
+@router.post("/v1/quarantine/{session}/release", summary="Fold a stopped session's events again")
 async def release_session(
     session: str, tenant: RequestTenant, deps: Dependencies
 ) -> QuarantineRelease:

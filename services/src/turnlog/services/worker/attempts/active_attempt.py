@@ -1,7 +1,7 @@
 """One attempt at a call: send a request and publish the answer token by token.
 
-The attempt ends with an answer, with a failure, or from outside. In each case this module knows the
-text that arrived and the time it took, and the provider's connection is closed.
+The attempt ends with an answer, with a failure, or from outside. In each case its progress holds
+the text that arrived and the time it took, and the provider's connection is closed.
 """
 
 from __future__ import annotations
@@ -11,15 +11,26 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from turnlog.events.content import compute_digest
 from turnlog.events.model.call_events import AttemptTimings
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.store.ports import TokenStream
-from turnlog.events.tokens import AttemptAlive, AttemptReset, Token, WorkerActivity
+from turnlog.events.tokens import (
+    AttemptAlive,
+    AttemptClosed,
+    AttemptReset,
+    Token,
+    TokenEvent,
+    ToolRequest,
+    WorkerActivity,
+)
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
+from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.session_material import SessionMaterial
-from turnlog.projections.session.commands import AttemptRef
+from turnlog.projections.session.commands import AttemptRef, AttemptUsage
 from turnlog.projections.session.program import CallStage
+from turnlog.projections.session.rules.outcome_commands import AttemptReport
 from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
@@ -35,67 +46,142 @@ def _read_clock() -> float:
     return asyncio.get_running_loop().time()
 
 
-@dataclass
-class ActiveAttempt:
-    """An attempt that is running; its fields stay readable after it was cut off."""
+@dataclass(frozen=True, slots=True)
+class AttemptContext:
+    """What an attempt is about: known when it starts, and never changed."""
 
     tenant: str
     session: str
     attempt: AttemptRef
-    tokens: TokenStream
     material: SessionMaterial
     stage: CallStage = "reply"
-    """What the call is for; only the stage `reply` is shown to subscribers."""
+    """What the call is for, before its tools have run."""
     prior_attempts: int = 0
     """Number of earlier attempts at this call."""
     has_prior_calls: bool = False
     """Whether earlier calls of the turn were answered."""
-    guard: OutputGuard = field(default_factory=lambda: OutputGuard("none", ()))
-    request: ModelRequest = field(default_factory=lambda: ModelRequest("", ()))
-    """The request that is sent; empty until the call is on the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallSetup:
+    """What a call is for, known once the requested tools have run."""
+
+    stage: CallStage
+    """Only the text of the stage `reply` is shown to subscribers."""
     tools: frozenset[str] = frozenset()
     """The tools of servers, by the names that the model sees."""
     prior_results: Mapping[str, int] = field(default_factory=dict[str, int])
     """Results of the previous turn that a plan may reuse, each with its event sequence."""
     work: str | None = None
     """How the turn was worked out, if this is the reply and later prompts show it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentCall:
+    """A call as it was sent to the model."""
+
+    attempt: AttemptRef
+    request: ModelRequest
     manifest: Manifest | None = None
-    """The manifest of the call, once it is on the log."""
+
+
+@dataclass(slots=True)
+class AttemptProgress:
+    """How far an attempt has come, and what came back."""
+
+    setup: CallSetup
     fallback: str | None = None
     """The reply if no model answers; None if the turn fails then."""
+    guard: OutputGuard = field(default_factory=lambda: OutputGuard("none", ()))
+    sent: SentCall | None = None
     first_token: int | None = None
     finished: FinishedAnswer | None = None
     """How the model ended, once it has."""
-    _started: float = field(default_factory=_read_clock)
+    started: float = field(default_factory=_read_clock)
 
-    async def publish_start(self) -> None:
-        """Publish that this attempt has started; the text of earlier attempts is void."""
-        call, attempt = self.attempt.call, self.attempt.attempt
-        sign = AttemptReset if self.prior_attempts else AttemptAlive
-        await self.tokens.publish_token(
-            self.tenant, self.session, self.attempt.turn, sign(call=call, attempt=attempt)
+    def measure_elapsed(self) -> int:
+        """Return the milliseconds since the request was sent."""
+        return round((_read_clock() - self.started) * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPublisher:
+    """Publishes the token events of one turn."""
+
+    tokens: TokenStream
+    tenant: str
+    session: str
+    turn: int
+
+    async def publish_start(self, attempt: AttemptRef, *, is_retry: bool) -> None:
+        """Publish that an attempt has started; on a retry, the text of earlier ones is void."""
+        sign = AttemptReset if is_retry else AttemptAlive
+        await self._publish(sign(call=attempt.call, attempt=attempt.attempt))
+
+    async def publish_activity(
+        self, attempt: AttemptRef, doing: WorkerActivity, tool: str | None = None
+    ) -> None:
+        """Publish what an attempt is doing."""
+        await self._publish(
+            AttemptAlive(call=attempt.call, attempt=attempt.attempt, doing=doing, tool=tool)
         )
 
-    async def publish_stage(self, stage: CallStage) -> None:
-        """Set what the call is for; publish it if the turn has more calls than its reply."""
-        self.stage = stage
-        if stage != "reply" or self.has_prior_calls:
-            await self._publish_activity(stage)
+    async def publish_text(self, attempt: AttemptRef, offset: int, text: str) -> None:
+        """Publish the next piece of a reply."""
+        await self._publish(
+            Token(call=attempt.call, attempt=attempt.attempt, offset=offset, text=text)
+        )
 
-    async def publish_tool_run(self, tool: str) -> None:
-        """Publish that a tool is being run."""
-        await self._publish_activity("tool", tool)
+    async def confirm_closing(self, closed: AttemptClosed) -> None:
+        """Publish the closing message, and wait until it is stored."""
+        await self.tokens.publish_and_confirm(self.tenant, self.session, self.turn, closed)
 
-    async def _publish_activity(self, doing: WorkerActivity, tool: str | None = None) -> None:
-        call, attempt = self.attempt.call, self.attempt.attempt
-        sign = AttemptAlive(call=call, attempt=attempt, doing=doing, tool=tool)
-        await self.tokens.publish_token(self.tenant, self.session, self.attempt.turn, sign)
+    async def _publish(self, event: TokenEvent) -> None:
+        await self.tokens.publish_token(self.tenant, self.session, self.turn, event)
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveAttempt:
+    """A running attempt; its progress stays readable after it was cut off."""
+
+    context: AttemptContext
+    progress: AttemptProgress
+    publisher: TokenPublisher
+
+    @property
+    def attempt(self) -> AttemptRef:
+        """The attempt; its call is that of the recorded prompt, once there is one."""
+        return self.progress.sent.attempt if self.progress.sent else self.context.attempt
+
+    @property
+    def material(self) -> SessionMaterial:
+        return self.context.material
+
+    @property
+    def stage(self) -> CallStage:
+        """What the call is for."""
+        return self.progress.setup.stage
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """The manifest of the call, once it is on the log."""
+        return self.progress.sent.manifest if self.progress.sent else None
+
+    @property
+    def request(self) -> ModelRequest:
+        """The request that is sent; empty until the call is on the log."""
+        return self.progress.sent.request if self.progress.sent else ModelRequest("", ())
+
+    @property
+    def text(self) -> str:
+        """Everything the model wrote so far, published or held back."""
+        return self.progress.guard.text
 
     @property
     def output_spec(self) -> OutputSpec | None:
         """The required output format; None if any text is accepted."""
-        calls = self.material.blueprint.calls
-        return calls[self.manifest.kind].output if self.manifest else None
+        manifest = self.manifest
+        return self.material.blueprint.calls[manifest.kind].output if manifest else None
 
     @property
     def is_streamed(self) -> bool:
@@ -103,69 +189,114 @@ class ActiveAttempt:
         return self.stage == "reply" and self.output_spec is None
 
     @property
-    def offered_tools(self) -> frozenset[str]:
-        """The server tools that the call was offered."""
-        offered = self.manifest.parts if self.manifest else ()
-        return self.tools & {part.layer for part in offered if part.role == "tools"}
-
-    @property
-    def text(self) -> str:
-        """Everything the model wrote so far, published or held back."""
-        return self.guard.text
-
-    @property
-    def shown_text(self) -> str:
-        """The part of the text that was published."""
-        return self.guard.text[: self.guard.shown_length] if self.is_streamed else ""
-
-    async def stream_answer(
-        self, attempt: AttemptRef, request: ModelRequest, model: LanguageModel
-    ) -> FinishedAnswer | GuardViolation:
-        """Make the call and publish what the guard releases; raises `ModelFailure`."""
-        self.attempt, self.request, self._started = attempt, request, _read_clock()
-        watched = self.is_streamed
-        async with aclosing(model.stream(request)) as stream:
-            async for said in stream:
-                released = self._add_chunk(said)
-                if isinstance(released, GuardViolation):
-                    return released
-                if released and watched:
-                    await self._publish_text(released)
-                if isinstance(said, FinishedAnswer):
-                    return said
-        raise ModelFailure("incomplete", "the stream ended without a word")
-
-    def _add_chunk(self, said: TextDelta | FinishedAnswer) -> str | GuardViolation:
-        if isinstance(said, FinishedAnswer):
-            self.finished = said
-            return self.guard.release_rest()
-        if self.first_token is None:
-            self.first_token = self._measure_elapsed()
-        return self.guard.add_text(said.text)
-
-    async def _publish_text(self, text: str) -> None:
-        token = Token(
-            call=self.attempt.call,
-            attempt=self.attempt.attempt,
-            offset=self.guard.shown_length - len(text),
-            text=text,
-        )
-        await self.tokens.publish_token(self.tenant, self.session, self.attempt.turn, token)
-
-    def _measure_elapsed(self) -> int:
-        return round((_read_clock() - self._started) * 1000)
-
-    @property
     def timings(self) -> AttemptTimings:
         """The time that the attempt has taken so far."""
-        return AttemptTimings(first_token=self.first_token, total=self._measure_elapsed())
+        progress = self.progress
+        return AttemptTimings(first_token=progress.first_token, total=progress.measure_elapsed())
+
+    async def publish_start(self) -> None:
+        """Publish that this attempt has started."""
+        is_retry = self.context.prior_attempts > 0
+        await self.publisher.publish_start(self.attempt, is_retry=is_retry)
+
+    async def publish_tool_run(self, tool: str) -> None:
+        """Publish that a tool is being run."""
+        await self.publisher.publish_activity(self.attempt, "tool", tool)
+
+    async def begin_stage(self, setup: CallSetup) -> None:
+        """Set what the call is for; publish it if the turn has more calls than its reply."""
+        self.progress.setup = setup
+        if setup.stage != "reply" or self.context.has_prior_calls:
+            await self.publisher.publish_activity(self.attempt, setup.stage)
+
+    async def stream_answer(
+        self, sent: SentCall, model: LanguageModel
+    ) -> FinishedAnswer | GuardViolation:
+        """Make the call and publish what the guard releases; raises `ModelFailure`."""
+        progress = self.progress
+        progress.sent, progress.started = sent, _read_clock()
+        is_streamed, guard = self.is_streamed, progress.guard
+        async with aclosing(model.stream(sent.request)) as stream:
+            async for chunk in stream:
+                released = self._add_chunk(chunk)
+                if isinstance(released, GuardViolation):
+                    return released
+                if released and is_streamed:
+                    offset = guard.shown_length - len(released)
+                    await self.publisher.publish_text(sent.attempt, offset, released)
+                if isinstance(chunk, FinishedAnswer):
+                    return chunk
+        raise ModelFailure("incomplete", "the stream ended without a word")
+
+    def _add_chunk(self, chunk: TextDelta | FinishedAnswer) -> str | GuardViolation:
+        progress = self.progress
+        if isinstance(chunk, FinishedAnswer):
+            progress.finished = chunk
+            return progress.guard.release_rest()
+        if progress.first_token is None:
+            progress.first_token = progress.measure_elapsed()
+        return progress.guard.add_text(chunk.text)
+
+    def build_report(self, spent: AttemptUsage) -> AttemptReport:
+        """Return what the attempt produced, as the session's rules take it."""
+        material, setup, blueprint = self.material, self.progress.setup, self.material.blueprint
+        return AttemptReport(
+            self.attempt,
+            self.stage,
+            spent,
+            text=self.text,
+            shown_text=self.text[: self.progress.guard.shown_length] if self.is_streamed else "",
+            model=self.request.model,
+            fallback=self.progress.fallback,
+            work=setup.work,
+            offered_tools=self._list_offered_tools(),
+            max_tools=(blueprint.tools or ToolsSpec(servers={})).most_calls,
+            replacement=blueprint.policies.replacement,
+            phases=material.phases,
+            references=material.references,
+        )
+
+    def _list_offered_tools(self) -> frozenset[str]:
+        offered = self.manifest.parts if self.manifest else ()
+        return self.progress.setup.tools & {part.layer for part in offered if part.role == "tools"}
+
+    def build_closing_message(self, end: FinishedAnswer, spent: AttemptUsage) -> AttemptClosed:
+        """Return the closing message that the published tokens are verified against."""
+        timings = self.timings
+        return AttemptClosed(
+            call=self.attempt.call,
+            attempt=self.attempt.attempt,
+            length=len(self.text),
+            digest=compute_digest(self.text),
+            finish=end.finish_reason,
+            usage=spent.usage,
+            first_token=timings.first_token,
+            total=timings.total,
+            tools=list_tool_requests(end),
+        )
+
+
+def start_attempt(context: AttemptContext, tokens: TokenStream) -> ActiveAttempt:
+    """Return an attempt that has done nothing yet."""
+    return ActiveAttempt(
+        context,
+        AttemptProgress(CallSetup(context.stage)),
+        TokenPublisher(tokens, context.tenant, context.session, context.attempt.turn),
+    )
+
+
+def list_tool_requests(end: FinishedAnswer) -> tuple[ToolRequest, ...]:
+    """Return the tools that an answer requests, as they are recorded."""
+    return tuple(
+        ToolRequest(id=call.id, tool=call.name, arguments=call.arguments) for call in end.tool_calls
+    )
 
 
 def build_model_request(request: ChatRequest) -> ModelRequest:
     """Convert an assembled request to the request type of the model layer."""
     return ModelRequest(
         model=request.model,
-        messages=tuple({"role": said.role, "content": said.content} for said in request.messages),
+        messages=tuple({"role": each.role, "content": each.content} for each in request.messages),
         tools=request.tools,
         parameters=request.parameters,
     )

@@ -8,20 +8,18 @@ resolved again, whichever worker takes it over.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from pydantic import JsonValue
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import PlainText, encode_canonical
 from turnlog.events.errors import Corrupt
-from turnlog.events.model.call_events import AttemptCost, TokenUsage
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec, ResolverSpec
 from turnlog.projections.prompt.assembly_inputs import PromptNeeds
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.session_material import SessionMaterial, find_phase_visibility
-from turnlog.projections.session.commands import AttemptRef, AttemptUsage, ResolveTurn
+from turnlog.projections.session.commands import AttemptRef, ResolveTurn
 from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
 from turnlog.projections.session.state import OpenTurn, SessionState, TurnResolution
@@ -32,17 +30,6 @@ from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import load_memory_messages
 from turnlog.services.worker.attempts.call_context import AttemptSuperseded
-
-NOTHING_SPENT: Final = AttemptUsage(
-    TokenUsage(known="reported", input_tokens=0, output_tokens=0),
-    AttemptCost(micro_dollars=0, price="exact", table="none"),
-)
-"""The cost of a claim without a model call: known to be nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnroutableTurn:
-    """The resolver found nothing that the turn could be answered from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.model.call_events import AttemptFault
 from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.projections.prompt.assembly_inputs import PromptNeeds
 from turnlog.projections.prompt.history.due_summaries import (
@@ -24,23 +22,16 @@ from turnlog.projections.prompt.history.due_summaries import (
 from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     AttemptRef,
-    AttemptUsage,
     BeginSummary,
-    GiveUpSummary,
-    RecordSummary,
 )
 from turnlog.projections.session.state import SessionState
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
 from turnlog.services.worker.attempts.call_context import MODEL_OFF, CallContextBuilder
-from turnlog.services.worker.model.model_types import FinishedAnswer, ModelFailure
 
 SUMMARY_TIME_SHARE: Final = 1 / 3
 """Share of the turn's time that a summary may take."""
-
-SummaryEnd = FinishedAnswer | ModelFailure | Refused | Corrupt
-"""Ends of a summary call after which its turn continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,27 +80,8 @@ class SummaryStep:
         return find_due_summary(candidate, material, state, texts, model)
 
 
-def compute_time_limit(speaking: ActiveAttempt, profile: str) -> float | None:
+def compute_time_limit(active: ActiveAttempt, profile: str) -> float | None:
     """Return the seconds that a call may take; None if only the turn's deadline applies."""
-    if speaking.stage != "summarise":
+    if active.stage != "summarise":
         return None
-    return (
-        speaking.material.blueprint.resolve_policies(profile).deadline_seconds * SUMMARY_TIME_SHARE
-    )
-
-
-def build_summary_command(
-    speaking: ActiveAttempt, end: SummaryEnd, spent: AttemptUsage
-) -> RecordSummary | GiveUpSummary:
-    """Build the command that records the outcome of a summary call."""
-    match end:
-        case FinishedAnswer(finish_reason=finish):
-            model = speaking.request.model
-            return RecordSummary(speaking.attempt, speaking.text, finish, spent, model)
-        case ModelFailure(code=code, detail=detail, retryable=retryable):
-            fault = AttemptFault(code=code, detail=detail, retryable=retryable)
-        case Refused(code=code, detail=detail):
-            fault = AttemptFault(code=code, detail=detail, retryable=False)
-        case Corrupt():
-            fault = AttemptFault(code="corrupt", detail=str(end), retryable=False)
-    return GiveUpSummary(speaking.attempt, spent, fault)
+    return active.material.blueprint.resolve_policies(profile).deadline_seconds * SUMMARY_TIME_SHARE

@@ -1,0 +1,243 @@
+"""From the outcome of an attempt to the command that records it.
+
+An attempt ends with an answer, with a reply that a safety rule refuses, with a failure, or from
+outside. Each outcome has one command, whatever the worker that saw it does next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from turnlog.events.content import Digest
+from turnlog.events.model.call_events import AttemptCost, AttemptFault, TokenUsage
+from turnlog.events.model.turn_events import FinishReason
+from turnlog.events.tokens import ToolRequest
+from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
+from turnlog.projections.blueprint.schema.policy_specs import RetryPolicy
+from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
+from turnlog.projections.session.commands import (
+    AnswerCall,
+    AttemptRef,
+    AttemptUsage,
+    CompleteTurn,
+    EndAttempt,
+    FallBack,
+    GiveUpSummary,
+    RecordSummary,
+    WithheldAnswer,
+)
+from turnlog.projections.session.program import CallStage
+from turnlog.projections.tools.parsed_plan import ParsedPlan
+
+NOTHING_SPENT: Final = AttemptUsage(
+    TokenUsage(known="reported", input_tokens=0, output_tokens=0),
+    AttemptCost(micro_dollars=0, price="exact", table="none"),
+)
+"""The cost of an attempt that called no model: known to be nothing."""
+
+OVERDUE_FAULT: Final = AttemptFault(code="deadline", detail="not answered in time", retryable=True)
+
+STOPPED_FAULT: Final = AttemptFault(
+    code="handed-back", detail="its worker was stopped", retryable=True
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptAnswer:
+    """A model's whole answer, in the format that its call requires."""
+
+    text: str
+    """The text after its repairs."""
+    finish: FinishReason
+    tools: tuple[ToolRequest, ...] = ()
+    plan: ParsedPlan | None = None
+    repairs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRefused:
+    """A reply that breaks a safety rule."""
+
+    reason: str
+    rule: str
+    blob: Digest
+    """The blob that holds the refused text."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    """An attempt without an answer."""
+
+    fault: AttemptFault
+    retry_in: float | None = None
+    """Seconds until the next attempt; None if there is none."""
+    allows_fallback: bool = True
+    """Whether the turn's fallback may be used as its reply."""
+    has_partial: bool = True
+    """Whether the published text is recorded."""
+    is_from_call: bool = False
+    """Whether the call itself failed; then a summary is given up and its turn continues."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnUnroutable:
+    """The resolver found nothing that the turn could be answered from."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptReleased:
+    """The attempt was ended from outside; the turn is left to the next claim."""
+
+    fault: AttemptFault | None = None
+
+
+AttemptOutcome = AttemptAnswer | AnswerRefused | AttemptFailed | TurnUnroutable | AttemptReleased
+
+OutcomeCommand = AnswerCall | CompleteTurn | RecordSummary | GiveUpSummary | FallBack | EndAttempt
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptReport:
+    """What an attempt was for and what it produced, whatever its outcome."""
+
+    attempt: AttemptRef
+    stage: CallStage
+    spent: AttemptUsage
+    text: str = ""
+    """Everything the model wrote."""
+    shown_text: str = ""
+    """The part of the text that was published."""
+    model: str = ""
+    fallback: str | None = None
+    """The reply if no model answers; None if the turn fails then."""
+    work: str | None = None
+    """How the turn was worked out, where later prompts show it."""
+    offered_tools: Container[str] = ()
+    max_tools: int = 0
+    replacement: str = ""
+    """What is shown in place of a refused reply."""
+    phases: PhaseGraph | None = None
+    references: ReferencesSpec | None = None
+
+
+def build_outcome_command(report: AttemptReport, outcome: AttemptOutcome) -> OutcomeCommand:
+    """Return the command that records the outcome of an attempt."""
+    match outcome:
+        case AttemptAnswer():
+            return _build_answer_command(report, outcome)
+        case AnswerRefused(reason=reason, rule=rule, blob=blob):
+            return CompleteTurn(
+                report.attempt,
+                report.text,
+                "safety",
+                report.spent,
+                report.phases,
+                withheld=WithheldAnswer(reason, rule, report.replacement, blob),
+            )
+        case AttemptFailed():
+            return _build_failure_command(report, outcome)
+        case TurnUnroutable():
+            why = "the resolver knows no way to answer it"
+            return _build_fallback(report, "", "unroutable", why)
+        case AttemptReleased(fault=fault):
+            return EndAttempt(
+                report.attempt, "cancelled", report.spent, "release", fault, report.shown_text
+            )
+
+
+def _build_answer_command(
+    report: AttemptReport, answer: AttemptAnswer
+) -> AnswerCall | CompleteTurn | RecordSummary:
+    match report.stage:
+        case "summarise":
+            return RecordSummary(
+                report.attempt, report.text, answer.finish, report.spent, report.model
+            )
+        case "plan" | "act":
+            return AnswerCall(
+                report.attempt,
+                report.text,
+                answer.finish,
+                report.spent,
+                answer.tools,
+                report.offered_tools,
+                report.max_tools,
+                answer.plan,
+                answer.repairs,
+            )
+        case "reply":
+            return CompleteTurn(
+                report.attempt,
+                answer.text,
+                answer.finish,
+                report.spent,
+                report.phases,
+                answer.tools,
+                references=report.references,
+                raw=report.text if answer.repairs else None,
+                repairs=answer.repairs,
+                work=report.work,
+            )
+
+
+def _build_failure_command(
+    report: AttemptReport, failed: AttemptFailed
+) -> EndAttempt | FallBack | GiveUpSummary:
+    fault = failed.fault
+    if report.stage == "summarise" and failed.is_from_call:
+        return GiveUpSummary(report.attempt, report.spent, fault)
+    partial = report.shown_text if failed.has_partial else ""
+    if failed.retry_in is not None:
+        return EndAttempt(report.attempt, "failed", report.spent, "retry", fault, partial)
+    if failed.allows_fallback and report.fallback is not None:
+        model_fault = None if fault.code == "model_off" else fault
+        return _build_fallback(report, report.fallback, fault.code, fault.detail, model_fault)
+    return EndAttempt(report.attempt, "failed", report.spent, "fail", fault, partial)
+
+
+def _build_fallback(
+    report: AttemptReport, text: str, code: str, detail: str, fault: AttemptFault | None = None
+) -> FallBack:
+    """Build the command for a reply without a model; without a fault, no model was called."""
+    return FallBack(
+        report.attempt,
+        text,
+        report.spent if fault else NOTHING_SPENT,
+        code,
+        detail,
+        fault,
+        report.shown_text,
+        report.references,
+    )
+
+
+class RetryableFailure(Protocol):
+    """A failure that says whether and when to try again."""
+
+    @property
+    def retryable(self) -> bool: ...
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds that the other side requests, if any."""
+        ...
+
+
+_MAX_DOUBLINGS: Final = 60
+"""Beyond this any cap is reached, and a float is still finite."""
+
+
+def compute_retry_delay(
+    prior_attempts: int, failure: RetryableFailure, retries: RetryPolicy, jitter: float
+) -> float | None:
+    """Return the seconds until the next attempt; None to give up.
+
+    The delay is `base * 2**prior_attempts + jitter`, with jitter in [0, 1), or longer if the
+    provider asks for it, and never more than the cap.
+    """
+    if not failure.retryable or prior_attempts >= retries.max:
+        return None
+    backoff = retries.base_seconds * 2.0 ** min(prior_attempts, _MAX_DOUBLINGS) + jitter
+    return min(max(backoff, failure.retry_after or 0.0), retries.cap_seconds)

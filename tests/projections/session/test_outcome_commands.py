@@ -1,0 +1,137 @@
+"""Which command records how an attempt ended; without a worker, a model or a log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from turnlog.events.content import compute_digest
+from turnlog.events.model.call_events import AttemptFault
+from turnlog.projections.session.commands import (
+    AnswerCall,
+    AttemptRef,
+    CompleteTurn,
+    EndAttempt,
+    FallBack,
+    GiveUpSummary,
+    RecordSummary,
+    WithheldAnswer,
+)
+from turnlog.projections.session.program import CallStage
+from turnlog.projections.session.rules.outcome_commands import (
+    NOTHING_SPENT,
+    OVERDUE_FAULT,
+    STOPPED_FAULT,
+    AnswerRefused,
+    AttemptAnswer,
+    AttemptFailed,
+    AttemptOutcome,
+    AttemptReleased,
+    AttemptReport,
+    TurnUnroutable,
+    build_outcome_command,
+)
+from turnlog.projections.testing import SAMPLE_SPENT
+
+ATTEMPT = AttemptRef(3, "3.1", 2)
+
+REPORT = AttemptReport(
+    ATTEMPT,
+    "reply",
+    SAMPLE_SPENT,
+    text="Hello there.",
+    shown_text="Hello",
+    model="scripted/m",
+    max_tools=4,
+    replacement="(withheld)",
+)
+
+ANSWER = AttemptAnswer("Hello there.", "stop")
+
+FAULT = AttemptFault(code="server_error", detail="broken", retryable=True)
+
+MODEL_OFF = AttemptFault(code="model_off", detail="no model", retryable=False)
+
+
+def test_an_answer_completes_the_turn_and_keeps_the_original_text_only_if_it_was_repaired() -> None:
+    assert build_outcome_command(REPORT, ANSWER) == CompleteTurn(
+        ATTEMPT, "Hello there.", "stop", SAMPLE_SPENT
+    )
+    repaired = AttemptAnswer("{}", "stop", repairs=("fence removed",))
+    command = build_outcome_command(replace(REPORT, text="```{}```"), repaired)
+    assert isinstance(command, CompleteTurn)
+    assert (command.text, command.raw, command.repairs) == ("{}", "```{}```", ("fence removed",))
+
+
+@pytest.mark.parametrize(
+    ("stage", "command"),
+    [("plan", AnswerCall), ("act", AnswerCall), ("summarise", RecordSummary)],
+)
+def test_an_answer_before_the_reply_continues_the_turn(stage: CallStage, command: type) -> None:
+    assert isinstance(build_outcome_command(replace(REPORT, stage=stage), ANSWER), command)
+
+
+def test_a_refused_reply_completes_the_turn_with_its_replacement() -> None:
+    blob = compute_digest("Hello there.")
+    command = build_outcome_command(REPORT, AnswerRefused("rude", "words", blob))
+    assert isinstance(command, CompleteTurn)
+    assert command.withheld == WithheldAnswer("rude", "words", "(withheld)", blob)
+    assert command.finish == "safety"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "then", "partial"),
+    [
+        (AttemptFailed(FAULT, retry_in=1.0), "retry", "Hello"),
+        (AttemptFailed(FAULT), "fail", "Hello"),
+        (AttemptFailed(OVERDUE_FAULT), "fail", "Hello"),
+        (AttemptFailed(FAULT, allows_fallback=False, has_partial=False), "fail", ""),
+        (AttemptReleased(), "release", "Hello"),
+        (AttemptReleased(STOPPED_FAULT), "release", "Hello"),
+    ],
+)
+def test_an_attempt_without_an_answer_ends_with_what_was_shown(
+    outcome: AttemptOutcome, then: str, partial: str
+) -> None:
+    command = build_outcome_command(REPORT, outcome)
+    assert isinstance(command, EndAttempt)
+    assert (command.then, command.partial) == (then, partial)
+
+
+def test_a_fallback_replaces_a_reply_only_where_no_attempt_is_left() -> None:
+    report = replace(REPORT, fallback="Ask again later.")
+    command = build_outcome_command(report, AttemptFailed(FAULT))
+    assert isinstance(command, FallBack)
+    assert (command.text, command.fault, command.spent) == (
+        "Ask again later.",
+        FAULT,
+        SAMPLE_SPENT,
+    )
+    for outcome in (
+        AttemptFailed(FAULT, retry_in=1.0),
+        AttemptFailed(FAULT, allows_fallback=False),
+    ):
+        assert isinstance(build_outcome_command(report, outcome), EndAttempt)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "text"),
+    [(TurnUnroutable(), "unroutable", ""), (AttemptFailed(MODEL_OFF), "model_off", "Instead.")],
+)
+def test_a_reply_for_which_no_model_was_called_costs_nothing(
+    outcome: AttemptOutcome, code: str, text: str
+) -> None:
+    command = build_outcome_command(replace(REPORT, fallback="Instead."), outcome)
+    assert isinstance(command, FallBack)
+    assert (command.code, command.text, command.fault) == (code, text, None)
+    assert command.spent == NOTHING_SPENT
+
+
+def test_a_summary_is_given_up_if_its_call_failed_and_retried_if_a_tool_server_failed() -> None:
+    report = replace(REPORT, stage="summarise", fallback="Instead.")
+    given_up = build_outcome_command(report, AttemptFailed(FAULT, is_from_call=True))
+    assert given_up == GiveUpSummary(ATTEMPT, SAMPLE_SPENT, FAULT)
+    command = build_outcome_command(report, AttemptFailed(FAULT, retry_in=1.0))
+    assert isinstance(command, EndAttempt)
+    assert command.then == "retry"

@@ -1,0 +1,44 @@
+"""Which attempt a worker goes on with after it recorded the end of one."""
+
+from __future__ import annotations
+
+from turnlog.projections.session.commands import AnswerCall, AttemptRef
+from turnlog.projections.testing import (
+    SAMPLE_SPENT,
+    SessionScenario,
+    claim_turn,
+    given,
+    open_session,
+    submit_turn,
+)
+from turnlog.services.sessions.command_handler import CommandOutcome
+from turnlog.services.worker.attempts.attempt_outcomes import NextAttempt, find_next_attempt
+from turnlog.services.worker.turn_queue import DeliverySettled, DeliverySuperseded
+
+FIRST = AttemptRef(1, "1.1", 1)
+
+CLAIMED = given(open_session(), submit_turn("Hi"), claim_turn("w1"))
+
+
+def record_first_answer(before: SessionScenario) -> CommandOutcome:
+    """Return the outcome of the answer that attempt 1 gives after these steps."""
+    done = before.apply_steps(lambda _: AnswerCall(FIRST, "A plan.", "stop", SAMPLE_SPENT))
+    assert done.state is not None
+    return CommandOutcome(done.state, tuple(done.events[len(before.events) :]))
+
+
+def test_the_worker_goes_on_with_the_attempt_that_its_answer_started() -> None:
+    following = find_next_attempt(record_first_answer(CLAIMED), FIRST, 2.0)
+    assert isinstance(following, NextAttempt)
+    assert (following.opened.attempt, following.seconds) == (2, 2.0)
+
+
+def test_an_attempt_that_another_worker_claimed_meanwhile_is_left_to_it() -> None:
+    taken_over = CLAIMED.apply_steps(claim_turn("w2"))
+    assert find_next_attempt(record_first_answer(taken_over), FIRST, 0.0) == DeliverySuperseded()
+
+
+def test_a_turn_that_was_settled_meanwhile_needs_nothing_more() -> None:
+    settled = given(open_session()).state
+    assert settled is not None
+    assert find_next_attempt(CommandOutcome(settled, ()), FIRST, 0.0) == DeliverySettled()
