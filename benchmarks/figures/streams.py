@@ -17,7 +17,7 @@ from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_clie
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
 from turnlog.events.tokens import Token, TokenEvent
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer

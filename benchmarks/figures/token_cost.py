@@ -12,7 +12,7 @@ from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
 from benchmarks.support.clock_model_server import ModelSpeech, run_server_process
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer

@@ -27,7 +27,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import compute_history
 from turnlog.projections.blueprint.schema.layer_specs import FileLayer
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import PromptCall, parse_provider
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     ClaimTurn,
     Command,

@@ -24,7 +24,7 @@ from turnlog.projections.audit.record.prompt_readback import read_parts, read_to
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall, PromptTexts
 from turnlog.projections.prompt.chat_request import ChatRequest
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.state import SessionState
 

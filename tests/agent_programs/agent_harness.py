@@ -15,7 +15,7 @@ from tests.support.sessions.session_harness import TENANT, TESTER, SessionHarnes
 from turnlog.events.envelope import RecordedEvent
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelToolCall, ModelUsage

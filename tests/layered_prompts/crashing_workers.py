@@ -21,7 +21,7 @@ from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog, MemoryTokenStream
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import Command, OpenSession, SubmitTurn
 from turnlog.services.sessions.command_handler import CommandOutcome
 from turnlog.services.worker.model.model_types import ModelToolCall

@@ -17,7 +17,7 @@ from tests.layered_prompts.tutor_service import FORBIDDEN
 from tests.layered_prompts.tutor_sessions import load_shipped_material, require_phase_graph
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     CancelTurn,
     Command,

@@ -22,7 +22,7 @@ from tests.layered_prompts.tutor_sessions import (
 from tests.support.sessions.prompt_assembly import draw_prompt
 from turnlog.events.content import encode_canonical
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 
 GOLDEN = Path(__file__).with_name("golden")
 

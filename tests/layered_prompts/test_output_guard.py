@@ -16,7 +16,7 @@ from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.tokens import AttemptClosed, Token
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.read_models.session_history import build_history
 from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard, build_guard
 

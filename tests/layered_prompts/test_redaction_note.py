@@ -15,7 +15,7 @@ from tests.layered_prompts.crashing_workers import (
 )
 from tests.layered_prompts.tutor_service import FORBIDDEN, NOTE
 from tests.layered_prompts.tutor_sessions import load_shipped_material
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 from turnlog.services.worker.model.model_types import ModelFailure, ModelRequest
 

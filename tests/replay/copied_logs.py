@@ -21,11 +21,7 @@ from turnlog.events.ids import BLOBS_STREAM, LIBRARY_HISTORY, SESSIONS_STREAM, b
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.jetstream.js_api import PublishAck, request_json
 from turnlog.events.jetstream.stream_setup import StreamOptions, build_durable_streams
-from turnlog.events.store.memory_log import (
-    MemoryBlobStore,
-    MemoryLog,
-    MemorySnapshotStore,
-)
+from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog, MemorySnapshotStore
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
 from turnlog.projections.store.engine import open_store

@@ -42,7 +42,7 @@ from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.evolve import evolve
 from turnlog.projections.session.state import SessionState

@@ -21,7 +21,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     Command,
     EnterPhase,

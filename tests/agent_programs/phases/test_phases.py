@@ -13,7 +13,7 @@ from tests.agent_programs.phases.isolated_phases import CAN_SEE, ORDER
 from tests.agent_programs.phases.test_profiles import build_talking_agent
 from turnlog.events.model.session_events import ProfileSwitched
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.prompt.session_material import HIDDEN_PHASE
+from turnlog.projections.prompt.sources.session_material import HIDDEN_PHASE
 from turnlog.services.api.call_payloads import CallList
 from turnlog.services.api.session_payloads import SessionView
 from turnlog.services.api.turn_payloads import HistoryView

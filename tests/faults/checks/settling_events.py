@@ -6,12 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.turn_events import (
-    TurnQueued,
-    TurnReleased,
-    TurnSubmitted,
-    find_turn_end,
-)
+from turnlog.events.model.turn_events import TurnQueued, TurnReleased, TurnSubmitted, find_turn_end
 
 
 def find_settling_events(events: Sequence[RecordedEvent]) -> dict[int, list[int]]:

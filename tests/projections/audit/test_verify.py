@@ -32,7 +32,7 @@ from turnlog.projections.audit.verify.session_verification import (
     verify_session,
 )
 from turnlog.projections.audit.verify.verification_report import AuditFinding, VerificationReport
-from turnlog.projections.prompt.session_material import (
+from turnlog.projections.prompt.sources.session_material import (
     InstalledExtensions,
     MaterialPins,
     SessionMaterial,

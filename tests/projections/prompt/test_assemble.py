@@ -26,7 +26,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptTexts,
     parse_provider,
 )
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import CancelTurn, ExcludeTurn
 from turnlog.projections.session.evolve import fold_unbounded
 from turnlog.projections.session.state import MAX_RECENT_TURNS

@@ -10,7 +10,7 @@ from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.turn_events import ReferenceUpdated
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import CompleteTurn
 from turnlog.projections.testing import (
     SAMPLE_SPENT,

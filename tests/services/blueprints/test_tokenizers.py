@@ -13,7 +13,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.token_counters import VocabularyCounter
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.testing import claim_turn, submit_turn
 from turnlog.services.blueprints.plugins import collect_installed
 from turnlog.services.blueprints.tokenizers import create_cached_counter, load_vocabularies

@@ -25,10 +25,7 @@ from turnlog.projections.library.segment_inputs import EditSegment, SegmentInput
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_for_sequence
 from turnlog.projections.store.read.row_types import SegmentRow
-from turnlog.projections.store.read.segment_queries import (
-    SegmentRowFilter,
-    list_segments,
-)
+from turnlog.projections.store.read.segment_queries import SegmentRowFilter, list_segments
 from turnlog.projections.store.write.segment_projection import (
     read_segments_position,
     read_segments_sequence,

@@ -18,7 +18,7 @@ from turnlog.projections.audit.what_if.reassembled_calls import (
 )
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.blueprint.validation.input_values import check_values
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     Command,
     ExcludeTurn,

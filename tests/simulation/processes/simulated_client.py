@@ -21,7 +21,7 @@ from tests.simulation.network.simulated_http import RequestHandler, SimulatedAns
 from tests.simulation.processes.simulated_loop import SimulatedLoop
 from tests.simulation.processes.simulated_roles import TENANT, SimulatedGateway
 from tests.simulation.session_kinds import CHOICES, SIGNALS
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,

@@ -45,7 +45,7 @@ from turnlog.projections.library.segment_selection import (
 )
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs, list_segment_requests
 from turnlog.projections.prompt.assembly_inputs import PromptCall
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     ExcludeTurn,
     FixContext,

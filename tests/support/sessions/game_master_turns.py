@@ -14,8 +14,8 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, comp
 from turnlog.projections.library.segment_selection import CallSegments, SelectedSegment
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs, list_segment_requests
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
-from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.testing import DEFAULT_POLICIES, SessionScenario, given, open_session
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders

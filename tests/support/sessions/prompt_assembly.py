@@ -21,7 +21,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptTexts,
 )
 from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.evolve import fold_unbounded
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef

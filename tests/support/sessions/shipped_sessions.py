@@ -21,7 +21,7 @@ from turnlog.projections.library.segment_selection import (
 )
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs, list_segment_requests
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
-from turnlog.projections.prompt.session_material import SessionMaterial, list_vocabularies
+from turnlog.projections.prompt.sources.session_material import SessionMaterial, list_vocabularies
 from turnlog.projections.session.evolve import fold_unbounded
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import SessionScenario, given, open_session

@@ -20,11 +20,7 @@ from pydantic import BaseModel, JsonValue
 from turnlog.events import ids
 from turnlog.events.codec import MAX_EVENT_BYTES
 from turnlog.events.errors import Corrupt, TooLarge, Unavailable
-from turnlog.events.ids import (
-    CLAIMABLE_TURN_SUBJECTS,
-    SESSIONS_STREAM,
-    TOKENS_STREAM,
-)
+from turnlog.events.ids import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM, TOKENS_STREAM
 from turnlog.events.jetstream.js_api import JsApiError, request_json
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
 

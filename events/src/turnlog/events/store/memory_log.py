@@ -16,11 +16,7 @@ from turnlog.events.codec import EventBatch, decode_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.ids import (
-    SESSION_HISTORY,
-    HistoryKind,
-    validate_id,
-)
+from turnlog.events.ids import SESSION_HISTORY, HistoryKind, validate_id
 from turnlog.events.store.append_outcomes import (
     AppendOutcome,
     BatchAlreadyStored,

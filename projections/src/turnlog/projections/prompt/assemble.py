@@ -26,9 +26,7 @@ from turnlog.projections.blueprint.schema.call_specs import (
     SystemMessageSlot,
     UserMessageSlot,
 )
-from turnlog.projections.blueprint.schema.layer_specs import (
-    PinnedLayer,
-)
+from turnlog.projections.blueprint.schema.layer_specs import PinnedLayer
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_token_counter
 from turnlog.projections.library.segment_selection import SegmentRequest
 from turnlog.projections.prompt.assembly_inputs import (
@@ -47,17 +45,17 @@ from turnlog.projections.prompt.history.history_window import (
     list_history_windows,
     render_history,
 )
+from turnlog.projections.prompt.part_template import PartTemplate, TextKey
 from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedSlot
 from turnlog.projections.prompt.render import render_plan
-from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, include_layers
 from turnlog.projections.prompt.sources.layer_sources import LayerSources, plan_layer
 from turnlog.projections.prompt.sources.segment_layers import (
     build_omissions,
     collect_segment_requests,
 )
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import OfferedTool, plan_offered_tools
-from turnlog.projections.prompt.unfilled import TextKey, Unfilled
 from turnlog.projections.session.state import SessionState
 
 _DEFAULT_COUNTER_SPEC: Final = CharacterCounterSpec(chars_per_token=4)
@@ -79,7 +77,7 @@ class _UnfilledMessage:
 
     role: Literal["system", "user"]
     form: MessageFormat
-    layers: tuple[tuple[str, Unfilled[LayerBlock]], ...]
+    layers: tuple[tuple[str, PartTemplate[LayerBlock]], ...]
 
     @property
     def keys(self) -> Iterator[TextKey]:
@@ -92,7 +90,7 @@ class _UnfilledPrompt:
     """The plan of a call before its texts are fetched."""
 
     slots: tuple[_UnfilledMessage | HistoryWindow, ...]
-    tools: Unfilled[tuple[OfferedTool, ...]]
+    tools: PartTemplate[tuple[OfferedTool, ...]]
 
     def list_keys(self, state: SessionState) -> Iterator[TextKey]:
         """Yield the keys of all texts that the prompt is built from."""

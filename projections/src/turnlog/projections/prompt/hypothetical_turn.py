@@ -18,7 +18,7 @@ from turnlog.events import codec
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.model.turn_events import TurnSubmitted
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold

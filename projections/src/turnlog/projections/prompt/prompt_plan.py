@@ -14,11 +14,9 @@ from typing import Final
 
 from turnlog.events.model.manifest import MessageRole
 from turnlog.projections.blueprint.schema.call_specs import MessageFormat
-from turnlog.projections.prompt.history.history_selection import ExcludedTurns
-from turnlog.projections.prompt.history.turn_messages import TurnExchange
+from turnlog.projections.prompt.history.planned_history import PlannedHistory
 from turnlog.projections.prompt.sources.delimiters import format_closing, format_opening
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece
-from turnlog.projections.session.text_refs import TextRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,49 +28,11 @@ class PlannedMessage:
     blocks: tuple[LayerBlock, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryMessage:
-    """The summary of older turns, as the message before the turns of its view."""
-
-    text_ref: TextRef
-    text: str
-    tokens: int
-    included: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedHistory:
-    """The messages of a history view, oldest first, and the turns that are excluded."""
-
-    view: str
-    exchanges: tuple[TurnExchange, ...]
-    left_out: tuple[ExcludedTurns, ...]
-    shows_work: bool = False
-    """Whether they also show how each turn was worked out."""
-    summary: SummaryMessage | None = None
-    """The summary that replaces older turns."""
-
-    @property
-    def included_summary(self) -> SummaryMessage | None:
-        """The summary, if it is included."""
-        return self.summary if self.summary and self.summary.included else None
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of all messages."""
-        summed = self.included_summary.tokens if self.included_summary else 0
-        return summed + sum([exchange.tokens for exchange in self.exchanges])
-
-    @property
-    def characters(self) -> int:
-        """Length of all messages."""
-        summed = len(self.included_summary.text) if self.included_summary else 0
-        return summed + sum([exchange.content.characters for exchange in self.exchanges])
-
-
 _HOST: Final = attrgetter("host")
 
+
 PlannedSlot = PlannedMessage | PlannedHistory
+
 
 PromptPlan = tuple[PlannedSlot, ...]
 

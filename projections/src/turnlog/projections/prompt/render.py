@@ -23,13 +23,12 @@ from turnlog.projections.prompt.history.history_selection import (
     SUMMARISED,
     ExcludedTurns,
 )
+from turnlog.projections.prompt.history.planned_history import PlannedHistory, SummaryMessage
 from turnlog.projections.prompt.history.turn_messages import TurnExchange, compute_run_digest
 from turnlog.projections.prompt.prompt_plan import (
     PlacedPiece,
-    PlannedHistory,
     PlannedMessage,
     PromptPlan,
-    SummaryMessage,
     place_pieces,
 )
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece

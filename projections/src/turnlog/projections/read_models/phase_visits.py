@@ -14,12 +14,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.session_events import ProfileSwitched
-from turnlog.events.model.turn_events import (
-    TurnQueued,
-    TurnReleased,
-    TurnSubmitted,
-    find_turn_end,
-)
+from turnlog.events.model.turn_events import TurnQueued, TurnReleased, TurnSubmitted, find_turn_end
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from turnlog.projections.audit.verify.prompt_reproduction import (
     reproduce_by_assembly,
     reproduce_by_reference,
 )
-from turnlog.projections.prompt.session_material import get_pins
+from turnlog.projections.prompt.sources.session_material import get_pins
 from turnlog.projections.read_models.session_history import build_history
 from turnlog.services.auditing.session_record import SessionRecordLoader
 from turnlog.services.sessions.time_travel import StateAt, TimeTravel

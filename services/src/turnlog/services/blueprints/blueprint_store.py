@@ -10,7 +10,7 @@ from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
 from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
-from turnlog.projections.prompt.session_material import (
+from turnlog.projections.prompt.sources.session_material import (
     MaterialPins,
     SessionMaterial,
     build_material,

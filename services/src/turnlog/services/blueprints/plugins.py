@@ -19,8 +19,11 @@ from turnlog.projections.blueprint.schema.layer_specs import SourceLayer
 from turnlog.projections.blueprint.schema.policy_specs import SafetyCheckRule
 from turnlog.projections.blueprint.schema.resolver_specs import RegisteredResolverSpec
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
-from turnlog.projections.prompt.session_material import InstalledExtensions, list_registered_steps
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep, LayerBlock
+from turnlog.projections.prompt.sources.session_material import (
+    InstalledExtensions,
+    list_registered_steps,
+)
 from turnlog.services.blueprints.resolver_contract import Resolver
 from turnlog.services.blueprints.tokenizers import SHIPPED_VOCABULARIES, TiktokenVocabulary
 

@@ -17,7 +17,7 @@ from importlib.metadata import distribution
 from typing import Final
 
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.prompt.session_material import list_vocabularies
+from turnlog.projections.prompt.sources.session_material import list_vocabularies
 from turnlog.services.platform.concurrency import run_in_thread
 
 SHIPPED_VOCABULARIES: Final = ("cl100k_base", "o200k_base", "p50k_base")

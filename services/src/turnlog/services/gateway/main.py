@@ -11,8 +11,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 
 from turnlog.events.errors import Unavailable
 from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.read.idempotency_records import CommandLookup
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
-from turnlog.projections.store.read.row_lookups import CommandLookup
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.gateway.app import build_app

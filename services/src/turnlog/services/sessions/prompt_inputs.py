@@ -51,12 +51,12 @@ from turnlog.projections.prompt.history.history_selection import (
 )
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.hypothetical_turn import HypotheticalTurn
-from turnlog.projections.prompt.session_material import PhaseVisibility, SessionMaterial
 from turnlog.projections.prompt.sources.segment_layers import (
     list_locales,
     list_segments,
     restore_segments,
 )
+from turnlog.projections.prompt.sources.session_material import PhaseVisibility, SessionMaterial
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.services.sessions.command_handler import CommandHandler

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.events.model.call_events import AttemptStarted
-from turnlog.events.model.turn_events import (
-    is_end_of_turn,
-)
+from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.events.registry import Event
 from turnlog.events.store.ports import TokenStream
 from turnlog.events.tokens import AttemptAlive

@@ -18,7 +18,7 @@ from turnlog.events.errors import Corrupt
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.store.ports import TokenStream
 from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, AttemptUsage, ClaimTurn, CompleteTurn
 from turnlog.projections.session.rules.attempt_events import get_call_id, is_overdue
 from turnlog.projections.session.state import OpenTurn, SessionState
@@ -27,7 +27,7 @@ from turnlog.services.blueprints.model_prices import compute_cost
 from turnlog.services.platform.telemetry import Tracing, get_traceparent
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
-from turnlog.services.worker.attempt_recovery import join_tokens, measure_silence, recover_answer
+from turnlog.services.worker.answer_recovery import join_tokens, recover_answer
 from turnlog.services.worker.attempts.active_attempt import AttemptContext, start_attempt
 from turnlog.services.worker.attempts.attempt_outcomes import (
     AttemptCut,
@@ -36,11 +36,7 @@ from turnlog.services.worker.attempts.attempt_outcomes import (
     OutcomeRecorder,
     find_verdict,
 )
-from turnlog.services.worker.attempts.call_context import (
-    AttemptSuperseded,
-    CallContextBuilder,
-    describe_turn_work,
-)
+from turnlog.services.worker.attempts.call_context import CallContextBuilder, describe_turn_work
 from turnlog.services.worker.call_runner import CallRunner
 from turnlog.services.worker.heartbeat import AttemptHeartbeat
 from turnlog.services.worker.model.model_types import LanguageModel
@@ -54,6 +50,7 @@ from turnlog.services.worker.turn_queue import (
     DeliveryVerdict,
     TurnDelivery,
 )
+from turnlog.services.worker.turn_takeover import AttemptSuperseded, compute_grace
 
 
 @dataclass
@@ -88,9 +85,9 @@ class TurnRunner:
         policies = material.blueprint.resolve_policies(state.profile)
         by = CommandMetadata("worker", opened.event, traceparent=get_traceparent())
         if opened.running and not is_overdue(opened, policies, self.sessions.clock()):
-            patience = await self._compute_grace(delivery, opened)
-            if patience > 0:
-                return DeliveryDeferred(patience)
+            grace = await compute_grace(self.tokens, delivery, opened.attempt, self.ack_wait)
+            if grace > 0:
+                return DeliveryDeferred(grace)
             if await self._complete_from_tokens(delivery, opened, material, by):
                 return DeliverySettled()
         try:
@@ -115,16 +112,6 @@ class TurnRunner:
         if state is None or state.head.stream_sequence < delivery.stream_sequence:
             return await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
         return state
-
-    async def _compute_grace(self, delivery: TurnDelivery, opened: OpenTurn) -> float:
-        """Return the seconds to leave a running attempt alone.
-
-        0 for a redelivery without tokens.
-        """
-        silent = await measure_silence(self.tokens, delivery, opened.attempt)
-        if silent is None:
-            return 0 if delivery.redelivered else self.ack_wait
-        return max(0.0, self.ack_wait - silent)
 
     async def _complete_from_tokens(
         self,

@@ -14,9 +14,7 @@ from pydantic import ConfigDict, JsonValue, with_config
 from turnlog.events.content import Digest
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.manifest import CounterRef, PromptPart
-from turnlog.events.model.turn_events import (
-    is_end_of_turn,
-)
+from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.projections.audit.diff.diff_attribution import CallComparison
 from turnlog.projections.audit.diff.diff_causes import find_causes
 from turnlog.projections.audit.diff.diff_reasons import DiffCause, DiffReason

@@ -24,7 +24,7 @@ from turnlog.projections.prompt.history.history_selection import (
     PURGED,
     SUMMARISED,
 )
-from turnlog.projections.prompt.session_material import HIDDEN_PHASE
+from turnlog.projections.prompt.sources.session_material import HIDDEN_PHASE
 
 LIMIT_RULES: Final = frozenset({"max_turns", "max_chars", LAST_MESSAGES_RULE, OUT_OF_REACH})
 """Rules by which later turns push earlier ones out."""

@@ -47,8 +47,8 @@ from turnlog.projections.audit.explain.turn_timeline import TurnTimeline
 from turnlog.projections.audit.record.partial_log import PartialLog
 from turnlog.projections.prompt.assembly_inputs import parse_provider
 from turnlog.projections.prompt.history.history_selection import OUT_OF_REACH, PURGED, SUMMARISED
-from turnlog.projections.prompt.session_material import HIDDEN_PHASE
 from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
+from turnlog.projections.prompt.sources.session_material import HIDDEN_PHASE
 from turnlog.projections.prompt.sources.tool_sources import FULL_TEXT_RULE, NAMES_RULE
 from turnlog.projections.session.tool_disclosure import find_disclosure_reason, list_tool_texts
 

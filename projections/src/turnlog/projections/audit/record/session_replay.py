@@ -33,14 +33,14 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptTexts,
     parse_provider,
 )
-from turnlog.projections.prompt.session_material import (
+from turnlog.projections.prompt.sources.segment_layers import restore_segments
+from turnlog.projections.prompt.sources.session_material import (
     InstalledExtensions,
     MaterialPins,
     SessionMaterial,
     build_material,
     get_pins,
 )
-from turnlog.projections.prompt.sources.segment_layers import restore_segments
 from turnlog.projections.session.evolve import evolve, fold, fold_unbounded
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef

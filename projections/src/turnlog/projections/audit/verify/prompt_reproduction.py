@@ -33,7 +33,7 @@ from turnlog.projections.audit.record.session_replay import RecordedCallInputs
 from turnlog.projections.prompt.assemble import assemble
 from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION, AssembledPrompt
 from turnlog.projections.prompt.chat_request import ChatRequest
-from turnlog.projections.prompt.session_material import find_missing_extensions
+from turnlog.projections.prompt.sources.session_material import find_missing_extensions
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import InputsRef, TextRef

@@ -47,7 +47,7 @@ from turnlog.projections.audit.verify.verification_report import (
     compute_totals,
     sort_findings,
 )
-from turnlog.projections.prompt.session_material import (
+from turnlog.projections.prompt.sources.session_material import (
     InstalledExtensions,
     MaterialPins,
     SessionMaterial,

@@ -26,8 +26,12 @@ from turnlog.projections.blueprint.validation.input_values import check_recorded
 from turnlog.projections.prompt.assemble import list_segment_requests
 from turnlog.projections.prompt.assembly_inputs import PromptCall, parse_provider
 from turnlog.projections.prompt.hypothetical_turn import replace_budget
-from turnlog.projections.prompt.session_material import MaterialPins, SessionMaterial, get_pins
 from turnlog.projections.prompt.sources.segment_layers import list_locales, restore_segments
+from turnlog.projections.prompt.sources.session_material import (
+    MaterialPins,
+    SessionMaterial,
+    get_pins,
+)
 from turnlog.projections.session import fast_replace
 from turnlog.projections.session.rules.upgrade_rules import build_misfit
 from turnlog.projections.session.state import SessionState

@@ -37,7 +37,7 @@ from turnlog.projections.audit.what_if.hypothetical_change import (
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
 from turnlog.projections.prompt.assemble import assemble, can_include_older_turns
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
-from turnlog.projections.prompt.session_material import InstalledExtensions
+from turnlog.projections.prompt.sources.session_material import InstalledExtensions
 from turnlog.projections.session.evolve import fold_unbounded
 
 AlterationKind = Literal["cut", "uncut", "gone", "added", "changed"]

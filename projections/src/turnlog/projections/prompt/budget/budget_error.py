@@ -10,7 +10,8 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.manifest import AppliedTrimStep
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, TOOLS_COMPONENT
 from turnlog.projections.blueprint.token_counters import TokenCounter
-from turnlog.projections.prompt.prompt_plan import PlannedHistory, PromptPlan
+from turnlog.projections.prompt.history.planned_history import PlannedHistory
+from turnlog.projections.prompt.prompt_plan import PromptPlan
 
 
 @dataclass(frozen=True, slots=True)

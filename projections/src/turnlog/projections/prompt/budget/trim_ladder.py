@@ -55,8 +55,8 @@ from turnlog.projections.prompt.budget.budget_error import (
 )
 from turnlog.projections.prompt.history.history_condenser import condense_repeats
 from turnlog.projections.prompt.history.history_selection import ExcludedTurns, merge_excluded
+from turnlog.projections.prompt.history.planned_history import PlannedHistory
 from turnlog.projections.prompt.prompt_plan import (
-    PlannedHistory,
     PlannedMessage,
     PromptPlan,
     format_message,

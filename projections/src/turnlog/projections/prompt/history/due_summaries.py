@@ -33,7 +33,7 @@ from turnlog.projections.prompt.history.history_window import (
 )
 from turnlog.projections.prompt.history.memory_access import list_message_refs
 from turnlog.projections.prompt.history.turn_messages import TurnExchange
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.state import OpenTurn, SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.turn_summaries import build_ranges, iterate_turns

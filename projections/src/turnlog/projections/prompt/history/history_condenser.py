@@ -22,13 +22,13 @@ from turnlog.events.model.manifest import CondenseRule
 from turnlog.projections.blueprint.schema.history_specs import CondenseMode
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.history.history_selection import ExcludedTurns, merge_excluded
+from turnlog.projections.prompt.history.planned_history import PlannedHistory
 from turnlog.projections.prompt.history.turn_messages import (
     CondensedRun,
     TurnExchange,
     TurnMessages,
     build_turn_messages,
 )
-from turnlog.projections.prompt.prompt_plan import PlannedHistory
 
 DUPLICATES_RULE: Final = "duplicates"
 """The rule that leaves out turns which a later turn repeats."""

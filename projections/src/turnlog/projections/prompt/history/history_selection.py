@@ -28,7 +28,7 @@ from turnlog.projections.prompt.history.memory_access import (
     list_message_refs,
 )
 from turnlog.projections.prompt.history.turn_messages import TurnExchange, add_work, build_exchange
-from turnlog.projections.prompt.session_material import HIDDEN_PHASE, PhaseVisibility
+from turnlog.projections.prompt.sources.session_material import HIDDEN_PHASE, PhaseVisibility
 from turnlog.projections.session.state import (
     MAX_RECENT_TURNS,
     SessionState,

@@ -24,8 +24,8 @@ from turnlog.projections.prompt.history.history_selection import (
     select_turns,
 )
 from turnlog.projections.prompt.history.memory_access import MemoryAccess, build_memory_access
-from turnlog.projections.prompt.prompt_plan import PlannedHistory, SummaryMessage
-from turnlog.projections.prompt.session_material import (
+from turnlog.projections.prompt.history.planned_history import PlannedHistory, SummaryMessage
+from turnlog.projections.prompt.sources.session_material import (
     PhaseVisibility,
     SessionMaterial,
     find_phase_visibility,

@@ -42,10 +42,11 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 from turnlog.projections.blueprint.schema.prompt_overrides import find_pinned_file
 from turnlog.projections.blueprint.template_slots import fill_slots, find_slots, format_prompt_value
 from turnlog.projections.prompt.assembly_inputs import PromptCall
-from turnlog.projections.prompt.session_material import (
-    SessionMaterial,
-    find_phase_visibility,
-    format_value,
+from turnlog.projections.prompt.part_template import (
+    PartTemplate,
+    TextKey,
+    build_filled,
+    combine_parts,
 )
 from turnlog.projections.prompt.sources.layer_content import (
     LayerBlock,
@@ -61,13 +62,12 @@ from turnlog.projections.prompt.sources.prior_results import (
 )
 from turnlog.projections.prompt.sources.resolved_references import format_resolved_text
 from turnlog.projections.prompt.sources.segment_layers import build_segment_pieces
-from turnlog.projections.prompt.sources.tool_sources import plan_tool_pieces
-from turnlog.projections.prompt.unfilled import (
-    TextKey,
-    Unfilled,
-    build_filled,
-    combine_parts,
+from turnlog.projections.prompt.sources.session_material import (
+    SessionMaterial,
+    find_phase_visibility,
+    format_value,
 )
+from turnlog.projections.prompt.sources.tool_sources import plan_tool_pieces
 from turnlog.projections.session.program import has_step_failed
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
@@ -97,7 +97,7 @@ class LayerSources:
     call: PromptCall
 
 
-def plan_layer(sources: LayerSources, name: str, form: MessageFormat) -> Unfilled[LayerBlock]:
+def plan_layer(sources: LayerSources, name: str, form: MessageFormat) -> PartTemplate[LayerBlock]:
     """Plan one layer of a message."""
     if name == INPUT_LAYER:
         return _plan_input_piece(sources, form).map(
@@ -112,7 +112,7 @@ def plan_layer(sources: LayerSources, name: str, form: MessageFormat) -> Unfille
 
 def _plan_pieces(
     sources: LayerSources, layer: LayerSpec, name: str, form: MessageFormat
-) -> Unfilled[tuple[LayerPiece, ...]]:
+) -> PartTemplate[tuple[LayerPiece, ...]]:
     rule = f"when {format_condition(layer.when)}" if layer.when else None
     material, state, call = sources.material, sources.state, sources.call
     if layer.when and not is_condition_met(layer.when, material, state, call):
@@ -153,7 +153,7 @@ def _build_piece(source: PartSource | None, text: str, form: MessageFormat) -> L
     )
 
 
-def _plan_input_piece(sources: LayerSources, form: MessageFormat) -> Unfilled[LayerPiece]:
+def _plan_input_piece(sources: LayerSources, form: MessageFormat) -> PartTemplate[LayerPiece]:
     ref = sources.state.open.text if sources.state.open else None
     if ref is None:
         return build_filled(LayerPiece(None, "", rule="no input"))
@@ -162,7 +162,7 @@ def _plan_input_piece(sources: LayerSources, form: MessageFormat) -> Unfilled[La
 
 def _plan_result_pieces(
     layer: ResultsLayer, sources: LayerSources, form: MessageFormat
-) -> Iterator[Unfilled[LayerPiece]]:
+) -> Iterator[PartTemplate[LayerPiece]]:
     found = find_prior_results(sources.material, sources.state)
     heading = f"{layer.heading}\n" if layer.heading else ""
     for place, (word, result) in enumerate(label_results(found.results)):
@@ -175,7 +175,7 @@ def _plan_result_pieces(
 
 def _plan_text_piece(
     ref: TextRef, state: SessionState, form: MessageFormat, item: LayerItem | None = None
-) -> Unfilled[LayerPiece]:
+) -> PartTemplate[LayerPiece]:
     source = EventTextSource(sequence=ref.sequence, field=ref.field)
     condensed = ref in list_condensed_refs(state)
 
@@ -185,10 +185,10 @@ def _plan_text_piece(
             piece = replace(piece, treatment="condensed", rule=DISTIL_RULE)
         return replace(piece, item=item) if item else piece
 
-    return Unfilled((ref,), build)
+    return PartTemplate((ref,), build)
 
 
-def _plan_source(layer: LayerSpec, name: str, sources: LayerSources) -> Unfilled[SourcedText]:
+def _plan_source(layer: LayerSpec, name: str, sources: LayerSources) -> PartTemplate[SourcedText]:
     """Plan the text of a layer that has one source."""
     state = sources.state
     match layer:
@@ -210,8 +210,8 @@ def _plan_source(layer: LayerSpec, name: str, sources: LayerSources) -> Unfilled
             return build_filled(_resolve_known_text(layer, sources))
 
 
-def _plan_sourced_text(key: TextKey, source: PartSource) -> Unfilled[SourcedText]:
-    return Unfilled((key,), lambda texts: (source, texts[0]))
+def _plan_sourced_text(key: TextKey, source: PartSource) -> PartTemplate[SourcedText]:
+    return PartTemplate((key,), lambda texts: (source, texts[0]))
 
 
 def _resolve_known_text(layer: LayerSpec, sources: LayerSources) -> SourcedText:
@@ -254,7 +254,7 @@ def _resolve_input(state: SessionState, call: PromptCall, name: str) -> SourcedT
     return source, format_prompt_value(call.inputs[name])
 
 
-def _plan_resolved_text(layer: ResolvedLayer, state: SessionState) -> Unfilled[SourcedText]:
+def _plan_resolved_text(layer: ResolvedLayer, state: SessionState) -> PartTemplate[SourcedText]:
     resolution = state.open.resolved if state.open else None
     if resolution is None:
         return build_filled(NO_TEXT)
@@ -263,7 +263,7 @@ def _plan_resolved_text(layer: ResolvedLayer, state: SessionState) -> Unfilled[S
         heading=layer.heading,
         lines=dict[str, str](layer.resolved),
     )
-    return Unfilled(
+    return PartTemplate(
         (resolution.results,),
         lambda texts: (
             source,

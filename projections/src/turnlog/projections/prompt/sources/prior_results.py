@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from turnlog.projections.blueprint.schema.layer_specs import StepLayer
-from turnlog.projections.prompt.session_material import (
+from turnlog.projections.prompt.sources.session_material import (
     HIDDEN_PHASE,
     SessionMaterial,
     find_phase_visibility,

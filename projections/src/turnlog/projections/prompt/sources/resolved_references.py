@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Content, PlainText
 from turnlog.events.model.turn_events import TurnResolved
-from turnlog.projections.prompt.session_material import format_value
+from turnlog.projections.prompt.sources.session_material import format_value
 from turnlog.projections.session.state import TurnResolution
 
 

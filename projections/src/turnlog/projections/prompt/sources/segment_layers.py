@@ -23,8 +23,8 @@ from turnlog.projections.library.segment_selection import (
     SelectedSegment,
 )
 from turnlog.projections.prompt.assembly_inputs import PromptCall
-from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.layer_content import LayerItem, LayerPiece, include_text
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.state import SessionState
 
 Values = Mapping[str, JsonValue]

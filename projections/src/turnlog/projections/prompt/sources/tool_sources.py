@@ -22,9 +22,9 @@ from turnlog.projections.blueprint.schema.call_specs import MessageFormat
 from turnlog.projections.blueprint.schema.layer_specs import PromptsLayer, ToolsLayer
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, TRANSITION_TOOL
 from turnlog.projections.blueprint.token_counters import TokenCounter
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.part_template import PartTemplate, build_filled, combine_parts
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
-from turnlog.projections.prompt.unfilled import Unfilled, build_filled, combine_parts
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.program import find_current_step
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tool_disclosure import find_disclosure_reason
@@ -59,7 +59,7 @@ class OfferedTool:
 
 def plan_offered_tools(
     material: SessionMaterial, state: SessionState, kind: str
-) -> Unfilled[tuple[OfferedTool, ...]]:
+) -> PartTemplate[tuple[OfferedTool, ...]]:
     """Plan the tools of a call."""
     return combine_parts(
         (
@@ -112,9 +112,9 @@ def parse_tool(text: str) -> ToolSchema:
     return found if isinstance(found, dict) else {}
 
 
-def _plan_pinned_tool(name: str, pin: ToolPin) -> Unfilled[OfferedTool]:
+def _plan_pinned_tool(name: str, pin: ToolPin) -> PartTemplate[OfferedTool]:
     source = BlobSource(digest=pin.digest, path=f"{pin.server}/{pin.tool}")
-    return Unfilled(
+    return PartTemplate(
         (pin.digest,), lambda texts: OfferedTool(parse_tool(texts[0]), name, texts[0], source)
     )
 
@@ -193,10 +193,10 @@ def plan_tool_pieces(
     material: SessionMaterial,
     state: SessionState,
     form: MessageFormat,
-) -> Unfilled[tuple[LayerPiece, ...]]:
+) -> PartTemplate[tuple[LayerPiece, ...]]:
     """Plan the pieces of a tool or prompt layer."""
     sources = _list_tool_texts(layer, material, state)
-    return Unfilled(
+    return PartTemplate(
         tuple(source.digest for source in sources),
         lambda texts: _build_tool_pieces(layer, state, [*map(LayerPiece, sources, texts)], form),
     )

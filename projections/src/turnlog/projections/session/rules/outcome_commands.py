@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from turnlog.events.content import Digest
 from turnlog.events.model.call_events import AttemptCost, AttemptFault, TokenUsage
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
-from turnlog.projections.blueprint.schema.policy_specs import RetryPolicy
 from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
 from turnlog.projections.session.commands import (
     AnswerCall,
@@ -37,7 +36,9 @@ NOTHING_SPENT: Final = AttemptUsage(
 )
 """The cost of an attempt that called no model: known to be nothing."""
 
+
 OVERDUE_FAULT: Final = AttemptFault(code="deadline", detail="not answered in time", retryable=True)
+
 
 STOPPED_FAULT: Final = AttemptFault(
     code="handed-back", detail="its worker was stopped", retryable=True
@@ -94,6 +95,7 @@ class AttemptReleased:
 
 
 AttemptOutcome = AttemptAnswer | AnswerRefused | AttemptFailed | TurnUnroutable | AttemptReleased
+
 
 OutcomeCommand = AnswerCall | CompleteTurn | RecordSummary | GiveUpSummary | FallBack | EndAttempt
 
@@ -211,33 +213,3 @@ def _build_fallback(
         report.shown_text,
         report.references,
     )
-
-
-class RetryableFailure(Protocol):
-    """A failure that says whether and when to try again."""
-
-    @property
-    def retryable(self) -> bool: ...
-
-    @property
-    def retry_after(self) -> float | None:
-        """Seconds that the other side requests, if any."""
-        ...
-
-
-_MAX_DOUBLINGS: Final = 60
-"""Beyond this any cap is reached, and a float is still finite."""
-
-
-def compute_retry_delay(
-    prior_attempts: int, failure: RetryableFailure, retries: RetryPolicy, jitter: float
-) -> float | None:
-    """Return the seconds until the next attempt; None to give up.
-
-    The delay is `base * 2**prior_attempts + jitter`, with jitter in [0, 1), or longer if the
-    provider asks for it, and never more than the cap.
-    """
-    if not failure.retryable or prior_attempts >= retries.max:
-        return None
-    backoff = retries.base_seconds * 2.0 ** min(prior_attempts, _MAX_DOUBLINGS) + jitter
-    return min(max(backoff, failure.retry_after or 0.0), retries.cap_seconds)

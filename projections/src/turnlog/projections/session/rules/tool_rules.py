@@ -8,10 +8,17 @@ outcome is recorded.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
-from turnlog.events.model.tool_events import SchemasRequested, ToolCalled, ToolReturned, ToolStarted
+from turnlog.events.model.tool_events import (
+    SchemasRequested,
+    ToolCalled,
+    ToolPin,
+    ToolReturned,
+    ToolStarted,
+)
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.session.commands import ReturnTool, SnapshotTools, StartTool
 from turnlog.projections.session.program import list_pending_tools
@@ -20,6 +27,9 @@ from turnlog.projections.session.rules.phase_rules import require_open_session
 from turnlog.projections.session.state import OpenTurn, SessionState, ToolUse
 from turnlog.projections.session.tool_disclosure import find_disclosure_reason
 from turnlog.projections.tools.result_condensation import format_tool_result
+
+LOST_DETAIL: Final = "it was begun, and nobody knows whether it was done"
+"""The detail of a tool outcome that is unknown; recorded, so it never changes."""
 
 
 def snapshot_tools(state: SessionState, command: SnapshotTools) -> NewEvents:
@@ -82,6 +92,30 @@ def refuse_tool_call(called: ToolCalled, why: str) -> ToolReturned:
         outcome="refused",
         detail=why,
         text=PlainText(text=format_tool_result(called.tool, called.arguments, f"refused: {why}")),
+    )
+
+
+def may_run_tool(use: ToolUse, pin: ToolPin) -> bool:
+    """Return whether a requested tool may run, or run again after its worker died.
+
+    A tool that was started and did not return may have taken effect, so only one that its server
+    declares idempotent runs again.
+    """
+    return use.started == 0 or pin.idempotent
+
+
+def report_lost_tool(called: ToolCalled) -> ToolReturned:
+    """Return the outcome of a tool that was started and must not run again."""
+    return ToolReturned(
+        turn=called.turn,
+        call=called.call,
+        id=called.id,
+        tool=called.tool,
+        outcome="lost",
+        detail=LOST_DETAIL,
+        text=PlainText(
+            text=format_tool_result(called.tool, called.arguments, f"lost: {LOST_DETAIL}")
+        ),
     )
 
 

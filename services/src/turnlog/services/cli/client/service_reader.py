@@ -46,11 +46,7 @@ from turnlog.services.api.verify_payloads import (
     VerifyProgressLine,
     VerifySummaryLine,
 )
-from turnlog.services.cli.client.http_responses import (
-    parse_sse_frames,
-    send_request,
-    stream_lines,
-)
+from turnlog.services.cli.client.http_responses import parse_sse_frames, send_request, stream_lines
 
 TIMEOUT_SECONDS: Final = 60.0
 """Read timeout in seconds; event streams send a keep-alive more often than that."""

@@ -30,11 +30,7 @@ from turnlog.events.model.manifest import (
     SegmentSource,
 )
 from turnlog.projections.prompt.chat_request import ChatMessage
-from turnlog.services.api.prompt_payloads import (
-    RecordedPromptView,
-    ReproductionView,
-    WindowView,
-)
+from turnlog.services.api.prompt_payloads import RecordedPromptView, ReproductionView, WindowView
 from turnlog.services.cli.views.text_format import format_digest, format_money
 from turnlog.services.cli.views.theme import (
     BAD,

@@ -30,7 +30,7 @@ from turnlog.projections.blueprint.validation.input_values import (
     build_values_schema,
     check_recorded_values,
 )
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import MoveBlueprint
 from turnlog.projections.session.rules.upgrade_rules import build_misfit
 from turnlog.projections.session.state import SessionState

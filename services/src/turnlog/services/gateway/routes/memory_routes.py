@@ -20,7 +20,7 @@ from turnlog.events.model.memory_events import HistorySummarised
 from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy, MemoryReaderName
 from turnlog.projections.blueprint.storable_json import MAX_INT, check_json
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
-from turnlog.projections.prompt.session_material import find_phase_visibility
+from turnlog.projections.prompt.sources.session_material import find_phase_visibility
 from turnlog.projections.session.commands import PurgeMemory, UndoSummary
 from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
 from turnlog.projections.session.state import LastReference

@@ -39,7 +39,7 @@ from turnlog.projections.prompt.hypothetical_turn import (
     replace_budget,
 )
 from turnlog.projections.prompt.manifest_reports import LayerReport, list_layer_reports
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.state import SessionState
 from turnlog.services.api.prompt_payloads import (

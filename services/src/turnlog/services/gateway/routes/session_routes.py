@@ -28,7 +28,7 @@ from turnlog.projections.blueprint.validation.input_values import (
     check_values,
     compute_session_id,
 )
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.read.row_types import OriginRow

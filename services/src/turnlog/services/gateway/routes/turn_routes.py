@@ -21,10 +21,7 @@ from turnlog.events.model.turn_events import TurnResolved
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
-from turnlog.projections.read_models.phase_visits import (
-    filter_visits,
-    list_phase_visits,
-)
+from turnlog.projections.read_models.phase_visits import filter_visits, list_phase_visits
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.read_models.turn_activity import (
     NO_ACTIVITY,

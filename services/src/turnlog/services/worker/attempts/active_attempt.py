@@ -27,7 +27,7 @@ from turnlog.events.tokens import (
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.chat_request import ChatRequest
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, AttemptUsage
 from turnlog.projections.session.program import CallStage
 from turnlog.projections.session.rules.outcome_commands import AttemptReport

@@ -37,8 +37,8 @@ from turnlog.projections.session.rules.outcome_commands import (
     AttemptReport,
     TurnUnroutable,
     build_outcome_command,
-    compute_retry_delay,
 )
+from turnlog.projections.session.rules.retry_delays import compute_retry_delay
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.structured_output.json_repair import (
     InvalidAnswer,

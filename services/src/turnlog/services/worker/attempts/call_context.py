@@ -27,8 +27,8 @@ from turnlog.projections.prompt.assembly_inputs import (
     parse_provider,
 )
 from turnlog.projections.prompt.chat_request import ChatRequest
-from turnlog.projections.prompt.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.prior_results import find_prior_results, label_results
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, FixContext, SnapshotPrompts
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn, get_call_id
 from turnlog.projections.session.state import OpenTurn, SessionState
@@ -41,13 +41,10 @@ from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
 from turnlog.services.sessions.text_cache import TextReader
 from turnlog.services.worker.model.model_types import ModelFailure
+from turnlog.services.worker.turn_takeover import AttemptSuperseded
 
 MODEL_OFF: Final = "off"
 """The model name of a service without a model."""
-
-
-class AttemptSuperseded(Exception):
-    """The attempt has lost the lease of its turn; only its cost may still be recorded."""
 
 
 @dataclass(frozen=True, slots=True)

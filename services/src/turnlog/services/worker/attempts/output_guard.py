@@ -22,7 +22,7 @@ from turnlog.projections.blueprint.schema.policy_specs import (
     SafetySpec,
 )
 from turnlog.projections.blueprint.storable_json import replace_unstorable
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.services.blueprints.plugins import load_check
 
 # A boundary that is found too early only shortens a piece, so no language's rules are needed.

@@ -18,7 +18,10 @@ from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec, ResolverSpec
 from turnlog.projections.prompt.assembly_inputs import PromptNeeds
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
-from turnlog.projections.prompt.session_material import SessionMaterial, find_phase_visibility
+from turnlog.projections.prompt.sources.session_material import (
+    SessionMaterial,
+    find_phase_visibility,
+)
 from turnlog.projections.session.commands import AttemptRef, ResolveTurn
 from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
@@ -29,7 +32,7 @@ from turnlog.services.blueprints.resolver_contract import ResolverRequest
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import load_memory_messages
-from turnlog.services.worker.attempts.call_context import AttemptSuperseded
+from turnlog.services.worker.turn_takeover import AttemptSuperseded
 
 
 @dataclass(frozen=True, slots=True)

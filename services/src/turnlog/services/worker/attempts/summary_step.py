@@ -19,11 +19,8 @@ from turnlog.projections.prompt.history.due_summaries import (
     has_summaries,
     list_summary_candidates,
 )
-from turnlog.projections.prompt.session_material import SessionMaterial
-from turnlog.projections.session.commands import (
-    AttemptRef,
-    BeginSummary,
-)
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.session.commands import AttemptRef, BeginSummary
 from turnlog.projections.session.state import SessionState
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata

@@ -25,12 +25,17 @@ from turnlog.events.errors import Corrupt
 from turnlog.events.model.tool_events import ToolCalled, ToolPin, ToolReturned, ToolsSnapshotted
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
-from turnlog.projections.prompt.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import has_tools
 from turnlog.projections.session.commands import AttemptRef, ReturnTool, SnapshotTools, StartTool
 from turnlog.projections.session.program import list_pending_tools
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
-from turnlog.projections.session.rules.tool_rules import refuse_tool_call
+from turnlog.projections.session.rules.tool_rules import (
+    LOST_DETAIL,
+    may_run_tool,
+    refuse_tool_call,
+    report_lost_tool,
+)
 from turnlog.projections.session.state import SessionState, ToolUse
 from turnlog.projections.tools.result_condensation import (
     condense_result,
@@ -44,8 +49,8 @@ from turnlog.projections.tools.tool_catalog import (
 )
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
-from turnlog.services.worker.attempts.call_context import AttemptSuperseded
 from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure, ToolServers
+from turnlog.services.worker.turn_takeover import AttemptSuperseded
 
 MAX_CACHED_SNAPSHOTS: Final = 256
 """Maximum number of cached snapshots; the least recently used are dropped first."""
@@ -96,8 +101,6 @@ async def _fetch_offers(servers: ToolServers, spec: ToolsSpec) -> dict[str, tupl
 
 
 _log = structlog.get_logger("turnlog.worker")
-
-LOST_DETAIL = "it was begun, and nobody knows whether it was done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +153,8 @@ class ToolRunner:
             return await self._record_return(
                 state, use, refuse_tool_call(called, "its arguments are no JSON object")
             )
-        if use.started and not pin.idempotent:
-            return await self._record_return(state, use, _build_lost_return(called))
+        if not may_run_tool(use, pin):
+            return await self._record_return(state, use, report_lost_tool(called))
         start = StartTool(self.attempt, use)
         begun = await self.sessions.handle(state.tenant, state.session, start, self.by)
         if not begun.events:
@@ -251,17 +254,3 @@ def _find_outcome(answered: ToolAnswer, pin: ToolPin) -> Literal["answered", "fa
     if answered.unsure and not pin.idempotent:
         return "lost"
     return "failed" if answered.failed else "answered"
-
-
-def _build_lost_return(called: ToolCalled) -> ToolReturned:
-    return ToolReturned(
-        turn=called.turn,
-        call=called.call,
-        id=called.id,
-        tool=called.tool,
-        outcome="lost",
-        detail=LOST_DETAIL,
-        text=PlainText(
-            text=format_tool_result(called.tool, called.arguments, f"lost: {LOST_DETAIL}")
-        ),
-    )

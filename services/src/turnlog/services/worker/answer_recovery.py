@@ -10,25 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from turnlog.events.content import compute_digest
-from turnlog.events.store.ports import StampedTokenEvent, TokenStream
+from turnlog.events.store.ports import StampedTokenEvent
 from turnlog.events.tokens import AttemptClosed, Token
-from turnlog.services.worker.turn_queue import TurnDelivery
-
-
-async def measure_silence(
-    tokens: TokenStream, delivery: TurnDelivery, attempt: int
-) -> float | None:
-    """Return the seconds since the attempt's last token or sign of life, by the server's clock.
-
-    None if none is stored. What an earlier attempt still publishes does not count: its worker was
-    superseded.
-    """
-    held = await tokens.read_token_events(delivery.tenant, delivery.session, delivery.turn)
-    since = await tokens.measure_silence(delivery.tenant, delivery.session, delivery.turn)
-    own = [stamped.at for stamped in held if stamped.event.attempt == attempt]
-    if since is None or not own:
-        return None
-    return since + (held[-1].at - own[-1]).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)

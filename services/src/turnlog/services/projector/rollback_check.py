@@ -1,0 +1,62 @@
+"""Whether the log still holds the event that the rows were folded up to.
+
+A log that was rolled back or exchanged must stop the projector before it folds anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import Final
+
+from turnlog.events.content import compute_digest
+from turnlog.events.errors import Corrupt
+from turnlog.events.store.ports import EventLog, RawEvent
+from turnlog.projections.store.write.projection_positions import (
+    ProjectionPosition,
+)
+
+POLL_SECONDS: Final = 0.2
+"""Seconds between reads of a log that seems too short."""
+
+
+_FIX: Final = "bring that log back, or run `turnlog rebuild` to have rows of this one"
+
+
+async def verify_log(
+    log: EventLog, tenant: str, at: ProjectionPosition, *, patience: float
+) -> None:
+    """Raise `Corrupt` unless the log still holds the event that the position names."""
+    now = await log.get_identity(tenant)
+    if now != at.log:
+        told = f"the rows come from {at.log.stream} made at {at.log.created}"
+        raise Corrupt("log", f"{told}, this is {now.stream} made at {now.created}: {_FIX}")
+    if at.position == 0:
+        return
+    found = await _find_event(log, at.position, patience)
+    if found is None:
+        raise Corrupt("log", f"it ends before {at.position}, where the rows are: {_FIX}")
+    verify_same_event(found, at)
+
+
+def verify_same_event(found: RawEvent, at: ProjectionPosition) -> None:
+    """Raise `Corrupt` unless this is the event that the position names."""
+    if found.stream_sequence != at.position or compute_digest(found.stored) != at.hash:
+        raise Corrupt("log", f"it holds another event at {at.position} than the rows: {_FIX}")
+
+
+async def _find_event(log: EventLog, position: int, patience: float) -> RawEvent | None:
+    clock = asyncio.get_running_loop()
+    until = clock.time() + patience
+    while True:
+        found = await _read_first_after(log, position - 1)
+        if found is not None or clock.time() >= until:
+            return found
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _read_first_after(log: EventLog, position: int) -> RawEvent | None:
+    async with aclosing(log.stream_raw_events(None, position, live=False)) as bulks:
+        async for bulk in bulks:
+            return bulk[0]
+    return None
