@@ -1,6 +1,6 @@
-"""Writes the JSON Schema of `blueprint.yaml`, by which editors complete and explain its words.
+"""Writes the JSON Schema of `blueprint.yaml`, which editors use for completion and help.
 
-`make docs` runs it, and a test fails when what is committed is not what it would write.
+`make docs` runs it, and a test fails when the committed file differs from its output.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Writes the reference of the command line, made of the very help that it prints.
+"""Writes the command line reference from the output of `--help`.
 
-`make docs` runs it, and a test fails when what is committed is not what it would write.
+`make docs` runs it, and a test fails when the committed file differs from its output.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ WIDTH = "90"
 HEAD = """\
 # The command line
 
-`turnlog` finds a running service through the ready file in its data directory, which is
-`.turnlog` here unless `--data-dir` or `TURNLOG_DATA_DIR` says otherwise, or by `--url`. Where no
-service runs, the reading commands open the data directory themselves, and answer the same.
+`turnlog` finds a running service through the ready file in its data directory, `.turnlog` in the
+current folder unless `--data-dir` or `TURNLOG_DATA_DIR` names another, or through `--url`. If no
+service runs, the commands that only read open the data directory themselves, with the same output.
 
-Tables are for people. `-o json` gives programs what the HTTP answer holds. Colour is left out
-where `NO_COLOR` is set or nobody watches. Every setting is also a variable, and a `TURNLOG_...`
-variable that nobody knows is refused: `turnlog config show` lists them all.
+Tables are for people; `-o json` prints the same JSON as the HTTP answer. There is no colour if
+`NO_COLOR` is set or the output is not a terminal. Every setting is also an environment variable,
+and an unknown `TURNLOG_...` variable is refused: `turnlog config show` lists them all.
 
-| exit code | it means |
+| exit code | meaning |
 |---|---|
 | 0 | ok |
 | 1 | an error |
-| 2 | it was called wrongly, or set wrongly |
-| 3 | what was asked for is not there |
-| 4 | it conflicts with what is there |
+| 2 | wrong usage or wrong settings |
+| 3 | not found |
+| 4 | conflict with the current state |
 | 5 | verification failed |
 """
 
 
 def reference() -> str:
-    """Give the whole page."""
+    """Return the whole page."""
     return "\n".join([HEAD, *(line for section in COMMAND_SECTIONS for line in _section(section))])
 
 

@@ -1,6 +1,6 @@
 """Writes the event catalogue of the web page: family and sentence template of every event type.
 
-`make docs` runs it, and a test fails when what is committed is not what it would write.
+`make docs` runs it, and a test fails when the committed file differs from its output.
 """
 
 from __future__ import annotations

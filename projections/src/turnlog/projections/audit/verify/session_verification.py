@@ -155,7 +155,7 @@ class _PromptTally:
             self.unreproducible,
             self.why,
             len(behind),
-            f"{_format_calls(behind)} cannot be had again, since {hole}" if behind else "",
+            f"{_format_calls(behind)} cannot be reproduced, since {hole}" if behind else "",
         )
 
 

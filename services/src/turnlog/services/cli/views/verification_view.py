@@ -26,7 +26,7 @@ _VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
     "incomplete": (BAD, "something is missing"),
     "reproduced": (GOOD, "each prompt comes out byte for byte, both ways"),
     "unreproducible": (WARNING, "not reproducible by this version"),
-    "unchecked": (WARNING, "what lies behind a hole cannot be had again"),
+    "unchecked": (WARNING, "prompts after a gap cannot be reproduced"),
     "failed": (BAD, "prompts come out otherwise than they were recorded"),
     "equal": (GOOD, "the read models say what the log says"),
     "elsewhere": (WARNING, "not compared: the read models have not come as far as the log"),

@@ -15,7 +15,7 @@ const VERDICT_TEXTS = {
   incomplete: ["bad", "something is missing"],
   reproduced: ["good", "each prompt comes out byte for byte, both ways"],
   unreproducible: ["wary", "not reproducible by this version"],
-  unchecked: ["wary", "what lies behind a hole cannot be had again"],
+  unchecked: ["wary", "prompts after a gap cannot be reproduced"],
   failed: ["bad", "prompts come out otherwise than they were recorded"],
   equal: ["good", "the read models say what the log says"],
   elsewhere: ["wary", "not compared: the read models have not come as far as the log"],
