@@ -23,7 +23,11 @@ from tests.agent_programs.history.test_condensed_history import (
     get_latest_manifest,
     run_conversation,
 )
-from tests.agent_programs.turns.test_turn_crashes import APPENDS, CrashingLog
+from tests.agent_programs.turns.test_turn_crashes import (
+    APPENDS,
+    CrashingLog,
+    build_crashing_worker,
+)
 from tests.support.sessions.session_harness import ACK_WAIT, TENANT, TESTER, build_delivery
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.model.turn_events import TurnCompleted
@@ -90,9 +94,8 @@ async def test_a_reply_found_whole_after_its_worker_died_says_as_much() -> None:
     house = shop.house
     house.model.scripts = [*TWO_STEP_SCRIPTS]
     submitted = await house.submit_turn("Get me a hammer.")
-    dying = house.build_worker("dying")
     mortal = CrashingLog(house.log, APPENDS, "before")
-    dying.sessions.log = mortal  # type: ignore[assignment]
+    dying = build_crashing_worker(house, mortal, "dying")
     working = asyncio.create_task(dying.run_turn(build_delivery(submitted)))
     await mortal.dead.wait()
     await cancel_tasks(working)

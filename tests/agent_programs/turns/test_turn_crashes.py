@@ -10,13 +10,13 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 import pytest
 
 from tests.agent_programs.agent_harness import TWO_STEP_SCRIPTS, AgentHarness
 from tests.support.sessions.puppet_model import PuppetModel
-from tests.support.sessions.session_harness import build_delivery
+from tests.support.sessions.session_harness import SessionHarness, build_delivery
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.codec import EventBatch
 from turnlog.events.model.call_events import CallCompleted, ContextAssembled
@@ -26,6 +26,7 @@ from turnlog.events.store.append_outcomes import AppendOutcome
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
 from turnlog.services.worker.turn_queue import DeliverySettled
+from turnlog.services.worker.turn_runner import TurnRunner
 
 APPENDS = 14
 """The number of appends of the turn in these tests."""
@@ -81,6 +82,15 @@ class PromptKeyedModel(PuppetModel):
             yield each
 
 
+def build_crashing_worker(house: SessionHarness, log: CrashingLog, name: str) -> TurnRunner:
+    """Return a worker that appends to the crashing log."""
+    intact = house.log
+    house.log = cast("MemoryLog", log)
+    worker = house.build_worker(name)
+    house.log = intact
+    return worker
+
+
 async def run_crashing_turn(
     shop: AgentHarness,
     at: int,
@@ -91,9 +101,8 @@ async def run_crashing_turn(
     house = shop.house
     house.model = model()
     submitted = await house.submit_turn("Get me a hammer.")
-    worker = house.build_worker("w1")
     mortal = CrashingLog(house.log, at, when)
-    worker.sessions.log = mortal  # type: ignore[assignment]
+    worker = build_crashing_worker(house, mortal, "w1")
     working = asyncio.create_task(worker.run_turn(build_delivery(submitted)))
     dying = asyncio.create_task(mortal.dead.wait())
     await asyncio.wait({working, dying}, return_when=asyncio.FIRST_COMPLETED)
