@@ -40,9 +40,9 @@ class CommandSection:
 
 COMMAND_GROUPS: Final = {
     "config": "Settings and where they come from.",
-    "blueprint": "Blueprints: those there are, what is wrong with one, and who runs by which.",
+    "blueprint": "Blueprints: list and check them, and see which sessions use which version.",
     "quarantine": "Quarantine: sessions whose read models an event stopped.",
-    "segments": "Segments: stored texts that stand in prompts.",
+    "segments": "Segments: stored texts that prompts include.",
 }
 """Help texts of the command groups, by the first word of the command name."""
 
@@ -67,7 +67,7 @@ COMMAND_SECTIONS: Final = (
         ),
     ),
     CommandSection(
-        "Read",
+        "Inspect",
         (
             CommandEntry("sessions", session_commands.list_sessions),
             CommandEntry("show", session_commands.show_session),
@@ -86,7 +86,7 @@ COMMAND_SECTIONS: Final = (
         ),
     ),
     CommandSection(
-        "Prove",
+        "Audit",
         (
             CommandEntry("verify", audit_commands.verify_record),
             CommandEntry("checkpoint", audit_commands.create_checkpoint),
@@ -97,7 +97,7 @@ COMMAND_SECTIONS: Final = (
         ),
     ),
     CommandSection(
-        "Look after",
+        "Administer",
         (
             CommandEntry("doctor", admin_commands.run_doctor),
             CommandEntry("config show", admin_commands.show_config),
@@ -123,11 +123,11 @@ COMMAND_SECTIONS: Final = (
 _HELP_HEAD: Final = """\
 Usage: turnlog COMMAND [OPTIONS]
 
-The record of what was said to a language model, and why.
+Records what was sent to a language model, and why.
 """
 
 _HELP_FOOT: Final = """
-`turnlog COMMAND --help` says what a command takes.
+`turnlog COMMAND --help` lists the arguments and options of a command.
 Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 conflict, 5 verification failed."""
 
 _NAME_WIDTH: Final = (

@@ -72,7 +72,7 @@ DataDirOption = Annotated[
         "--data-dir",
         metavar="DIR",
         envvar="TURNLOG_DATA_DIR",
-        help="Data directory; its service is asked, or it is opened when none runs.",
+        help="Data directory; its running service answers, or the command reads it itself.",
     ),
 ]
 
@@ -82,7 +82,7 @@ ServiceDataDirOption = Annotated[
         "--data-dir",
         metavar="DIR",
         envvar="TURNLOG_DATA_DIR",
-        help="Data directory; its service is asked.",
+        help="Data directory of the running service.",
     ),
 ]
 
@@ -92,7 +92,7 @@ TenantOption = Annotated[
         "--tenant",
         metavar="TENANT",
         envvar="TURNLOG_TENANT",
-        help="Whose sessions, where no service is asked.",
+        help="Tenant to read when no service runs.",
     ),
 ]
 
@@ -104,12 +104,12 @@ OutputOption = Annotated[
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session.")]
 
 AtOption = Annotated[
-    int | None, typer.Option("--at", metavar="SEQUENCE", min=1, help="As it was at this sequence.")
+    int | None, typer.Option("--at", metavar="SEQUENCE", min=1, help="The state at this sequence.")
 ]
 
 PhaseOption = Annotated[
     str | None,
-    typer.Option("--phase", metavar="PHASE", help="Only what was said in this phase."),
+    typer.Option("--phase", metavar="PHASE", help="Only turns of this phase."),
 ]
 
 

@@ -34,7 +34,7 @@ def show_config(*, output: OutputOption = "table") -> None:
 
 
 def rebuild_read_models(*, target: LogTarget) -> None:
-    """Build the read models anew from the log, while readers keep the old ones."""
+    """Rebuild the read models from the log; readers see the old ones until it is done."""
     from turnlog.services.cli.actions.read_model_rebuild import rebuild_read_models
 
     run_async(rebuild_read_models(target, os.environ))

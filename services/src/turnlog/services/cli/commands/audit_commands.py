@@ -15,13 +15,13 @@ def explain_turn(
     session: SessionArgument,
     which: Annotated[
         str,
-        typer.Argument(metavar="TURN|CALL", help="A turn, 3, or one of its calls, 3.1."),
+        typer.Argument(metavar="TURN|CALL", help="A turn (3) or one of its calls (3.1)."),
     ],
     *,
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Say why a turn was answered as it was: each layer of its prompt, and what put it there."""
+    """Explain a turn's prompt: each layer, and why it was included."""
     from turnlog.services.cli.actions.query_actions import print_explanation
 
     run_with_reader(target, lambda reader: print_explanation(reader, session, which, output))
@@ -30,16 +30,18 @@ def explain_turn(
 def compare_calls(
     session: SessionArgument,
     before: Annotated[str, typer.Argument(metavar="A", help="A call: 3.1 is turn 3, call 1.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="The call it is compared with.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="The call to compare it with.")],
     *,
     other: Annotated[
         str | None,
-        typer.Option("--other", metavar="SESSION", help="Where B is a call of another session."),
+        typer.Option(
+            "--other", metavar="SESSION", help="The session of call B, if it is another one."
+        ),
     ] = None,
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Say what differs between two calls: each part that came, went or changed, and what did it."""
+    """Compare the prompts of two calls: each part added, removed or changed, and the cause."""
     from turnlog.services.cli.actions.query_actions import print_diff
 
     run_with_reader(
@@ -54,16 +56,18 @@ def show_withheld_text(
     nats: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", envvar="TURNLOG_NATS_URL", help="The log itself, where it is elsewhere."
+            metavar="URL",
+            envvar="TURNLOG_NATS_URL",
+            help="The NATS server with the log, if it is not local.",
         ),
     ] = None,
     target: LogTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Show an auditor the text that a rule withheld; read from the log, never over HTTP.
+    """Show the text that an output rule withheld; read from the log, never over HTTP.
 
-    It is for whoever holds the data directory, or a NATS user that may read every session. No
-    page, no route and no other command shows such a text.
+    It needs access to the data directory, or a NATS user that may read every session. No page,
+    route or other command shows such a text.
     """
     from turnlog.services.cli.actions.withheld_texts import print_withheld_text
 
@@ -77,28 +81,32 @@ CheckpointOption = Annotated[
         metavar="FILE",
         exists=True,
         dir_okay=False,
-        help="Hold the log against a checkpoint: a cut end, a log rolled back or rewritten shows.",
+        help="Compare with a checkpoint, which shows a truncated, restored or rewritten log.",
     ),
 ]
 
 SignerOption = Annotated[
     str | None,
-    typer.Option("--signer", metavar="KEY", help="The public key the checkpoint must bear."),
+    typer.Option(
+        "--signer", metavar="KEY", help="The public key that must have signed the checkpoint."
+    ),
 ]
 
 
 def verify_record(
     session: Annotated[
-        str | None, typer.Argument(metavar="[SESSION]", help="One session; without it all.")
+        str | None, typer.Argument(metavar="[SESSION]", help="One session; all by default.")
     ] = None,
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="All sessions and the library; the same as naming none.")
+        bool, typer.Option("--all", help="All sessions and the library (the default).")
     ] = False,
     bundle: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR|FILE.zip", exists=True, help="A bundle that was handed over, by itself."
+            metavar="DIR|FILE.zip",
+            exists=True,
+            help="Verify an exported bundle instead of the log.",
         ),
     ] = None,
     witness: CheckpointOption = None,
@@ -106,11 +114,11 @@ def verify_record(
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Check that the record is unaltered and whole, and have every prompt again in two ways.
+    """Verify that the record is unaltered and complete, and reproduce every prompt in two ways.
 
-    Where something is wrong the exit code is 5 and the first bad event is named. What this version
-    cannot assemble again is told apart from what fails. A bundle is checked by the verifier that
-    bundles carry: the one of this release, never the one that was handed over with it.
+    If verification fails, the exit code is 5 and the first bad event is named. Prompts that this
+    version cannot assemble again are reported separately from failures. A bundle is verified by
+    this release's copy of the bundle verifier, never by the copy inside the bundle.
     """
     from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
     from turnlog.services.cli.actions.verification import print_verification, verify_bundle
@@ -136,22 +144,25 @@ def verify_record(
 
 
 def create_checkpoint(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to keep it; not there yet.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file to write; must not exist yet.")
+    ],
     *,
     key: Annotated[
         Path | None,
         typer.Option(
             "--key",
             metavar="FILE",
-            help="The key to sign with, PEM; made in the data directory when none is named.",
+            help="PEM file with the signing key; by default one is created in the data directory.",
         ),
     ] = None,
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Note where every session ends, sign it, and keep it for `turnlog verify --checkpoint`.
+    """Write a signed record of every session's last event, for `turnlog verify --checkpoint`.
 
-    Keep it where nobody who may write to the log can write, and the public key that is shown too.
+    Store it, and the public key that is printed, where nobody with write access to the log can
+    change them.
     """
     from turnlog.services.auditing.checkpoint_signatures import KEY_FILE
     from turnlog.services.cli.actions.checkpoint_files import create_checkpoint_file
@@ -165,29 +176,36 @@ def export_sessions(
     *,
     bundle: Annotated[
         Path | None,
-        typer.Option(metavar="DIR|FILE.zip", help="As a bundle that a stranger can check."),
+        typer.Option(
+            metavar="DIR|FILE.zip", help="Write a bundle that others can verify without Turnlog."
+        ),
     ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", exists=True, dir_okay=False, help="A signed checkpoint to put with it."
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="A signed checkpoint to include in the bundle.",
         ),
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
         Literal["ndjson", "parquet", "chat"],
-        typer.Option(help="Without a bundle: stored lines, a table, or talk in Markdown."),
+        typer.Option(
+            help="Without a bundle: events as JSON lines, a table, or a Markdown transcript."
+        ),
     ] = "ndjson",
     to: Annotated[
         Path | None,
-        typer.Option(metavar="FILE|DIR", help="Where to; a folder for more than one session."),
+        typer.Option(metavar="FILE|DIR", help="The file to write; a folder for several sessions."),
     ] = None,
     target: ReadTarget,
 ) -> None:
-    """Take sessions out, as a bundle that a stranger can check, as lines, as a table, as talk.
+    """Export sessions as a verifiable bundle, JSON lines, a table or a Markdown transcript.
 
-    A bundle holds events as they are stored, the texts they name, and one file of Python that
-    checks it all with nothing installed: `python3 -I verify.py`. What a rule withheld was never in
-    an event; a reply that was redacted later stands where it was said, and how many is told.
+    A bundle contains the stored events, the texts they refer to, and one Python file that verifies
+    them without any installation: `python3 -I verify.py`. Text that an output rule withheld is not
+    in the events. A reply that was redacted later is included; the command prints how many are.
     """
     from turnlog.services.cli.actions.session_export import export_bundle, export_files
 
@@ -202,28 +220,31 @@ def export_sessions(
 def compare_what_if(
     sessions: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SESSION...]", help="The sessions; else all, or the blueprint's."),
+        typer.Argument(
+            metavar="[SESSION...]", help="The sessions; by default all, or those of the blueprint."
+        ),
     ] = None,
     *,
     blueprint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Another version, by its folder.")
+        Path | None, typer.Option(metavar="DIR", help="Folder of another version of the blueprint.")
     ] = None,
     budget: Annotated[
-        int | None, typer.Option(metavar="TOKENS", min=1, help="Another budget for every call.")
+        int | None,
+        typer.Option(metavar="TOKENS", min=1, help="Another token budget for every call."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", metavar="MODEL", help="Another model, as litellm names it."),
+        typer.Option("--model", metavar="MODEL", help="Another model, by its litellm name."),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the report as one page too.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the report as an HTML page.")
     ] = None,
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Say what recorded calls would have been told under another blueprint, budget or model.
+    """Show the prompts of recorded calls under another blueprint, budget or model.
 
-    No model is called and nothing is written. Exact for context, not for behaviour.
+    No model is called and nothing is written. The prompts are exact; the replies are not predicted.
     """
     from turnlog.services.api.what_if_payloads import WhatIfRequest
     from turnlog.services.cli.what_if.what_if_comparison import print_what_if, read_blueprint_folder

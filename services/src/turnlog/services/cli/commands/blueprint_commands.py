@@ -13,13 +13,13 @@ from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
 
 def show_pins(
     blueprint: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Of this blueprint only.")
+        str | None, typer.Argument(metavar="[NAME]", help="Only this blueprint.")
     ] = None,
     *,
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Say what open sessions are pinned to, how many are of each, and what the files say by now."""
+    """Show the blueprint versions of open sessions, their number, and the files' version."""
     from turnlog.services.cli.actions.session_actions import print_pins
 
     run_with_reader(
@@ -31,15 +31,15 @@ def move_blueprint(
     session: SessionArgument,
     *,
     to: Annotated[
-        str | None, typer.Option(metavar="DIGEST", help="Only if the files are of this digest.")
+        str | None, typer.Option(metavar="DIGEST", help="Only if the files have this digest.")
     ] = None,
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Let a session go on by what the files of its blueprint say now, from its next call on.
+    """Move a session to the current files of its blueprint, from its next call on.
 
-    Between turns, or where a phase has just been entered. What was said, and every prompt so
-    far, stays what it is.
+    Possible between turns, or when a phase has just been entered. Earlier turns and prompts do
+    not change.
     """
     from turnlog.services.cli.actions.session_actions import send_blueprint_move
 
@@ -47,15 +47,13 @@ def move_blueprint(
 
 
 def check_blueprint(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="FOLDER...", help="Folders of blueprints.")
-    ],
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Blueprint folders.")],
     *,
     output: OutputOption = "table",
 ) -> None:
-    """Name everything that is wrong with a blueprint on disk, its cartridges included.
+    """List every error of a blueprint on disk, including its cartridges.
 
-    Each thing with its line and the way out; exit code 1 where there is any.
+    Each error is shown with its line and a fix; the exit code is 1 if there is any.
     """
     from turnlog.services.cli.actions.local_blueprints import check_blueprint_folders
     from turnlog.services.cli.error_display import ExitCode
@@ -65,24 +63,24 @@ def check_blueprint(
 
 
 def create_blueprint(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new blueprint.")],
     *,
     pattern: Annotated[
         Literal["assistant", "trickster", "araquem"],
-        typer.Option("--from", help="The shipped one to begin with."),
+        typer.Option("--from", help="The shipped blueprint to copy."),
     ] = "assistant",
     folder: Annotated[
-        Path, typer.Option("--in", metavar="DIR", help="Where its folder is made.")
+        Path, typer.Option("--in", metavar="DIR", help="The folder to create it in.")
     ] = Path(),
 ) -> None:
-    """Begin a blueprint of your own: a folder that can be used as it is."""
+    """Create a blueprint folder from a shipped one, ready to use."""
     from turnlog.services.cli.actions.local_blueprints import create_blueprint_folder
 
     create_blueprint_folder(name, pattern, folder)
 
 
 def list_blueprints(*, target: ReadTarget, output: OutputOption = "table") -> None:
-    """List the blueprints a session can be opened by."""
+    """List the blueprints that a session can be opened with."""
     from turnlog.services.cli.actions.query_actions import print_blueprints
 
     run_with_reader(target, lambda reader: print_blueprints(reader, output))

@@ -12,26 +12,30 @@ from turnlog.services.cli.options import OutputOption, PhaseOption, ReadTarget, 
 
 def tail_events(
     session: Annotated[
-        str | None, typer.Argument(metavar="[SESSION]", help="One session; without it all.")
+        str | None, typer.Argument(metavar="[SESSION]", help="One session; all by default.")
     ] = None,
     *,
     types: Annotated[
         str | None,
-        typer.Option("--types", metavar="NAMES", help="Only these: turn-submitted,turn-failed."),
+        typer.Option(
+            "--types", metavar="NAMES", help="Only these event types: turn-submitted,turn-failed."
+        ),
     ] = None,
     after: Annotated[
         int,
         typer.Option(
-            metavar="SEQUENCE", min=0, help="Only what follows: of the session, or of the stream."
+            metavar="SEQUENCE",
+            min=0,
+            help="Only events after this sequence of the session, or of the stream.",
         ),
     ] = 0,
     follow: Annotated[
-        bool, typer.Option("--follow/--no-follow", help="Whether to wait for what comes.")
+        bool, typer.Option("--follow/--no-follow", help="Whether to wait for new events.")
     ] = True,
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Watch events, one a line: those there are, then those that come."""
+    """Print events, one per line: the recorded ones, then new ones as they arrive."""
     from turnlog.services.cli.actions.query_actions import print_events
     from turnlog.services.cli.client.service_reader import EventQuery
 
@@ -43,16 +47,19 @@ def replay_session(
     session: SessionArgument,
     *,
     speed: Annotated[
-        float, typer.Option(metavar="TIMES", min=0.1, help="How many times as fast as it was.")
+        float,
+        typer.Option(
+            metavar="TIMES", min=0.1, help="Playback speed, as a multiple of the recorded pace."
+        ),
     ] = 1.0,
     step: Annotated[bool, typer.Option("--step", help="Wait for Enter before each turn.")] = False,
     prompts: Annotated[
-        bool, typer.Option("--prompts", help="Show what the model saw before each reply, too.")
+        bool, typer.Option("--prompts", help="Also show the prompt before each reply.")
     ] = False,
     phase: PhaseOption = None,
     target: ReadTarget,
 ) -> None:
-    """Play a session as its user saw it, at the pace it had; with --prompts as its models did."""
+    """Play back a session as its user saw it, at the recorded pace."""
     from turnlog.services.cli.replay.player import play_session
 
     run_with_reader(

@@ -10,7 +10,7 @@ from turnlog.services.cli.commands.command_runner import run_async, run_with_rea
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
 
 EntityOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="What kind of thing the turn would be about.")
+    str | None, typer.Option(metavar="NAME", help="Entity type that the turn refers to.")
 ]
 
 
@@ -18,13 +18,14 @@ def show_memory(
     session: SessionArgument,
     *,
     reader: Annotated[
-        Literal["planner", "narrator"] | None, typer.Option(help="Who would be told; else anybody.")
+        Literal["planner", "narrator"] | None,
+        typer.Option(help="Show the memory of this reader only."),
     ] = None,
     entity: EntityOption = None,
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Show what the next turn would be told of earlier ones."""
+    """Show the earlier turns that the next turn's prompt would include."""
     from turnlog.services.cli.actions.memory_actions import print_memory
 
     run_with_reader(target, lambda found: print_memory(found, session, reader, entity, output))
@@ -34,17 +35,22 @@ def show_references(
     session: SessionArgument,
     *,
     intent: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What would be wanted; resolves.")
+        str | None, typer.Option(metavar="NAME", help="Intent of a turn; resolves its references.")
     ] = None,
     entity: EntityOption = None,
     identifier: Annotated[
         list[str] | None,
-        typer.Option("-i", "--identifier", metavar="NAME=VALUE", help="What it would say itself."),
+        typer.Option(
+            "-i",
+            "--identifier",
+            metavar="NAME=VALUE",
+            help="An identifier that the turn names itself.",
+        ),
     ] = None,
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Show what was spoken of last; with --intent, what a turn would mean by it."""
+    """Show the latest references; with --intent, what a turn's references resolve to."""
     from turnlog.services.cli.actions.memory_actions import (
         print_references,
         print_resolved_reference,
@@ -63,7 +69,7 @@ def show_references(
 def show_summaries(
     session: SessionArgument, *, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
-    """Show what a model summed up of older turns, where it stands in their place."""
+    """Show the summaries that replace older turns in prompts."""
     from turnlog.services.cli.actions.memory_actions import print_summaries
 
     run_with_reader(target, lambda reader: print_summaries(reader, session, output))
@@ -72,13 +78,14 @@ def show_summaries(
 def undo_summary(
     session: SessionArgument,
     sequence: Annotated[
-        int, typer.Argument(metavar="SEQUENCE", min=1, help="The event that holds the summary.")
+        int,
+        typer.Argument(metavar="SEQUENCE", min=1, help="Sequence of the event with the summary."),
     ],
     *,
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Undo a summary: windows show again what they showed before it."""
+    """Undo a summary: windows include the original turns again."""
     from turnlog.services.cli.actions.memory_actions import send_undo
 
     run_async(send_undo(target, session, sequence, output))
@@ -87,7 +94,7 @@ def undo_summary(
 def purge_memory(
     session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:
-    """Let windows begin anew: no turn so far stands in them; the record keeps all of it."""
+    """Exclude all turns so far from later windows; the record keeps them."""
     from turnlog.services.cli.actions.memory_actions import send_purge
 
     run_async(send_purge(target, session, output))

@@ -16,20 +16,19 @@ SegmentArgument = Annotated[
 ]
 
 RefOption = Annotated[
-    str | None, typer.Option("--ref", metavar="REF", help="Whose it is, such as npc.innkeeper.")
+    str | None,
+    typer.Option("--ref", metavar="REF", help="Reference of the owner, such as npc.innkeeper."),
 ]
 
 LocaleOption = Annotated[
-    str | None, typer.Option("--locale", metavar="LOCALE", help="The locale it is written in.")
+    str | None, typer.Option("--locale", metavar="LOCALE", help="The locale of the text.")
 ]
 
-TypeOption = Annotated[
-    str | None, typer.Option("--type", metavar="TYPE", help="What kind of text it is.")
-]
+TypeOption = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Type of the text.")]
 
 VariantOption = Annotated[
     str | None,
-    typer.Option("--variant", metavar="VARIANT", help="Which variant; a new name begins one."),
+    typer.Option("--variant", metavar="VARIANT", help="The variant; a new name creates one."),
 ]
 
 
@@ -39,22 +38,27 @@ class SegmentListOptions:
 
     scope: Annotated[
         str | None,
-        typer.Option("--scope", metavar="SCOPE", help="What part of a prompt it is for."),
+        typer.Option("--scope", metavar="SCOPE", help="Scope: the part of a prompt it is for."),
     ] = None
     ref: RefOption = None
     locale: LocaleOption = None
     type: TypeOption = None
     active: Annotated[
-        bool | None, typer.Option("--active/--inactive", help="Only those that are.")
+        bool | None,
+        typer.Option("--active/--inactive", help="Only active or only inactive segments."),
     ] = None
     q: Annotated[
-        str | None, typer.Option("-q", "--query", metavar="TEXT", help="Stands in the text.")
+        str | None, typer.Option("-q", "--query", metavar="TEXT", help="Words in the text.")
     ] = None
     limit: Annotated[
-        int, typer.Option("--limit", metavar="NUMBER", min=1, max=500, help="How many at the most.")
+        int,
+        typer.Option(
+            "--limit", metavar="NUMBER", min=1, max=500, help="Maximum number of segments."
+        ),
     ] = 100
     after: Annotated[
-        int | None, typer.Option("--after", metavar="SEGMENT", help="Those behind this one.")
+        int | None,
+        typer.Option("--after", metavar="SEGMENT", help="Only segments after this number."),
     ] = None
 
 
@@ -65,11 +69,11 @@ class SegmentKindOptions:
     type: TypeOption = None
     tier: Annotated[
         int | None,
-        typer.Option("--tier", metavar="TIER", min=0, help="How much one must have found out."),
+        typer.Option("--tier", metavar="TIER", min=0, help="Tier needed to see the segment."),
     ] = None
     priority: Annotated[
         Literal["low", "normal", "high"] | None,
-        typer.Option("--priority", help="What goes last when room is short."),
+        typer.Option("--priority", help="Priority; the trim ladder removes low before high."),
     ] = None
 
 
@@ -89,15 +93,17 @@ def list_segments(
 def show_segment(
     segment: SegmentArgument, *, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
-    """Show one segment with everything it ever said."""
+    """Show one segment with all its versions."""
     from turnlog.services.cli.actions.query_actions import print_segment
 
     run_with_reader(target, lambda reader: print_segment(reader, segment, output))
 
 
 def add_segment(
-    scope: Annotated[str, typer.Argument(metavar="SCOPE", help="What part of a prompt it is for.")],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What it says; - reads it.")],
+    scope: Annotated[
+        str, typer.Argument(metavar="SCOPE", help="Scope: the part of a prompt it is for.")
+    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text; - reads standard input.")],
     *,
     ref: RefOption = None,
     locale: LocaleOption = None,
@@ -105,7 +111,7 @@ def add_segment(
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Add a segment; its number is given out."""
+    """Add a segment; the library assigns its number."""
     from turnlog.services.cli.actions.segment_actions import send_new_segment
 
     form = {"scope": scope, "ref": ref, "locale": locale, **asdict(kind)}
@@ -115,7 +121,7 @@ def add_segment(
 def edit_segment(
     segment: SegmentArgument,
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="What it says now; - reads it.")
+        str | None, typer.Argument(metavar="[TEXT]", help="The new text; - reads standard input.")
     ] = None,
     *,
     variant: VariantOption = None,
@@ -127,7 +133,7 @@ def edit_segment(
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Change what a segment says; the next call of any session is given it."""
+    """Change a segment's text, from the next call of any session on."""
     from turnlog.services.cli.actions.segment_actions import send_segment_edit
 
     form = {"variant": variant, **asdict(kind), "version": seen}
@@ -141,7 +147,7 @@ def mark_segment_active(
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Have calls given a segment again, or one of its variants."""
+    """Include a segment, or one of its variants, in later calls again."""
     from turnlog.services.cli.actions.segment_actions import send_segment_edit
 
     run_async(
@@ -156,7 +162,7 @@ def mark_segment_inactive(
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Have calls no longer given a segment, or one of its variants."""
+    """Exclude a segment, or one of its variants, from later calls."""
     from turnlog.services.cli.actions.segment_actions import send_segment_edit
 
     run_async(
@@ -173,9 +179,9 @@ def import_segments(
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Import segments: all of them, or none; again changes nothing.
+    """Import segments, all or none; repeating an import changes nothing.
 
-    What is wrong is told with file, line and the way out; exit code 1 where anything is.
+    Each error is shown with its file, line and a fix; the exit code is 1 if there is any.
     """
     from turnlog.services.cli.actions.segment_actions import import_segment_files
     from turnlog.services.cli.error_display import ExitCode

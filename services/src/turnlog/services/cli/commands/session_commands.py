@@ -23,31 +23,33 @@ class SessionListOptions:
 
     q: Annotated[
         str | None,
-        typer.Option(
-            "-q", "--query", metavar="TEXT", help="Stands in the id or in the first turn."
-        ),
+        typer.Option("-q", "--query", metavar="TEXT", help="Words in the id or in the first turn."),
     ] = None
     blueprint: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only those of this blueprint.")
+        str | None, typer.Option(metavar="NAME", help="Only sessions of this blueprint.")
     ] = None
     redacted: Annotated[
-        bool | None, typer.Option("--redacted", help="Only those with a reply withheld.")
+        bool | None, typer.Option("--redacted", help="Only sessions with a redacted reply.")
     ] = None
     origin: Annotated[
-        str | None, typer.Option(metavar="SESSION", help="Only those forked from this one.")
+        str | None, typer.Option(metavar="SESSION", help="Only forks of this session.")
     ] = None
     digest: Annotated[
         str | None,
-        typer.Option("--digest", metavar="DIGEST", help="Only those pinned to this text."),
+        typer.Option(
+            "--digest",
+            metavar="DIGEST",
+            help="Only sessions pinned to the blueprint with this digest.",
+        ),
     ] = None
-    open: Annotated[bool | None, typer.Option("--open", help="Only those that are not closed.")] = (
-        None
-    )
+    open: Annotated[
+        bool | None, typer.Option("--open", help="Only sessions that are not closed.")
+    ] = None
     limit: Annotated[
-        int, typer.Option(metavar="NUMBER", min=1, max=500, help="How many at the most.")
+        int, typer.Option(metavar="NUMBER", min=1, max=500, help="Maximum number of sessions.")
     ] = 50
     before: Annotated[
-        int | None, typer.Option(metavar="PLACE", help="The page that an earlier one named.")
+        int | None, typer.Option(metavar="PLACE", help="Next page, as named by the previous one.")
     ] = None
 
 
@@ -56,18 +58,19 @@ class PreviewOptions:
     """Options of a window preview; all are None when no preview is asked for."""
 
     text: Annotated[
-        str | None, typer.Option("--text", metavar="WORDS", help="Try what is not said yet.")
+        str | None,
+        typer.Option("--text", metavar="WORDS", help="Message of a turn that does not exist yet."),
     ] = None
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="NAME=JSON", help="An input of the turn that is tried."),
+        typer.Option("--input", metavar="NAME=JSON", help="An input of that turn."),
     ] = None
     budget: Annotated[
-        int | None, typer.Option(metavar="TOKENS", min=1, help="Try another budget.")
+        int | None, typer.Option(metavar="TOKENS", min=1, help="Another token budget.")
     ] = None
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="Try another model.")
-    ] = None
+    model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="Another model.")] = (
+        None
+    )
 
 
 def list_sessions(
@@ -90,7 +93,7 @@ def show_session(
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Show one session: what it is, its turns, its calls, its forks; now or at any sequence."""
+    """Show one session with its turns, calls and forks; now or at any sequence."""
     from turnlog.services.cli.actions.query_actions import print_session
 
     run_with_reader(
@@ -116,21 +119,22 @@ def show_window(
     session: SessionArgument,
     *,
     call: Annotated[
-        str | None, typer.Option(metavar="KIND", help="The kind of call; else the profile's own.")
+        str | None, typer.Option(metavar="KIND", help="Kind of the call; by default the profile's.")
     ] = None,
     at: AtOption = None,
     clock: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="What the clock says; else what it said then, or now."),
+        typer.Option(metavar="TIME", help="Clock reading; by default the recorded one, or now."),
     ] = None,
     preview: PreviewOptions,
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Show what the next call would see, with its tokens by component and what it would cost.
+    """Show the prompt of the next call, with its tokens by component and its cost.
 
-    With --at it is what a call would have seen then, by the clock and the library of that moment.
-    With --text it is the call for a turn that nobody submitted; nothing is written, nobody asked.
+    With --at it is the prompt of a call at that sequence, with the clock and the library of then.
+    With --text it is the prompt of a turn that does not exist yet. Nothing is written, and no
+    model is called.
     """
     if preview == PreviewOptions():
         from turnlog.services.cli.actions.query_actions import print_window
@@ -147,12 +151,12 @@ def show_window(
 
 def show_growth(
     session: Annotated[
-        str | None, typer.Argument(metavar="SESSION", help="The session; without one, all.")
+        str | None, typer.Argument(metavar="SESSION", help="One session; all by default.")
     ] = None,
     *,
     by: Annotated[
         Literal["all", "blueprint", "profile", "kind", "model"],
-        typer.Option("--by", help="Put calls together by this."),
+        typer.Option("--by", help="Group calls by this."),
     ] = "all",
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only calls made at or after this time.")
@@ -160,7 +164,7 @@ def show_growth(
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Show how context grows: tokens by component and call, what was cut, and what was saved."""
+    """Show the growth of prompts: tokens by component and call, trimmed and saved tokens."""
     from turnlog.services.cli.actions.query_actions import print_growth
 
     query = {"session": session, "group_by": by, "since": since}
@@ -176,7 +180,7 @@ def show_prompt(
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Show the exact prompt of a call, every part with where it came from."""
+    """Show the exact prompt of a call, with the source of every part."""
     from turnlog.services.cli.actions.query_actions import print_prompt
 
     run_with_reader(target, lambda reader: print_prompt(reader, session, call, output))

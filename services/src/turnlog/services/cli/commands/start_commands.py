@@ -18,12 +18,13 @@ ModelOption = Annotated[
 ]
 
 HttpOption = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 is any free one.")
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Address to listen at; port 0 chooses a free one."),
 ]
 
 RoleArgument = Annotated[
     Literal["gateway", "worker", "projector"],
-    typer.Argument(metavar="PART", help="Which one: gateway, worker or projector."),
+    typer.Argument(metavar="PART", help="Role: gateway, worker or projector."),
 ]
 
 
@@ -31,11 +32,14 @@ def start_all(
     *,
     data_dir: Annotated[
         Path,
-        typer.Option(metavar="DIR", envvar="TURNLOG_DATA_DIR", help="Where everything is kept."),
+        typer.Option(metavar="DIR", envvar="TURNLOG_DATA_DIR", help="Data directory."),
     ] = DEFAULT_DATA_DIR,
     http: HttpOption = None,
     nats: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="The same for its nats-server.")
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Address of its nats-server; port 0 chooses a free one."
+        ),
     ] = None,
     ready_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Written when everything accepts work.")
@@ -61,7 +65,7 @@ def start_all(
 
 
 def run_role(role: RoleArgument) -> None:
-    """Start one part, set by TURNLOG_... variables; see `turnlog config show`."""
+    """Start one role, configured by TURNLOG_... variables; see `turnlog config show`."""
     from turnlog.services.cli.actions.service_start import run_service_role
 
     run_async(run_service_role(role))
@@ -77,15 +81,15 @@ def run_demo(
     *,
     data_dir: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where its data lies; else a folder that is removed."),
+        typer.Option(metavar="DIR", help="Data directory; by default a temporary folder."),
     ] = None,
     http: HttpOption = None,
     model: ModelOption = None,
     exit_after: Annotated[
-        bool, typer.Option("--exit", help="End after the show instead of staying up.")
+        bool, typer.Option("--exit", help="Exit after the demo instead of staying up.")
     ] = False,
 ) -> None:
-    """Start everything, play a conversation, and show what the log holds of it."""
+    """Start everything, play a conversation, and show what the log recorded."""
     from turnlog.services.cli.demo.demo_runner import run_demo
 
     run_async(run_demo(name, data_dir, http, model, stay=not exit_after))
@@ -93,15 +97,16 @@ def run_demo(
 
 def start_chat(
     session: Annotated[
-        str | None, typer.Argument(metavar="[SESSION]", help="One to resume; else a new one.")
+        str | None,
+        typer.Argument(metavar="[SESSION]", help="Session to resume; by default a new one."),
     ] = None,
     *,
     blueprint: Annotated[
-        str, typer.Option(metavar="NAME", help="What a new one is made from.")
+        str, typer.Option(metavar="NAME", help="Blueprint of a new session.")
     ] = "assistant",
     attribute: Annotated[
         list[str] | None,
-        typer.Option("-a", "--attribute", metavar="NAME=VALUE", help="Given when it opens."),
+        typer.Option("-a", "--attribute", metavar="NAME=VALUE", help="Attribute of a new session."),
     ] = None,
     target: ServiceTarget,
 ) -> None:

@@ -16,17 +16,19 @@ def switch_profile(
     profile: Annotated[
         str | None,
         typer.Option(
-            "--profile", metavar="PROFILE", help="Without it the present one; say one of the two."
+            "--profile",
+            metavar="PROFILE",
+            help="New profile; the current one if only --model is given.",
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", metavar="MODEL", help="Without it the profile's own."),
+        typer.Option("--model", metavar="MODEL", help="New model; by default the profile's."),
     ] = None,
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Let a session go on by another profile or another model, from its next turn on."""
+    """Switch a session to another profile or model, from its next turn on."""
     from turnlog.services.cli.actions.session_actions import send_switch
 
     run_async(send_switch(target, session, profile, model, output))
@@ -37,15 +39,17 @@ def fork_session(
     *,
     at: Annotated[
         int,
-        typer.Option("--at", metavar="SEQUENCE", min=1, help="The last event they have in common."),
+        typer.Option(
+            "--at", metavar="SEQUENCE", min=1, help="Last event that both sessions share."
+        ),
     ],
     into: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="What the fork is to be called.")
+        str | None, typer.Option("--session", metavar="ID", help="Id of the new session.")
     ] = None,
     target: ServiceTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Make a session that goes on from any place in this one, which stays as it is."""
+    """Create a session that continues from any sequence of this one, which does not change."""
     from turnlog.services.cli.actions.session_actions import send_fork
 
     run_async(send_fork(target, session, at, into, output))
@@ -54,14 +58,15 @@ def fork_session(
 def show_tool_result(
     session: SessionArgument,
     call: Annotated[
-        str, typer.Argument(metavar="CALL", help="The call that asked for it: 3.2 is turn 3.")
+        str,
+        typer.Argument(metavar="CALL", help="The call that used the tool: 3.2 is turn 3, call 2."),
     ],
-    id: Annotated[str, typer.Argument(metavar="ID", help="What the call named its request.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the tool use in that call.")],
     *,
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Show the whole of what a tool gave, also where prompts hold a summary of it."""
+    """Show the whole result of a tool use, even if prompts contain only a summary."""
     from turnlog.services.cli.actions.session_actions import print_tool_result
 
     run_with_reader(target, lambda reader: print_tool_result(reader, session, call, id, output))
@@ -70,7 +75,7 @@ def show_tool_result(
 def request_schemas(
     session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:
-    """Have prompts tell of the tools in full again, from the next call on, for a turn."""
+    """Describe the tools in full again, from the next call on, for one turn."""
     from turnlog.services.cli.actions.session_actions import send_schema_request
 
     run_async(send_schema_request(target, session, output))
