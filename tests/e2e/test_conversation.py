@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.services.gateway.streaming.sse_client import ResumingWatcher
 from tests.support.processes.turnlog_up import TurnlogUp
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
+from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnCancelled
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -44,9 +46,12 @@ async def test_what_a_call_took_is_recorded_as_the_provider_counted_it(
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     session = await up.service.open_session()
-    provider.queue_behaviours(
-        ModelAnswer(usage={"prompt_tokens": 1000, "completion_tokens": 100}, finish="length")
-    )
+    usage = {
+        "prompt_tokens": 1000,
+        "completion_tokens": 100,
+        "completion_tokens_details": {"reasoning_tokens": 60},
+    }
+    provider.queue_behaviours(ModelAnswer(usage=usage, finish="length"))
     told = await up.service.run_turn(session)
     assert (told["status"], told["reply"], told["finish"]) == ("completed", "An answer.", "length")
     (call,) = await up.service.list_calls(session)
@@ -58,6 +63,10 @@ async def test_what_a_call_took_is_recorded_as_the_provider_counted_it(
     assert (call["input_tokens"], call["output_tokens"]) == (1000, 100)
     # 15 cents a million tokens sent, 60 cents a million received
     assert call["micro_dollars"] == 1000 * 0.15 + 100 * 0.60
+    (ended,) = await up.service.list_events_of_type(session, AttemptEnded)
+    assert (ended.response_id, ended.usage.reasoning_tokens) == ("chatcmpl-1", 60)
+    page = await up.service.get_json(f"/v1/sessions/{session}/events")
+    assert '"response_id": "chatcmpl-1"' in json.dumps(page)
     (attempt,) = call["attempts"]
     assert (attempt["outcome"], attempt["price"], attempt["fault"]) == ("answered", "exact", None)
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace as Chunk
 import pytest
 
 from turnlog.services.worker.model.chunk_reader import (
+    MAX_RESPONSE_ID,
     ChunkReader,
     build_finished,
     read_reported_usage,
@@ -95,6 +96,38 @@ async def test_a_witness_passes_lines_on_and_notes_how_they_end(
     witness = RawStreamCheck(iterate_lines(line), strict=True)
     assert [each async for each in witness] == [line]
     assert witness.finish == finish
+
+
+@pytest.mark.parametrize(
+    ("line", "response_id"),
+    [
+        ('data: {"id": "chatcmpl-1", "choices": []}', "chatcmpl-1"),
+        ('data: {"type": "message_start", "message": {"id": "msg_1"}}', "msg_1"),
+        ('data: {"responseId": "gem-1", "candidates": []}', "gem-1"),
+        ('data: {"id": 3, "message": ["msg_1"]}', None),
+        ('data: {"id": ""}', None),
+    ],
+)
+async def test_a_witness_notes_the_id_of_the_answer(line: str, response_id: str | None) -> None:
+    witness = RawStreamCheck(iterate_lines(line), strict=True)
+    assert [each async for each in witness] == [line]
+    assert witness.response_id == response_id
+
+
+def test_an_id_too_long_for_an_event_is_not_recorded() -> None:
+    reading = ChunkReader()
+    reading.read_chunk(build_tool_chunk(0, "look", "{}", "a"))
+    ids = {
+        length: build_finished(
+            reading,
+            reason_name="stop",
+            usage=None,
+            requested_model="openai/heron",
+            response_id="i" * length,
+        ).response_id
+        for length in (MAX_RESPONSE_ID, MAX_RESPONSE_ID + 1)
+    }
+    assert ids == {MAX_RESPONSE_ID: "i" * MAX_RESPONSE_ID, MAX_RESPONSE_ID + 1: None}
 
 
 async def test_a_witness_stops_at_a_line_that_would_be_skipped() -> None:

@@ -81,6 +81,7 @@ async def test_anthropic(anthropic: OpenAIServer, model: LitellmModel) -> None:
     assert answered.text == "The reeds."
     assert answered.finished.finish_reason == "length"
     assert answered.finished.usage == ModelUsage(35, 15, cached_input_tokens=10)
+    assert answered.finished.response_id == "msg_1"
 
 
 async def test_anthropic_breaking_off(anthropic: OpenAIServer, model: LitellmModel) -> None:
@@ -107,7 +108,8 @@ async def test_gemini(gemini: OpenAIServer, model: LitellmModel, reason: str, to
     def frame(text: str, **candidate: object) -> bytes:
         content = {"role": "model", "parts": [{"text": text}]}
         usage = {"promptTokenCount": 9, "candidatesTokenCount": 4, "totalTokenCount": 13}
-        body = {"candidates": [{"content": content, **candidate}], "usageMetadata": usage}
+        candidates = [{"content": content, **candidate}]
+        body = {"responseId": "gem-1", "candidates": candidates, "usageMetadata": usage}
         return f"data: {json.dumps(body)}\r\n\r\n".encode()
 
     gemini.queue_behaviours(RawFrames((frame("The "), frame("reeds.", finishReason=reason))))
@@ -115,6 +117,7 @@ async def test_gemini(gemini: OpenAIServer, model: LitellmModel, reason: str, to
     assert answered.text == "The reeds."
     assert answered.finished.finish_reason == told
     assert answered.finished.usage == ModelUsage(9, 4)
+    assert answered.finished.response_id == "gem-1"
 
 
 async def test_ollama(ollama: OpenAIServer, model: LitellmModel) -> None:
@@ -130,4 +133,5 @@ async def test_ollama(ollama: OpenAIServer, model: LitellmModel) -> None:
     assert answered.text == "The reeds."
     assert answered.finished.finish_reason == "stop"
     assert answered.finished.usage == ModelUsage(11, 3)
+    assert answered.finished.response_id is None, "Ollama sends no id, litellm makes one up"
     assert len(ollama.exchanges) == 1, "litellm asked about the model, blocking the event loop"

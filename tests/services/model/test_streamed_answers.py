@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Coroutine
 from contextlib import aclosing
 from contextvars import Context
@@ -16,7 +17,7 @@ from tests.services.model.model_requests import (
     collect_answer,
     read_first_text,
 )
-from tests.support.servers.model_behaviours import ModelAnswer
+from tests.support.servers.model_behaviours import ModelAnswer, RawFrames
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelToolCall, ModelUsage
@@ -40,6 +41,18 @@ async def test_text_arrives_token_by_token_and_then_the_end(
         model="heron",
         response_id="chatcmpl-1",
     )
+
+
+async def test_an_id_that_the_provider_does_not_send_is_not_made_up(
+    server: OpenAIServer, model: LitellmModel, name: str
+) -> None:
+    choices = [{"index": 0, "delta": {"content": "The tide."}, "finish_reason": "stop"}]
+    chunk = {"object": "chat.completion.chunk", "created": 0, "model": "heron", "choices": choices}
+    frame = f"data: {json.dumps(chunk)}\n\n".encode()
+    server.queue_behaviours(RawFrames((frame, b"data: [DONE]\n\n")))
+    answered = await collect_answer(model, build_request(name))
+    assert answered.text == "The tide."
+    assert answered.finished.response_id is None
 
 
 async def test_a_token_is_there_before_the_next_one_is_sent(

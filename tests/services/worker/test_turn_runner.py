@@ -146,6 +146,7 @@ async def test_a_whole_answer_left_by_a_dead_worker_completes_the_turn_without_a
         finish="stop",
         usage=RecordedUsage(known="reported", input_tokens=9, output_tokens=4),
         total=10,
+        response_id="chatcmpl-1",
     )
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
@@ -156,6 +157,9 @@ async def test_a_whole_answer_left_by_a_dead_worker_completes_the_turn_without_a
     reply = find_last_event(house, TurnCompleted).event
     assert isinstance(reply, TurnCompleted)
     assert reply.text == PlainText(text="All of it.")
+    ended = find_last_event(house, AttemptEnded).event
+    assert isinstance(ended, AttemptEnded)
+    assert (ended.outcome, ended.response_id) == ("answered", "chatcmpl-1")
 
 
 async def test_a_worker_that_lost_its_claim_says_nothing_for_the_message() -> None:

@@ -95,6 +95,8 @@ class AttemptClosed(EventModel):
     """Milliseconds from request to end."""
     tools: tuple[ToolRequest, ...] = ()
     """Tools that the answer requested."""
+    response_id: str | None = None
+    """The provider's id of the answer; None if it gave none."""
 
 
 TokenEvent = Annotated[

@@ -27,6 +27,10 @@ class TokenUsage(EventModel):
     """Tokens received."""
     cached_tokens: int = 0
     """Tokens of the input that the provider had cached."""
+    reasoning_tokens: int | None = None
+    """Tokens of the output that went into reasoning, as litellm reports them; None if it reports
+    none. It estimates them for a provider that sends reasoning without a count.
+    """
 
 
 class AttemptCost(EventModel):
@@ -127,6 +131,8 @@ class AttemptEnded(EventModel):
     """Why the attempt failed."""
     partial: Content | None = None
     """Text of an attempt that did not complete; it is stored but never included in windows."""
+    response_id: str | None = None
+    """The provider's id of the finished answer; None if it gave none."""
 
 
 class CallCompleted(EventModel):

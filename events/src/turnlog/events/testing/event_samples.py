@@ -264,6 +264,16 @@ def _build_call_samples() -> dict[str, KnownEvent]:
             fault=AttemptFault(code="rate_limited", detail="429 from the provider", retryable=True),
             partial=PlainText(text="Ein Sa"),
         ),
+        "attempt-ended-response": AttemptEnded(
+            turn=3,
+            call="3.1",
+            attempt=3,
+            outcome="answered",
+            usage=SAMPLE_USAGE.model_copy(update={"reasoning_tokens": 48}),
+            cost=AttemptCost(micro_dollars=1234, price="exact", table="prices 7"),
+            timings=AttemptTimings(first_token=210, total=1900),
+            response_id="chatcmpl-7",
+        ),
         "call-completed": CallCompleted(
             turn=3,
             call="3.1",

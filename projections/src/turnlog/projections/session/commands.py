@@ -50,6 +50,8 @@ class AttemptUsage:
     usage: TokenUsage
     cost: AttemptCost
     timings: AttemptTimings | None = None
+    response_id: str | None = None
+    """The provider's id of the answer that this was charged for."""
 
 
 @dataclass(frozen=True, slots=True)

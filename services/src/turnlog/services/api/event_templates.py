@@ -63,7 +63,8 @@ EVENT_TEMPLATES: Final[Mapping[str, str]] = {
     ),
     "attempt-ended": (
         "call {call} · {outcome}[ ({fault.code})][ · {timings.total|duration}]"
-        " · {usage|usage} · cost {cost.micro_dollars|money}"
+        " · {usage|usage}[ · {usage.reasoning_tokens|count:reasoning token}]"
+        " · cost {cost.micro_dollars|money}[ · response {response_id}]"
     ),
     "call-completed": "call {call} · {finish} · {characters|count:character}",
     "plan-made": "turn {turn} in {steps|count:step}",

@@ -135,7 +135,7 @@ class TurnRunner:
             attempt,
             whole.text,
             whole.closed.finish,
-            AttemptUsage(usage, cost),
+            AttemptUsage(usage, cost, response_id=whole.closed.response_id),
             material.phases,
             whole.closed.tools,
             references=material.references,

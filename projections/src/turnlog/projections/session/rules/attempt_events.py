@@ -96,6 +96,7 @@ def record_answer(
         usage=spent.usage,
         cost=spent.cost,
         timings=spent.timings,
+        response_id=spent.response_id,
     )
     completed = CallCompleted(
         turn=attempt.turn,
@@ -131,4 +132,5 @@ def build_attempt_ended(attempt: AttemptRef, command: EndAttempt) -> AttemptEnde
         timings=command.spent.timings,
         fault=command.fault,
         partial=PlainText(text=command.partial) if command.partial else None,
+        response_id=command.spent.response_id,
     )

@@ -273,6 +273,7 @@ class ActiveAttempt:
             first_token=timings.first_token,
             total=timings.total,
             tools=list_tool_requests(end),
+            response_id=spent.response_id,
         )
 
 

@@ -217,7 +217,8 @@ class OutcomeRecorder:
         if usage and active.manifest:
             self.drift.record_count(active.request.model, active.manifest, usage.input_tokens)
         prices = await self.prices()
-        return compute_spent(active.request, usage, active.text, prices, active.timings)
+        spent = compute_spent(active.request, usage, active.text, prices, active.timings)
+        return replace(spent, response_id=end.response_id if end else None)
 
 
 def compute_spent(
@@ -237,6 +238,7 @@ def compute_spent(
         input_tokens=accounted.usage.input_tokens,
         output_tokens=accounted.usage.output_tokens,
         cached_tokens=accounted.usage.cached_input_tokens,
+        reasoning_tokens=accounted.usage.reasoning_tokens or None,
     )
     return AttemptUsage(counted, compute_cost(request.model, counted, prices), timings)
 

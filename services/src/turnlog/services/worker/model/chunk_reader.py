@@ -26,6 +26,9 @@ from turnlog.services.worker.model.model_types import (
 MAX_ANSWER_BYTES: Final = 900_000
 """Maximum size of an answer with its tool calls, as JSON: an event must hold it."""
 
+MAX_RESPONSE_ID: Final = 256
+"""Maximum characters of a provider's id of an answer; a longer one is not recorded."""
+
 
 class ChunkReader:
     """What has been read of one answer so far."""
@@ -33,6 +36,8 @@ class ChunkReader:
     def __init__(self) -> None:
         self.spoken = False
         """Some text has come."""
+        self.received_id: str | None = None
+        """The id that litellm got from the client below it; the chunks it adds have none."""
         self._latest: object = None
         self._bytes = 0
         self._calls: list[ModelToolCall] = []
@@ -45,16 +50,15 @@ class ChunkReader:
         return _read_answering_model(self._latest) or None
 
     @property
-    def response_id(self) -> str | None:
-        return _read_text(_get_attribute(self._latest, "id")) or None
-
-    @property
     def tool_calls(self) -> tuple[ModelToolCall, ...]:
         return tuple(self._calls)
 
     def read_chunk(self, chunk: object) -> tuple[str, bool]:
         """Return the text of a chunk, and whether the chunk holds anything from the model."""
         self._latest = chunk
+        if self.received_id is None:
+            received = _read_text(_get_hidden_parameters(chunk).get("received_model_id"))
+            self.received_id = received or None
         delta = _get_delta(chunk)
         text = self._count_bytes(_read_text(_get_attribute(delta, "content")))
         parts = _read_sequence(_get_attribute(delta, "tool_calls"))
@@ -118,11 +122,13 @@ def _read_usage_detail(counts: Sequence[object], group: str, name: str) -> int:
 
 def _read_answering_model(chunk: object) -> str:
     """Return the provider's name for the model, or the requested name."""
+    served = _get_hidden_parameters(chunk).get("provider_response_model")
+    return _read_text(served) or _read_text(_get_attribute(chunk, "model"))
+
+
+def _get_hidden_parameters(chunk: object) -> Mapping[str, object]:
     hidden = _get_attribute(chunk, "hidden_params")
-    if isinstance(hidden, dict):
-        served = cast("Mapping[str, object]", hidden).get("provider_response_model")
-        return _read_text(served) or _read_text(_get_attribute(chunk, "model"))
-    return _read_text(_get_attribute(chunk, "model"))
+    return cast("Mapping[str, object]", hidden) if isinstance(hidden, dict) else {}
 
 
 def _get_delta(chunk: object) -> object:
@@ -187,7 +193,12 @@ _FILTER_REASONS: frozenset[FinishReason] = frozenset({"content_filter", "safety"
 
 
 def build_finished(
-    reading: ChunkReader, *, reason_name: str | None, usage: ModelUsage | None, requested_model: str
+    reading: ChunkReader,
+    *,
+    reason_name: str | None,
+    usage: ModelUsage | None,
+    requested_model: str,
+    response_id: str | None = None,
 ) -> FinishedAnswer:
     """Return the end of an answer, or fail with `empty` or `incomplete`.
 
@@ -206,8 +217,15 @@ def build_finished(
         tool_calls=reading.tool_calls,
         usage=usage,
         model=reading.model or requested_model,
-        response_id=reading.response_id,
+        response_id=_check_response_id(response_id),
     )
+
+
+def _check_response_id(response_id: str | None) -> str | None:
+    """Return the id as an event can hold it, or None if there is none or it is too long."""
+    if not response_id or len(response_id) > MAX_RESPONSE_ID:
+        return None
+    return replace_unstorable(response_id)
 
 
 def _describe_reason(reason_name: str | None) -> str:

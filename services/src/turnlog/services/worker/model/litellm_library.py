@@ -133,6 +133,16 @@ def find_finish_reason(stream: LitellmStream, witness: RawStreamCheck | None) ->
     return witness.finish
 
 
+def is_read_by_openai_client(stream: LitellmStream) -> bool:
+    """Return whether the OpenAI client reads an open stream, so that the ids are the provider's.
+
+    litellm's own parsers and those of scripted models and boto's frames make ids up.
+    """
+    from openai import AsyncStream  # noqa: PLC0415  # seconds, and only the worker needs it
+
+    return isinstance(stream.completion_stream, AsyncStream)
+
+
 def _is_skipping_parser(parser: object) -> bool:
     """Return whether a parser skips frames that are not JSON; others buffer them."""
     from litellm.llms.base_llm.base_model_iterator import (  # noqa: PLC0415  # as above
@@ -148,13 +158,14 @@ class RawStreamCheck:
     litellm skips a frame that it cannot parse and takes the closing `[DONE]` for a finish reason,
     so half an answer would pass for a whole one. This iterator passes every line on unchanged,
     fails at a frame that is not JSON where litellm would skip it, and records the provider's own
-    finish reason. It stores no text.
+    finish reason and id of the answer. It stores no text.
     """
 
     def __init__(self, lines: AsyncIterator[object], *, strict: bool) -> None:
         self._lines = lines
         self._strict = strict
         self.finish: str | None = None
+        self.response_id: str | None = None
         self.openai = False
         """The provider speaks the OpenAI protocol, so a finish reason would have been seen."""
 
@@ -176,6 +187,7 @@ class RawStreamCheck:
             return
         if isinstance(parsed, dict):
             self._record_finish(cast("Mapping[str, object]", parsed))
+            self._record_response_id(cast("Mapping[str, object]", parsed))
 
     def _record_finish(self, frame: Mapping[str, object]) -> None:
         self.openai = self.openai or "choices" in frame
@@ -189,6 +201,12 @@ class RawStreamCheck:
         ):
             if isinstance(said, str):
                 self.finish = said
+
+    def _record_response_id(self, frame: Mapping[str, object]) -> None:
+        begun = (message.get("id") for message in _filter_objects([frame.get("message")]))
+        for found in (frame.get("id"), frame.get("responseId"), *begun):
+            if self.response_id is None and isinstance(found, str):
+                self.response_id = found or None
 
 
 def _filter_objects(value: object) -> list[Mapping[str, object]]:

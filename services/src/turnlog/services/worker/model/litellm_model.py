@@ -25,6 +25,7 @@ from turnlog.services.worker.model.litellm_library import (
     LitellmLibrary,
     attach_stream_check,
     find_finish_reason,
+    is_read_by_openai_client,
     load_litellm,
     register_ollama_model,
     stop_accounting,
@@ -63,6 +64,7 @@ class LitellmModel:
             stop_accounting(stream)
             try:
                 witness = await patience.wait_for(attach_stream_check(stream))
+                has_provider_ids = is_read_by_openai_client(stream)
                 patience.mark_accepted()
                 while (chunk := await patience.wait_for(anext(stream, None))) is not None:
                     text, token = reading.read_chunk(chunk)
@@ -73,8 +75,14 @@ class LitellmModel:
                         patience.mark_token()
             finally:
                 await stream.aclose()
-        said, usage = find_finish_reason(stream, witness), read_reported_usage(stream.chunks)
-        yield build_finished(reading, reason_name=said, usage=usage, requested_model=request.model)
+        received_id = reading.received_id if has_provider_ids else None
+        yield build_finished(
+            reading,
+            reason_name=find_finish_reason(stream, witness),
+            usage=read_reported_usage(stream.chunks),
+            requested_model=request.model,
+            response_id=witness.response_id if witness else received_id,
+        )
 
     async def _load_library(self) -> LitellmLibrary:
         if self._loaded is None:

@@ -97,6 +97,7 @@ class ModelUsage:
     """Tokens received, reasoning included."""
     cached_input_tokens: int = 0
     reasoning_tokens: int = 0
+    """Zero if litellm reports none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +112,6 @@ class EstimatedUsage:
     """Tokens that we estimated, since the provider reported none."""
 
     usage: ModelUsage
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownUsage:
-    """The tokens of a lost attempt, which are unknown; not the same as zero."""
-
-
-AccountedUsage = ReportedUsage | EstimatedUsage | UnknownUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +141,7 @@ class FinishedAnswer:
     model: str
     """The model that answered, by the provider's account if it gives one."""
     response_id: str | None
+    """The provider's id of the answer; None if it gives none, whatever litellm makes up then."""
 
 
 class LanguageModel(Protocol):
