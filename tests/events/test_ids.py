@@ -15,7 +15,6 @@ from turnlog.events.ids import (
     SESSION_HISTORY,
     build_blob_subject,
     build_snapshot_subject,
-    build_token_filter,
     build_token_subject,
     validate_id,
 )
@@ -53,8 +52,6 @@ BUILDERS: dict[str, Callable[[str], object]] = {
     "session of events": lambda bad: SESSION_HISTORY.build_filter("t", bad),
     "tenant of tokens": lambda bad: build_token_subject(bad, "s", 1),
     "session of tokens": lambda bad: build_token_subject("t", bad, 1),
-    "tenant of all tokens": build_token_filter,
-    "session of all tokens": lambda bad: build_token_filter("t", bad),
     "tenant of a blob": lambda bad: build_blob_subject(bad, compute_digest("")),
     "digest of a blob": lambda bad: build_blob_subject("t", bad),
     "tenant of a snapshot": lambda bad: build_snapshot_subject(bad, "s"),

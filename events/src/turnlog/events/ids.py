@@ -88,13 +88,6 @@ def build_token_subject(tenant: str, session: str, turn: int) -> str:
     return f"tokens.{validate_id(tenant, 'tenant')}.{validate_id(session, 'session')}.{turn}"
 
 
-def build_token_filter(tenant: str, session: str | None = None) -> str:
-    """Return the subject filter for all tokens of a session, or of a tenant."""
-    if session is None:
-        return f"tokens.{validate_id(tenant, 'tenant')}.>"
-    return f"tokens.{validate_id(tenant, 'tenant')}.{validate_id(session, 'session')}.*"
-
-
 def build_blob_subject(tenant: str, digest: Digest) -> str:
     """Return the subject that holds one blob; refuses anything that is not a digest."""
     if _DIGEST_REGEX.fullmatch(digest) is None:

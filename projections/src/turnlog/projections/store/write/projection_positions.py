@@ -63,13 +63,6 @@ def _build_position(row: Row[*tuple[object, ...]]) -> ProjectionPosition:
     return ProjectionPosition(row.build, row.version, row.active, log, row.position, row.hash)
 
 
-async def find_build(connection: AsyncConnection, build: int) -> ProjectionPosition | None:
-    """Return the position of a build; None if it was abandoned or deleted."""
-    ours = and_(_SESSIONS_ROWS, PROJECTIONS.c.build == build, PROJECTIONS.c.position >= 0)
-    row = (await connection.execute(select(PROJECTIONS).where(ours))).one_or_none()
-    return _build_position(row) if row else None
-
-
 async def find_unfinished_build(
     connection: AsyncConnection, log: LogIdentity, *, above: int
 ) -> ProjectionPosition | None:
