@@ -90,9 +90,7 @@ async def test_calls_of_another_session_are_compared_by_typing_its_id(
     for session in (one, "other"):
         await stand.submit_and_answer(session, "How far is it?", "Ten.")
     await browser.open_page(f"{stand.address}/#/sessions/{one}/calls/1.1/diff/1.1")
-    await browser.wait_for(
-        "document.querySelector('.sum')?.textContent === 'the very same request'"
-    )
+    await browser.wait_for("document.querySelector('.sum')?.textContent === 'identical requests'")
     await browser.run_script(build_input_script(".pick input", "other", "change"))
     await browser.wait_for(f"{build_texts_script('.change .layer')}.join() === 'instructions'")
     assert (
@@ -235,7 +233,7 @@ async def test_a_session_is_moved_to_the_version_that_was_looked_at(
     file.write_text(file.read_text().replace("version: 2", "version: 3"))
     await browser.open_page(f"{stand.address}/#/sessions/{session}")
     await browser.wait_for(open_tab("Version"))
-    await browser.wait_for(build_click_script(".version button", "Go on by the files, v3"))
+    await browser.wait_for(build_click_script(".version button", "Move to the files, v3"))
     await browser.wait_for(
         "document.querySelector('.version .verdict')?.textContent.includes('v3')"
     )

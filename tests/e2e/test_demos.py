@@ -33,7 +33,7 @@ def test_the_demo_plays_a_story_and_says_what_was_cut_to_fit() -> None:
     assert "the prompt  trim        input" in shown
     assert "the prompt  lower_tier  npc" in shown
     assert "segment 1, version 2" in shown
-    assert "each prompt comes out byte for byte, both ways" in shown
+    assert "every prompt reproduced byte for byte, both ways" in shown
 
 
 def test_the_demo_of_agents_takes_tools_and_says_what_each_contributor_cost() -> None:

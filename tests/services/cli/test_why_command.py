@@ -155,10 +155,10 @@ def test_diff_says_what_came_and_went_between_two_calls_and_by_which_event(
     assert ran.code == 0
     for known in (
         "removed · the blueprint · by when reply_redacted",
-        "told once, by then: event 20 context-assembled",
+        "already described: event 20 context-assembled",
         "added · turn 3",
         "answered: event 23 turn-completed",
-        "the turn that asks: event 24 turn-submitted",
+        "the turn's message: event 24 turn-submitted",
         "1 message, 575 tokens · up to redaction_note",
     ):
         assert known in ran.out

@@ -33,7 +33,7 @@ async def send_fork(
     body = {"at": at, "session": into}
     made = await send_command(target, "POST", f"/v1/sessions/{session}/fork", body, ForkedSession)
     line = Text(made.session, "bold")
-    print_answer(made, line.append(f"  goes on from {session} at sequence {at:,}", MUTED), output)
+    print_answer(made, line.append(f"  continues from {session} at sequence {at:,}", MUTED), output)
 
 
 async def send_switch(

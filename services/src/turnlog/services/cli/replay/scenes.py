@@ -139,7 +139,7 @@ def _build_draft(event: Event, reply_seconds: float, *, is_retry: bool) -> _Scen
             return _SceneDraft("note", _describe_phase(entered))
         case ProfileSwitched(profile=profile, model=model):
             answers = f", {model} answers" if model else ""
-            return _SceneDraft("note", f"the session goes on by profile {profile}{answers}")
+            return _SceneDraft("note", f"the session switches to profile {profile}{answers}")
         case StepPlanned(step=step, goal=goal):
             return _SceneDraft("note", f"step {step}: {_get_text(goal)}")
         case ToolReturned(tool=tool, outcome=outcome, detail=detail):

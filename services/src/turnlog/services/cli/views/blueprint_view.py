@@ -92,6 +92,6 @@ def render_move(done: BlueprintMoveResult) -> Text:
     """Render the version that a session runs by after a move."""
     version = f"{done.blueprint} v{done.version}"
     if not done.moved:
-        return Text(f"{done.session} runs by {version} already", MUTED)
-    line = Text("✓ ", GOOD).append(f"{done.session} goes on by {version}", "default")
+        return Text(f"{done.session} already uses {version}", MUTED)
+    line = Text("✓ ", GOOD).append(f"{done.session} now uses {version}", "default")
     return line.append(f"  {format_digest(done.digest)} · event {done.sequence}", MUTED)

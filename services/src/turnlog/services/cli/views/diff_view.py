@@ -41,26 +41,26 @@ _SIGNS: Final[dict[ChangeKind, tuple[str, str]]] = {
 }
 
 REASON_LABELS: Final[dict[DiffReason, str]] = {
-    "said": "the turn that asks",
+    "said": "the turn's message",
     "answered": "answered",
     "failed": "it failed",
-    "cancelled": "given up",
+    "cancelled": "cancelled",
     "excluded": "excluded",
     "restored": "restored",
-    "redacted": "a reply was withheld",
-    "told": "told once, by then",
+    "redacted": "a reply was redacted",
+    "told": "already described",
     "choice": "a choice",
     "phase": "the phase",
     "attribute": "an attribute",
-    "resolved": "what was resolved",
+    "resolved": "the resolved reference",
     "pinned": "the prompt file",
     "library": "the library",
-    "variant": "the variant it drew",
+    "variant": "the chosen variant",
     "blueprint": "the blueprint",
     "budget": "the budget",
-    "room": "what took the room",
+    "room": "space taken by other parts",
     "limit": "later turns",
-    "time": "too old by the clock of",
+    "time": "expired by the clock of",
     "kind": "the kind of call",
     "profile": "the profile",
     "model": "the model",
@@ -68,7 +68,7 @@ REASON_LABELS: Final[dict[DiffReason, str]] = {
     "summarised": "summed up",
     "undone": "a summary was undone",
     "purged": "the memory was purged",
-    "unknown": "no event says why",
+    "unknown": "no recorded cause",
 }
 """The label of each reason; the events follow it."""
 
@@ -103,7 +103,7 @@ def _render_call_facts(sign: str, facts: CallFacts) -> Text:
 def _render_summary(found: CallDiff) -> Text:
     line = Text("=  ", MUTED)
     if found.same:
-        return line.append("the very same request", f"bold {GOOD}")
+        return line.append("identical requests", f"bold {GOOD}")
     line.append(format_difference(found.tokens, "token"), "bold")
     if found.micro_dollars is not None:
         line.append(f" · {_format_money_difference(found.micro_dollars)}", "default")

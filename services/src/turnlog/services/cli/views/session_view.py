@@ -104,7 +104,7 @@ def _render_turn(turn: TurnView) -> Iterator[RenderableType]:
 def format_turn_activity(turn: TurnView) -> Iterator[str]:
     """Yield a line for each step and each tool use before the reply."""
     for step in turn.steps:
-        done = " (the turn before had done it)" if step.given else ""
+        done = " (done in the previous turn)" if step.given else ""
         yield format_one_line(f"{step.step}. {step.goal or HIDDEN_TEXT}{done}")
         yield from (f"   {_format_tool_use(use)}" for use in turn.tools if use.step == step.step)
     yield from (_format_tool_use(use) for use in turn.tools if use.step is None)
@@ -114,7 +114,7 @@ def _format_tool_use(use: TurnToolUse) -> str:
     came = use.outcome or "is under way"
     more = f": {use.detail}" if use.detail else ""
     size = f", {format_count(use.characters, 'character')}" if use.characters else ""
-    short = " told in short" if use.condensed else ""
+    short = " condensed" if use.condensed else ""
     named = f" · {use.call} {use.id}"
     return format_one_line(f"{use.tool} {use.arguments} · {came}{more}{size}{short}{named}")
 

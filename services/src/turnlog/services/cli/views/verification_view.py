@@ -20,17 +20,17 @@ from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING
 
 _VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
     "intact": (GOOD, "every event continues the one before it, and no turn was settled twice"),
-    "broken": (BAD, "something is not as it was written"),
-    "witnessed": (GOOD, "nothing is missing, and what was noted is still there"),
-    "unwitnessed": (WARNING, "nothing is missing in between; a checkpoint would show a cut end"),
+    "broken": (BAD, "a check of the stored events failed"),
+    "witnessed": (GOOD, "nothing is missing, and all noted events still exist"),
+    "unwitnessed": (WARNING, "no gaps; only a checkpoint shows a truncated end"),
     "incomplete": (BAD, "something is missing"),
-    "reproduced": (GOOD, "each prompt comes out byte for byte, both ways"),
+    "reproduced": (GOOD, "every prompt reproduced byte for byte, both ways"),
     "unreproducible": (WARNING, "not reproducible by this version"),
     "unchecked": (WARNING, "prompts after a gap cannot be reproduced"),
-    "failed": (BAD, "prompts come out otherwise than they were recorded"),
-    "equal": (GOOD, "the read models say what the log says"),
-    "elsewhere": (WARNING, "not compared: the read models have not come as far as the log"),
-    "differ": (BAD, "the read models say something else"),
+    "failed": (BAD, "a reproduced prompt differs from the recorded one"),
+    "equal": (GOOD, "the read models equal the log"),
+    "elsewhere": (WARNING, "not compared: the read models lag behind the log"),
+    "differ": (BAD, "the read models differ from the log"),
 }
 """Colour and meaning of each verdict."""
 

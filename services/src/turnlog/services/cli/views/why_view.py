@@ -163,7 +163,7 @@ def _render_safety(withheld: WithheldReply | None) -> Text:
 def _render_prompt_layers(
     why: TurnExplanation, prompt: RecordedPromptView
 ) -> Iterator[RenderableType]:
-    yield Rule(Text("what it was told", "bold"), align="left", style=MUTED)
+    yield Rule(Text("sent to the model", "bold"), align="left", style=MUTED)
     yield from render_traced_prompt(prompt, why.parts)
     yield Text()
     yield render_token_bars(prompt.manifest)

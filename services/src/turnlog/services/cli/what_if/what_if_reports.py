@@ -66,10 +66,10 @@ def _render_sections(
     yield Text("what if ", "bold").append(format_change(begun), "bold")
     yield _render_totals(ended)
     if ended.refused:
-        yield Text("\ncalls that could not have been made", BAD)
+        yield Text("\ncalls that would have failed", BAD)
         yield from (_render_refusal(each.calls, each.code, each.detail) for each in ended.refused)
     if ended.altered:
-        yield Text("\nwhat would stand otherwise", MUTED)
+        yield Text("\nwhat would change", MUTED)
         yield _render_altered(ended.altered)
     if len(sessions) == 1:
         yield from _render_calls(sessions[0])
@@ -104,7 +104,7 @@ def _render_totals(found: WhatIfSummary) -> Table:
     grid.add_column(style=MUTED, justify="right")
     grid.add_column()
     told = Text(f"{format_count(found.sessions, 'session')}, {format_count(found.calls, 'call')}")
-    same = f" · {found.same:,} the very same" if found.same else ""
+    same = f" · {found.same:,} identical" if found.same else ""
     grid.add_row("recorded", told.append(same, MUTED))
     made = Text(f"{found.again:,} of {found.calls:,}", GOOD if found.again == found.calls else BAD)
     grid.add_row("could be made", made)
@@ -149,7 +149,7 @@ def _render_counters(found: WhatIfTotalsView) -> Text:
 def _render_cost(found: WhatIfTotalsView) -> Text:
     before, after = found.before, found.after
     line = Text(f"{format_money(before.micro_dollars)} → {format_money(after.micro_dollars)}")
-    guess = "  at a guess: a model stands in no price table" if _is_guessed(found) else ""
+    guess = "  an estimate: a model is in no price table" if _is_guessed(found) else ""
     return line.append(f"  {_format_models(found)}", MUTED).append(guess, WARNING)
 
 

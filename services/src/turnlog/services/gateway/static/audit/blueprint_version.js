@@ -42,12 +42,12 @@ export function createVersionView(session) {
         createElement("dt", {}, "the files"), createElement("dd", {}, blueprint.problem
           ? createElement("span", { class: "fault" }, blueprint.problem)
           : [`${facts.blueprint} v${blueprint.version} `, renderDigest(blueprint.digest), renderVerdict(blueprint.digest === facts.digest)])),
-      createElement("p", { class: "faint" }, "A session runs by what it was opened by, whatever becomes of the files. It goes on by another version only when it is moved: ",
-        "by an event, between turns, and no earlier prompt changes."),
-      facts.closed || !isOutdated ? null : createElement("p", {}, createElement("button", { type: "button", on: { click: () => moveSession(facts, blueprint.digest) } }, `Go on by the files, v${blueprint.version}`)),
+      createElement("p", { class: "faint" }, "A session uses the version it was opened with, even if the files change. Only a move switches it to another version: ",
+        "it is recorded as an event between turns, and earlier prompts do not change."),
+      facts.closed || !isOutdated ? null : createElement("p", {}, createElement("button", { type: "button", on: { click: () => moveSession(facts, blueprint.digest) } }, `Move to the files, v${blueprint.version}`)),
       message,
-      createElement("h2", {}, `what open sessions of ${facts.blueprint} are pinned to`),
-      pins.length ? renderPins(pins, facts) : createElement("p", { class: "faint" }, "no session of it is open"),
+      createElement("h2", {}, `versions of ${facts.blueprint} that open sessions are pinned to`),
+      pins.length ? renderPins(pins, facts) : createElement("p", { class: "faint" }, "it has no open session"),
     ];
   }
 
@@ -56,7 +56,7 @@ export function createVersionView(session) {
     try {
       const result = await postJson(buildSessionPath(session, "blueprint"), { digest: wanted });
       refresh({ ...facts, sequence: result.sequence, version: result.version, digest: result.digest });
-      setChildren(message, result.moved ? `✓ goes on by v${result.version} from its next call on, event ${result.sequence}` : "it runs by these very files already");
+      setChildren(message, result.moved ? `✓ uses v${result.version} from its next call on, event ${result.sequence}` : "it already uses these files");
       message.className = "verdict good";
     } catch (problem) {
       setChildren(message, [problem.message, problem.fix].filter(Boolean).join(" · "));

@@ -9,13 +9,13 @@ import { formatSource } from "./prompt_parts.js";
 
 const SIGNS = { added: "+", removed: "−", changed: "~", shrunk: "▾", grown: "▴", moved: "⇄" };
 const CAUSE_TEXTS = {
-  said: "the turn that asks", answered: "answered", failed: "it failed", cancelled: "given up", excluded: "excluded",
-  restored: "restored", redacted: "a reply was withheld", told: "told once, by then", choice: "a choice", phase: "the phase",
-  attribute: "an attribute", resolved: "what was resolved", pinned: "the prompt file", library: "the library",
-  variant: "the variant it drew", blueprint: "the blueprint", budget: "the budget", room: "what took the room",
-  limit: "later turns", time: "too old by the clock of", kind: "the kind of call", profile: "the profile", model: "the model",
+  said: "the turn's message", answered: "answered", failed: "it failed", cancelled: "cancelled", excluded: "excluded",
+  restored: "restored", redacted: "a reply was redacted", told: "already described", choice: "a choice", phase: "the phase",
+  attribute: "an attribute", resolved: "the resolved reference", pinned: "the prompt file", library: "the library",
+  variant: "the chosen variant", blueprint: "the blueprint", budget: "the budget", room: "space taken by other parts",
+  limit: "later turns", time: "expired by the clock of", kind: "the kind of call", profile: "the profile", model: "the model",
   assembler: "the assembler", summarised: "summed up", undone: "a summary was undone", purged: "the memory was purged",
-  unknown: "no event says why",
+  unknown: "no recorded cause",
 };
 
 export function createDiffView(session) {
@@ -69,7 +69,7 @@ function renderSummary({ before, after, same, tokens, micro_dollars: cost }) {
   return createElement("div", { class: "proof" },
     createElement("div", {}, createElement("strong", {}, `− ${before.call}`), createElement("span", { class: "faint" }, ` ${formatCall(before)}`)),
     createElement("div", {}, createElement("strong", {}, `+ ${after.call}`), createElement("span", { class: "faint" }, ` ${formatCall(after)}`)),
-    createElement("div", { class: "verdict sum" }, same ? "the very same request" : formatSigned(tokens, "token") + costChange));
+    createElement("div", { class: "verdict sum" }, same ? "identical requests" : formatSigned(tokens, "token") + costChange));
 }
 
 function renderChange(change, isPrefixEnd, session) {

@@ -60,7 +60,7 @@ function renderReproduction(prompt, session) {
     createElement("div", {}, createElement("strong", {}, `call ${prompt.call}`), ` · ${prompt.manifest.kind} · ${prompt.model} · `,
       createElement("a", { href: linkToEvent(session, prompt.sequence) }, `event ${prompt.sequence}`)),
     createElement("div", { class: prompt.verified ? "verdict good" : "verdict bad" }, verdict),
-    createElement("code", { class: "digest", title: "SHA-256 of the request as it was handed over" }, prompt.digest));
+    createElement("code", { class: "digest", title: "SHA-256 of the request as it was sent" }, prompt.digest));
 }
 
 function renderTokenBar(manifest, hues) {

@@ -9,17 +9,17 @@ import { renderExportLink } from "../session/session_exports.js";
 
 const VERDICT_TEXTS = {
   intact: ["good", "every event continues the one before it, and no turn was settled twice"],
-  broken: ["bad", "something is not as it was written"],
-  witnessed: ["good", "nothing is missing, and what was noted is still there"],
-  unwitnessed: ["wary", "nothing is missing in between; a signed checkpoint would show a cut end"],
+  broken: ["bad", "a check of the stored events failed"],
+  witnessed: ["good", "nothing is missing, and all noted events still exist"],
+  unwitnessed: ["wary", "no gaps; only a signed checkpoint shows a truncated end"],
   incomplete: ["bad", "something is missing"],
-  reproduced: ["good", "each prompt comes out byte for byte, both ways"],
+  reproduced: ["good", "every prompt reproduced byte for byte, both ways"],
   unreproducible: ["wary", "not reproducible by this version"],
   unchecked: ["wary", "prompts after a gap cannot be reproduced"],
-  failed: ["bad", "prompts come out otherwise than they were recorded"],
-  equal: ["good", "the read models say what the log says"],
-  elsewhere: ["wary", "not compared: the read models have not come as far as the log"],
-  differ: ["bad", "the read models say something else"],
+  failed: ["bad", "a reproduced prompt differs from the recorded one"],
+  equal: ["good", "the read models equal the log"],
+  elsewhere: ["wary", "not compared: the read models lag behind the log"],
+  differ: ["bad", "the read models differ from the log"],
 };
 const MARKS = { good: "✓", wary: "–", bad: "✗" };
 const MAX_FINDINGS = 50;
@@ -53,12 +53,12 @@ function renderVerification(result, session) {
       result.verified ? "✓ verified" : `✗ ${formatCount(result.findings.length, "finding")}`,
       createElement("span", { class: "faint" }, ` · ${size}, up to event ${result.sequence}`)),
     createElement("dl", { class: "promises" }, ["integrity", "completeness", "reproduction", "totals"].map((name) => renderVerdict(name, result, session))),
-    createElement("h2", {}, "what the log comes to"),
+    createElement("h2", {}, "totals of the log"),
     createElement("p", {}, formatTotals(result.log)),
-    createElement("h2", {}, "taking nobody's word"),
-    createElement("p", { class: "faint" }, "This is the word of the service. ", renderExportLink(session, "bundle", "A bundle"), " is checked by a stranger with ",
+    createElement("h2", {}, "independent verification"),
+    createElement("p", { class: "faint" }, "This is the service's own result. ", renderExportLink(session, "bundle", "A bundle"), " can be verified by anyone with ",
       createElement("code", {}, "python3 -I verify.py"), ", or here with ", createElement("code", {}, "turnlog verify --bundle FILE"), ". ",
-      createElement("code", {}, "turnlog checkpoint FILE"), " signs where every session ends; held against it, a cut end shows."),
+      createElement("code", {}, "turnlog checkpoint FILE"), " signs the last event of every session; comparing with it later shows a truncated log."),
     createElement("h2", {}, "the digest of its last event"),
     createElement("code", { class: "digest" }, result.head),
   ];

@@ -47,7 +47,7 @@ export function createWhatIfView(session) {
     const change = { budget: Number(budget.value) || null, model: model.value.trim() || null };
     if (!change.budget && !change.model && !folder.files.length) {
       setChildren(body, createElement("p", { class: "faint" }, "Name another budget or model, or choose the folder of another version of the blueprint: ",
-        "every recorded call is put together again under it. No model is asked, and nothing is written."));
+        "every recorded call is assembled again with it. No model is called, and nothing is written."));
       return;
     }
     const request = (requests += 1);
@@ -83,9 +83,9 @@ function renderReport({ begun, session: sessions, untold, ended }) {
   return [
     createElement("p", { class: "verdict" }, `what if ${formatChange(begun)}`),
     renderTotals(ended),
-    renderSection("calls that could not have been made", ended.refused.map((each) =>
+    renderSection("calls that would have failed", ended.refused.map((each) =>
       createElement("p", {}, createElement("span", { class: "fault" }, formatCount(each.calls, "call")), ` ${each.code}: ${each.detail}`))),
-    renderSection("what would stand otherwise", ended.altered.length ? [renderChangedParts(ended.altered)] : []),
+    renderSection("what would change", ended.altered.length ? [renderChangedParts(ended.altered)] : []),
     sessions.length > 1 ? renderSection("sessions, the worst first", sessions.slice(0, MAX_ROWS).map(renderSession)) : null,
     sessions.length === 1 ? renderSection("calls, the worst first", only.worst.slice(0, MAX_ROWS).map((each) => renderCall(each, only.session))) : null,
     untold.map((each) => createElement("p", { class: "fault" }, `${each.session}: ${each.detail}`)),
@@ -107,10 +107,10 @@ function renderTotals({ calls, again, same, before, after }) {
   const formatChangeOf = (one, two, format = formatNumber) => (one === two ? `${format(two)}, as it was` : `${format(one)} → ${format(two)}`);
   const measure = before.counters.join() === after.counters.join() || !again ? null
     : createElement("span", { class: "wary" }, ` counted by ${before.counters.join(", ")}, then by ${after.counters.join(", ")}: not of one measure`);
-  const guess = before.guessed || after.guessed ? createElement("span", { class: "faint" }, " at a guess: a model stands in no price table") : null;
+  const guess = before.guessed || after.guessed ? createElement("span", { class: "faint" }, " an estimate: a model is in no price table") : null;
   return createElement("dl", { class: "facts" },
     row("could be made", createElement("span", { class: again === calls ? "good" : "bad" }, `${formatNumber(again)} of ${formatCount(calls, "call")}`),
-      createElement("span", { class: "faint" }, same ? ` · ${formatNumber(same)} the very same` : "")),
+      createElement("span", { class: "faint" }, same ? ` · ${formatNumber(same)} identical` : "")),
     row("tokens", formatChangeOf(before.tokens, after.tokens), measure),
     row("largest", formatChangeOf(before.largest, after.largest)),
     row("cache reuses", formatChangeOf(before.prefix, after.prefix)),

@@ -33,7 +33,7 @@ function renderWhy(why, session) {
   const absent = why.parts.filter(({ part }) => (part.role ?? null) === null);
   return [
     renderFacts(why, session),
-    renderSection("what it was told", included.map((each) => renderOrigin(each, hues, session))),
+    renderSection("sent to the model", included.map((each) => renderOrigin(each, hues, session))),
     renderTrimSteps(why),
     renderSection("left out", absent.map((each) => renderOrigin(each, hues, session))),
   ];

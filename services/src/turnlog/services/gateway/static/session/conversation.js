@@ -168,7 +168,7 @@ export function renderReply(turn, stream) {
   switch (turn.status) {
     case "completed": return createElement("div", { class: `bubble reply${turn.redacted ? " redacted" : ""}` }, turn.reply ?? "(sealed)");
     case "failed": return createElement("div", { class: "bubble reply fault" }, turn.reason);
-    case "cancelled": return createElement("div", { class: "bubble reply given-up" }, `given up: ${turn.reason}`);
+    case "cancelled": return createElement("div", { class: "bubble reply given-up" }, `cancelled: ${turn.reason}`);
     default: return stream?.element ?? createElement("div", { class: "bubble reply waiting" }, "waits");
   }
 }

@@ -5,8 +5,8 @@ import { buildSessionPath } from "../app/http_client.js";
 
 const FORMATS = [
   ["bundle", "bundle", "events, texts and a verifier, for a third party"],
-  ["ndjson", "events", "the stored lines, as they are"],
-  ["chat", "transcript", "what was said, for people"],
+  ["ndjson", "events", "the stored events, unchanged"],
+  ["chat", "transcript", "a transcript for reading"],
   ["parquet", "table", "events as columns"],
 ];
 

@@ -9,7 +9,7 @@ import { linkTo, linkToPast, linkToSession } from "../app/links.js";
 const MAX_FORKS = 500;
 
 export function createForkButton(session, sequence) {
-  const button = createElement("button", { class: "quiet fork", type: "button", title: "A new session that goes on from here; this one stays as it is", on: { click: forkSession } }, "fork here");
+  const button = createElement("button", { class: "quiet fork", type: "button", title: "A new session that continues from here; this one does not change", on: { click: forkSession } }, "fork here");
   const error = createElement("span", { class: "fault" });
 
   async function forkSession() {
@@ -30,7 +30,7 @@ export const countForks = async (session) => (await fetchJson("/v1/sessions", { 
 
 export function renderForkLinks(session, origin, forks) {
   return [
-    origin ? [" · goes on from ", createElement("a", { href: linkToPast(origin.session, origin.sequence) }, `${origin.session}, event ${origin.sequence}`)] : null,
+    origin ? [" · continues from ", createElement("a", { href: linkToPast(origin.session, origin.sequence) }, `${origin.session}, event ${origin.sequence}`)] : null,
     forks ? [" · ", createElement("a", { href: linkTo([], { origin: session }) }, formatCount(forks, "fork"))] : null,
   ];
 }

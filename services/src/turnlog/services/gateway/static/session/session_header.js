@@ -33,7 +33,7 @@ export function createSessionHeader(session, verify) {
 
   function showUnverified() {
     verdict.className = "quiet verify";
-    verdict.title = "Check the record, and have every prompt again in two ways";
+    verdict.title = "Verify the record, and reproduce every prompt in two ways";
     setChildren(verdict, "verify");
   }
 

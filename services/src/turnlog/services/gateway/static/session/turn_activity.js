@@ -14,18 +14,18 @@ export function renderTurnActivity(session, turn) {
   const renderToolsOf = (step) => tools.filter((use) => (use.step ?? null) === step).map((use) => renderToolUse(session, use));
   return createElement("div", { class: "work" },
     createElement("ol", {}, steps.map((step) => createElement("li", { value: step.step }, step.goal ?? "(sealed)",
-      step.given ? createElement("span", { class: "faint" }, " · the turn before had done it") : null, renderToolsOf(step.step)))),
+      step.given ? createElement("span", { class: "faint" }, " · done in the previous turn") : null, renderToolsOf(step.step)))),
     renderToolsOf(null));
 }
 
 function renderToolUse(session, use) {
-  const size = use.characters ? `${formatCount(use.characters, "character")}${use.condensed ? ", told in short" : ""}` : null;
+  const size = use.characters ? `${formatCount(use.characters, "character")}${use.condensed ? ", condensed" : ""}` : null;
   const duration = (use.milliseconds ?? null) === null ? null : formatDuration(use.milliseconds);
   const facts = [use.outcome ?? "is under way", formatOneLine(use.detail ?? ""), size, duration].filter(Boolean).join(" · ");
   return createElement("details", { class: `use ${use.outcome ?? "open"}` },
-    createElement("summary", {}, createElement("a", { href: linkToCall(session, use.call), title: `The prompt of call ${use.call}, which asked for it` }, use.tool),
+    createElement("summary", {}, createElement("a", { href: linkToCall(session, use.call), title: `The prompt of call ${use.call}, which used the tool` }, use.tool),
       createElement("code", {}, formatOneLine(use.arguments)), createElement("span", { class: "faint" }, facts)),
-    createElement("pre", {}, (use.text ?? "(nothing is told of it)").slice(0, MAX_CHARACTERS)),
+    createElement("pre", {}, (use.text ?? "(not in prompts)").slice(0, MAX_CHARACTERS)),
     use.condensed ? createElement("a", { href: buildSessionPath(session, "calls", use.call, "tools", use.id), target: "_blank" }, "the whole result") : null);
 }
 

@@ -6,7 +6,7 @@ import { createElement } from "../app/dom.js";
 import { openEventSource } from "../app/event_source.js";
 import { buildSessionPath } from "../app/http_client.js";
 
-const PROGRESS_TEXTS = { plan: "plans …", act: "takes a step …", summarise: "sums up …" };
+const PROGRESS_TEXTS = { plan: "plans …", act: "takes a step …", summarise: "summarises …" };
 const END_EVENTS = ["done", "redact", "failed", "cancelled"];
 
 export function watchTurn(session, turn, onText) {
