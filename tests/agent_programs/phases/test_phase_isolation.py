@@ -117,7 +117,7 @@ async def test_nothing_is_carried_backward() -> None:
     walking = await run_actions([("go", "operate", False)])
     state = await walking.shop.house.load_state()
     command = walking.build_enter_command("ideate", "a word")
-    with pytest.raises(Refused, match="nothing goes backward"):
+    with pytest.raises(Refused, match="texts are carried forward only"):
         await walking.send_command(command)
     assert (await walking.shop.house.load_state()) == state
 

@@ -43,18 +43,18 @@ profiles:
 """
 
 FAULTS = [
-    ("rag_context:", "rag_contxt:", "nothing is counted under `rag_contxt`; write `rag_context`"),
+    ("rag_context:", "rag_contxt:", "no layer is counted under `rag_contxt`; write `rag_context`"),
     ("query: {", "query: {ladder: [{trim: {layer: input, chars: [9]}}], ", "`query` is fixed, so"),
     ("{condense_repeats: {}}", "{condense_tools: {}}", "no layer of tools is counted under `his"),
     ("query: {tokens: 1000", "query: {tokens: 8001", "`query` may have more than the whole, whi"),
     ("{condense_tools: {layer: tools}}", "{drop: {layer: known}}", "no room in component `tools_c"),
     ("{condense_tools: {layer: tools}}", "{drop_oldest_pairs: {}}", "no room in component `tools_"),
     ("layer: tools}}", "layer: known}}", "`known` tells of no tools"),
-    ("[{drop: {layer: known}}]", "[{drop: {layer: strategy}}]", "it would cut what is counted und"),
-    ("[{drop: {layer: known}}]", "[{trim: {layer: input, chars: [9]}}]", "counted under `query`"),
+    ("[{drop: {layer: known}}]", "[{drop: {layer: strategy}}]", "it would trim `"),
+    ("[{drop: {layer: known}}]", "[{trim: {layer: input, chars: [9]}}]", "it would trim `query`"),
     ("{chat: {}}", "{chat: {all: true}}", "`chat` is `all: true`, it is never cut"),
-    ("[base, manner]", "[base, strategy]", "profile `talk` calls it and has no `workflow_class"),
-    ("[base, strategy, known", "[base, manner, known", "`agent` calls it and has no `conversatio"),
+    ("[base, manner]", "[base, strategy]", "profile `talk` uses this call and has no `wor"),
+    ("[base, strategy, known", "[base, manner, known", "`agent` uses this call and has no `con"),
     ("category: master_system", "category: master_sytem", "write `master_system`"),
 ]  # fmt: skip
 

@@ -45,7 +45,7 @@ profiles: {one: {default: true, call: tell}}
 FAULTS = [
     ("form: fenced}]", "form: fencd}]", "form: there is no form `fencd`; write `fenced`"),
     ("input: state}", "input: stat}", "there is no input `stat`; write `state`"),
-    ("ref: item.who", "ref: item.whom", "`item.whom` leads nowhere; write `item.who`"),
+    ("ref: item.who", "ref: item.whom", "`item.whom` does not exist; write `item.who`"),
     ("tier: item.tier", "tier: item.who", "segments.tier: `item.who` is of type id"),
     ("each: inputs.people", "each: inputs.state", "each: `inputs.state` is of type text"),
     ('"Who: {who}"', '"Who: {name}"', "no item says `name`"),

@@ -27,7 +27,7 @@ profiles: {chat: {default: true, call: reply}}
         ("ideate: [ideate], ", "", "phases.can_see.ideate: `ideate` would not see its own turns"),
         ("focus: [ideate, focus]", "focus: [ideate]", "own turns; let `focus` see `focus`"),
         ("call: reply}}", "call: by_phase}}", "phases.calls: a profile calls `by_phase`, and no"),
-        ("{system: [carried]}, ", "", "phases.carry.forward: no call tells what is carried"),
+        ("{system: [carried]}, ", "", "phases.carry.forward: no call produces the text to carry"),
     ],
 )
 def test_phases_that_cannot_be_gone_through_are_told_of(

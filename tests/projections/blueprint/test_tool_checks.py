@@ -26,7 +26,7 @@ profiles: {agent: {default: true, program: tools, plan: plan, act: act, call: re
         (
             "reply: {messages: [{user: [input]}]}",
             "reply: {messages: [{user: [input]}], tools: [all]}",
-            "calls.reply.tools: nobody runs the tools of a reply or a plan",
+            "calls.reply.tools: tools of a reply or a plan are never run",
         ),
         (
             "call: reply}",
@@ -39,7 +39,11 @@ profiles: {agent: {default: true, program: tools, plan: plan, act: act, call: re
             "layers.told.prompts: there are no tools",
         ),
         ("command:", "url: ftp://nowhere, command:", "tools.servers.time"),
-        ("call: reply}", "call: plan}", "profiles.agent.plan: `plan` gives the reply, which would"),
+        (
+            "call: reply}",
+            "call: plan}",
+            "profiles.agent.plan: `plan` writes the reply, which would",
+        ),
         ("plan: plan,", "plan: act,", "profiles.agent.plan: `act` takes the steps, so it gives no"),
         (
             "call: reply}",

@@ -226,8 +226,8 @@ def test_the_check_misses_a_prompt_file_that_no_session_could_find(folder: Path)
     (folder / "default/persona.md").rename(folder / "default/person.md")
     (fault,) = list_read_faults(folder)
     assert str(fault) == (
-        "guide/blueprint.yaml:8: layers.persona.file: layer persona must always be there, and its "
-        "file is nowhere; add default/persona.md to guide"
+        "guide/blueprint.yaml:8: layers.persona.file: layer persona is required "
+        "(`keep: always`), and its file was not found; add default/persona.md to guide"
     )
 
 

@@ -17,8 +17,8 @@ MOOD = {"type": "object", "required": ["mood"]}
 
 FAULTY: dict[str, tuple[str, Any, str]] = {
     "not there": ("plan", "mod.json", "there is no `mod.json` beside the blueprint"),
-    "no JSON": ("plan", "broken.json", "broken.json: it is no JSON"),
-    "no object": ("plan", "list.json", "list.json: it is no JSON object"),
+    "no JSON": ("plan", "broken.json", "broken.json: it is not JSON"),
+    "no object": ("plan", "list.json", "list.json: it is not a JSON object"),
     "no schema": ("plan", {"type": "thing"}, "type is no JSON Schema"),
     "leading elsewhere": (
         "synthesise",
@@ -27,7 +27,7 @@ FAULTY: dict[str, tuple[str, Any, str]] = {
     ),
     "leading nowhere": ("plan", {"$ref": "#/$defs/mod"}, "'#/$defs/mod', which is not in"),
     "leading to no schema": ("plan", {"$ref": "#/type", "type": "object"}, "'#/type', which"),
-    "of a tactic": ("tactic", MOOD, "a step's call asks for tools, its text is not read"),
+    "of a tactic": ("tactic", MOOD, "the call of a step requests tools; its text is not parsed"),
     "of no form": ("plan", "../mood.json", "it must be `plan`, a file beside the blueprint"),
 }
 

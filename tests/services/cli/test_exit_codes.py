@@ -17,7 +17,7 @@ from turnlog.services.gateway.problem_details import (
 
 ERRORS: list[tuple[TurnlogError, ExitCode]] = [
     (Refused("unknown-session", "there is no such session", field="session"), ExitCode.NOT_FOUND),
-    (Refused("unknown-setting", "no process knows it", field="TURNLOG_X"), ExitCode.USAGE),
+    (Refused("unknown-setting", "no process has this setting", field="TURNLOG_X"), ExitCode.USAGE),
     (Refused("bad-id", "'a b' is not an id", field="session", fix="use others"), ExitCode.USAGE),
     (Refused("key-reused", "this key was used before with a different body"), ExitCode.CONFLICT),
     (Refused("faulty-blueprint", "line 3", field="blueprint"), ExitCode.ERROR),

@@ -156,7 +156,7 @@ async def test_a_server_whose_parent_was_killed_is_ended_before_the_next(tmp_pat
 async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     async with await NatsServer.start(NatsConfig(tmp_path / "first")) as first:
         port = parse_port(first.url)
-        with pytest.raises(Unavailable, match=f"ended at once: .*{port}"):
+        with pytest.raises(Unavailable, match=f"ended immediately: .*{port}"):
             await NatsServer.start(NatsConfig(tmp_path / "second", port=port))
 
 

@@ -40,7 +40,7 @@ async def submit_from_other_process(house: SessionHarness, text: str) -> None:
 async def test_a_held_session_that_now_ends_earlier_is_corrupt(to: int) -> None:
     house = await run_session()
     roll_back(house.log, to)
-    with pytest.raises(Corrupt, match=f"it ends at {to} and was at 3.*turnlog rebuild"):
+    with pytest.raises(Corrupt, match=f"it ends at {to} but had reached 3.*turnlog rebuild"):
         await house.sessions.load_state(TENANT, "s")
     with pytest.raises(Corrupt):
         await house.submit_turn("behind another history", policies=QUEUES)
@@ -70,7 +70,7 @@ async def test_the_latest_of_all_held_events_must_still_be_there() -> None:
     await check_log_identity(house.sessions, timeout=0)
     lost = house.log.stored[3]
     roll_back(house.log, 3)
-    with pytest.raises(Corrupt, match="place 4 holds another event"):
+    with pytest.raises(Corrupt, match="stream position 4 holds another event"):
         await check_log_identity(house.sessions, timeout=0)
     looking = asyncio.create_task(check_log_identity(house.sessions, timeout=60))
     await asyncio.sleep(0)

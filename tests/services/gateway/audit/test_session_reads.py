@@ -242,7 +242,7 @@ async def test_a_noted_head_proves_that_nothing_was_cut_off_or_redone(
             "verdict": "completeness",
             "check": "noted",
             "sequence": 99,
-            "detail": "it was noted, and is not there",
+            "detail": "it was noted and is missing",
         }
     ]
     for query in ("noted=1", f"head={before['head']}", "noted=1&head=sha256:0"):

@@ -244,4 +244,4 @@ async def _collect_replies(
     except (errors.Error, TimeoutError) as error:
         raise RequestUnanswered("nats", f"no end of a batch: {type(error).__name__}") from error
     if answers.no_responders:
-        raise RequestNotSent("nats", "nobody serves the stream")
+        raise RequestNotSent("nats", "no server answers for the stream")

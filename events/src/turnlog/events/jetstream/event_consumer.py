@@ -133,7 +133,7 @@ def build_cursor_refusal(code: str, cursor: str, detail: str) -> Refused:
         code,
         f"{cursor[:80]!r} {detail}",
         field="after",
-        fix="give a cursor that this very stream gave, or none to begin at the beginning",
+        fix="use a cursor from this stream, or none to start at the beginning",
     )
 
 
@@ -327,7 +327,7 @@ def _check_filter(types: Collection[str] | None, session: str | None, *, tokens:
         fix = f"use some of {', '.join(EVENT_NAMES)}"
         raise Refused("unknown-type", f"no event is named {unknown[0]!r}", field="types", fix=fix)
     if tokens and session is None:
-        fix = "name the session whose replies are to be heard"
+        fix = "name the session whose replies to receive"
         raise Refused("no-session", "tokens are of one session", field="session", fix=fix)
 
 

@@ -166,7 +166,7 @@ async def _fetch_event(connection: NatsConnection, stream: str, place: int) -> R
     for get in (get_message, get_message_at_leader) if place > 0 else ():
         found = found or await get(connection, stream, place)
     if found is None:
-        raise Corrupt(f"{stream} {place}", "holds no event any more")
+        raise Corrupt(f"{stream} {place}", "has no event any more")
     return _decode_message(found)
 
 

@@ -204,7 +204,7 @@ async def _check_same_stream(
         if began is None:
             return facts
         if began.created != facts.created:
-            raise Corrupt(f"stream {stream}", f"was made anew at {facts.created} while it was read")
+            raise Corrupt(f"stream {stream}", f"was recreated at {facts.created} while it was read")
         if given is None or given.stream_sequence <= facts.last_sequence:
             return began
         if failures == MAX_FAILURES:

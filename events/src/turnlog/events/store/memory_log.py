@@ -73,7 +73,7 @@ class MemoryLog:
     def _read_event(self, place: int) -> RecordedEvent:
         raw = self.stored[place - 1] if 0 < place <= len(self.stored) else None
         if raw is None:
-            raise Corrupt(f"log {place}", "holds no event any more")
+            raise Corrupt(f"log {place}", "has no event any more")
         return decode_event(raw.stored, place)
 
     async def read_last_event(
@@ -140,7 +140,9 @@ class MemoryLog:
         given: RawEvent | None = None
         while live or after < end:
             if given and given not in self.stored[given.stream_sequence - 1 :][:1]:
-                raise Corrupt(f"log {given.stream_sequence}", "no longer holds what it gave")
+                raise Corrupt(
+                    f"log {given.stream_sequence}", "no longer has an event that it returned before"
+                )
             found = self.stored[
                 after : after + MEMORY_BATCH_EVENTS
                 if live

@@ -96,7 +96,7 @@ def update_activity(found: ActivityByTurn, recorded: RecordedEvent) -> None:
 def format_activity(activity: TurnActivity) -> Iterator[str]:
     """Yield one line for each step, with its tools indented below it, then the tools of no step."""
     for step in activity.steps:
-        goal = "(it cannot be read any more)" if step.goal is None else step.goal
+        goal = "(no longer readable)" if step.goal is None else step.goal
         yield f"{step.step}. {goal}" + (" (done by the turn before)" if step.given else "")
         yield from (f"   {_format_tool_use(use)}" for use in activity.uses if use.step == step.step)
     yield from (_format_tool_use(use) for use in activity.uses if use.step is None)

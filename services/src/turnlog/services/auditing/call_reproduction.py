@@ -64,7 +64,7 @@ async def reproduce_call(
             return ReproducedPrompt(reference, made)
         case _ if lost:
             return ReproducedPrompt(
-                reference, build_failure(Corrupt(f"blob {lost}", "it is not there"))
+                reference, build_failure(Corrupt(f"blob {lost}", "the blob is missing"))
             )
         case RecordedCallInputs():
             return ReproducedPrompt(reference, reproduce_by_assembly(made))

@@ -87,7 +87,7 @@ def _check_memory_policy(folder: Path, blueprint: Blueprint) -> Iterator[Bluepri
             read_data_file(DiskFolder(folder), spec.file, "policies.memory"), file
         )
     except Refused as refused:
-        yield BlueprintFault(file, 1, "", refused.detail, "add it, or nothing is remembered")
+        yield BlueprintFault(file, 1, "", refused.detail, "add it, or the session has no memory")
 
 
 def _check_plugins(blueprint: Blueprint) -> Iterator[BlueprintFinding]:
@@ -115,5 +115,5 @@ def _check_loadable(
         yield BlueprintFinding(path, refused.detail, refused.fix)
     except (ImportError, AttributeError) as error:
         yield BlueprintFinding(
-            path, f"{name} cannot be loaded: {error}", "mend the package it comes from"
+            path, f"{name} cannot be loaded: {error}", "fix the package that registers it"
         )

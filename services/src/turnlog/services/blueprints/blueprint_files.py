@@ -194,7 +194,7 @@ def read_layer_file(
         return None
     raise Refused(
         "prompt-missing",
-        f"layer {name} must always be there, and its file is nowhere",
+        f"layer {name} is required (`keep: always`), and its file was not found",
         field=f"layers.{name}.file",
         fix=f"add {' or '.join(places) or layer.file} to {files.name}",
     )
@@ -254,7 +254,7 @@ def check_output_schemas(files: FolderFiles, blueprint: Blueprint) -> Iterator[B
         path = ("calls", name, "output")
         if call.output is not None and name in acting:
             yield BlueprintFinding(
-                path, "a step's call asks for tools, its text is not read", "leave it out"
+                path, "the call of a step requests tools; its text is not parsed", "leave it out"
             )
         elif call.output is not None:
             yield from _check_output_schema(files, (*path, "schema"), call.output)
@@ -285,7 +285,7 @@ def _read_schema(files: FolderFiles, file: str) -> JsonSchema:
     try:
         found: JsonValue = json.loads(text)
     except (ValueError, RecursionError):
-        raise Refused("bad-schema", f"{file}: it is no JSON", fix="mend the file") from None
+        raise Refused("bad-schema", f"{file}: it is not JSON", fix="fix the file") from None
     if not isinstance(found, dict):
-        raise Refused("bad-schema", f"{file}: it is no JSON object", fix="mend the file")
+        raise Refused("bad-schema", f"{file}: it is not a JSON object", fix="fix the file")
     return found

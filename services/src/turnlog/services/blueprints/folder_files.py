@@ -99,7 +99,7 @@ class UploadedFolder:
 def _create_outside_error(path: str, field: str) -> Refused:
     return Refused(
         "path-outside",
-        f"{path[:200]!r} leads out of the blueprint's folder",
+        f"{path[:200]!r} is outside the blueprint's folder",
         field=field,
         fix="name a file beside the blueprint",
     )
@@ -112,7 +112,7 @@ def _read_file(file: Path, path: str) -> str:
         return _clean_text(file.read_bytes().decode(), path)
     except OSError as error:
         raise _create_unreadable_error(
-            path, error.strerror or "it cannot be read", "mend the file"
+            path, error.strerror or "it cannot be read", "fix the file"
         ) from None
     except UnicodeDecodeError as error:
         raise _create_unreadable_error(

@@ -89,7 +89,7 @@ def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
         if name.startswith(VARIABLE_PREFIX) and name not in known:
             near = get_close_matches(name, known, n=1)
             fix = f"write {near[0]}" if near else "unset it; `turnlog config show` lists them all"
-            raise Refused("unknown-setting", "no process knows it", field=name, fix=fix)
+            raise Refused("unknown-setting", "no process has this setting", field=name, fix=fix)
 
 
 def read_settings(

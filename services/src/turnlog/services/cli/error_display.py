@@ -93,11 +93,11 @@ CONFLICT_CODES: Final = frozenset(
 
 COMMAND_FIXES: Final = {
     "not-stopped": "`turnlog quarantine list` lists those that are",
-    "unknown-session": "`turnlog sessions` lists those there are",
-    "unknown-segment": "`turnlog segments list` lists those there are",
+    "unknown-session": "`turnlog sessions` lists all sessions",
+    "unknown-segment": "`turnlog segments list` lists all segments",
     "unknown-turn": "`turnlog show SESSION` lists the turns there are",
     "unknown-call": "`turnlog show SESSION` lists the calls there are",
-    "unknown-summary": "`turnlog summaries SESSION` lists those that stand",
+    "unknown-summary": "`turnlog summaries SESSION` lists the active ones",
     "unknown-tool-use": "`turnlog history SESSION` names what came of each tool as CALL ID",
 }
 """Fixes that name a command, by error code; they replace the fix that a service sends."""

@@ -83,7 +83,7 @@ def _open_socket(address: str, field: str) -> socket.socket:
     except OSError as error:
         listening.close()
         detail = f"cannot listen on {address}: {error.strerror}"
-        fix = "end what listens there, or choose another port"
+        fix = "stop the process that listens there, or choose another port"
         raise Refused("bad-setting", detail, field=field, fix=fix) from error
     return listening
 

@@ -217,7 +217,7 @@ async def _start_process(config: NatsConfig, binary: Path, lock: int) -> Process
 async def _wait_until_ready(config: NatsConfig, process: Process) -> NatsRun:
     while (ports := _read_ports(config, process.pid)) is None:
         if process.returncode is not None:
-            raise Unavailable(SERVER_NAME, f"ended at once: {_read_last_log_line(config)}")
+            raise Unavailable(SERVER_NAME, f"ended immediately: {_read_last_log_line(config)}")
         await asyncio.sleep(POLL_SECONDS)
     port = urlsplit(ports["nats"][0]).port or 0
     await _check_jetstream_enabled(config.host, port)
@@ -251,7 +251,7 @@ async def _lock_run(config: NatsConfig, timeout: float) -> BinaryIO:
                 _stop_leftover_run(config.pid_file)
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        raise Unavailable(SERVER_NAME, f"another one still runs on {config.data_dir}") from None
+        raise Unavailable(SERVER_NAME, f"another process still uses {config.data_dir}") from None
     return lock
 
 
@@ -270,7 +270,7 @@ def _remove_leftover_files(config: NatsConfig) -> None:
 
 def _read_last_log_line(config: NatsConfig) -> str:
     lines = config.log_file.read_text(errors="replace").splitlines()
-    return lines[-1] if lines else f"nothing said in {config.log_file}"
+    return lines[-1] if lines else f"{config.log_file} is empty"
 
 
 START_TIMEOUT = 60.0

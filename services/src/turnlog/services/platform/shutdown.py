@@ -48,7 +48,7 @@ class Shutdown:
                 return
             error = task.exception()
             known = error if isinstance(error, TurnlogError) else None
-            self._record_failure(known or Unavailable(part, f"it ended by itself: {error!r}"))
+            self._record_failure(known or Unavailable(part, f"it ended unexpectedly: {error!r}"))
 
         task.add_done_callback(done)
         return task

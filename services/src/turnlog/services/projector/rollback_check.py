@@ -20,7 +20,7 @@ POLL_SECONDS: Final = 0.2
 """Seconds between reads of a log that seems too short."""
 
 
-_FIX: Final = "bring that log back, or run `turnlog rebuild` to have rows of this one"
+_FIX: Final = "restore that log, or run `turnlog rebuild` to build rows from this one"
 
 
 async def verify_log(
@@ -42,7 +42,7 @@ async def verify_log(
 def verify_same_event(found: RawEvent, at: ProjectionPosition) -> None:
     """Raise `Corrupt` unless this is the event that the position names."""
     if found.stream_sequence != at.position or compute_digest(found.stored) != at.hash:
-        raise Corrupt("log", f"it holds another event at {at.position} than the rows: {_FIX}")
+        raise Corrupt("log", f"its event at {at.position} is not the one in the rows: {_FIX}")
 
 
 async def _find_event(log: EventLog, position: int, patience: float) -> RawEvent | None:

@@ -31,7 +31,7 @@ from turnlog.projections.store.write.segment_projection import (
     write_segments,
 )
 
-_MISMATCH_FIX: Final = "bring that log back, or run `turnlog rebuild` to have rows of this one"
+_MISMATCH_FIX: Final = "restore that log, or run `turnlog rebuild` to build rows from this one"
 
 _log = structlog.get_logger("turnlog.projector")
 
@@ -156,7 +156,7 @@ def _verify_position(before: SegmentsPosition, past: _StreamFold) -> None:
         )
     if before.position and past.known_hash != before.hash:
         raise Corrupt(
-            "LIBRARY", f"it holds another event at {before.position} than they: {_MISMATCH_FIX}"
+            "LIBRARY", f"its event at {before.position} is not the one in the rows: {_MISMATCH_FIX}"
         )
     if before.version > SEGMENTS_VERSION:
         detail = f"rows of version {before.version}, this release knows {SEGMENTS_VERSION}"

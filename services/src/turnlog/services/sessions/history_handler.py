@@ -335,9 +335,9 @@ def _check_log_continues(known: ChainHead, last: RecordedEvent | None, where: st
     """Raise `Corrupt` when the log ends before a known event or has another event there."""
     if last is None or last.sequence < known.sequence:
         end = last.sequence if last else 0
-        raise create_rollback_error(where, f"it ends at {end} and was at {known.sequence}")
+        raise create_rollback_error(where, f"it ends at {end} but had reached {known.sequence}")
     if last.sequence == known.sequence and last.head != known:
-        raise create_rollback_error(where, f"another event stands at {known.sequence}")
+        raise create_rollback_error(where, f"sequence {known.sequence} has another event")
 
 
 def _is_next_event(recorded: RecordedEvent, head: ChainHead | None) -> bool:

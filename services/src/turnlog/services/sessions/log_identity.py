@@ -61,7 +61,7 @@ async def check_log_identity(command_handler: CommandHandler, *, timeout: float)
             if clock.time() >= until:
                 raise create_rollback_error(
                     f"log of session {state.session}",
-                    f"place {state.head.stream_sequence} holds another event",
+                    f"stream position {state.head.stream_sequence} holds another event",
                 )
         except Unavailable:
             until = clock.time() + timeout

@@ -136,7 +136,7 @@ class SegmentFetcher:
 
 
 def _omit_all_segments(selections: Sequence[SegmentRequest]) -> CallSegments:
-    reason = "the library cannot be reached, and nothing is known of it"
+    reason = "the library is unreachable and nothing of it is cached"
     for each in selections:
         if each.required:
             raise _create_unavailable_error(each, reason)

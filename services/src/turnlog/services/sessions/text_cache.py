@@ -142,7 +142,7 @@ class TextReader:
     def _require_event_text(self, tenant: str, said: TextRef) -> str:
         text = self.event_texts.get((tenant, said.place, said.field))
         if text is None:
-            raise Corrupt(f"event {said.sequence}", f"its {said.field} cannot be read any more")
+            raise Corrupt(f"event {said.sequence}", f"its {said.field} is no longer readable")
         return text
 
     def cache_events(self, events: Iterable[RecordedEvent]) -> None:

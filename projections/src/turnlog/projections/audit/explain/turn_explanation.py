@@ -163,7 +163,7 @@ def _select_call(log: PartialLog, turn: HistoryTurn) -> tuple[RecordedEvent, Con
     made = _list_calls(log, turn.turn)
     if not made:
         detail = f"turn {turn.turn} is {turn.status}, and no prompt was made for it"
-        raise Refused("unknown-call", detail, field="turn", fix="name a turn that was answered")
+        raise Refused("unknown-call", detail, field="turn", fix="name a turn with a call")
     answered = [pair for pair in made if pair[1].call == turn.call]
     return (answered or made)[-1]
 

@@ -114,7 +114,7 @@ def render_turn(turn: HistoryTurn, activity: TurnActivity) -> str:
     marks: list[str] = [turn.status] if turn.status != "completed" else []
     marks += ["withheld"] if turn.redacted else []
     marks += ["left out of later windows"] if turn.excluded else []
-    marks += ["not a model's words"] if turn.fallback else []
+    marks += ["fallback text, not from a model"] if turn.fallback else []
     mark = f" · {', '.join(marks)}" if marks else ""
     said = [f"### Turn {turn.turn} · {turn.submitted_at}{mark}\n"]
     said += _render_message("User", turn.text)
@@ -149,7 +149,7 @@ def _render_message(speaker: str, content: Content | None) -> list[str]:
     if content is None:
         return []
     return _render_quote(
-        speaker, content.text if isinstance(content, PlainText) else "(it cannot be read any more)"
+        speaker, content.text if isinstance(content, PlainText) else "(no longer readable)"
     )
 
 

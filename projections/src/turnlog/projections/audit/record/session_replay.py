@@ -80,7 +80,7 @@ class RecordedTexts(Mapping[TextRef, str]):
     def _read_text(self, said: TextRef) -> str:
         content = getattr(self.get_event(said.sequence).event, said.field, None)
         if not isinstance(content, PlainText):
-            raise Corrupt(f"event {said.sequence}", f"its {said.field} cannot be read any more")
+            raise Corrupt(f"event {said.sequence}", f"its {said.field} is no longer readable")
         return content.text
 
 

@@ -130,7 +130,7 @@ class ChainVerifier:
         end.is_witness_undecodable |= noted is not None and noted.sequence == at
         end.count_event(place, len(raw.stored))
         why = describe_undecodable(raw)
-        detail = f"what stands for it at stream sequence {place} cannot be read: {why}"
+        detail = f"the message at stream sequence {place} cannot be read: {why}"
         return AuditFinding("integrity", "log", at, detail)
 
     def check_link(
@@ -154,7 +154,7 @@ class ChainVerifier:
         end.is_witness_seen = True
         if noted.hash == end.hash:
             return None
-        detail = "its bytes are not those that were noted"
+        detail = "its bytes differ from the noted digest"
         return AuditFinding("integrity", "noted", end.sequence, detail)
 
     def find_missing(self) -> Iterator[tuple[ChainKey, AuditFinding]]:
@@ -165,7 +165,7 @@ class ChainVerifier:
         for key, noted in self.witnessed_heads.items():
             end = self.ends.get(key)
             if end is None or not (end.is_witness_seen or end.is_witness_undecodable):
-                detail = "it was noted, and is not there"
+                detail = "it was noted and is missing"
                 yield key, AuditFinding("completeness", "noted", noted.sequence, detail)
 
 

@@ -109,7 +109,7 @@ def _describe_hole(
         return f"event {due} cannot be read"
     if whole < len(events) and events[whole].sequence > due:
         return f"event {due} is missing"
-    return f"what stands behind event {whole} does not belong there"
+    return f"the event after event {whole} does not continue it"
 
 
 def _rebuild_prompt(replay: SessionReplay, recorded: RecordedEvent) -> ReproductionResult:

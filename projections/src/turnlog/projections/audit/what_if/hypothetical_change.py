@@ -270,5 +270,5 @@ def _collect_source_prompts(
 
 
 def _build_refusal(detail: str, field: str) -> Refused:
-    fix = "it can only be told for what the record holds"
+    fix = "a what-if can only use recorded inputs"
     return Refused("not-recorded", detail, field=field, fix=fix)

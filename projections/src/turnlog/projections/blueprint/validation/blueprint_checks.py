@@ -269,10 +269,12 @@ def _check_dotted_paths(blueprint: Blueprint) -> BlueprintFindings:
                 path, "attribute", rest.partition(".")[0], blueprint.attributes
             )
         elif place == "cartridge" and blueprint.cartridge is None:
-            yield BlueprintFinding(path, "there is no cartridge", "add `cartridge`")
+            yield BlueprintFinding(path, "the blueprint has no cartridge", "add `cartridge`")
         elif place != "cartridge" and written != "session.phase":
             known = ("cartridge", "attributes", "session.phase")
-            yield BlueprintFinding(path, f"`{written}` leads nowhere", suggest_word(written, known))
+            yield BlueprintFinding(
+                path, f"`{written}` does not exist", suggest_word(written, known)
+            )
 
 
 def _iterate_dotted_paths(blueprint: Blueprint) -> Iterator[tuple[DocumentPath, str]]:

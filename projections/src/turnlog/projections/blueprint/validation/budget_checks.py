@@ -57,7 +57,7 @@ def check_component_budgets(
     for name, component in budget.components.items():
         here = (*path, "components", name)
         if name not in known:
-            what = f"nothing is counted under `{name}`"
+            what = f"no layer is counted under `{name}`"
             yield BlueprintFinding(here, what, suggest_word(name, dict.fromkeys(known)))
         if component.fixed and component.ladder:
             what = f"`{name}` is fixed, so that nothing of it is ever cut"
@@ -114,7 +114,7 @@ def _check_fixed_components(
         for rung, step in enumerate(ladder):
             if (name := _get_step_component(step, under)) in fixed:
                 at = (*here, "ladder", rung, step.action_name)
-                what = f"it would cut what is counted under `{name}`, which is fixed"
+                what = f"it would trim `{name}`, which is fixed"
                 yield BlueprintFinding(at, what, "leave it out, or the word `fixed`")
 
 

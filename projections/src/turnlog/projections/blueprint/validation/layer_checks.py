@@ -76,7 +76,7 @@ def _check_value_path(
     values = places.get(place)
     if values is None or name not in values:
         known = [f"{each}.{value}" for each, held in places.items() for value in held]
-        yield BlueprintFinding(path, f"`{written}` leads nowhere", suggest_word(written, known))
+        yield BlueprintFinding(path, f"`{written}` does not exist", suggest_word(written, known))
     elif values[name].type not in kinds:
         what = f"`{written}` is of type {values[name].type}"
         yield BlueprintFinding(path, what, f"make it one of: {', '.join(kinds)}")
@@ -96,7 +96,7 @@ def check_overrides(blueprint: Blueprint) -> OverrideFindings:
                     continue
                 category = found.override.category
                 if not has_category(profile, category):
-                    what = f"profile `{name}` calls it and has no `{category}`"
+                    what = f"profile `{name}` uses this call and has no `{category}`"
                     fix = f"leave `{layer}` to profiles of program {get_category_program(category)}"
                     yield BlueprintFinding(("calls", call), what, fix)
 
@@ -126,6 +126,6 @@ def check_override_files(blueprint: Blueprint, places: Iterable[str]) -> Overrid
                 ("layers",), f"no layer is overridden by `{place}`", suggest_word(place, known)
             )
         elif not has_category(owner, category):
-            what = f"`{place}` is of a category that profile `{profile}` has not"
+            what = f"`{place}` has a category that profile `{profile}` does not have"
             fix = f"only profiles of program {get_category_program(category)} have it"
             yield BlueprintFinding(("profiles", profile), what, fix)

@@ -25,7 +25,9 @@ def check_phases(blueprint: Blueprint) -> PhaseFindings:
         yield from _check_transition_tools(blueprint)
         return
     if spec.from_ and blueprint.cartridge is None:
-        yield BlueprintFinding(("phases", "from"), "there is no cartridge", "add `cartridge`")
+        yield BlueprintFinding(
+            ("phases", "from"), "the blueprint has no cartridge", "add `cartridge`"
+        )
     yield from _check_phase_names(spec)
     by_phase = any(profile.call == BY_PHASE for profile in blueprint.profiles.values())
     if by_phase and "freeform" not in spec.calls:
@@ -82,7 +84,7 @@ def _check_carry_layers(blueprint: Blueprint) -> PhaseFindings:
             yield BlueprintFinding(("layers", name, "carry"), "there are no phases", "add `phases`")
         if "summary" not in slots or not slots <= {"from", "summary"}:
             fix = "write `{summary}` where it stands, and `{from}` for the phase it is of"
-            yield BlueprintFinding(path, "it does not say what is carried", fix)
+            yield BlueprintFinding(path, "it does not name the text to carry", fix)
         if first not in {None, layer.text}:
             yield BlueprintFinding(path, "another layer says it in other words", "keep one of them")
         first = first or layer.text
@@ -96,7 +98,9 @@ def _check_carry_listed(blueprint: Blueprint) -> PhaseFindings:
     telling = {name for name in listed if isinstance(blueprint.layers.get(name), CarryLayer)}
     if spec is not None and spec.carry.forward == "summary" and not telling:
         fix = "list a layer `{carry: phase}` in a call, or write `none`"
-        yield BlueprintFinding(("phases", "carry", "forward"), "no call tells what is carried", fix)
+        yield BlueprintFinding(
+            ("phases", "carry", "forward"), "no call produces the text to carry", fix
+        )
 
 
 def _check_known_name(

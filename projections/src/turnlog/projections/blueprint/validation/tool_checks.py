@@ -34,7 +34,7 @@ def check_tools(blueprint: Blueprint) -> ToolFindings:
     for name in sorted(_find_reply_calls_with_tools(blueprint)):
         fix = "leave them to a call that a profile names as `act`"
         yield BlueprintFinding(
-            ("calls", name, "tools"), "nobody runs the tools of a reply or a plan", fix
+            ("calls", name, "tools"), "tools of a reply or a plan are never run", fix
         )
     yield from _check_server_filters(blueprint)
     for name, profile in blueprint.profiles.items():
@@ -49,7 +49,7 @@ def _check_tools_program(blueprint: Blueprint, name: Name, profile: ProfileSpec)
             what = f"`{profile.act}` takes the steps, so it gives no plan and no reply"
             yield BlueprintFinding(("profiles", name, word), what, "name another call")
     if profile.plan == profile.call:
-        what = f"`{profile.plan}` gives the reply, which would be a plan once more"
+        what = f"`{profile.plan}` writes the reply, which would be another plan"
         yield BlueprintFinding(("profiles", name, "plan"), what, "name another call")
     act = blueprint.calls.get(profile.act or "")
     if act is not None and not _SERVER_TOOL_WORDS & set(act.tools):

@@ -91,7 +91,7 @@ def build_segment_pieces(
     if layer.keep and not any(piece.text for piece in pieces):
         raise Refused(
             "segments-missing",
-            f"layer {name} must always be there, and the library has no text for it",
+            f"layer {name} is required (`keep: always`), and the library has no text for it",
             field=f"layers.{name}",
             fix=f"add an active segment of scope {layer.segments.scope}",
         )

@@ -211,7 +211,7 @@ def build_material(
 
 def _get_blob(digest: Digest, blobs: Mapping[Digest, str]) -> str:
     if digest not in blobs:
-        raise Corrupt(f"blob {digest}", "it is not there")
+        raise Corrupt(f"blob {digest}", "the blob is missing")
     return blobs[digest]
 
 

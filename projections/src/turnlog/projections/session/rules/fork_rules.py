@@ -76,5 +76,5 @@ def require_complete_fork(state: SessionState) -> None:
             "fork-unfinished",
             f"{lacks} events of its origin are not copied yet",
             field="session",
-            fix="wait, or send the very fork again that began it",
+            fix="wait, or repeat the fork request that began it",
         )

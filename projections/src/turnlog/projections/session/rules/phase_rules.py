@@ -75,7 +75,7 @@ def require_turn_allowed(state: SessionState, command: SubmitTurn) -> None:
     if owed and command.text is None:
         return
     choices = ", ".join(phase.choices)
-    again = "leave out the text, and the debrief is held again" if owed else None
+    again = "leave out the text to repeat the debrief" if owed else None
     raise Refused(
         "phase-takes-no-turns",
         f"phase {state.phase} is {phase.kind}",
@@ -261,7 +261,9 @@ def enter_named_phase(state: SessionState, command: EnterPhase) -> NewEvents:
     graph, phase = command.phases, command.phase
     if not graph.spec.order:
         fix = "send a signal that the phase offers"
-        raise Refused("phase-not-free", "its cartridge says what follows", field="to", fix=fix)
+        raise Refused(
+            "phase-not-free", "the cartridge defines which phase follows", field="to", fix=fix
+        )
     if phase not in graph.phases:
         known = ", ".join(graph.phases)
         raise Refused(
@@ -287,7 +289,7 @@ def _prepare_carry(state: SessionState, command: EnterPhase) -> str | None:
         detail = "its blueprint lets nothing be carried from phase to phase"
         raise Refused("carry-not-allowed", detail, field="carry", fix="leave it out")
     if not graph.is_forward_move(state.phase, command.phase):
-        detail = f"{command.phase} does not lie behind {state.phase}, and nothing goes backward"
+        detail = f"{command.phase} does not follow {state.phase}; texts are carried forward only"
         raise Refused("carry-backward", detail, field="carry", fix="leave it out")
     return graph.format_carried_summary(state.phase, command.carry)
 

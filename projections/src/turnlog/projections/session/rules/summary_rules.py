@@ -77,7 +77,7 @@ def undo_summary(state: SessionState, sequence: int) -> NewEvents:
         raise Refused("summary-taken-in", detail, field="sequence", fix="undo that one first")
     if found.former and not any(each.sequence == found.former for each in state.summaries):
         detail = f"the summary before it, of event {found.former}, lies too far back"
-        raise Refused("summary-too-old", detail, field="sequence", fix="exclude a turn it tells of")
+        raise Refused("summary-too-old", detail, field="sequence", fix="exclude a turn it covers")
     return (SummaryUndone(sequence=found.sequence, view=found.view),)
 
 

@@ -44,7 +44,7 @@ def request_schemas(state: SessionState) -> NewEvents:
     """Disclose the tools in full again, unless the next call does so anyway."""
     require_open_session(state)
     if state.profile not in state.tools:
-        what = f"profile {state.profile} has been told of no tools yet"
+        what = f"no prompt of profile {state.profile} has described tools yet"
         raise Refused("no-tools", what, fix="its first turn is told of them in full")
     return () if find_disclosure_reason(state) else (SchemasRequested(profile=state.profile),)
 

@@ -59,7 +59,7 @@ def _require_phase_boundary(state: SessionState) -> None:
 
 def _require_profile(state: SessionState, command: MoveBlueprint) -> None:
     if state.profile not in command.profiles:
-        detail = f"the session runs by profile {state.profile!r}, which it has not"
+        detail = f"the session uses profile {state.profile!r}, which the new version does not have"
         raise build_misfit(detail, "profile", "give the new version that profile")
 
 
@@ -80,7 +80,7 @@ def _require_phase(state: SessionState, command: MoveBlueprint) -> None:
         return
     there = graph.phases.get(state.phase)
     if there is None:
-        detail = f"the session is in phase {state.phase!r}, which it has not"
+        detail = f"the session is in phase {state.phase!r}, which the new version does not have"
         raise build_misfit(detail, "phase", f"keep {state.phase!r}, or move it in another phase")
     before = command.current_phases.phases.get(state.phase) if command.current_phases else None
     if before is not None and before.kind != there.kind:

@@ -29,7 +29,7 @@ class CommandLookup:
         """Return the record of a key; raises `Unavailable` while the rows lag too far behind."""
         oldest = state.commands[0].sequence if state.commands else state.head.sequence
         if await read_folded_sequence(self.store, state.tenant, state.session) < oldest:
-            raise Unavailable("read models", "have not come to the commands that are remembered")
+            raise Unavailable("read models", "have not reached the commands with recorded keys")
         mine = match_session(COMMANDS, state.tenant, state.session)
         found = select(COMMANDS).where(mine, COMMANDS.c.key == replace_nul(key))
         async with self.store.open_reader() as connection:

@@ -101,7 +101,7 @@ def check_http_port(address: str, running: str | None) -> CheckFinding:
         try:
             probe.bind((host.strip("[]"), int(number)))
         except OSError as error:
-            fix = "end what listens there, or start with --http 127.0.0.1:0"
+            fix = "stop the process that listens there, or start with --http 127.0.0.1:0"
             return report_failure("HTTP", f"{address}: {error.strerror}", fix)
     return report_good("HTTP", f"{address} is free")
 

@@ -123,7 +123,9 @@ class _RowReader:
         if found is None or found == "":
             return {}
         if not isinstance(found, dict):
-            self._add_fault("metadata", "it is no object", "write tier, type and priority as JSON")
+            self._add_fault(
+                "metadata", "it is not an object", "write tier, type and priority as JSON"
+            )
             return {}
         for name in found:
             if name not in METADATA_FIELDS:
@@ -137,7 +139,7 @@ class _RowReader:
             return value  # type: ignore[return-value]
         if isinstance(value, int | float) and not isinstance(value, bool):
             return str(value)
-        self._add_fault(name, "it is no text", "write a text")
+        self._add_fault(name, "it is not a text", "write a text")
         return ""
 
     def _read_number(self, given: Mapping[str, JsonValue], name: str) -> int | None:
@@ -210,11 +212,15 @@ def read_yaml_rows(text: str, file: str) -> Iterator[ImportedSegmentRow]:
     within = ("segments",) if isinstance(read.value, dict) and "segments" in read.value else ()
     found = read.value["segments"] if within and isinstance(read.value, dict) else read.value
     if not isinstance(found, list):
-        raise FaultyBlueprint([BlueprintFault(file, 1, "", "it is no list of segments", _YAML_FIX)])
+        raise FaultyBlueprint(
+            [BlueprintFault(file, 1, "", "it is not a list of segments", _YAML_FIX)]
+        )
     for number, given in enumerate(found):
         path = (*within, number)
         line = read.lines.get(path, 1)
         if not isinstance(given, dict):
-            raise FaultyBlueprint([BlueprintFault(file, line, "", "it is no segment", _YAML_FIX)])
+            raise FaultyBlueprint(
+                [BlueprintFault(file, line, "", "it is not a segment", _YAML_FIX)]
+            )
         lines = {name: read.lines.get((*path, name), line) for name in given}
         yield ImportedSegmentRow(file, line, given, lines)
