@@ -50,4 +50,4 @@ def test_pins_and_moves_say_what_they_are(turnlog: RunCommand, played: RecordedS
     ran = turnlog("blueprint", "move", played.session, *played.here)
     assert (ran.code, "already" in ran.out) == (0, True)
     ran = turnlog("blueprint", "move", played.session, "--to", "sha256:" + "0" * 64, *played.here)
-    assert (ran.code, "look at it" in ran.err) == (4, True)
+    assert (ran.code, "read the blueprint" in ran.err) == (4, True)

@@ -248,4 +248,4 @@ def test_where_nothing_was_withheld_it_says_so(
 
 
 def test_help_says_who_may_read_a_withheld_text(turnlog: RunCommand) -> None:
-    assert "for whoever holds the data directory" in turnlog("withheld", "--help").out
+    assert "needs access to the data directory" in turnlog("withheld", "--help").out
