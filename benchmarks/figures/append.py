@@ -12,11 +12,11 @@ from typing import Final
 from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
 from turnlog.events.codec import EventBatch, encode_batch
 from turnlog.events.envelope import ChainHead
-from turnlog.events.ids import SESSION_HISTORY
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.model.turn_events import TurnExcluded
 from turnlog.events.store.append_outcomes import BatchAppended
+from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.events.testing import make_draft
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 

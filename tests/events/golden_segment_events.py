@@ -11,9 +11,9 @@ from pathlib import Path
 from turnlog.events.codec import CommandRef, EventDraft, encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead
-from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.registry import LibraryEvent
+from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.events.testing import FIRST_EVENT_TIME, TENANT, make_id
 from turnlog.events.testing.event_samples import build_library_samples
 

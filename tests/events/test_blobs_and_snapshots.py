@@ -6,8 +6,8 @@ from tests.events.conftest import ContractStore
 from turnlog.events.codec import MAX_EVENT_BYTES
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt, Refused, TooLarge
-from turnlog.events.ids import BLOBS_STREAM, build_blob_subject
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
+from turnlog.events.subjects import BLOBS_STREAM, build_blob_subject
 
 
 async def test_a_blob_is_found_under_its_digest(store: ContractStore, fresh_tenant: str) -> None:

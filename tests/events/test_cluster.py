@@ -12,11 +12,11 @@ import pytest_asyncio
 from tests.events.log_sessions import append_texts, build_batch, list_sequences
 from tests.events.nats_cluster import NatsCluster, start_cluster
 from turnlog.events.envelope import ChainHead
-from turnlog.events.ids import SESSION_HISTORY, SESSIONS_STREAM
 from turnlog.events.jetstream.batch_append import PublishContested, publish_batch
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.store.append_outcomes import BatchAlreadyStored, BatchAppended
+from turnlog.events.subjects import SESSION_HISTORY, SESSIONS_STREAM
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

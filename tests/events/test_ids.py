@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from turnlog.events.codec import encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
-from turnlog.events.ids import (
+from turnlog.events.ids import validate_id
+from turnlog.events.model.turn_events import TurnReleased
+from turnlog.events.subjects import (
     LIBRARY_HISTORY,
     SESSION_HISTORY,
     build_blob_subject,
     build_snapshot_subject,
     build_token_subject,
-    validate_id,
 )
-from turnlog.events.model.turn_events import TurnReleased
 from turnlog.events.testing import make_draft
 
 FINE = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -9,13 +9,6 @@ from nats.js import api
 from tests.events.log_sessions import append_texts
 from turnlog.events.codec import encode_batch
 from turnlog.events.errors import Corrupt, Unavailable
-from turnlog.events.ids import (
-    BLOBS_STREAM,
-    LIBRARY_STREAM,
-    SESSIONS_STREAM,
-    SNAPSHOTS_STREAM,
-    TOKENS_STREAM,
-)
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.events.jetstream.stream_setup import (
@@ -26,6 +19,13 @@ from turnlog.events.jetstream.stream_setup import (
     provision_streams,
 )
 from turnlog.events.model.turn_events import TurnCancelled, TurnReleased
+from turnlog.events.subjects import (
+    BLOBS_STREAM,
+    LIBRARY_STREAM,
+    SESSIONS_STREAM,
+    SNAPSHOTS_STREAM,
+    TOKENS_STREAM,
+)
 from turnlog.events.testing import make_draft
 from turnlog.services.platform.nats_server import NatsServer
 

@@ -23,10 +23,10 @@ from tests.support.servers.nats_store_copies import copy_store, extend_store, re
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Unavailable
-from turnlog.events.ids import SESSIONS_STREAM
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.subjects import SESSIONS_STREAM
 from turnlog.services.platform.nats_server import NatsServer
 
 

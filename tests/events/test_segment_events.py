@@ -22,7 +22,6 @@ from turnlog.events.codec import (
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.ids import LIBRARY_HISTORY, LIBRARY_STREAM
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.model.segment_events import (
@@ -35,6 +34,7 @@ from turnlog.events.registry import LIBRARY_EVENT_TYPES, UnknownEvent, format_ev
 from turnlog.events.store.append_outcomes import BatchAlreadyStored, BatchAppended, BatchConflict
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import EventLog
+from turnlog.events.subjects import LIBRARY_HISTORY, LIBRARY_STREAM
 from turnlog.events.testing import FIRST_EVENT_TIME, make_id
 from turnlog.events.testing.event_samples import build_library_samples
 

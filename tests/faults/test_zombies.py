@@ -17,10 +17,10 @@ from tests.faults.clients.attack_client import AttackClient
 from tests.faults.clients.client_history import ClientHistory
 from tests.faults.suite_extent import select_rows
 from tests.support.processes.process_host import stop_process
-from turnlog.events.ids import SESSIONS_STREAM
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
+from turnlog.events.subjects import SESSIONS_STREAM
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from turnlog.events.codec import EventDraft, decode_event, encode_batch
 from turnlog.events.errors import Refused
-from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.registry import LibraryEvent
+from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.events.testing import FIRST_EVENT_TIME, make_id
 from turnlog.projections.library.library_decisions import decide
 from turnlog.projections.library.segment_inputs import (

@@ -17,12 +17,17 @@ from pydantic import BaseModel
 from tests.replay.bundle_copies import BundleCopy
 from tests.support.sessions.reproduction_checks import get_verification_means
 from tests.support.sessions.session_harness import EmptyCommandIndex, SteppingClock
-from turnlog.events.ids import BLOBS_STREAM, LIBRARY_HISTORY, SESSIONS_STREAM, build_blob_subject
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.jetstream.js_api import PublishAck, request_json
 from turnlog.events.jetstream.stream_setup import StreamOptions, build_durable_streams
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog, MemorySnapshotStore
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
+from turnlog.events.subjects import (
+    BLOBS_STREAM,
+    LIBRARY_HISTORY,
+    SESSIONS_STREAM,
+    build_blob_subject,
+)
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
 from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema

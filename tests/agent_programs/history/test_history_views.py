@@ -23,11 +23,7 @@ from tests.agent_programs.history.test_condensed_history import (
     get_latest_manifest,
     run_conversation,
 )
-from tests.agent_programs.turns.test_turn_crashes import (
-    APPENDS,
-    CrashingLog,
-    build_crashing_worker,
-)
+from tests.agent_programs.turns.test_turn_crashes import APPENDS, CrashingLog, build_crashing_worker
 from tests.support.sessions.session_harness import ACK_WAIT, TENANT, TESTER, build_delivery
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.model.turn_events import TurnCompleted

@@ -14,7 +14,6 @@ import httpx
 from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.session_harness import build_delivery
 from turnlog.events.codec import decode_event
-from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
@@ -25,6 +24,7 @@ from turnlog.events.store.memory_log import (
     MemoryTokenStream,
 )
 from turnlog.events.store.ports import BlobStore, EventLog, SnapshotStore, TokenStream
+from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.idempotency_records import CommandLookup
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
@@ -45,9 +45,9 @@ from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFe
 from turnlog.services.sessions.segment_service import SegmentService
 from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
 from turnlog.services.sessions.text_cache import TextReader
+from turnlog.services.worker.attempt_lease import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
-from turnlog.services.worker.heartbeat import AttemptHeartbeat
 from turnlog.services.worker.model.model_types import LanguageModel
 from turnlog.services.worker.turn_runner import TurnRunner
 

@@ -15,10 +15,10 @@ from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt
-from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.events.store.ports import RawEvent
+from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.events.testing import FIRST_EVENT_TIME
 from turnlog.events.testing.event_samples import build_library_samples
 from turnlog.projections.library.segment_inputs import EditSegment, SegmentInput

@@ -23,7 +23,6 @@ from tests.simulation.processes.simulated_loop import START_TIME
 from tests.simulation.simulation import ACK_WAIT, Simulation
 from turnlog.events.content import Digest, PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.ids import BLOBS_STREAM
 from turnlog.events.model.call_events import (
     AttemptEnded,
     AttemptStarted,
@@ -31,6 +30,7 @@ from turnlog.events.model.call_events import (
     ContextAssembled,
 )
 from turnlog.events.model.turn_events import TurnCompleted, TurnReleased, TurnSubmitted
+from turnlog.events.subjects import BLOBS_STREAM
 from turnlog.projections.session.evolve import fold
 
 CLOCK_DIFFERENCE: Final = 4.0

@@ -32,7 +32,7 @@ from tests.simulation.network.simulated_stream import (
     get_lookup_key,
 )
 from tests.simulation.processes.simulated_loop import SimulatedLoop, SimulatedProcess
-from turnlog.events.ids import (
+from turnlog.events.subjects import (
     BLOBS_STREAM,
     REPUBLISH_PREFIX,
     SESSIONS_STREAM,

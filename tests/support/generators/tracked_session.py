@@ -19,7 +19,6 @@ from tests.support.sessions.prompt_assembly import (
 from turnlog.events import codec
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.segment_events import (
@@ -35,6 +34,7 @@ from turnlog.events.model.segment_events import (
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.registry import LibraryEvent
+from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from tests.support.sessions.session_harness import TESTER, SteppingClock
 from turnlog.events.codec import CommandRef
-from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.events.store.ports import BlobStore, EventLog
+from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.library.segment_inputs import (
     AddSegment,
     ImportSegments,

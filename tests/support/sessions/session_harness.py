@@ -12,7 +12,6 @@ from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.reproduction_checks import MEMORY_LOGS
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 from turnlog.events.registry import format_event_name
 from turnlog.events.store.memory_log import (
@@ -21,6 +20,7 @@ from turnlog.events.store.memory_log import (
     MemorySnapshotStore,
     MemoryTokenStream,
 )
+from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import OpenSession, SubmitTurn
@@ -34,9 +34,9 @@ from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFe
 from turnlog.services.sessions.segment_service import SegmentService
 from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
 from turnlog.services.sessions.text_cache import TextReader
+from turnlog.services.worker.attempt_lease import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
-from turnlog.services.worker.heartbeat import AttemptHeartbeat
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.tool_servers import ToolServers
 from turnlog.services.worker.turn_queue import DeliveryVerdict, TurnDelivery

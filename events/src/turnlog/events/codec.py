@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, Envelope, RecordedEvent
 from turnlog.events.errors import Corrupt, TooLarge
-from turnlog.events.ids import SESSION_HISTORY, HistoryKind
 from turnlog.events.registry import (
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
@@ -27,6 +26,7 @@ from turnlog.events.registry import (
     UnknownEvent,
     apply_upcasters,
 )
+from turnlog.events.subjects import SESSION_HISTORY, HistoryKind
 
 MAX_EVENT_BYTES: Final = 1_000_000
 """Maximum bytes of one encoded event; the stream's limit leaves room for headers."""

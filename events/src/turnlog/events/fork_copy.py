@@ -15,9 +15,9 @@ from turnlog.events.codec import BatchMessage, EventBatch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead, Envelope, RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.ids import SESSION_HISTORY
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
 from turnlog.events.registry import UnknownEvent
+from turnlog.events.subjects import SESSION_HISTORY
 
 _UNCLAIMABLE_LEAF: Final = "turn"
 """The leaf of turn events that no worker waits for."""

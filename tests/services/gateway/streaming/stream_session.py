@@ -19,7 +19,6 @@ from tests.support.sessions.session_harness import (
     build_small_blueprint,
 )
 from turnlog.events.errors import TurnlogError
-from turnlog.events.ids import LIBRARY_HISTORY
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.model.call_events import AttemptCost, AttemptFault, TokenUsage
@@ -30,6 +29,7 @@ from turnlog.events.store.memory_log import (
     MemoryTokenStream,
 )
 from turnlog.events.store.ports import BlobStore, EventLog, SnapshotStore, TokenStream
+from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.events.tokens import AttemptAlive, AttemptReset, Token
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
 from turnlog.projections.blueprint.schema.policy_specs import Policies

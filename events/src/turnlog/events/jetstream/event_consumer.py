@@ -24,7 +24,6 @@ from turnlog.events.async_tasks import merge_streams
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, Unavailable
-from turnlog.events.ids import SESSION_HISTORY
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_client
 from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import open_connection
@@ -47,6 +46,7 @@ from turnlog.events.model.turn_events import (
 )
 from turnlog.events.registry import EVENT_NAMES, format_event_name
 from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent, TokenStream
+from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.events.tokens import AttemptAlive, TokenEvent
 
 

@@ -19,15 +19,6 @@ from turnlog.events.codec import EventBatch
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.ids import (
-    BLOBS_STREAM,
-    LIBRARY_HISTORY,
-    SESSION_HISTORY,
-    SNAPSHOTS_STREAM,
-    HistoryKind,
-    build_blob_subject,
-    build_snapshot_subject,
-)
 from turnlog.events.jetstream import batch_append, session_reads, session_watch, stream_reader
 from turnlog.events.jetstream.direct_get import get_last_message, get_last_message_at_leader
 from turnlog.events.jetstream.js_api import JsApiError, PublishAck, fetch_stream_info, request_json
@@ -41,6 +32,15 @@ from turnlog.events.jetstream.stream_setup import (
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
 from turnlog.events.store.append_outcomes import AppendOutcome
 from turnlog.events.store.ports import LogIdentity, RawEvent
+from turnlog.events.subjects import (
+    BLOBS_STREAM,
+    LIBRARY_HISTORY,
+    SESSION_HISTORY,
+    SNAPSHOTS_STREAM,
+    HistoryKind,
+    build_blob_subject,
+    build_snapshot_subject,
+)
 
 BLOB_EXISTS_CODE: Final = 10071
 """The server's error code for a subject that already holds a message."""

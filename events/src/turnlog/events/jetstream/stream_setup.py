@@ -17,12 +17,24 @@ from typing import Final
 
 from pydantic import BaseModel, JsonValue
 
-from turnlog.events import ids
 from turnlog.events.codec import MAX_EVENT_BYTES
 from turnlog.events.errors import Corrupt, TooLarge, Unavailable
-from turnlog.events.ids import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM, TOKENS_STREAM
 from turnlog.events.jetstream.js_api import JsApiError, request_json
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
+from turnlog.events.subjects import (
+    ALL_BLOB_SUBJECTS,
+    ALL_SNAPSHOT_SUBJECTS,
+    ALL_TOKEN_SUBJECTS,
+    BLOBS_STREAM,
+    CLAIMABLE_TURN_SUBJECTS,
+    LIBRARY_HISTORY,
+    LIBRARY_STREAM,
+    REPUBLISH_PREFIX,
+    SESSION_HISTORY,
+    SESSIONS_STREAM,
+    SNAPSHOTS_STREAM,
+    TOKENS_STREAM,
+)
 
 TOKEN_STREAM_BYTES: Final = 128 * 1024 * 1024
 """Server memory for tokens; the oldest are dropped first."""
@@ -57,8 +69,8 @@ def build_durable_streams(terms: StreamOptions) -> tuple[JetStreamConfig, ...]:
 def build_token_stream(terms: StreamOptions) -> JetStreamConfig:
     """Return the configuration of TOKENS."""
     return {
-        "name": ids.TOKENS_STREAM,
-        "subjects": [ids.ALL_TOKEN_SUBJECTS],
+        "name": TOKENS_STREAM,
+        "subjects": [ALL_TOKEN_SUBJECTS],
         "retention": "limits",
         "storage": "memory",
         "num_replicas": terms.replicas,
@@ -66,37 +78,35 @@ def build_token_stream(terms: StreamOptions) -> JetStreamConfig:
         "max_age": terms.token_retention * NANOSECONDS_PER_SECOND,
         "max_bytes": TOKEN_STREAM_BYTES,
         "allow_direct": True,
-        "republish": _build_republish(ids.ALL_TOKEN_SUBJECTS),
+        "republish": _build_republish(ALL_TOKEN_SUBJECTS),
     }
 
 
 def _build_sessions_stream(terms: StreamOptions) -> JetStreamConfig:
-    whole = _build_append_only_stream(
-        terms, ids.SESSIONS_STREAM, ids.SESSION_HISTORY.build_filter()
-    )
+    whole = _build_append_only_stream(terms, SESSIONS_STREAM, SESSION_HISTORY.build_filter())
     return {
         **whole,
         "allow_atomic": True,
-        "republish": _build_republish(ids.SESSION_HISTORY.build_filter()),
+        "republish": _build_republish(SESSION_HISTORY.build_filter()),
     }
 
 
 def _build_library_stream(terms: StreamOptions) -> JetStreamConfig:
     return {
-        **_build_append_only_stream(terms, ids.LIBRARY_STREAM, ids.LIBRARY_HISTORY.build_filter()),
+        **_build_append_only_stream(terms, LIBRARY_STREAM, LIBRARY_HISTORY.build_filter()),
         "allow_atomic": True,
     }
 
 
 def _build_blobs_stream(terms: StreamOptions) -> JetStreamConfig:
-    return _build_append_only_stream(terms, ids.BLOBS_STREAM, ids.ALL_BLOB_SUBJECTS)
+    return _build_append_only_stream(terms, BLOBS_STREAM, ALL_BLOB_SUBJECTS)
 
 
 def _build_snapshots_stream(terms: StreamOptions) -> JetStreamConfig:
     return {
         **_build_durable_config(terms),
-        "name": ids.SNAPSHOTS_STREAM,
-        "subjects": [ids.ALL_SNAPSHOT_SUBJECTS],
+        "name": SNAPSHOTS_STREAM,
+        "subjects": [ALL_SNAPSHOT_SUBJECTS],
         "discard": "old",
         "max_msgs_per_subject": 1,
     }
@@ -129,7 +139,7 @@ def _build_durable_config(terms: StreamOptions) -> JetStreamConfig:
 
 
 def _build_republish(subjects: str) -> JsonValue:
-    return {"src": subjects, "dest": f"{ids.REPUBLISH_PREFIX}.{subjects}"}
+    return {"src": subjects, "dest": f"{REPUBLISH_PREFIX}.{subjects}"}
 
 
 HEADER_BYTES: Final = 4096

@@ -27,8 +27,8 @@ from nats.aio.msg import Msg
 from nats.protocol.parser import AWAITING_MSG_PAYLOAD, Parser
 
 from turnlog.events.errors import Unavailable
-from turnlog.events.ids import REPUBLISH_PREFIX
 from turnlog.events.jetstream.nats_connection import NatsConnection, open_subscription
+from turnlog.events.subjects import REPUBLISH_PREFIX
 
 LIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024
 """Bytes buffered for a reader that does not read yet."""

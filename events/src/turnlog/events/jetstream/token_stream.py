@@ -18,7 +18,6 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from turnlog.events.errors import Unavailable
-from turnlog.events.ids import TOKENS_STREAM, build_token_subject
 from turnlog.events.jetstream.direct_get import (
     StoredMessage,
     get_consecutive_messages,
@@ -29,6 +28,7 @@ from turnlog.events.jetstream.js_api import JsApiError, PublishAck, fetch_stream
 from turnlog.events.jetstream.nats_connection import NatsConnection, RequestNotSent
 from turnlog.events.jetstream.subscriptions import LiveSubscription, open_live_subscription
 from turnlog.events.store.ports import StampedTokenEvent
+from turnlog.events.subjects import TOKENS_STREAM, build_token_subject
 from turnlog.events.tokens import TOKEN_EVENT, TokenEvent
 
 TOKEN_PAGE_SIZE: Final = 1_000

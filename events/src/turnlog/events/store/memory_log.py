@@ -16,7 +16,7 @@ from turnlog.events.codec import EventBatch, decode_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.ids import SESSION_HISTORY, HistoryKind, validate_id
+from turnlog.events.ids import validate_id
 from turnlog.events.store.append_outcomes import (
     AppendOutcome,
     BatchAlreadyStored,
@@ -24,6 +24,7 @@ from turnlog.events.store.append_outcomes import (
     BatchConflict,
 )
 from turnlog.events.store.ports import LogIdentity, RawEvent, StampedTokenEvent
+from turnlog.events.subjects import SESSION_HISTORY, HistoryKind
 from turnlog.events.tokens import TokenEvent
 
 MEMORY_BATCH_EVENTS = 500

@@ -12,9 +12,7 @@ from typing import Final
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt
 from turnlog.events.store.ports import EventLog, RawEvent
-from turnlog.projections.store.write.projection_positions import (
-    ProjectionPosition,
-)
+from turnlog.projections.store.write.projection_positions import ProjectionPosition
 
 POLL_SECONDS: Final = 0.2
 """Seconds between reads of a log that seems too short."""

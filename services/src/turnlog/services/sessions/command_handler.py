@@ -13,8 +13,8 @@ from typing import Protocol
 from turnlog.events import codec
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.ids import SESSION_HISTORY
 from turnlog.events.store.ports import EventLog
+from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.projections.session.commands import Command
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold, fold_unbounded

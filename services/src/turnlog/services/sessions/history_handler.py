@@ -17,7 +17,6 @@ from turnlog.events import codec
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Conflict, Corrupt, Refused, Unavailable
-from turnlog.events.ids import HistoryKind
 from turnlog.events.registry import KnownEvent, LibraryEvent
 from turnlog.events.store.append_outcomes import (
     BatchAlreadyStored,
@@ -26,6 +25,7 @@ from turnlog.events.store.append_outcomes import (
     LogUnreachable,
 )
 from turnlog.events.store.ports import EventLog
+from turnlog.events.subjects import HistoryKind
 from turnlog.services.platform.clock import Clock, CreateId
 
 MAX_DECISION_RETRIES: Final = 200

@@ -22,9 +22,9 @@ from nats.js.api import ConsumerConfig
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt, TurnlogError
-from turnlog.events.ids import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
 from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
+from turnlog.events.subjects import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM
 from turnlog.services.worker.turn_queue import (
     DeliveryDeferred,
     DeliveryLease,

@@ -22,7 +22,6 @@ from nats.js.errors import APIError
 from pydantic import TypeAdapter, ValidationError
 
 from turnlog.events.errors import Unavailable
-from turnlog.events.ids import SESSIONS_STREAM
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.stream_setup import (
     WORKERS_CONSUMER,
@@ -30,6 +29,7 @@ from turnlog.events.jetstream.stream_setup import (
     ensure_work_queue,
 )
 from turnlog.events.store.ports import LogIdentity, SnapshotStore
+from turnlog.events.subjects import SESSIONS_STREAM
 
 SAFE_LEASE_SHARE: Final = 0.9
 """Share of the lease time that the receiver relies on: the server began to count before it did."""

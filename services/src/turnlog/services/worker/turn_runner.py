@@ -28,6 +28,7 @@ from turnlog.services.platform.telemetry import Tracing, get_traceparent
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.worker.answer_recovery import join_tokens, recover_answer
+from turnlog.services.worker.attempt_lease import AttemptHeartbeat
 from turnlog.services.worker.attempts.active_attempt import AttemptContext, start_attempt
 from turnlog.services.worker.attempts.attempt_outcomes import (
     AttemptCut,
@@ -38,7 +39,6 @@ from turnlog.services.worker.attempts.attempt_outcomes import (
 )
 from turnlog.services.worker.attempts.call_context import CallContextBuilder, describe_turn_work
 from turnlog.services.worker.call_runner import CallRunner
-from turnlog.services.worker.heartbeat import AttemptHeartbeat
 from turnlog.services.worker.model.model_types import LanguageModel
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.tool_runner import ToolSnapshots

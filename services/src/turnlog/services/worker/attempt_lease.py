@@ -1,4 +1,4 @@
-"""The heartbeat of an attempt, and the check that it still holds the lease of its turn.
+"""The lease of an attempt: its heartbeat, and how its worker learns that the lease is lost.
 
 At each interval it confirms with the log's leader that the attempt is current, publishes a sign of
 life and extends the delivery. A session watch reports changes at once; the interval catches what
@@ -82,7 +82,7 @@ class AttemptHeartbeat:
 
 
 def is_ended_by(event: Event, attempt: AttemptRef) -> bool:
-    """Return whether an event ends an attempt's lease of its turn."""
+    """Return whether an event ends an attempt's lease: a later attempt, or the end of the turn."""
     match event:
         case AttemptStarted(turn=turn, attempt=later):
             return turn == attempt.turn and later > attempt.attempt

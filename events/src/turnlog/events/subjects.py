@@ -1,0 +1,108 @@
+"""Streams and subjects: where each kind of message is published and stored.
+
+A tenant and a history are one token of a subject each, so a filter can select either. Every id is
+validated first; no other module builds a subject.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from turnlog.events.content import Digest
+from turnlog.events.errors import Refused
+from turnlog.events.ids import validate_id
+
+_DIGEST_REGEX: Final = re.compile(r"(sha256|hmac-sha256):[0-9a-f]{64}")
+
+
+SESSIONS_STREAM: Final = "SESSIONS"
+
+
+LIBRARY_STREAM: Final = "LIBRARY"
+
+
+TOKENS_STREAM: Final = "TOKENS"
+
+
+BLOBS_STREAM: Final = "BLOBS"
+
+
+SNAPSHOTS_STREAM: Final = "SNAPSHOTS"
+
+
+ALL_TOKEN_SUBJECTS: Final = "tokens.>"  # noqa: S105 - a subject
+
+
+ALL_BLOB_SUBJECTS: Final = "blob.>"
+
+
+ALL_SNAPSHOT_SUBJECTS: Final = "snapshot.>"
+
+
+CLAIMABLE_TURN_SUBJECTS: Final = ("session.*.*.turn.submitted", "session.*.*.turn.released")
+"""Subjects of the events that workers wait for."""
+
+
+REPUBLISH_PREFIX: Final = "live"
+"""Prefix of republished messages: `session.a.b.turn` is republished as `live.session.a.b.turn`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryKind:
+    """A kind of history: the stream that holds it and the subjects of its events.
+
+    A history is chained and appended to as one: a session, or a family of a tenant's library.
+    """
+
+    stream: str
+    prefix: str
+    """The first token of its subjects."""
+    id_name: str
+    """What its id is called when an id is refused."""
+
+    def find_stream(self, tenant: str) -> str:
+        """Return the name of the stream that holds a tenant's histories.
+
+        All tenants share one stream today; a large tenant could get its own.
+        """
+        validate_id(tenant, "tenant")
+        return self.stream
+
+    def build_subject(self, tenant: str, history: str, leaf: str) -> str:
+        """Return the subject of one event; `leaf` is a constant of the event class."""
+        owner = validate_id(tenant, "tenant")
+        return f"{self.prefix}.{owner}.{validate_id(history, self.id_name)}.{leaf}"
+
+    def build_filter(self, tenant: str | None = None, history: str | None = None) -> str:
+        """Return the subject filter for all events of a history, of a tenant, or of all tenants."""
+        if tenant is None:
+            return f"{self.prefix}.>"
+        if history is None:
+            return f"{self.prefix}.{validate_id(tenant, 'tenant')}.>"
+        return self.build_subject(tenant, history, ">")
+
+
+SESSION_HISTORY: Final = HistoryKind(SESSIONS_STREAM, "session", "session")
+
+
+LIBRARY_HISTORY: Final = HistoryKind(LIBRARY_STREAM, "library", "family")
+
+
+def build_token_subject(tenant: str, session: str, turn: int) -> str:
+    """Return the subject on which the tokens of one turn are published."""
+    return f"tokens.{validate_id(tenant, 'tenant')}.{validate_id(session, 'session')}.{turn}"
+
+
+def build_blob_subject(tenant: str, digest: Digest) -> str:
+    """Return the subject that holds one blob; refuses anything that is not a digest."""
+    if _DIGEST_REGEX.fullmatch(digest) is None:
+        raise Refused("bad-digest", f"{digest[:80]!r} is not a digest", field="digest")
+    return f"blob.{validate_id(tenant, 'tenant')}.{digest.replace(':', '-')}"
+
+
+def build_snapshot_subject(tenant: str, session: str, interval: int | None = None) -> str:
+    """Return the subject of a session's latest snapshot, or of one of its interval snapshots."""
+    latest = f"snapshot.{validate_id(tenant, 'tenant')}.{validate_id(session, 'session')}"
+    return latest if interval is None else f"{latest}.{interval}"
