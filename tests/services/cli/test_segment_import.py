@@ -114,7 +114,7 @@ def test_a_file_with_a_byte_order_mark_and_carriage_returns_is_read(tmp_path: Pa
         ("s.csv", 'scope,content\ncore,"x\ny"\ncore,"x\n', 4, "", "unexpected end"),
         ("s.csv", 'scope,content,priority\ncore,"x\ny",urgent\n', 2, "priority", "urgent"),
         ("s.sql", "SELECT 1;\nCOPY public.s (scope) FROM stdin;\n", 2, "", "COPY"),
-        ("s.sql", "\nINSERT INTO s VALUES (1, 'core');", 2, "", "which columns"),
+        ("s.sql", "\nINSERT INTO s VALUES (1, 'core');", 2, "", "the columns of these values"),
         ("s.sql", "INSERT INTO s (scope, content)\nVALUES ('core');", 2, "", "1 values"),
         (
             "s.sql",

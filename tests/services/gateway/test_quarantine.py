@@ -120,9 +120,14 @@ async def test_a_stopped_session_is_listed_and_released_after_a_fix(
 
 async def test_only_a_stopped_session_can_be_shown_and_released(idle: RunningGateway) -> None:
     session = await idle.open_session()
-    for method, path in (("GET", session), ("POST", f"{session}/release"), ("GET", "nobody")):
+    for method, path, code in (
+        ("GET", session, "not-stopped"),
+        ("POST", f"{session}/release", "not-stopped"),
+        ("GET", "nobody", "unknown-session"),
+        ("POST", "nobody/release", "unknown-session"),
+    ):
         answer = await idle.http.request(method, f"/v1/quarantine/{path}")
-        assert (answer.status_code, answer.json()["code"]) == (404, "not-stopped")
+        assert (answer.status_code, answer.json()["code"]) == (404, code)
         assert (answer.json()["field"], bool(answer.json()["fix"])) == ("session", True)
 
 

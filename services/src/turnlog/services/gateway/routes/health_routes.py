@@ -105,7 +105,7 @@ async def show_quarantine(
         active = await read_active_position(connection)
         found = await list_quarantined_events(connection, active.build, owner) if active else ()
     if not found:
-        raise _build_not_stopped(session)
+        raise await _explain_not_stopped(deps, tenant, session)
     return QuarantineView(
         session=session, events=tuple(QuarantinedEventView.model_validate(each) for each in found)
     )
@@ -124,7 +124,7 @@ async def release_session(
     async with deps.store.open_writer() as connection:
         replayed = await replay_session(connection, tenant, session)
     if not replayed.events:
-        raise _build_not_stopped(session)
+        raise await _explain_not_stopped(deps, tenant, session)
     deps.projection_signal.notify_readers()
     if replayed.poison is not None:
         raise Refused(
@@ -136,7 +136,9 @@ async def release_session(
     return QuarantineRelease(session=session, events=replayed.events)
 
 
-def _build_not_stopped(session: str) -> Refused:
+async def _explain_not_stopped(deps: GatewayDependencies, tenant: str, session: str) -> Refused:
+    """Return the refusal for a session without quarantined events; raise it for an unknown one."""
+    await deps.command_handler.require_state(tenant, session)
     return Refused(
         "not-stopped",
         f"the read models of {session} are not stopped",
