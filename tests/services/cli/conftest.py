@@ -58,7 +58,7 @@ class RecordedSession:
 SESSION_QUESTIONS = ("Hello!", "What does the log hold?", "And how is it proven?")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedSession]:
     with (
         run_blocking_turnlog_up(tmp_path_factory.mktemp("played") / "data") as up,
