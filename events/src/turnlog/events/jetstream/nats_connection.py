@@ -127,19 +127,19 @@ async def open_connection(
     connection = NatsConnection(Client(), patience)
     leaving = asyncio.Event()
 
-    async def reconnected() -> None:
+    async def handle_reconnect() -> None:
         for tell in tuple(connection.reconnect_listeners):
             tell()
         if on_reconnect is not None:
             await _run_hook(on_reconnect, connection)
 
-    async def closed() -> None:
+    async def handle_close() -> None:
         if on_closed is not None and not leaving.is_set():
             on_closed()
 
     await _connect_client(
-        connection, url, name=name, inbox_prefix=inbox_prefix, reconnected_cb=reconnected,
-        closed_cb=closed,
+        connection, url, name=name, inbox_prefix=inbox_prefix, reconnected_cb=handle_reconnect,
+        closed_cb=handle_close,
     )  # fmt: skip
     try:
         yield connection

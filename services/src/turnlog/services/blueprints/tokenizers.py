@@ -80,7 +80,7 @@ def create_cached_counter(
     """Return a counter that caches the latest counts; no text is kept."""
     held = OrderedDict[bytes, int]()
 
-    def counted(text: str) -> int:
+    def count_cached(text: str) -> int:
         key = sha256(text.encode(errors="surrogatepass")).digest()
         known = held.get(key)
         if known is None:
@@ -89,4 +89,4 @@ def create_cached_counter(
                 held.popitem(last=False)
         return known
 
-    return counted
+    return count_cached

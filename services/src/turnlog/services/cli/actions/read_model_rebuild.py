@@ -53,10 +53,10 @@ async def _rebuild_with_progress(folding: LogFolder) -> int:
     with create_progress_bar() as bar:
         task = bar.add_task("rebuilding", total=None)
 
-        def advanced(position: int, goal: int) -> None:
+        def show_progress(position: int, goal: int) -> None:
             bar.update(task, completed=position, total=max(position, goal))
 
-        switched = await rebuild_rows(folding, advanced)
+        switched = await rebuild_rows(folding, show_progress)
     if switched is None:
         raise Unavailable("rebuild", "another one took over; its rows are in force")
     return switched.position

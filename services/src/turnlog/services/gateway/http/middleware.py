@@ -118,10 +118,10 @@ def _replay_body(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that replays the body as one message, then forwards later messages."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def received() -> Message:
+    async def receive_limited() -> Message:
         return first.pop() if first else await receive()
 
-    return received
+    return receive_limited
 
 
 @dataclass(frozen=True, slots=True)
