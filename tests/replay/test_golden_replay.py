@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.replay.bundle_copies import BundleCopy, list_context_sequences
-from tests.replay.golden_logs import get_release_folder, list_releases
+from tests.replay.golden_logs import get_version_folder, list_golden_logs
 from tests.support.sessions.reproduction_checks import (
     get_verification_means,
     verify_with_bundle_verifier,
@@ -39,19 +39,25 @@ def list_findings(copy: BundleCopy) -> list[str]:
 
 @pytest.fixture
 def golden() -> BundleCopy:
-    return BundleCopy.read_bundle(get_release_folder())
+    return BundleCopy.read_bundle(get_version_folder())
 
 
-@pytest.mark.parametrize("release", list_releases(), ids=lambda release: release.name)
-def test_what_a_release_recorded_is_had_again_or_said_to_be_beyond_this_version(
-    release: Path,
-) -> None:
-    assert list_findings(BundleCopy.read_bundle(release)) == [], RAISE
+def count_prompts(copy: BundleCopy) -> int:
+    return sum(len(list_context_sequences(copy, session)) for session in copy.sessions)
 
 
-@pytest.mark.parametrize("release", list_releases(), ids=lambda release: release.name)
-def test_what_a_release_recorded_is_read_back_by_the_strangers_verifier(release: Path) -> None:
-    copy = BundleCopy.read_bundle(release)
+@pytest.mark.parametrize("log", list_golden_logs(), ids=lambda log: log.name)
+def test_a_golden_log_reproduces_or_is_said_to_be_beyond_this_version(log: Path) -> None:
+    copy = BundleCopy.read_bundle(log)
+    assert list_findings(copy) == [], RAISE
+    reproduced = [report.prompts for _, report in iterate_reports(copy)]
+    assert sum(each.reference for each in reproduced) == count_prompts(copy)
+    assert sum(each.assembly + each.unreproducible for each in reproduced) == count_prompts(copy)
+
+
+@pytest.mark.parametrize("log", list_golden_logs(), ids=lambda log: log.name)
+def test_a_golden_log_is_read_back_by_the_strangers_verifier(log: Path) -> None:
+    copy = BundleCopy.read_bundle(log)
     for session in copy.sessions:
         assert list(verify_with_bundle_verifier(list(copy.read_events(session)), copy.blobs)) == []
 

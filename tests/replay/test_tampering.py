@@ -13,7 +13,7 @@ from tests.replay.copied_logs import (
     list_findings,
     replace_streams,
 )
-from tests.replay.golden_logs import get_release_folder
+from tests.replay.golden_logs import get_version_folder
 from tests.replay.tampering_cases import GAME, TAMPERINGS, TUTOR, TamperingCase
 from tests.support.sessions.reproduction_checks import get_verification_means
 from turnlog.events.content import compute_digest
@@ -31,7 +31,7 @@ from turnlog.services.auditing.verify_service import LocatedFinding
 from turnlog.services.bundle.verifier import EXIT_FAILED, main
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
-SOUND = BundleCopy.read_bundle(get_release_folder())
+SOUND = BundleCopy.read_bundle(get_version_folder())
 TENANT = SOUND.bundle_list.tenant
 every = pytest.mark.parametrize("tampering", TAMPERINGS.values(), ids=TAMPERINGS)
 
