@@ -16,8 +16,7 @@ from turnlog.projections.testing import (
     open_session,
     submit_turn,
 )
-from turnlog.services.cli.replay.player import ScenePlayer
-from turnlog.services.cli.replay.scenes import ReplayScene, build_scenes
+from turnlog.services.cli.terminal_replay import ReplayScene, ScenePlayer, build_scenes
 
 LOST = AttemptUsage(
     TokenUsage(known="unknown"),

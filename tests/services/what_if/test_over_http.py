@@ -29,7 +29,7 @@ from turnlog.projections.store.read.read_your_writes import wait_until_folded
 from turnlog.projections.store.schema.read_model_tables import METADATA
 from turnlog.services.api.what_if_payloads import WhatIfRequest
 from turnlog.services.cli.client.service_reader import ServiceReader
-from turnlog.services.cli.what_if.what_if_comparison import print_what_if, read_blueprint_folder
+from turnlog.services.cli.what_if_comparison import print_what_if, read_blueprint_folder
 
 MANY = int(os.environ.get("SESSIONS", "20"))
 """The number of recorded sessions; `make suppose` runs a thousand."""

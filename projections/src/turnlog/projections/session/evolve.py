@@ -69,8 +69,11 @@ from turnlog.projections.session.fold.open_turn import (
     build_inputs_ref,
     settle_turn,
 )
-from turnlog.projections.session.fold.session_memory import apply_memory_event
-from turnlog.projections.session.fold.settled_turns import find_settled_turn, mark_turn
+from turnlog.projections.session.fold.settled_turns import (
+    apply_memory_event,
+    find_settled_turn,
+    mark_turn,
+)
 from turnlog.projections.session.state import (
     MAX_IDEMPOTENCY_RECORDS,
     UNBOUNDED_REACH,

@@ -9,8 +9,7 @@ from sqlalchemy import select
 from turnlog.events.errors import Unavailable
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.row_filters import match_session
-from turnlog.projections.store.schema.column_text import replace_nul
-from turnlog.projections.store.schema.read_model_tables import CALLS
+from turnlog.projections.store.schema.read_model_tables import CALLS, replace_nul
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import read_folded_sequence
 from turnlog.projections.store.read.row_filters import match_session
-from turnlog.projections.store.schema.column_text import replace_nul
-from turnlog.projections.store.schema.read_model_tables import COMMANDS
+from turnlog.projections.store.schema.read_model_tables import COMMANDS, replace_nul
 
 
 @dataclass(frozen=True, slots=True)

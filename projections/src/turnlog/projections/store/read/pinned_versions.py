@@ -26,8 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.content import Digest
 from turnlog.projections.store.read.row_filters import match_tenant
-from turnlog.projections.store.schema.column_text import replace_nul
-from turnlog.projections.store.schema.read_model_tables import PROMPTS, SESSIONS
+from turnlog.projections.store.schema.read_model_tables import PROMPTS, SESSIONS, replace_nul
 
 PinKind = Literal["blueprint", "cartridge", "memory", "prompt"]
 

@@ -43,7 +43,6 @@ from turnlog.projections.store.read.row_types import (
     TenantCounts,
     TurnRow,
 )
-from turnlog.projections.store.schema.column_text import compute_attribute_digest, replace_nul
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     ATTRIBUTES,
@@ -51,6 +50,8 @@ from turnlog.projections.store.schema.read_model_tables import (
     REDACTIONS,
     SESSIONS,
     TURNS,
+    compute_attribute_digest,
+    replace_nul,
 )
 
 SESSION_PAGE_SIZE: Final = 50

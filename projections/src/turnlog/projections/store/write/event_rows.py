@@ -60,12 +60,6 @@ from turnlog.events.model.turn_events import (
 )
 from turnlog.events.registry import UnknownEvent
 from turnlog.projections.prompt.manifest_reports import compute_token_savings
-from turnlog.projections.store.schema.column_text import (
-    build_search_text,
-    compute_attribute_digest,
-    encode_json,
-    format_title,
-)
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     ATTRIBUTES,
@@ -77,6 +71,10 @@ from turnlog.projections.store.schema.read_model_tables import (
     SESSIONS,
     TURNS,
     WINDOW_PARTS,
+    build_search_text,
+    compute_attribute_digest,
+    encode_json,
+    format_title,
 )
 from turnlog.projections.store.write.row_changes import (
     ColumnValue,

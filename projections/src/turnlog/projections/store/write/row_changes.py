@@ -22,7 +22,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert, Update
 
-from turnlog.projections.store.schema.column_text import NUL, replace_nul
+from turnlog.projections.store.schema.read_model_tables import NUL, replace_nul
 
 ColumnValue = str | int | bytes | None
 

@@ -247,7 +247,7 @@ def compare_what_if(
     No model is called and nothing is written. The prompts are exact; the replies are not predicted.
     """
     from turnlog.services.api.what_if_payloads import WhatIfRequest
-    from turnlog.services.cli.what_if.what_if_comparison import print_what_if, read_blueprint_folder
+    from turnlog.services.cli.what_if_comparison import print_what_if, read_blueprint_folder
 
     form = WhatIfRequest(
         sessions=sessions or None,

@@ -60,7 +60,7 @@ def replay_session(
     target: ReadTarget,
 ) -> None:
     """Play back a session as its user saw it, at the recorded pace."""
-    from turnlog.services.cli.replay.player import play_session
+    from turnlog.services.cli.terminal_replay import play_session
 
     run_with_reader(
         target,

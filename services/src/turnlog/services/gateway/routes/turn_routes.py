@@ -7,17 +7,23 @@ change what is recorded, so the idempotency key does not cover it.
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import JsonValue
 from starlette.responses import JSONResponse
+from starlette.types import Receive
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.codec import CommandRef
 from turnlog.events.content import PlainText, get_plain_text
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.model.turn_events import TurnResolved
+from turnlog.events.model.turn_events import TurnResolved, is_end_of_turn
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
@@ -53,9 +59,59 @@ from turnlog.services.gateway.http.request_checks import AtSequence, TurnPath
 from turnlog.services.gateway.http.request_identity import CallerIdentity, RequestIdentity
 from turnlog.services.gateway.routes.session_routes import find_or_open_session
 from turnlog.services.gateway.streaming.turn_cursor import create_cursor_refusal
-from turnlog.services.gateway.streaming.turn_settlement import SettledTurn, wait_for_settlement
 from turnlog.services.gateway.streaming.turn_stream import open_new_turn_stream, open_turn_stream
 from turnlog.services.sessions.command_handler import CommandOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class SettledTurn:
+    """A settled turn, and the sequence of the event that settled it."""
+
+    turn: HistoryTurn
+    sequence: int
+
+
+async def wait_for_settlement(
+    deps: GatewayDependencies,
+    tenant: str,
+    submitted: SubmittedTurn,
+    timeout: float,
+    receive: Receive,
+) -> SettledTurn | None:
+    """Wait until a turn is settled.
+
+    Returns None after the timeout, at shutdown, or when the client disconnects.
+    """
+    watching = asyncio.create_task(_watch_until_settled(deps, tenant, submitted))
+    stopping = asyncio.create_task(deps.shutdown_event.wait())
+    gone = asyncio.create_task(_wait_for_disconnect(receive))
+    tasks = (watching, stopping, gone)
+    try:
+        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        return watching.result() if watching.done() else None
+    finally:
+        await cancel_tasks(*tasks)
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _watch_until_settled(
+    deps: GatewayDependencies, tenant: str, submitted: SubmittedTurn
+) -> SettledTurn:
+    seen: list[RecordedEvent] = []
+    turn, before = submitted.turn, submitted.sequence - 1
+    async with aclosing(deps.log.watch_session(tenant, submitted.session, before)) as events:
+        async for recorded in events:
+            seen.append(recorded)
+            deps.command_handler.apply_observed_event(recorded)
+            if is_end_of_turn(recorded.event, turn):
+                (told,) = (each for each in build_history(seen) if each.turn == turn)
+                return SettledTurn(told, recorded.sequence)
+    raise AssertionError("a watch ends only with its reader")
+
 
 router = APIRouter()
 

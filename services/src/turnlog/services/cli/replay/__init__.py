@@ -1,1 +1,0 @@
-"""Replay a session as its user saw it, at the original pace."""
