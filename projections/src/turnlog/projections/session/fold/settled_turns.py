@@ -1,8 +1,8 @@
 """How settled turns, summaries and purges are kept in the state.
 
-Recent turns are kept one by one, older ones as runs.
-A turn is recent while a window might reach it: as long as the later turns have fewer characters
-than the widest window of the blueprint, and up to `MAX_RECENT_TURNS` turns.
+Recent turns are kept one by one, older ones as runs. A turn is recent while a window might reach
+it: as long as the later turns have fewer characters than the widest window of the blueprint, and
+up to `MAX_RECENT_TURNS` turns.
 """
 
 from __future__ import annotations
