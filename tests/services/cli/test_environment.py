@@ -5,7 +5,11 @@ import pytest
 from tests.services.cli.conftest import RunCommand
 from turnlog.events.errors import Refused
 from turnlog.services.cli.environment import read_settings
-from turnlog.services.platform.process_settings import AllInOneSettings, WorkerSettings
+from turnlog.services.platform.process_settings import (
+    AllInOneSettings,
+    GatewaySettings,
+    WorkerSettings,
+)
 
 
 def test_a_setting_is_shown_with_where_it_comes_from(
@@ -62,3 +66,20 @@ def test_an_option_goes_before_the_environment_and_is_named_when_it_is_wrong(
     with pytest.raises(Refused) as refused:
         read_settings(WorkerSettings, environ, {"ack_wait": -1})
     assert refused.value.field == "--ack-wait"
+
+
+def test_hosts_are_names_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {"TURNLOG_HOSTS": "Turnlog.example, [fd00::7],"}
+    monkeypatch.setenv(*environ.popitem())
+    assert read_settings(GatewaySettings, {}).hosts == ("turnlog.example", "[fd00::7]")
+
+
+@pytest.mark.parametrize("host", ["https://turnlog.example", "turnlog.example:443", "*", "a b"])
+def test_a_host_with_more_than_its_name_is_refused(
+    turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setenv("TURNLOG_HOSTS", host)
+    ran = turnlog("run", "gateway")
+    assert ran.code == 2
+    assert "TURNLOG_HOSTS" in ran.err
+    assert "without scheme and port" in ran.err

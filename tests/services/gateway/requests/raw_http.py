@@ -38,7 +38,7 @@ class RawConnection:
 
     async def send_head(self, method: str, path: str, headers: Mapping[str, str]) -> None:
         """Send the head of a request."""
-        lines = [f"{method} {path} HTTP/1.1", "Host: gateway"]
+        lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         await self.send_bytes("\r\n".join([*lines, "", ""]).encode("latin-1"))
 

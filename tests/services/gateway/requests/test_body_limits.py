@@ -118,7 +118,7 @@ async def test_a_head_that_does_not_come_to_its_end_is_answered_and_cut(
         bare.start_another_gateway(body_seconds=0.3) as stand,
         open_raw_connection(stand.address) as line,
     ):
-        await line.send_bytes(b"GET /healthz HTTP/1.1\r\nHost: gateway\r\n")
+        await line.send_bytes(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
         answering = asyncio.create_task(line.read_response())
         while not answering.done():
             await line.send_bytes(b"X")

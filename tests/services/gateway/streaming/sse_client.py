@@ -97,7 +97,7 @@ async def open_stream(
         connection.settimeout(0)
         await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
         reader, writer = await asyncio.open_connection(sock=connection, limit=room or 65_536)
-        lines = [f"{method} {path} HTTP/1.1", "Host: turnlog", "Accept: text/event-stream"]
+        lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Accept: text/event-stream"]
         if last_id is not None:
             lines.append(f"Last-Event-ID: {last_id}")
         writer.write("\r\n".join([*lines, "", ""]).encode())

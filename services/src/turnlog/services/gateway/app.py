@@ -19,6 +19,7 @@ from turnlog.services.gateway import static_ui
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.http.middleware import BodyLimitMiddleware, TracingMiddleware
 from turnlog.services.gateway.http.request_checks import check_body, check_query
+from turnlog.services.gateway.http.request_origin import RequestOriginMiddleware, list_own_hosts
 from turnlog.services.gateway.problem_details import (
     PROBLEM_MEDIA_TYPE,
     ProblemDetails,
@@ -71,6 +72,7 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
     for kind in (TurnlogError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, handle_error)
     settings = deps.settings
+    app.add_middleware(RequestOriginMiddleware, own_hosts=list_own_hosts(settings))
     app.add_middleware(
         BodyLimitMiddleware,
         most_bytes=settings.body_limit,

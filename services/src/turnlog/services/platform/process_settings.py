@@ -8,10 +8,12 @@ misspelt setting is worse than a missing one.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Seconds = Annotated[float, Field(gt=0)]
@@ -23,6 +25,28 @@ def _split_folders(value: object) -> object:
 
 FolderList = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split_folders)]
 """Folders; in an environment variable they are separated as in `PATH`."""
+
+
+HOST_PATTERN: Final = r"\[[0-9a-f:.]{2,45}\]|[0-9a-z._-]{1,253}"
+"""The host of a URL: a name or an IPv4 address, or an IPv6 address in brackets."""
+
+
+def _split_hosts(value: object) -> object:
+    return tuple(filter(None, value.split(","))) if isinstance(value, str) else value
+
+
+def _check_host(value: str) -> str:
+    host = value.strip().lower()
+    if re.fullmatch(HOST_PATTERN, host) is None:
+        message = "it must be host names without scheme and port, separated by `,`"
+        raise PydanticCustomError("bad_host", message)
+    return host
+
+
+HostList = Annotated[
+    tuple[Annotated[str, AfterValidator(_check_host)], ...], NoDecode, BeforeValidator(_split_hosts)
+]
+"""Hosts as the address bar of a browser shows them; in an environment variable separated by `,`."""
 
 
 class ProcessSettings(BaseSettings):
@@ -53,6 +77,8 @@ class GatewaySettings(ProcessSettings):
 
     http: str = "127.0.0.1:8700"
     """Host and port to listen on; port 0 is any free one."""
+    hosts: HostList = ()
+    """Hosts that requests may name beside loopback and that of `http`, separated by `,`."""
     database_url: SecretStr = SecretStr("sqlite+aiosqlite:///turnlog.db")
     """SQLAlchemy URL of the read models."""
     blueprints: FolderList = ()
