@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.services.gateway.gateway_service import RunningGateway
-from turnlog.services.gateway.http.strict_json import MAX_DEPTH
+from turnlog.projections.blueprint.bounded_json import MAX_JSON_NESTING
 from turnlog.services.gateway.problem_details import MAX_FAULTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -73,9 +73,9 @@ LOOSE: dict[str, tuple[bytes, str, str]] = {
     "surrogates the wrong way round": (b'{"text":"\\ude00\\ud83d"}', "bad-text", "text"),
     "a lone surrogate in a key": (b'{"text":"Hi","meta":{"\\udfff":1}}', "bad-text", "meta"),
     "nested too deep": (
-        b'{"text":"Hi","meta":{"a":' + build_nested_json(MAX_DEPTH).encode() + b"}}",
+        b'{"text":"Hi","meta":{"a":' + build_nested_json(MAX_JSON_NESTING).encode() + b"}}",
         "too-deep",
-        "meta.a" + ".0" * (MAX_DEPTH - 2),
+        "meta.a" + ".0" * (MAX_JSON_NESTING - 2),
     ),
     "nested 10,000 deep": (build_nested_json(DEEP).encode(), "too-deep", "body"),
     "nested deep for a value": (

@@ -20,7 +20,7 @@ from tests.services.gateway.requests.route_table import (
     DocumentedRoute,
     is_integer_schema,
 )
-from turnlog.services.gateway.http.strict_json import MAX_DEPTH
+from turnlog.projections.blueprint.bounded_json import MAX_JSON_NESTING
 from turnlog.services.gateway.problem_details import PROBLEM_MEDIA_TYPE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -66,7 +66,7 @@ BODIES: Mapping[str, tuple[bytes, int, str]] = {
     "NUL": (build_body_with_field('"\\u0000"'), 422, "bad-text"),
     "deep": (build_body_with_field("[" * DEEP + "]" * DEEP), 422, "too-deep"),
     "a little too deep": (
-        build_body_with_field("[" * MAX_DEPTH + "]" * MAX_DEPTH),
+        build_body_with_field("[" * MAX_JSON_NESTING + "]" * MAX_JSON_NESTING),
         422,
         "too-deep",
     ),

@@ -16,10 +16,16 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NoReturn, assert_never
+from typing import Final, Literal, assert_never
 
 from pydantic import JsonValue
 
+from turnlog.projections.blueprint.bounded_json import (
+    STRICT_DECODER,
+    InvalidJson,
+    parse_embedded_json,
+    parse_json,
+)
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.structured_output.schema_validation import find_violation
 
@@ -61,22 +67,20 @@ class JsonCandidate:
     """
 
 
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(constant)
-
-
-STRICT_JSON_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
-
-_LENIENT_JSON_DECODER: Final = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
+_LENIENT_DECODER: Final = json.JSONDecoder(
+    strict=False,
+    parse_constant=STRICT_DECODER.parse_constant,
+    parse_float=STRICT_DECODER.parse_float,
+)
+"""Accepts control characters in texts, which models write."""
 
 
 def parse_strict_json(text: str) -> JsonValue:
     """Parse a text that is JSON as it is; raise `InvalidAnswer`."""
     try:
-        found: JsonValue = STRICT_JSON_DECODER.decode(text)
-    except (ValueError, RecursionError):
+        return parse_json(text)
+    except InvalidJson:
         raise InvalidAnswer("it is no JSON") from None
-    return found
 
 
 def find_json(text: str) -> list[JsonCandidate]:
@@ -95,8 +99,8 @@ def _parse_whole_text(text: str) -> list[JsonCandidate]:
     """Parse a text that is nothing but JSON or one code block; return no candidate otherwise."""
     block = _CODE_BLOCK.fullmatch(text)
     try:
-        value: JsonValue = _LENIENT_JSON_DECODER.decode(block[1] if block else text)
-    except (ValueError, RecursionError):
+        value = parse_json(block[1] if block else text, decoder=_LENIENT_DECODER)
+    except InvalidJson:
         return []
     found = JsonCandidate(value, (_FROM_BLOCK_NOTE,) if block else (), "all")
     return [found] if isinstance(value, dict | list) else []
@@ -108,10 +112,10 @@ def _iterate_embedded_json(text: str) -> Iterator[JsonCandidate]:
     while begins := _JSON_START.search(text, at):
         start = begins.end() - 1
         try:
-            value, at = _LENIENT_JSON_DECODER.raw_decode(text, start)
+            value, at = parse_embedded_json(text, start, decoder=_LENIENT_DECODER)
         except json.JSONDecodeError as error:
             at = max(error.pos, start + 1)
-        except (ValueError, RecursionError):
+        except InvalidJson:
             return
         else:
             block = begins[1] and _CODE_BLOCK_END.match(text, at)

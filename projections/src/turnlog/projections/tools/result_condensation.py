@@ -19,10 +19,12 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from turnlog.events.content import encode_canonical
+from turnlog.projections.blueprint.bounded_json import parse_embedded_json
 from turnlog.projections.blueprint.schema.tool_specs import CondensationSpec
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 
 _RESULT_DECODER: Final = json.JSONDecoder()
+"""Accepts NaN, which servers in Python write."""
 
 _VALUE_SEPARATOR: Final = re.compile(r"[ \t\r]*(\n\s*|\Z)")
 """The separator between two values, and after the last one."""
@@ -38,7 +40,7 @@ def parse_members(result: str) -> Mapping[str, JsonValue] | None:
     """Return the members of a result by their dotted paths; None if it has none."""
     try:
         values = [*_iterate_values(result.strip())]
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     match values:
         case [dict() as found]:
@@ -55,7 +57,7 @@ def _iterate_values(text: str) -> Iterator[JsonValue]:
     """Yield one value after the other; raise `ValueError`."""
     at = 0
     while at < len(text):
-        value, end = _RESULT_DECODER.raw_decode(text, at)
+        value, end = parse_embedded_json(text, at, decoder=_RESULT_DECODER)
         between = _VALUE_SEPARATOR.match(text, end)
         if between is None:
             raise ValueError(text[end : end + 1])
@@ -139,11 +141,7 @@ def _count_lines(text: str) -> int:
 
 
 def _format_condensed(result: str, members: Mapping[str, JsonValue], spec: CondensationSpec) -> str:
-    try:
-        return _format_shape(result, members, spec) if members else _format_beginning(result)
-    # A value that could be parsed may still be nested too deep for encoding.
-    except RecursionError:
-        return _format_beginning(result)
+    return _format_shape(result, members, spec) if members else _format_beginning(result)
 
 
 def _format_shape(result: str, members: Mapping[str, JsonValue], spec: CondensationSpec) -> str:

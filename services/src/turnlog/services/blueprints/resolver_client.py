@@ -7,13 +7,13 @@ to the address that the blueprint's author wrote.
 from __future__ import annotations
 
 import asyncio
-import json
 from http import HTTPStatus
 from typing import Final, assert_never
 from urllib.parse import urlsplit
 
 import httpx
 
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.schema.resolver_specs import (
     HttpResolverSpec,
     RegisteredResolverSpec,
@@ -104,7 +104,6 @@ async def _read_body(answer: httpx.Response, host: str) -> bytes:
 
 def _parse_body(body: bytes, host: str) -> object:
     try:
-        said: object = json.loads(body)
-    except (ValueError, RecursionError):
+        return parse_json(body)
+    except InvalidJson:
         raise create_malformed_failure(f"{host} answered no JSON") from None
-    return said

@@ -9,11 +9,8 @@ changes between turns, so one profile answers a whole turn.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Final
-
-from pydantic import JsonValue
 
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
@@ -28,6 +25,7 @@ from turnlog.events.model.turn_events import (
 )
 from turnlog.events.registry import KnownEvent
 from turnlog.events.tokens import ToolRequest
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL, PhaseGraph
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.session.commands import (
@@ -214,8 +212,8 @@ def find_refusal(state: SessionState, graph: PhaseGraph | None, wanted: ToolRequ
 def parse_signal(wanted: ToolRequest) -> str:
     """Return the signal in a tool call's arguments, or an empty string."""
     try:
-        arguments: JsonValue = json.loads(wanted.arguments or "{}")
-    except ValueError:
+        arguments = parse_json(wanted.arguments or "{}")
+    except InvalidJson:
         return ""
     found = arguments.get("signal") if isinstance(arguments, dict) else None
     return found if isinstance(found, str) else ""

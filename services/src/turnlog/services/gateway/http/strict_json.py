@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
-from typing import Final, cast
+from collections import Counter
+from typing import Any, Final, cast
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.storable_json import MAX_INT, check_text
-
-MAX_DEPTH: Final = 64
-"""The maximum nesting of objects and arrays."""
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
+from turnlog.projections.blueprint.storable_json import MAX_INT, check_text, replace_unstorable
 
 MAX_DIGITS: Final = 32
 """The maximum number of digits of an integer that is parsed at all."""
@@ -24,43 +22,44 @@ MAX_DIGITS: Final = 32
 _WHOLE_BODY: Final = "body"
 
 
-@dataclass(frozen=True, slots=True)
-class _JsonObject:
-    """A JSON object with all its key-value pairs, duplicates included."""
+class _JsonObject(dict[str, Any]):
+    """A JSON object, and the first key that it repeats."""
 
-    pairs: list[tuple[str, object]]
-
-
-def check_strict_json(body: bytes) -> None:
-    """Raise `Refused` for a body that is not strict JSON: `bad-json`, or the fault of a value."""
-    try:
-        text = body.decode()
-        value: object = json.loads(text, object_pairs_hook=_JsonObject, parse_int=_parse_integer)
-    except UnicodeDecodeError as error:
-        raise _create_syntax_refusal(f"byte {error.start} is not UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise _create_syntax_refusal(
-            f"{error.msg} at line {error.lineno} column {error.colno}"
-        ) from None
-    except RecursionError:
-        raise _create_depth_refusal(_WHOLE_BODY) from None
-    _check_value(value, "", 0)
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(key for key, _ in pairs if len(self) < len(pairs))
+        self.repeated_key = next((key for key, times in counts.items() if times > 1), None)
 
 
 def _parse_integer(digits: str) -> float:
     return int(digits) if len(digits) <= MAX_DIGITS else math.inf
 
 
-def _create_syntax_refusal(detail: str) -> Refused:
-    return Refused("bad-json", detail, field=_WHOLE_BODY, fix="send one JSON object in UTF-8")
+_BODY_DECODER: Final = json.JSONDecoder(object_pairs_hook=_JsonObject, parse_int=_parse_integer)
+"""Accepts repeated keys and numbers without end, so that they are refused with their field."""
 
 
-def _create_depth_refusal(field: str) -> Refused:
-    detail = f"it is nested more than {MAX_DEPTH} deep"
-    return Refused("too-deep", detail, field=field, fix="send it as text")
+def check_strict_json(body: bytes) -> None:
+    """Raise `Refused` for a body that is not strict JSON: `bad-json`, or the fault of a value.
+
+    Its size was checked while it came.
+    """
+    try:
+        value = parse_json(body, max_size=len(body), decoder=_BODY_DECODER)
+    except InvalidJson as error:
+        raise _create_refusal(error) from None
+    _check_value(value, "")
 
 
-def _check_value(value: object, path: str, depth: int) -> None:
+def _create_refusal(error: InvalidJson) -> Refused:
+    if error.reason == "too-deep":
+        path = ".".join(replace_unstorable(str(step)[:80]) for step in error.path)
+        field = path or _WHOLE_BODY
+        return Refused(error.reason, str(error), field=field, fix="send it as text")
+    return Refused("bad-json", str(error), field=_WHOLE_BODY, fix="send one JSON object in UTF-8")
+
+
+def _check_value(value: object, path: str) -> None:
     match value:
         case str():
             check_text(value, path or _WHOLE_BODY)
@@ -68,13 +67,11 @@ def _check_value(value: object, path: str, depth: int) -> None:
             fix = f"stay within {MAX_INT}, or send it as text"
             detail = "readers of JSON disagree about it"
             raise Refused("bad-number", detail, field=path or _WHOLE_BODY, fix=fix)
-        case list() | _JsonObject() if depth == MAX_DEPTH:
-            raise _create_depth_refusal(path)
         case list():
             for place, item in enumerate(cast("list[object]", value)):
-                _check_value(item, _join_path(path, str(place)), depth + 1)
-        case _JsonObject(pairs=pairs):
-            _check_object(pairs, path, depth)
+                _check_value(item, _join_path(path, str(place)))
+        case _JsonObject():
+            _check_object(value, path)
         case _:
             pass
 
@@ -83,14 +80,12 @@ def _is_portable_number(value: float) -> bool:
     return abs(value) <= MAX_INT if isinstance(value, int) else math.isfinite(value)
 
 
-def _check_object(pairs: list[tuple[str, object]], path: str, depth: int) -> None:
-    seen: set[str] = set()
-    for key, item in pairs:
+def _check_object(value: _JsonObject, path: str) -> None:
+    for key, item in value.items():
         field = _join_path(path, check_text(key, path or _WHOLE_BODY)[:80])
-        if key in seen:
+        if key == value.repeated_key:
             raise Refused("duplicate-key", "the key is repeated", field=field, fix="send it once")
-        seen.add(key)
-        _check_value(item, field, depth + 1)
+        _check_value(item, field)
 
 
 def _join_path(path: str, step: str) -> str:

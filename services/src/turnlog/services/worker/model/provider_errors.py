@@ -17,6 +17,7 @@ from typing import cast
 
 import httpx
 
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.services.worker.model.model_types import FailureCode, ModelFailure
 
 _CODE_BY_STATUS: Mapping[int, FailureCode] = {
@@ -43,6 +44,9 @@ _CODE_BY_ERROR_CODE: Mapping[str, FailureCode] = {
     "context_length_exceeded": "context_overflow",
     "model_not_found": "unknown_model",
 }
+
+_MAX_ERROR_BYTES = 65_536
+"""Maximum bytes of an error body in which a code is searched."""
 
 _ERROR_CODE_FORM = re.compile(r"[a-z]+(?:_[a-z]+)*")
 """The form of an error code, which neither a key nor a sentence has."""
@@ -132,8 +136,8 @@ def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
 def _read_error_code(response: httpx.Response) -> str:
     """Return the provider's error code or type; empty if there is none that is safe to store."""
     try:
-        body: object = json.loads(response.content)
-    except (ValueError, httpx.ResponseNotRead):
+        body = parse_json(response.content, max_size=_MAX_ERROR_BYTES)
+    except (InvalidJson, httpx.ResponseNotRead):
         return ""
     error = _get_field(body, "error")
     for said in (_get_field(error, "code"), _get_field(error, "type")):

@@ -12,7 +12,6 @@ the outcome is unknown, and so it is if a server broke off or took too long.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
@@ -24,6 +23,7 @@ from turnlog.events.content import Digest, PlainText
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.tool_events import ToolCalled, ToolPin, ToolReturned, ToolsSnapshotted
 from turnlog.events.store.ports import BlobStore
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import has_tools
@@ -234,8 +234,8 @@ class ToolRunner:
 def _parse_arguments(written: str) -> dict[str, JsonValue] | None:
     """Parse a tool's arguments; None if they are not an object."""
     try:
-        found: JsonValue = json.loads(written or "{}")
-    except (ValueError, RecursionError):
+        found = parse_json(written or "{}")
+    except InvalidJson:
         return None
     return found if isinstance(found, dict) else None
 

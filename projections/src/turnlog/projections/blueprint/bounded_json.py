@@ -1,0 +1,133 @@
+"""The one reader of JSON that strangers send: callers, models, tools, providers and bundles.
+
+Python's parser recurses once a level, and so does most code that walks what it returns: a few
+kilobytes of brackets end either with `RecursionError`, anywhere in a process. Here size and depth
+are bounded, and there is one error, whose message never repeats the text, which may be secret.
+
+`model_validate_json` needs no help: pydantic's parser has its own limit of depth.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Final, Literal, NoReturn
+
+from pydantic import JsonValue
+
+MAX_JSON_NESTING: Final = 64
+"""Maximum nesting of objects and arrays; whatever walks a value may recurse that often."""
+
+MAX_JSON_SIZE: Final = 16 * 1024 * 1024
+"""Maximum bytes, or characters of a text, where the caller does not name a limit of its own."""
+
+InvalidJsonReason = Literal["syntax", "too-deep", "too-large"]
+
+
+class InvalidJson(ValueError):
+    """A text that is not JSON, or more of it than is read; the message repeats none of it."""
+
+    def __init__(
+        self, reason: InvalidJsonReason, detail: str, path: tuple[str | int, ...] = ()
+    ) -> None:
+        super().__init__(detail)
+        self.reason: InvalidJsonReason = reason
+        self.path = path
+        """The value that is nested too deep; empty where it is not known."""
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _parse_finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError
+    return number
+
+
+STRICT_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_finite)
+"""Accepts no NaN and no infinite number, which other readers of JSON refuse."""
+
+
+def parse_json(
+    raw: str | bytes, *, max_size: int = MAX_JSON_SIZE, decoder: json.JSONDecoder = STRICT_DECODER
+) -> JsonValue:
+    """Parse a whole text, or raise `InvalidJson`."""
+    if len(raw) > max_size:
+        raise InvalidJson("too-large", f"it is larger than {max_size}")
+    try:
+        text = raw if isinstance(raw, str) else raw.decode()
+        value: JsonValue = decoder.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise _convert_error(error) from None
+    if text.count("[") + text.count("{") > MAX_JSON_NESTING:
+        _check_nesting(value)
+    return value
+
+
+def parse_embedded_json(
+    text: str, at: int, *, decoder: json.JSONDecoder = STRICT_DECODER
+) -> tuple[JsonValue, int]:
+    """Parse the value that begins at an index, and return it with its end.
+
+    Raises `json.JSONDecodeError` where the text is not JSON, with the index, and `InvalidJson` for
+    everything else.
+    """
+    try:
+        value, end = decoder.raw_decode(text, at)
+    except json.JSONDecodeError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise _convert_error(error) from None
+    if text.count("[", at, end) + text.count("{", at, end) > MAX_JSON_NESTING:
+        _check_nesting(value)
+    return value, end
+
+
+def _convert_error(error: ValueError | RecursionError) -> InvalidJson:
+    match error:
+        case RecursionError():
+            return _create_depth_error()
+        case UnicodeDecodeError():
+            return InvalidJson("syntax", f"byte {error.start} is not UTF-8")
+        case json.JSONDecodeError():
+            where = f"line {error.lineno} column {error.colno}"
+            return InvalidJson("syntax", f"{error.msg} at {where}")
+        case _:
+            return InvalidJson("syntax", "a number in it is none that JSON can hold")
+
+
+def _create_depth_error(path: tuple[str | int, ...] = ()) -> InvalidJson:
+    return InvalidJson("too-deep", f"it is nested more than {MAX_JSON_NESTING} deep", path)
+
+
+def _check_nesting(value: JsonValue) -> None:
+    """Raise `InvalidJson` for a value that is nested too deep, without recursion."""
+    level = [value]
+    for _ in range(MAX_JSON_NESTING):
+        level = [inner for each in level for _, inner in _list_inner_values(each)]
+        if not level:
+            return
+    raise _create_depth_error(_find_deep_path(value))
+
+
+def _find_deep_path(value: JsonValue) -> tuple[str | int, ...]:
+    """Return the path of the first value beyond the limit."""
+    left: list[tuple[JsonValue, tuple[str | int, ...]]] = [(value, ())]
+    while len(left[-1][1]) < MAX_JSON_NESTING:
+        outer, path = left.pop()
+        left += [(inner, (*path, step)) for step, inner in reversed(_list_inner_values(outer))]
+    return left[-1][1]
+
+
+def _list_inner_values(value: JsonValue) -> list[tuple[str | int, JsonValue]]:
+    """Return the objects and lists of an object or a list, with their keys or indexes."""
+    match value:
+        case dict():
+            return [(key, each) for key, each in value.items() if isinstance(each, dict | list)]
+        case list():
+            return [(at, each) for at, each in enumerate(value) if isinstance(each, dict | list)]
+        case _:
+            return []

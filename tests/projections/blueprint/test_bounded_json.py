@@ -1,0 +1,71 @@
+"""JSON of strangers is a value of bounded size and depth, or one error that repeats none of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from turnlog.projections.blueprint.bounded_json import (
+    MAX_JSON_NESTING,
+    InvalidJson,
+    parse_embedded_json,
+    parse_json,
+)
+
+SECRET = "sk-secret"
+
+
+def nest(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+INVALID = {
+    "nothing": ("", "syntax"),
+    "a text cut short": (f'"{SECRET}', "syntax"),
+    "more behind the value": (f'{{}} "{SECRET}"', "syntax"),
+    "bytes that are not UTF-8": (SECRET.encode() + b"\xff", "syntax"),
+    "NaN": ("[NaN]", "syntax"),
+    "an infinite number": ("[1e999]", "syntax"),
+    "more digits than are parsed": ("9" * (sys.get_int_max_str_digits() + 1), "syntax"),
+    "one level too many": (nest(MAX_JSON_NESTING + 1), "too-deep"),
+    "more levels than Python can parse": (nest(100_000), "too-deep"),
+    "objects without an end": ('{"a":' * 100_000, "too-deep"),
+    "more than is read": (json.dumps(SECRET * 100), "too-large"),
+}
+
+
+@pytest.mark.parametrize(("raw", "reason"), INVALID.values(), ids=INVALID)
+def test_what_is_not_bounded_json_is_refused_without_repeating_it(
+    raw: str | bytes, reason: str
+) -> None:
+    with pytest.raises(InvalidJson) as failed:
+        parse_json(raw, max_size=800 if reason == "too-large" else 1_000_000)
+    assert failed.value.reason == reason
+    assert SECRET not in str(failed.value)
+    assert failed.value.__cause__ is None
+
+
+def test_the_deepest_value_is_read() -> None:
+    assert json.dumps(parse_json(nest(MAX_JSON_NESTING))) == nest(MAX_JSON_NESTING)
+
+
+def test_brackets_in_texts_are_not_levels() -> None:
+    assert parse_json(json.dumps(nest(1_000))) == nest(1_000)
+
+
+def test_the_path_of_what_is_nested_too_deep_is_given() -> None:
+    wide = [nest(2), *[1] * 100]
+    with pytest.raises(InvalidJson) as failed:
+        parse_json(f'{{"a":{json.dumps(wide)},"b":[0,{nest(MAX_JSON_NESTING)}]}}')
+    assert failed.value.path == ("b", 1, *[0] * (MAX_JSON_NESTING - 2))
+
+
+def test_a_value_between_words_is_read_to_its_end() -> None:
+    text = f"It is {nest(2)}, not {nest(MAX_JSON_NESTING + 1)}"
+    assert parse_embedded_json(text, 6) == ([[]], 10)
+    with pytest.raises(InvalidJson, match="nested"):
+        parse_embedded_json(text, text.rindex(" ") + 1)
+    with pytest.raises(json.JSONDecodeError):
+        parse_embedded_json(text, 0)
