@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -13,8 +15,10 @@ from hypothesis import strategies as st
 from tests.layered_prompts.crashing_workers import SESSION, CrashingSession, remove_retry_delays
 from tests.layered_prompts.tutor_sessions import load_shipped_material
 from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.tokens import AttemptClosed, Token
+from turnlog.projections.blueprint.linear_patterns import MATCH_REACH
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.read_models.session_history import build_history
@@ -61,12 +65,18 @@ def draw_chunks(draw: st.DrawFn) -> tuple[str, ...]:
 
 
 def feed_guard(
-    guard: OutputGuard, pieces: tuple[str, ...]
+    guard: OutputGuard, pieces: Iterable[str]
 ) -> tuple[list[str], GuardViolation | None]:
-    """Give what a guard shows of a reply, and what ends it."""
+    """Return what a guard shows of a reply, and what ends it."""
+    return asyncio.run(feed_running_guard(guard, pieces))
+
+
+async def feed_running_guard(
+    guard: OutputGuard, pieces: Iterable[str]
+) -> tuple[list[str], GuardViolation | None]:
     shown: list[str] = []
     for piece in (*pieces, None):
-        released = guard.release_rest() if piece is None else guard.add_text(piece)
+        released = await (guard.release_rest() if piece is None else guard.add_text(piece))
         if isinstance(released, GuardViolation):
             return shown, released
         shown += [released] if released else []
@@ -103,6 +113,76 @@ def test_a_held_back_sentence_is_shown_whole_or_not_at_all(pieces: tuple[str, ..
 def test_a_reply_held_back_whole_is_shown_at_once_or_not_at_all(pieces: tuple[str, ...]) -> None:
     shown, violation = feed_guard(build_guard(MATERIALS["reply"]), pieces)
     assert shown == ([] if violation else ["".join(pieces)])
+
+
+@pytest.mark.parametrize("hold_back", HOLDS)
+@pytest.mark.parametrize("before", [0, 1, MATCH_REACH - 20, MATCH_REACH, 3 * MATCH_REACH])
+@pytest.mark.parametrize("size", [1, 7, 5_000])
+def test_what_is_forbidden_is_found_wherever_it_lies(
+    hold_back: HoldBack, before: int, size: int
+) -> None:
+    reply = "so " * (before // 3) + f"Write to {SECRET} today. " + "so " * 1_000
+    pieces = [reply[at : at + size] for at in range(0, len(reply), size)]
+    shown, violation = feed_guard(build_guard(MATERIALS[hold_back]), pieces)
+    assert violation == GuardViolation("contact-details", "it matches a pattern")
+    assert not BROKEN.search("".join(shown))
+
+
+@pytest.mark.parametrize("hold_back", HOLDS)
+def test_a_reply_of_one_character_does_not_stop_the_guard_of_the_shipped_tutor(
+    hold_back: HoldBack,
+) -> None:
+    """A pattern that backtracks is busy for half a minute with the first 3,000 of them."""
+    pieces = ["@" * 50] * 2_000
+    shown, violation = feed_guard(build_guard(MATERIALS[hold_back]), pieces)
+    assert (violation, "".join(shown)) == (None, "".join(pieces))
+
+
+@pytest.mark.parametrize("hold_back", HOLDS)
+@pytest.mark.parametrize("unit", ["@", "x", ". ", "\n", "a@"])
+def test_the_work_for_a_reply_grows_with_its_length_only(hold_back: HoldBack, unit: str) -> None:
+    """With a search of the whole text at each release this reads 24 times a gigabyte and more."""
+    searched = 0
+
+    def count_characters(text: str) -> None:
+        nonlocal searched
+        searched += len(text)
+
+    pieces = [unit * 40] * 5_000
+    guard = OutputGuard(hold_back, (("count", count_characters),))
+    shown, violation = feed_guard(guard, pieces)
+    assert (violation, "".join(shown)) == (None, "".join(pieces))
+    length = len("".join(pieces))
+    assert searched <= 2 * length + len(pieces) * MATCH_REACH
+
+
+@pytest.mark.parametrize("hold_back", ["none", "sentence"])
+def test_a_rule_about_the_beginning_of_a_reply_does_not_end_it_in_the_middle(
+    hold_back: HoldBack,
+) -> None:
+    searched = 0
+
+    def find_late_beginning(text: str) -> str | None:
+        nonlocal searched
+        searched += len(text)
+        return None if text.startswith("Begin") else "it does not begin so"
+
+    pieces = ["Begin. ", *["And on. "] * 5_000]
+    guard = OutputGuard(hold_back, (("beginning", find_late_beginning),))
+    shown, violation = feed_guard(guard, pieces)
+    assert (violation, "".join(shown)) == (None, "".join(pieces))
+    assert len(shown) > MATCH_REACH // 8, "no more is held back than it must"
+    assert searched <= 20 * len("".join(pieces)) + len(pieces) * 2 * MATCH_REACH
+
+
+async def test_a_session_that_pinned_another_pattern_is_refused_with_what_to_do() -> None:
+    written = DRAW.blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    written["policies"]["safety"]["rules"] = [{"name": "old", "pattern": "(?=a)b"}]
+    pinned = SessionMaterial(Blueprint.model_validate(written), DRAW.cartridge)
+    with pytest.raises(Refused) as refused:
+        build_guard(pinned)
+    assert "the pattern of the rule `old` cannot be used: look-ahead" in refused.value.detail
+    assert refused.value.fix.endswith("and move the session to that version")
 
 
 async def publish_reply(hold_back: HoldBack, *pieces: str) -> tuple[CrashingSession, list[str]]:

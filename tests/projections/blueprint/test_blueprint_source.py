@@ -133,6 +133,24 @@ def test_a_fault_is_named_with_its_line_and_its_place(before: str, after: str, f
     assert fault in list_faults(replace_text(before, after))[0]
 
 
+SAFETY = "policies:\n  safety:\n    rules:\n      - {name: contacts, pattern: '%s'}\n"
+
+
+def test_a_pattern_that_would_backtrack_is_refused_with_its_line() -> None:
+    (fault,) = list_faults(GOOD + SAFETY % "(?=a)b")
+    assert fault == (
+        "29: policies.safety.rules.0.pattern: look-ahead and look-behind cannot be searched in "
+        "linear time; match the words around it as well, or register a check"
+    )
+    assert load_blueprint_source(GOOD + SAFETY % r"\b\d{8,}\b|\S+@\S+\.\w+").lines
+
+
+def test_a_session_that_pinned_such_a_pattern_can_still_be_read() -> None:
+    pinned = json.loads(encode_blueprint(read_blueprint(GOOD + SAFETY % "a")))
+    pinned["policies"]["safety"]["rules"][0]["pattern"] = "(?=a)b"
+    assert Blueprint.model_validate(pinned).policies.safety.rules
+
+
 @pytest.mark.parametrize("place", ["../secret.md", "/etc/passwd", "a/../../b.md", "a\\\\b.md"])
 def test_a_prompt_file_outside_the_folder_is_refused(place: str) -> None:
     (said,) = list_faults(replace_text("file: persona.md", f'file: "{place}"'))

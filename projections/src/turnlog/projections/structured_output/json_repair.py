@@ -44,6 +44,8 @@ _JSON_START: Final = re.compile(r"(```[a-zA-Z]*\s*)?[{\[]")
 
 _CODE_BLOCK_END: Final = re.compile(r"\s*```")
 
+_BLANK_REST: Final = re.compile(r"\s*\Z")
+
 _MAX_CANDIDATES: Final = 64
 """Maximum number of candidates in one text; prose has few brackets."""
 
@@ -119,7 +121,7 @@ def _iterate_embedded_json(text: str) -> Iterator[JsonCandidate]:
             return
         else:
             block = begins[1] and _CODE_BLOCK_END.match(text, at)
-            sure = block or not text[at:].strip()
+            sure = block or _BLANK_REST.match(text, at)
             how = _FROM_BLOCK_NOTE if block else _FROM_PROSE_NOTE
             yield JsonCandidate(value, (how,), "within" if sure else "none")
 

@@ -7,11 +7,18 @@ schema and never the value, which may be secret.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cache, partial
+from typing import Any, Final, cast
 
 from pydantic import JsonValue
+
+from turnlog.projections.blueprint.linear_patterns import (
+    PatternFault,
+    compile_pattern,
+    find_pattern_fault,
+)
 
 _MAX_RULE_CHARACTERS: Final = 120
 """Maximum length of a repeated rule in characters."""
@@ -30,15 +37,16 @@ class SchemaViolation:
 def find_violation(value: JsonValue, schema: Mapping[str, JsonValue]) -> SchemaViolation | None:
     """Return the first violation of a value, or None if it is valid."""
     # The import takes tens of milliseconds, which only sessions with such answers should pay.
-    from jsonschema import Draft202012Validator  # noqa: PLC0415
     from referencing import Registry  # noqa: PLC0415
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
     nowhere: Registry[Any] = Registry()
     try:
-        error = next(Draft202012Validator(schema, registry=nowhere).iter_errors(value), None)
+        error = next(_build_validator()(schema, registry=nowhere).iter_errors(value), None)
     except RecursionError:
         return SchemaViolation((), "it is nested too deep")
+    except PatternFault as fault:
+        return SchemaViolation((), f"the schema has a pattern that cannot be used: {fault.reason}")
     except Unresolvable:
         return SchemaViolation((), "the schema refers to what is not in it")
     if error is None:
@@ -55,6 +63,8 @@ def find_schema_fault(schema: Mapping[str, JsonValue]) -> str | None:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         return f"{'.'.join(map(str, error.absolute_path)) or 'it'} is no JSON Schema"
+    if fault := _find_pattern_fault(dict(schema)):
+        return fault
     elsewhere = [each for each in _iterate_references(dict(schema)) if not each.startswith("#")]
     if elsewhere:
         return f"it refers to {elsewhere[0][:80]!r}, outside itself"
@@ -81,15 +91,94 @@ def _has_reference_target(schema: Mapping[str, JsonValue], reference: str) -> bo
     return isinstance(found.contents, dict | bool)
 
 
-def _iterate_references(schema: JsonValue) -> Iterator[str]:
+@cache
+def _build_validator() -> Any:  # noqa: ANN401 - jsonschema's validator classes have no type
+    """Return a validator that searches patterns in linear time, since models write the values."""
+    from jsonschema import Draft202012Validator, validators  # noqa: PLC0415 as above
+
+    extend = cast("Callable[..., Any]", getattr(validators, "extend"))  # noqa: B009 - it is untyped
+    rules = Draft202012Validator.VALIDATORS
+    return extend(
+        Draft202012Validator,
+        {
+            "pattern": _check_pattern,
+            "patternProperties": _check_pattern_properties,
+            "additionalProperties": partial(
+                _check_additional_properties, rules["additionalProperties"]
+            ),
+        },
+    )
+
+
+def _check_pattern(_: object, pattern: str, value: object, __: object) -> Iterator[Any]:
+    from jsonschema import ValidationError  # noqa: PLC0415 as above
+
+    if isinstance(value, str) and not compile_pattern(pattern).has_match(value):
+        yield ValidationError("it does not match")
+
+
+def _check_pattern_properties(
+    validator: Any,  # noqa: ANN401 - as above
+    rules: Mapping[str, JsonValue],
+    value: object,
+    _: object,
+) -> Iterator[Any]:
+    for name, item in _iterate_members(value):
+        for pattern, rule in rules.items():
+            if compile_pattern(pattern).has_match(name):
+                yield from validator.descend(item, rule, path=name, schema_path=pattern)
+
+
+def _check_additional_properties(
+    check: Callable[..., Iterator[Any] | None],
+    validator: object,
+    rule: JsonValue,
+    value: object,
+    schema: Mapping[str, Any],
+) -> Iterator[Any]:
+    """Check the members that no pattern names as the library does, without its patterns."""
+    patterns = [compile_pattern(each) for each in schema.get("patternProperties", {})]
+    rest = {
+        name: item
+        for name, item in _iterate_members(value)
+        if not any(pattern.has_match(name) for pattern in patterns)
+    }
+    plain = {word: each for word, each in schema.items() if word != "patternProperties"}
+    yield from check(validator, rule, rest, plain) or ()
+
+
+def _iterate_members(value: object) -> Iterator[tuple[str, Any]]:
+    return iter(cast("dict[str, Any]", value).items() if isinstance(value, dict) else ())
+
+
+def _find_pattern_fault(schema: JsonValue) -> str | None:
+    """Return why a pattern of a schema cannot be searched in linear time."""
+    words = [*_iterate_words(schema)]
+    patterns = [inside for word, inside in words if word == "pattern" and isinstance(inside, str)]
+    named = [inside for word, inside in words if word == "patternProperties"]
+    patterns += [each for inside in named if isinstance(inside, dict) for each in inside]
+    for pattern in patterns:
+        if fault := find_pattern_fault(pattern):
+            return f"its pattern {pattern[:80]!r} cannot be used: {fault.reason}; {fault.fix}"
+    if named and any(word == "unevaluatedProperties" for word, _ in words):
+        return "it has `patternProperties` and `unevaluatedProperties`; use one of them"
+    return None
+
+
+def _iterate_words(schema: JsonValue) -> Iterator[tuple[str, JsonValue]]:
     match schema:
         case dict():
             for word, inside in schema.items():
-                if word in {"$ref", "$dynamicRef", "$id"} and isinstance(inside, str):
-                    yield inside
-                yield from _iterate_references(inside)
+                yield word, inside
+                yield from _iterate_words(inside)
         case list():
             for inside in schema:
-                yield from _iterate_references(inside)
+                yield from _iterate_words(inside)
         case _:
             pass
+
+
+def _iterate_references(schema: JsonValue) -> Iterator[str]:
+    for word, inside in _iterate_words(schema):
+        if word in {"$ref", "$dynamicRef", "$id"} and isinstance(inside, str):
+            yield inside

@@ -36,7 +36,11 @@ RESOLVER_GROUP: Final = "turnlog.resolvers"
 STEP_GROUP: Final = "turnlog.steps"
 
 SafetyCheck = Callable[[str, JsonValue], str | None]
-"""Given a text and the rule's argument, return what is wrong with the text, or None."""
+"""Given a text and the rule's argument, return what is wrong with the text, or None.
+
+The text is what is about to be published with up to `MATCH_REACH` characters before it, and once
+the whole reply. A long text is given in a thread of its own.
+"""
 
 
 class LayerSource(Protocol):

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from turnlog.events.async_tasks import cancel_tasks
 
@@ -48,6 +48,15 @@ async def run_in_thread(work: Callable[[], Result]) -> Result:
 
     threading.Thread(target=run, name="aside", daemon=True).start()
     return await came
+
+
+LONG_TEXT: Final = 16_384
+"""Characters from which on work on a text runs in a thread, so that the event loop goes on."""
+
+
+async def run_text_work(work: Callable[[], Result], length: int) -> Result:
+    """Run work on a text of `length` characters; see `run_in_thread` for what it may be."""
+    return await run_in_thread(work) if length > LONG_TEXT else work()
 
 
 def _settle_future(

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import PurePosixPath
 from typing import Final, assert_never
 
+from turnlog.projections.blueprint.linear_patterns import find_pattern_fault
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, ValueSpec
 from turnlog.projections.blueprint.schema.call_specs import (
     ALLOWED_MODEL_PARAMETERS,
@@ -38,7 +39,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     WhenAttribute,
 )
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE
-from turnlog.projections.blueprint.schema.policy_specs import SafetyCheckRule
+from turnlog.projections.blueprint.schema.policy_specs import SafetyCheckRule, SafetyPatternRule
 from turnlog.projections.blueprint.schema.strict_model import Name
 from turnlog.projections.blueprint.template_slots import find_slots
 from turnlog.projections.blueprint.validation.blueprint_faults import (
@@ -88,7 +89,19 @@ def check_blueprint(blueprint: Blueprint) -> BlueprintFindings:
         check_resolver_use(blueprint),
         check_tools(blueprint),
         check_overrides(blueprint),
+        _check_safety_patterns(blueprint),
     )
+
+
+def _check_safety_patterns(blueprint: Blueprint) -> BlueprintFindings:
+    """Find patterns that cannot be searched in linear time.
+
+    Not a part of the schema: a session that pinned such a pattern earlier can still be read.
+    """
+    for number, rule in enumerate(blueprint.policies.safety.rules):
+        if isinstance(rule, SafetyPatternRule) and (fault := find_pattern_fault(rule.pattern)):
+            path = ("policies", "safety", "rules", number, "pattern")
+            yield BlueprintFinding(path, fault.reason, fault.fix)
 
 
 def _check_known_name(

@@ -218,7 +218,7 @@ class ActiveAttempt:
         is_streamed, guard = self.is_streamed, progress.guard
         async with aclosing(model.stream(sent.request)) as stream:
             async for chunk in stream:
-                released = self._add_chunk(chunk)
+                released = await self._add_chunk(chunk)
                 if isinstance(released, GuardViolation):
                     return released
                 if released and is_streamed:
@@ -228,14 +228,14 @@ class ActiveAttempt:
                     return chunk
         raise ModelFailure("incomplete", "the stream ended without a word")
 
-    def _add_chunk(self, chunk: TextDelta | FinishedAnswer) -> str | GuardViolation:
+    async def _add_chunk(self, chunk: TextDelta | FinishedAnswer) -> str | GuardViolation:
         progress = self.progress
         if isinstance(chunk, FinishedAnswer):
             progress.finished = chunk
-            return progress.guard.release_rest()
+            return await progress.guard.release_rest()
         if progress.first_token is None:
             progress.first_token = progress.measure_elapsed()
-        return progress.guard.add_text(chunk.text)
+        return await progress.guard.add_text(chunk.text)
 
     def build_report(self, spent: AttemptUsage) -> AttemptReport:
         """Return what the attempt produced, as the session's rules take it."""

@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, assert_never
 
 import structlog
@@ -48,6 +49,7 @@ from turnlog.projections.structured_output.json_repair import (
 from turnlog.projections.tools.parsed_plan import PLAN_SCHEMA, parse_plan
 from turnlog.services.blueprints.model_prices import PriceTable, compute_cost
 from turnlog.services.blueprints.resolver_contract import ResolverFailure
+from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
 from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt, list_tool_requests
@@ -170,7 +172,8 @@ class OutcomeRecorder:
     ) -> AttemptOutcome:
         """Parse an answer; one without the required output format is a failure."""
         try:
-            answer = parse_answer(active, end)
+            parse = partial(parse_answer, active, end)
+            answer = await run_text_work(parse, len(active.text))
         except InvalidAnswer as fault:
             _log.error("answer-malformed", why=str(fault), **describe_attempt(active))
             return self._find_failure_outcome(active, ModelFailure("malformed", str(fault)))
@@ -178,7 +181,7 @@ class OutcomeRecorder:
             _log_unusual_answer(active, answer)
         # A repair may have removed what separated two halves of a forbidden text
         if active.stage == "reply" and answer.repairs:
-            violation = active.progress.guard.find_violation(answer.text)
+            violation = await active.progress.guard.check_text(answer.text)
             if violation is not None:
                 return await self._store_refused_answer(active, violation)
         return answer

@@ -10,10 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, assert_never
 
 from pydantic import JsonValue
 
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.linear_patterns import (
+    MATCH_REACH,
+    LinearPattern,
+    PatternFault,
+    compile_pattern,
+)
 from turnlog.projections.blueprint.schema.policy_specs import (
     HoldBack,
     SafetyCheckRule,
@@ -24,9 +32,12 @@ from turnlog.projections.blueprint.schema.policy_specs import (
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.services.blueprints.plugins import load_check
+from turnlog.services.platform.concurrency import run_text_work
 
 # A boundary that is found too early only shortens a piece, so no language's rules are needed.
-_SENTENCE_END: Final = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"')\]\u201d\u2019]*\s|\n")
+_STOPS: Final = ".!?\u2026\u3002\uff01\uff1f"
+_CLOSERS: Final = "\"')]\u201d\u2019"
+_SENTENCE_END: Final = re.compile(rf"[{_STOPS}][{re.escape(_CLOSERS)}]*\s|\n")
 
 RuleCheck = Callable[[str], str | None]
 """Returns how a text breaks a rule, or None."""
@@ -42,13 +53,28 @@ class GuardViolation:
 
 @dataclass
 class OutputGuard:
-    """Checks one reply while it grows."""
+    """Checks one reply while it grows.
+
+    What is released is checked together with the `MATCH_REACH` characters before it, and the whole
+    reply once more at its end: the work grows with the length of a reply and not with its square.
+    """
 
     hold_back: HoldBack
     rules: tuple[tuple[str, RuleCheck], ...]
     shown_length: int = 0
     """Number of characters that may be published."""
     _pieces: list[str] = field(default_factory=list[str])
+    _context: str = ""
+    """The end of the text that may be published."""
+    _held: list[str] = field(default_factory=list[str])
+    """What is held back, in pieces."""
+    _held_length: int = 0
+    _safe_length: int = 0
+    """Number of held characters that may be released once they are checked."""
+    _after_stop: bool = False
+    """Whether white space now would end a sentence."""
+    _next_confirmation: int = 0
+    """Length of the text from which on the whole of it may be searched again."""
 
     @property
     def text(self) -> str:
@@ -56,48 +82,78 @@ class OutputGuard:
         self._pieces[:] = ["".join(self._pieces)]
         return self._pieces[0]
 
-    def add_text(self, piece: str) -> str | GuardViolation:
+    async def add_text(self, piece: str) -> str | GuardViolation:
         """Add a piece; return what may be published now, or the rule that is broken."""
         piece = replace_unstorable(piece)
         self._pieces.append(piece)
-        if self.rules:
-            return self._release_until(self._find_safe_end())
-        # Most replies have no rules, and a long text must not be joined again for each token.
-        self.shown_length += len(piece)
-        return piece
+        if not self.rules:
+            self.shown_length += len(piece)
+            return piece
+        self._find_safe_end(piece)
+        self._held.append(piece)
+        self._held_length += len(piece)
+        return await self._release_safe()
 
-    def release_rest(self) -> str | GuardViolation:
-        """Return the rest of the text, once it is complete."""
-        return self._release_until(len(self.text))
+    async def release_rest(self) -> str | GuardViolation:
+        """Return the rest of the text, once it is complete, or the rule that the whole breaks."""
+        if self._held_length or not self._is_context_whole:
+            if violation := await self.check_text(self.text):
+                return violation
+            self._safe_length = self._held_length
+        return self._take_safe()
 
-    def _find_safe_end(self) -> int:
-        match self.hold_back:
-            case "none":
-                return len(self.text)
-            case "sentence":
-                ends = [
-                    found.end() for found in _SENTENCE_END.finditer(self.text, self.shown_length)
-                ]
-                return ends[-1] if ends else self.shown_length
-            case "reply":
-                return 0
-            case _ as never:
-                assert_never(never)
-
-    def _release_until(self, until: int) -> str | GuardViolation:
-        if until <= self.shown_length:
-            return ""
-        if violation := self.find_violation(self.text[:until]):
-            return violation
-        piece, self.shown_length = self.text[self.shown_length : until], until
-        return piece
-
-    def find_violation(self, text: str) -> GuardViolation | None:
+    async def check_text(self, text: str) -> GuardViolation | None:
         """Return the first rule that a text breaks, or None."""
-        for name, broken in self.rules:
-            if reason := broken(text):
+        return await run_text_work(partial(self._find_violation, text), len(text))
+
+    def _find_violation(self, text: str) -> GuardViolation | None:
+        for name, find_reason in self.rules:
+            if reason := find_reason(text):
                 return GuardViolation(name, reason)
         return None
+
+    @property
+    def _is_context_whole(self) -> bool:
+        return len(self._context) == self.shown_length
+
+    async def _release_safe(self) -> str | GuardViolation:
+        if not self._safe_length:
+            return ""
+        released = "".join(self._held)[: self._safe_length]
+        violation = await self.check_text(self._context + released)
+        if violation and not self._is_context_whole:
+            # A rule about a beginning may take that of the context for it: the whole text decides.
+            # It is searched once for so many characters, and nothing is released in between.
+            end = self.shown_length + self._safe_length
+            if end < self._next_confirmation:
+                return ""
+            self._next_confirmation = end + MATCH_REACH
+            violation = await self.check_text(self.text[:end])
+        return violation or self._take_safe()
+
+    def _take_safe(self) -> str:
+        held = "".join(self._held)
+        released, rest = held[: self._safe_length], held[self._safe_length :]
+        self._held, self._held_length, self._safe_length = [rest], len(rest), 0
+        self._context = (self._context + released)[-MATCH_REACH:]
+        self.shown_length += len(released)
+        return released
+
+    def _find_safe_end(self, piece: str) -> None:
+        """Note up to where the held text may be released once `piece` is added to it."""
+        match self.hold_back:
+            case "none":
+                self._safe_length = self._held_length + len(piece)
+            case "sentence":
+                begun = "." if self._after_stop else ""
+                ends = [found.end() for found in _SENTENCE_END.finditer(begun + piece)]
+                if ends:
+                    self._safe_length = self._held_length + ends[-1] - len(begun)
+                self._after_stop = (begun + piece).rstrip(_CLOSERS).endswith(tuple(_STOPS))
+            case "reply":
+                pass
+            case _ as never:
+                assert_never(never)
 
 
 def build_guard(material: SessionMaterial) -> OutputGuard:
@@ -110,8 +166,8 @@ def build_guard(material: SessionMaterial) -> OutputGuard:
 def _build_rule_check(rule: SafetyRule, material: SessionMaterial) -> RuleCheck:
     match rule:
         case SafetyPatternRule(pattern=pattern):
-            search = re.compile(pattern).search
-            return lambda text: "it matches a pattern" if search(text) else None
+            has_match = _compile_rule(rule.name, pattern).has_match
+            return lambda text: "it matches a pattern" if has_match(text) else None
         case SafetyCheckRule(check=name, with_=path):
             check, given = load_check(name), material.resolve_path(path) if path else None
             return lambda text: check(text, given)
@@ -119,10 +175,20 @@ def _build_rule_check(rule: SafetyRule, material: SessionMaterial) -> RuleCheck:
             assert_never(never)
 
 
+def _compile_rule(name: str, pattern: str) -> LinearPattern:
+    """Compile a pattern; refuse one that an earlier release let a session pin."""
+    try:
+        return compile_pattern(pattern)
+    except PatternFault as fault:
+        detail = f"the pattern of the rule `{name}` cannot be used: {fault.reason}"
+        fix = f"{fault.fix}, and move the session to that version"
+        raise Refused("bad-pattern", detail, field="policies.safety.rules", fix=fix) from None
+
+
 def find_listed_topic(text: str, topics: JsonValue) -> str | None:
     """Return why a text is refused: the first topic that it names, as whole words, in any case."""
     for topic in topics if isinstance(topics, list) else []:
         words = r"\s+".join(re.escape(word) for word in str(topic).split())
-        if words and re.search(rf"\b{words}\b", text, re.IGNORECASE):
+        if words and compile_pattern(rf"(?i)\b{words}\b").has_match(text):
             return f"it names {topic}"
     return None

@@ -20,6 +20,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from turnlog.events.model.turn_events import FinishReason
+from turnlog.projections.blueprint.linear_patterns import compile_pattern, find_pattern_fault
 from turnlog.services.worker.model.model_types import FailureCode, ModelFailure, ModelToolCall
 
 _WORD = re.compile(r"\S+\s*|\s+")
@@ -61,10 +62,8 @@ class ScriptedReply(BaseModel):
     @field_validator("match", "system")
     @classmethod
     def _check_pattern(cls, pattern: str | None) -> str | None:
-        try:
-            re.compile(pattern or "")
-        except re.error as error:
-            raise ValueError(str(error)) from error
+        if fault := find_pattern_fault(pattern or ""):
+            raise ValueError(f"{fault.reason}; {fault.fix}")
         return pattern
 
 
@@ -121,7 +120,9 @@ def _find_matching_reply(script: ModelScript, last: str, told: str) -> ScriptedR
     for reply in script.replies:
         patterns = ((reply.match, last), (reply.system, told))
         given = [(pattern, text) for pattern, text in patterns if pattern is not None]
-        if given and all(re.search(pattern, text, re.IGNORECASE) for pattern, text in given):
+        if given and all(
+            compile_pattern(f"(?i){pattern}").has_match(text) for pattern, text in given
+        ):
             return reply
     return None
 
