@@ -34,9 +34,12 @@ def build_talking_agent(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces o
     messages = [{"system": ["persona", "rules"]}, {"history": "recent"}, {"user": ["input"]}]
     calls = {**plain["calls"], "converse": {"messages": messages}}
     profiles = {**plain["profiles"], "talk": {"call": "converse"}}
+    models = {"allow": ["openai/egret", "hosted_vllm/heron"]}
     return build_agent_blueprint(
         blueprint=changes.pop("blueprint", "talker"),
-        **{"layers": plain["layers"] | PERSONA, "calls": calls, "profiles": profiles} | changes,
+        **{"layers": plain["layers"] | PERSONA, "calls": calls, "profiles": profiles}
+        | {"models": models}
+        | changes,
     )
 
 
@@ -133,6 +136,41 @@ async def test_a_switch_to_what_is_there_already_changes_nothing(platform: Agent
     assert await switch_profile(platform, session, model="http://elsewhere/x") == 422
     assert await switch_profile(platform, session, profile="agent") == 200
     assert await platform.load_events(session, ProfileSwitched) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "allow"),
+    [
+        ("openai/heron", []),
+        ("openai/egret", ["openai/egret-mini"]),
+        ("openai/egret-mini", ["openai/egret"]),
+        ("OpenAI/egret", ["openai/egret"]),
+        ("scripted/demo", ["openai/egret"]),
+    ],
+)
+async def test_a_model_that_the_blueprint_does_not_name_is_refused_by_the_name_of_the_list(
+    platform: AgentService, model: str, allow: list[str]
+) -> None:
+    session = await open_with_personas(platform, build_talking_agent(models={"allow": allow}))
+    answer = await platform.http.post(f"/v1/sessions/{session}/profile", json={"model": model})
+    said = answer.json()
+    assert (answer.status_code, said["code"]) == (422, "model-not-allowed")
+    assert said["field"] == "model"
+    assert said["fix"] == (
+        f"use one of: {', '.join(['default', *allow])};"
+        " the blueprint adds others by `models: {allow: [...]}`"
+    )
+    assert await platform.load_events(session, ProfileSwitched) == []
+
+
+async def test_a_model_of_any_profile_may_be_used_with_another(platform: AgentService) -> None:
+    plain = build_talking_agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    profiles = plain["profiles"]
+    profiles["talk"]["model"] = "openai/egret"
+    session = await open_with_personas(platform, build_talking_agent(models={}, profiles=profiles))
+    for model in ("openai/egret", "default"):
+        assert await switch_profile(platform, session, model=model) == 200
+    assert await switch_profile(platform, session, model="hosted_vllm/heron") == 422
 
 
 async def test_a_switch_to_nothing_is_refused_and_leaves_the_model_that_was_asked_for(

@@ -26,7 +26,7 @@ from tests.services.what_if.two_versions import (
 from tests.support.sessions.session_harness import TENANT, TESTER, SessionHarness
 from turnlog.events.content import compute_digest
 from turnlog.events.model.session_events import BlueprintMoved
-from turnlog.projections.session.commands import SubmitTurn
+from turnlog.projections.session.commands import SubmitTurn, SwitchProfile
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 
 PERSONA, OTHER = "You are a clerk, and brief.", "You are a clerk with all the time in the world."
@@ -219,6 +219,23 @@ async def test_a_version_that_does_not_fit_is_refused_by_what_does_not(
     assert (answer.status_code, said["code"]) == (409, "blueprint-does-not-fit")
     assert said["field"] == field
     assert "blueprint-moved" not in office.house.list_event_names()
+
+
+async def test_a_version_that_does_not_allow_the_model_in_use_is_refused(
+    office: UpgradeService,
+) -> None:
+    allowing = f"{FIRST_VERSION}models: {{allow: [openai/egret]}}\n"
+    office.write_blueprint_files(allowing)
+    await run_conversation(office.house, office.folder, "s", CONVERSATION[:1])
+    switch = SwitchProfile("chat", {"chat"}, "openai/egret", {"openai/egret"})
+    await office.house.sessions.handle(TENANT, "s", switch, TESTER)
+    office.write_blueprint_files(FIRST_VERSION)
+    answer = await office.upgrade_session("s")
+    said = answer.json()
+    assert (answer.status_code, said["code"]) == (409, "blueprint-does-not-fit")
+    assert said["field"] == "model"
+    office.write_blueprint_files(allowing.replace("version: 1", "version: 2"))
+    assert (await office.upgrade_session("s")).status_code == 200
 
 
 async def test_what_a_default_filled_in_is_filled_in_by_the_new_version_or_goes(

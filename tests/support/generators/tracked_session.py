@@ -415,6 +415,7 @@ class TrackedSession:
             compute_history_reach(blueprint),
             {"name": name},
             {"chat"},
+            blueprint.allowed_models,
             self.graph,
             self.graph,
             stale=True,

@@ -88,6 +88,8 @@ class SwitchProfile:
     """Profiles of the blueprint."""
     model: str | None = None
     """The model to use, or None for the profile's own."""
+    allowed_models: Collection[str] = ()
+    """Models that the blueprint allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,8 @@ class MoveBlueprint:
     """Attributes of the opening, as the new version validates them."""
     profiles: Container[str]
     """Profiles of the new version."""
+    allowed_models: Container[str] = ()
+    """Models that the new version allows."""
     current_phases: PhaseGraph | None = None
     """Phase graph of the current version."""
     phases: PhaseGraph | None = None

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from turnlog.projections.blueprint.schema.strict_model import ModelName
 from turnlog.projections.blueprint.storable_json import MAX_INT, JsonObject
 from turnlog.projections.blueprint.validation.input_values import MAX_KEY_CHARACTERS
 from turnlog.services.api.payload_models import RequestModel
@@ -13,9 +14,6 @@ from turnlog.services.api.payload_models import RequestModel
 ShortName = Annotated[str, Field(min_length=1, max_length=64)]
 
 CommandReason = Annotated[str, Field(min_length=1, max_length=1_000)]
-
-MODEL_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.:@-]*(/[A-Za-z0-9_.:@-]+)*$"
-"""A model name as litellm spells it; it cannot be a URL."""
 
 TurnNumber = Annotated[int, Field(ge=1, le=MAX_INT)]
 
@@ -144,8 +142,10 @@ class SwitchProfileRequest(RequestModel):
 
     profile: ShortName | None = None
     """A profile of the session's blueprint; by default the current one."""
-    model: Annotated[str, Field(max_length=200, pattern=MODEL_PATTERN)] | None = None
-    """A model as litellm names it; by default the profile's own, whatever was set before."""
+    model: ModelName | None = None
+    """A model that the blueprint names or allows; by default the profile's own, whatever was set
+    before.
+    """
 
 
 class PhaseSignalRequest(RequestModel):

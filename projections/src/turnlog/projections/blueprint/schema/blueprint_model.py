@@ -30,7 +30,7 @@ from turnlog.projections.blueprint.schema.resolver_specs import (
     ResolverSpec,
     SessionKeySpec,
 )
-from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
+from turnlog.projections.blueprint.schema.strict_model import ModelName, Name, StrictModel
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 
 ValueType = Literal["id", "text", "locale", "int", "bool", "list", "map"]
@@ -94,6 +94,13 @@ class SegmentLocales(StrictModel):
     """
 
 
+class ModelsSpec(StrictModel):
+    """The models that clients may switch a session to."""
+
+    allow: tuple[ModelName, ...] = ()
+    """Model names of litellm, in addition to the models of the profiles."""
+
+
 class Blueprint(StrictModel):
     """The definition of one kind of session."""
 
@@ -133,6 +140,8 @@ class Blueprint(StrictModel):
     """Its tools, and how they are run."""
     phases: PhasesSpec | None = None
     """How it runs phases."""
+    models: ModelsSpec = ModelsSpec()
+    """The models that clients may switch a session to, in addition to those of its profiles."""
     policies: Policies = Policies()
     """Queueing, deadlines, retries and safety."""
     profiles: Annotated[dict[Name, ProfileSpec], Field(min_length=1)]
@@ -158,6 +167,12 @@ class Blueprint(StrictModel):
     def default_profile(self) -> Name:
         """The profile a session starts with."""
         return next(name for name, profile in self.profiles.items() if profile.default)
+
+    @property
+    def allowed_models(self) -> tuple[str, ...]:
+        """The models that a session may use: those of its profiles, and those it allows."""
+        named = (profile.model for profile in self.profiles.values())
+        return tuple(dict.fromkeys((*named, *self.models.allow)))
 
     def resolve_view(self, name: Name) -> HistoryViewSpec:
         """Return a history view, with the settings it takes from its `like` view."""

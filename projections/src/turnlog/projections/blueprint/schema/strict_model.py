@@ -27,6 +27,12 @@ HeaderName = Annotated[str, Field(pattern=HEADER_PATTERN)]
 """The name of an HTTP header."""
 
 
+MODEL_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:@-]*(/[A-Za-z0-9_.:@-]+)*$"
+
+ModelName = Annotated[str, Field(pattern=MODEL_PATTERN, max_length=200)]
+"""A model name as litellm spells it; it cannot be a URL."""
+
+
 class StrictModel(BaseModel):
     """Frozen base of all blueprint parts; unknown fields are refused."""
 

@@ -300,6 +300,11 @@ def switch_profile(state: SessionState, command: SwitchProfile) -> NewEvents:
         detail = f"there is no profile {command.profile[:80]!r}"
         fix = suggest_word(command.profile[:80], command.profiles)
         raise Refused("unknown-profile", detail, field="profile", fix=fix)
+    if command.model is not None and command.model not in command.allowed_models:
+        detail = f"the blueprint does not allow model {command.model!r}"
+        listed = ", ".join(command.allowed_models)
+        fix = f"use one of: {listed}; the blueprint adds others by `models: {{allow: [...]}}`"
+        raise Refused("model-not-allowed", detail, field="model", fix=fix)
     if (state.profile, state.model) == (command.profile, command.model):
         return ()
     if state.open is not None:

@@ -24,6 +24,7 @@ def move_blueprint(state: SessionState, command: MoveBlueprint) -> NewEvents:
         return ()
     _require_phase_boundary(state)
     _require_profile(state, command)
+    _require_model(state, command)
     _require_phase(state, command)
     return (
         BlueprintMoved(
@@ -61,6 +62,13 @@ def _require_profile(state: SessionState, command: MoveBlueprint) -> None:
     if state.profile not in command.profiles:
         detail = f"the session uses profile {state.profile!r}, which the new version does not have"
         raise build_misfit(detail, "profile", "give the new version that profile")
+
+
+def _require_model(state: SessionState, command: MoveBlueprint) -> None:
+    if state.model is not None and state.model not in command.allowed_models:
+        detail = f"the session uses model {state.model!r}, which the new version does not allow"
+        fix = "add it to the new version by `models: {allow: [...]}`, or switch the session first"
+        raise build_misfit(detail, "model", fix)
 
 
 def _require_phase(state: SessionState, command: MoveBlueprint) -> None:

@@ -23,7 +23,11 @@ def switch_profile(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", metavar="MODEL", help="New model; by default the profile's."),
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="New model that the blueprint allows; by default the profile's.",
+        ),
     ] = None,
     target: ServiceTarget,
     output: OutputOption = "table",

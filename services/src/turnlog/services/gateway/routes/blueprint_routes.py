@@ -228,6 +228,7 @@ async def _create_move_command(
         compute_history_reach(blueprint),
         attributes,
         blueprint.profiles,
+        blueprint.allowed_models,
         leaving.phases,
         material.phases,
         None if cartridge is None else await pin.store_cartridge(tenant, cartridge),

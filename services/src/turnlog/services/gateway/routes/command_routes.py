@@ -164,8 +164,13 @@ async def switch_profile(
                 fix=fix,
             )
         material = await deps.blueprints.load_material(state)
-        profiles = material.blueprint.profiles
-        return SwitchProfile(form.profile or state.profile, profiles, form.model)
+        blueprint = material.blueprint
+        return SwitchProfile(
+            form.profile or state.profile,
+            blueprint.profiles,
+            form.model,
+            blueprint.allowed_models,
+        )
 
     return await handle_command(deps, caller, session, choose, form, response)
 
