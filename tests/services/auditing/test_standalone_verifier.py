@@ -100,6 +100,37 @@ def test_a_list_that_is_none_is_a_failure_like_another(
     assert capsys.readouterr().out.splitlines()[-1].startswith("FAILED")
 
 
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        ("manifest.json", "FAILED  manifest.json: No such file or directory"),
+        ("sessions/one.ndjson", "FAILED  session one: one.ndjson: No such file or directory"),
+    ],
+)
+def test_a_file_that_is_missing_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], gone: str, said: str
+) -> None:
+    (write_bundle(tmp_path, ["one"]) / gone).unlink()
+    assert main(tmp_path, []) == EXIT_FAILED
+    assert said in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("file", "what"),
+    [
+        ("manifest.json", "manifest.json"),
+        ("sessions/one.ndjson", "session one: event 1"),
+        ("checkpoint.json", "checkpoint: checkpoint.json"),
+    ],
+)
+def test_json_that_is_nested_too_deep_is_said_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, what: str
+) -> None:
+    (write_bundle(tmp_path, ["one"]) / file).write_text('{"a":' + "[" * 200_000)
+    assert main(tmp_path, []) == EXIT_FAILED
+    assert f"FAILED  {what}: it is nested too deep" in capsys.readouterr().out.splitlines()
+
+
 def test_a_name_cannot_pass_for_a_line_of_the_verifier_or_steer_a_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import quote
 
 import pytest
 
 from tests.services.gateway.gateway_service import RunningGateway
 from turnlog.projections.blueprint.bounded_json import MAX_JSON_NESTING
 from turnlog.services.gateway.problem_details import MAX_FAULTS
+from turnlog.services.gateway.routes.session_routes import MAX_ATTRIBUTE_FILTERS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -201,6 +203,15 @@ LISTS: dict[str, tuple[str, int, str, str]] = {
     "behind the calendar": ("since=9999-12-31T23:59:59-14:00", 422, "invalid", "since"),
     "a moment without a zone": ("since=2026-01-01T00:00:00", 422, "invalid", "since"),
     "no moment": ("since=yesterday", 422, "invalid", "since"),
+    "a fraction": ("since=0.5", 422, "invalid", "since"),
+    "seconds since 1970": ("since=1700000000", 422, "invalid", "since"),
+    "a day": ("since=2026-01-01", 422, "invalid", "since"),
+    "more attributes than a list takes": (
+        "&".join(f"attribute.a{number}=1" for number in range(MAX_ATTRIBUTE_FILTERS + 1)),
+        422,
+        "too-many-filters",
+        "attribute.NAME",
+    ),
     "an unknown session": ("min_sequence=nobody:1", 404, "unknown-session", "min_sequence"),
     "no id": ("min_sequence=a.b:1", 422, "invalid", "min_sequence"),
     "no sequence": ("min_sequence=a:0", 422, "invalid", "min_sequence"),
@@ -231,6 +242,26 @@ async def test_a_place_that_no_event_has_yet_is_refused_and_not_waited_at(
             answer = await bare.http.get(url, headers=accept)
             said = answer.json()
             assert (said["status"], said["code"], said["field"]) == (422, "not-there-yet", "after")
+
+
+async def test_as_many_attributes_as_a_list_takes_are_looked_for(bare: RunningGateway) -> None:
+    wanted = {f"attribute.a{number}": "1" for number in range(MAX_ATTRIBUTE_FILTERS)}
+    assert (await bare.fetch_json("/v1/sessions", **wanted))["sessions"] == []
+
+
+async def test_a_clock_is_a_time_and_no_number(bare: RunningGateway) -> None:
+    session = await bare.open_session("assistant")
+    for path in (f"/v1/sessions/{session}/window?clock=0.5", "/v1/growth?since=0.5"):
+        answer = await bare.http.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid"), answer.text
+
+
+async def test_what_is_no_id_is_not_verified_by_a_noted_head_either(bare: RunningGateway) -> None:
+    noted = {"noted": "1", "head": f"sha256:{'0' * 64}"}
+    for spelt in ("a*b", "a.b", ">", "x" * 65):
+        url = f"/v1/sessions/{quote(spelt, safe='')}/verify"
+        said = (await bare.http.get(url, params=noted)).json()
+        assert (said["status"], said["code"], said["field"]) == (422, "bad-id", "session")
 
 
 async def test_a_turn_that_is_new_has_no_place_to_go_on_from(bare: RunningGateway) -> None:

@@ -73,6 +73,14 @@ async def places(stand: RunningGateway) -> Mapping[str, str]:
     return {"session": session, "turn": "1", "call": "1.1", "blueprint": "clerk"}
 
 
+def test_a_header_is_described_as_the_one_text_that_it_is() -> None:
+    headers = [route.list_parameters("header") for route in ROUTES]
+    kinds = [
+        each["type"] for header in headers for name in header for each in header[name]["anyOf"]
+    ]
+    assert set(kinds) == {"string", "null"}
+
+
 @pytest.mark.parametrize("route", DOCUMENTS, ids=str)
 async def test_what_comes_back_is_what_the_document_says(
     stand: RunningGateway, places: Mapping[str, str], route: DocumentedRoute

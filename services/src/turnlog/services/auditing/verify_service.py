@@ -22,6 +22,7 @@ from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import Digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.ids import validate_id
 from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
 from turnlog.projections.audit.verify.hash_chain import (
@@ -109,6 +110,7 @@ class VerifyService:
 
     async def verify_session(self, session: str, noted: WitnessedHead | None) -> VerificationReport:
         """Verify one session; refuse one that is unknown and has no noted head."""
+        validate_id(session, "session")
         try:
             events = await self._load_events(session, noted)
         except Corrupt:

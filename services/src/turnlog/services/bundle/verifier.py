@@ -40,6 +40,8 @@ def parse_object(raw: bytes, what: str) -> JsonDict:
         value = json.loads(raw)
     except ValueError:
         value = None
+    except RecursionError:
+        raise VerificationFailure(f"{what}: it is nested too deep") from None
     if not is_object(value):
         raise VerificationFailure(f"{what}: it is not a JSON object")
     return value
@@ -406,7 +408,7 @@ class BundleFolder:
             return verify_prompt(call, session, self.blobs)
         except (VerificationFailure, *MALFORMED) as error:
             raise VerificationFailure(
-                f"event {place}: the prompt of call {call.get('call')}: {error}"
+                f"event {place}: the prompt of call {call.get('call')}: {describe_error(error)}"
             ) from None
 
     def check_checkpoint(self, trusted: str | None) -> str:
@@ -435,16 +437,26 @@ class BundleFolder:
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 
 
+def describe_error(error: Exception) -> str:
+    """Describe what a check raised: a failure in words, a missing file or a malformed value."""
+    match error:
+        case VerificationFailure():
+            return str(error)
+        case OSError():
+            return f"{Path(str(error.filename)).name}: {error.strerror}"
+        case KeyError():
+            return f"it has no field {error}"
+        case RecursionError():
+            return "it is nested too deep"
+        case _:
+            return f"it is malformed: {error!r}"
+
+
 def run_check(what: str, check: Callable[..., str], *given: Json) -> bool:
     try:
         print(escape_text(f"  ok    {what}: {check(*given)}"))
     except (VerificationFailure, OSError, *MALFORMED) as error:
-        print(
-            escape_text(
-                f"FAILED  {what}: "
-                f"{error if isinstance(error, VerificationFailure) else repr(error)}"
-            )
-        )
+        print(escape_text(f"FAILED  {what}: {describe_error(error)}"))
         return False
     return True
 
@@ -476,11 +488,7 @@ def main(folder: Path, words: Sequence[str]) -> int:
             shown = json.dumps(bundle.find_prompt(*asked.prompt), indent=2, ensure_ascii=False)
             print("\n".join(map(escape_text, shown.split("\n"))))
     except (VerificationFailure, OSError, *MALFORMED) as error:
-        print(
-            escape_text(
-                f"FAILED  {error if isinstance(error, VerificationFailure) else repr(error)}"
-            )
-        )
+        print(escape_text(f"FAILED  {describe_error(error)}"))
         return EXIT_FAILED
     return 0 if sound else EXIT_FAILED
 

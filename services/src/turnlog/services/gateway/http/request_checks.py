@@ -8,22 +8,25 @@ validates the values themselves.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from inspect import isclass
 from typing import Annotated, Final
 
 from fastapi import Path, Query, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, JsonValue
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, JsonValue
+from pydantic_core import PydanticCustomError
 
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.store.read.read_your_writes import wait_until_folded
+from turnlog.projections.store.read.read_your_writes import read_folded_sequence, wait_for_sequence
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.sessions.time_travel import refuse_future
 
@@ -80,6 +83,21 @@ async def check_body(request: Request) -> None:
         raise Refused("invalid", "this route takes no body", field=field[:80], fix="leave it out")
 
 
+_RFC3339_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}"
+
+
+def _require_date_and_time(written: object) -> object:
+    """Refuse what pydantic would take for seconds since 1970."""
+    if isinstance(written, str) and re.match(_RFC3339_PATTERN, written):
+        return written
+    message = "Input should be a date and time with a zone, such as 2026-01-31T12:00:00Z"
+    raise PydanticCustomError("bad_time", message)
+
+
+QueryTime = Annotated[AwareDatetime, BeforeValidator(_require_date_and_time)]
+"""A time of RFC 3339 with its zone."""
+
+
 def convert_to_utc(moment: datetime, field: str) -> datetime:
     """Return a time in UTC; raises `Refused` when it is outside the calendar there."""
     try:
@@ -97,20 +115,30 @@ MinSequenceQuery = Annotated[
 ]
 
 
-async def wait_for_read_models(
+async def wait_for_session_rows(
     deps: GatewayDependencies, state: SessionState, sequence: int
 ) -> None:
-    """Wait until the read models contain a sequence of the session (read your writes).
+    """Wait until the read models contain a sequence of the session, as `wait_for_rows` does."""
+    head, key = state.head.sequence, (state.tenant, state.session)
+    if sequence > head:
+        head = (await deps.command_handler.load_last_event(*key, sequence)).sequence
+    await wait_for_rows(deps, partial(read_folded_sequence, deps.store, *key), sequence, head)
 
-    Raises `Refused` for a sequence that the session has not reached, and `behind` (504) after the
-    timeout; stale rows are never returned.
+
+async def wait_for_rows(
+    deps: GatewayDependencies,
+    read_sequence: Callable[[], Awaitable[int]],
+    sequence: int,
+    head: int,
+) -> None:
+    """Wait until the read models contain a sequence of what `read_sequence` reads.
+
+    `head` is its last sequence on the log. Raises `Refused` for a later sequence, and `behind`
+    (504) after the timeout; stale rows are never returned (read your writes).
     """
-    if sequence > state.head.sequence:
-        last = await deps.command_handler.load_last_event(state.tenant, state.session, sequence)
-        refuse_future(sequence, last.sequence, MIN_SEQUENCE_FIELD)
-    place = (state.tenant, state.session, sequence)
-    if not await wait_until_folded(
-        deps.store, deps.projection_signal, *place, within=deps.read_model_timeout
+    refuse_future(sequence, head, MIN_SEQUENCE_FIELD)
+    if not await wait_for_sequence(
+        deps.projection_signal, read_sequence, sequence, within=deps.read_model_timeout
     ):
         detail = f"the read models have not reached sequence {sequence} yet"
         raise Refused("behind", detail, field=MIN_SEQUENCE_FIELD, fix="ask again")

@@ -65,8 +65,8 @@ class RequestIdentity:
 async def get_request_identity(
     request: Request,
     tenant: RequestTenant,
-    keys: Annotated[
-        list[str] | None,
+    key: Annotated[
+        str | None,
         Header(
             alias=IDEMPOTENCY_HEADER,
             description="1 to 200 printable characters that identify this request",
@@ -74,18 +74,20 @@ async def get_request_identity(
     ] = None,
 ) -> RequestIdentity:
     """Return the identity of a request; raises `Refused` `bad-key` for an invalid key."""
-    return RequestIdentity(tenant, f"{request.method} {request.url.path}", _check_key(keys or []))
+    return RequestIdentity(tenant, f"{request.method} {request.url.path}", _check_key(request, key))
 
 
 CallerIdentity = Annotated[RequestIdentity, Depends(get_request_identity)]
 
 
-def _check_key(keys: list[str]) -> str | None:
-    if len(keys) > 1:
+def _check_key(request: Request, key: str | None) -> str | None:
+    # FastAPI passes one of several headers and ignores the others.
+    count = len(request.headers.getlist(IDEMPOTENCY_HEADER))
+    if count > 1:
         raise Refused(
-            "bad-key", f"the request has {len(keys)} keys", field=IDEMPOTENCY_HEADER, fix="send one"
+            "bad-key", f"the request has {count} keys", field=IDEMPOTENCY_HEADER, fix="send one"
         )
-    if keys and _KEY_PATTERN.fullmatch(keys[0]) is None:
+    if key is not None and _KEY_PATTERN.fullmatch(key) is None:
         fix = "send 1 to 200 printable ASCII characters"
         raise Refused("bad-key", "the key is invalid", field=IDEMPOTENCY_HEADER, fix=fix)
-    return keys[0] if keys else None
+    return key

@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
-from pydantic import AwareDatetime
 
 from turnlog.events.content import Digest, get_plain_text
 from turnlog.events.envelope import RecordedEvent
@@ -40,8 +39,9 @@ from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_checks import (
     MIN_SEQUENCE_FIELD,
     MinSequenceQuery,
+    QueryTime,
     convert_to_utc,
-    wait_for_read_models,
+    wait_for_session_rows,
 )
 
 router = APIRouter()
@@ -58,7 +58,7 @@ async def list_session_calls(
     """List the calls of a session with all their attempts."""
     state = await deps.command_handler.require_state(tenant, session)
     if min_sequence is not None:
-        await wait_for_read_models(deps, state, min_sequence)
+        await wait_for_session_rows(deps, state, min_sequence)
     async with deps.store.open_reader() as connection:
         row = await find_session(connection, tenant, session)
         calls = await list_calls(connection, tenant, session)
@@ -167,7 +167,7 @@ async def show_growth(
         GrowthGrouping, Query(description="What the calls of a group have in common")
     ] = "all",
     since: Annotated[
-        AwareDatetime | None, Query(description="Only calls at or after this time")
+        QueryTime | None, Query(description="Only calls at or after this time")
     ] = None,
     min_sequence: MinSequenceQuery = None,
 ) -> GrowthView:
@@ -187,7 +187,7 @@ async def show_growth(
         return _create_growth_view(None, None, found)
     state = await deps.command_handler.require_state(tenant, session)
     if min_sequence is not None:
-        await wait_for_read_models(deps, state, min_sequence)
+        await wait_for_session_rows(deps, state, min_sequence)
     async with deps.store.open_reader() as connection:
         row = await find_session(connection, tenant, session)
         found = await list_group_growth(connection, tenant, group_by, moment, session)

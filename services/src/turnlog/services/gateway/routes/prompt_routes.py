@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import AwareDatetime, JsonValue
+from pydantic import JsonValue
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import compute_digest
@@ -56,13 +56,13 @@ from turnlog.services.blueprints.blueprint_files import FoundPromptFile
 from turnlog.services.blueprints.model_prices import compute_cost
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.gateway.http.headers import set_etag
-from turnlog.services.gateway.http.request_checks import AtSequence, convert_to_utc
+from turnlog.services.gateway.http.request_checks import AtSequence, QueryTime, convert_to_utc
 from turnlog.services.sessions.prompt_inputs import UnrecordedInputs
 
 router = APIRouter()
 
 ClockQuery = Annotated[
-    AwareDatetime | None,
+    QueryTime | None,
     Query(description="The clock reading; by default that of the sequence, or the present"),
 ]
 

@@ -17,7 +17,6 @@ from turnlog.events.errors import Corrupt, Refused
 from turnlog.projections.blueprint.storable_json import MAX_INT, check_text
 from turnlog.projections.library.segment_inputs import AddSegment, EditSegment
 from turnlog.projections.library.segment_library import SegmentVersion
-from turnlog.projections.store.read.read_your_writes import wait_for_sequence
 from turnlog.projections.store.read.segment_queries import SEGMENT_PAGE_SIZE, SegmentRowFilter
 from turnlog.projections.store.read.segment_queries import list_segments as list_segment_rows
 from turnlog.projections.store.write.segment_projection import read_segments_sequence
@@ -33,7 +32,7 @@ from turnlog.services.api.segment_payloads import (
 )
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.gateway.http.headers import set_etag
-from turnlog.services.gateway.http.request_checks import MIN_SEQUENCE_FIELD
+from turnlog.services.gateway.http.request_checks import wait_for_rows
 from turnlog.services.gateway.http.request_identity import CallerIdentity
 from turnlog.services.sessions.segment_service import LibraryCommandOutcome
 
@@ -83,25 +82,14 @@ async def list_segments(
     """List segments by number, with one row for each variant."""
     sought = query.create_query()
     if query.min_sequence is not None:
-        await _wait_for_library_rows(deps, tenant, query.min_sequence)
+        head = (await deps.segment_service.load_state(tenant)).sequence
+        look = partial(read_segments_sequence, deps.store, tenant)
+        await wait_for_rows(deps, look, query.min_sequence, head)
     async with deps.store.open_reader() as connection:
         rows, more = await list_segment_rows(
             connection, tenant, sought, after=query.after, limit=query.limit
         )
     return SegmentPage(segments=rows, next=rows[-1].id if more else None)
-
-
-async def _wait_for_library_rows(deps: GatewayDependencies, tenant: str, sequence: int) -> None:
-    head = (await deps.segment_service.load_state(tenant)).sequence
-    if sequence > head:
-        detail, fix = f"the library has reached sequence {head}", f"ask for at most {head}"
-        raise Refused("not-there-yet", detail, field=MIN_SEQUENCE_FIELD, fix=fix)
-    look = partial(read_segments_sequence, deps.store, tenant)
-    if not await wait_for_sequence(
-        deps.projection_signal, look, sequence, within=deps.read_model_timeout
-    ):
-        detail = f"the read models have not reached sequence {sequence} yet"
-        raise Refused("behind", detail, field=MIN_SEQUENCE_FIELD, fix="ask again")
 
 
 @router.post("/v1/segments", status_code=201, summary="Add a segment")

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Final
 
 import structlog
 from fastapi import APIRouter, Query, Response
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.errors import Refused
@@ -47,8 +47,9 @@ from turnlog.services.gateway.dependencies import Dependencies, GatewayDependenc
 from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_checks import (
     AtSequence,
+    QueryTime,
     convert_to_utc,
-    wait_for_read_models,
+    wait_for_session_rows,
 )
 from turnlog.services.gateway.http.request_identity import CallerIdentity, RequestIdentity
 from turnlog.services.sessions.command_handler import CommandOutcome
@@ -236,6 +237,9 @@ def _require_known_profile(blueprint: Blueprint, name: str | None) -> None:
 ATTRIBUTE_PREFIX = "attribute."
 """The prefix of query parameters that filter by an attribute."""
 
+MAX_ATTRIBUTE_FILTERS: Final = 32
+"""How many attributes one list may filter by; a database has a limit too, some hundreds later."""
+
 
 class SessionFilter(BaseModel):
     """The query parameters of the session list; unknown parameters are refused.
@@ -249,7 +253,7 @@ class SessionFilter(BaseModel):
     """Text that the id or the title contains."""
     blueprint: str | None = None
     """The name of the session's blueprint."""
-    since: AwareDatetime | None = None
+    since: QueryTime | None = None
     """Sessions whose latest event is at or after this time."""
     origin: str | None = None
     """The id of the session they were forked or spawned from."""
@@ -278,6 +282,10 @@ class SessionFilter(BaseModel):
         for name in ("q", "blueprint", "origin"):
             check_text(getattr(self, name) or "", name)
         extra: dict[str, str] = self.model_extra or {}
+        if len(extra) > MAX_ATTRIBUTE_FILTERS:
+            detail = f"the request filters by {len(extra)} attributes"
+            fix = f"filter by at most {MAX_ATTRIBUTE_FILTERS}"
+            raise Refused("too-many-filters", detail, field=f"{ATTRIBUTE_PREFIX}NAME", fix=fix)
         attributes = dict(_parse_attribute_filter(name, value) for name, value in extra.items())
         since = convert_to_utc(self.since, "since") if self.since else None
         return SessionQuery(
@@ -311,7 +319,7 @@ async def list_sessions(
         state = await deps.command_handler.load_state(tenant, session)
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="min_sequence")
-        await wait_for_read_models(deps, state, int(sequence))
+        await wait_for_session_rows(deps, state, int(sequence))
     async with deps.store.open_reader() as connection:
         page = await list_session_rows(
             connection, tenant, wanted, limit=query.limit, before=query.before
