@@ -188,7 +188,7 @@ class TimeTravel:
 
 
 def refuse_future(sequence: int, head: int, field: str) -> None:
-    """Refuse a sequence after the session's last event."""
+    """Refuse a sequence after the last one."""
     if sequence > head:
-        detail = f"the session's last sequence is {head}"
+        detail = f"the last sequence is {head}"
         raise Refused("not-there-yet", detail, field=field, fix=f"ask for at most {head}")
