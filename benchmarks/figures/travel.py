@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.figure_types import BenchmarkTerms, Figure, require_at_most
-from benchmarks.support.decided_session import TENANT, run_session
+from benchmarks.support.decided_session import SNAPSHOT_KEY, TENANT, run_session
 from benchmarks.support.http_caller import (
     HttpCaller,
     connect_caller,
@@ -124,6 +124,7 @@ async def run_old_session(terms: BenchmarkTerms) -> AsyncGenerator[tuple[Process
             "TURNLOG_NATS_MONITOR": server.monitor_url or "",
             "TURNLOG_DATABASE_URL": f"sqlite+aiosqlite:///{folder / 'rows.db'}",
             "TURNLOG_DATA_DIR": str(folder / "data"),
+            "TURNLOG_SNAPSHOT_KEY": SNAPSHOT_KEY,
         }
         async with (
             run_process_host(folder, variables) as on,

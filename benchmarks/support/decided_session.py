@@ -46,6 +46,7 @@ from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.gc_control import reduce_collection
 from turnlog.services.sessions.session_snapshots import (
+    AuthenticatedSnapshotStore,
     CheckedSnapshotStore,
     IntervalSnapshots,
     has_crossed_interval,
@@ -53,6 +54,8 @@ from turnlog.services.sessions.session_snapshots import (
 from turnlog.services.sessions.text_cache import TextReader
 
 TENANT: Final = "default"
+
+SNAPSHOT_KEY: Final = "5e" * 32
 
 BLUEPRINT: Final = "assistant"
 
@@ -163,6 +166,7 @@ async def _append_pending(on: JetStreamClient, life: DecidedSession) -> None:
     assert life.state
     assert outcome.events[-1].head == life.state.head, "somebody else writes to this log"
     for state in life.waypoints:
-        await IntervalSnapshots(CheckedSnapshotStore(on.log, on.snapshots)).save_state(state)
+        signed = AuthenticatedSnapshotStore(on.snapshots, SNAPSHOT_KEY)
+        await IntervalSnapshots(CheckedSnapshotStore(on.log, signed)).save_state(state)
     life.messages.clear()
     life.waypoints.clear()

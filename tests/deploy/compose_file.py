@@ -23,8 +23,8 @@ COMPOSE_FILE = ROOT / "docker-compose.yml"
 
 COMPOSE_SCHEMA = json.loads((Path(__file__).parent / "compose.schema.json").read_text())
 
-SECRETS = {"NATS_PASSWORD": "1234", "POSTGRES_PASSWORD": "of-postgres"}
-"""Passwords; nats-server reads the first as a number where it is not quoted."""
+SECRETS = {"NATS_PASSWORD": "1234", "POSTGRES_PASSWORD": "of-postgres", "SNAPSHOT_KEY": "5e" * 32}
+"""Secrets; nats-server reads the first as a number where it is not quoted."""
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 

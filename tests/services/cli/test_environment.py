@@ -29,9 +29,11 @@ def test_a_setting_is_shown_with_where_it_comes_from(
 def test_secrets_are_never_shown(turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNLOG_NATS_URL", "nats://me:hunter2@10.0.0.1:4222")
     monkeypatch.setenv("TURNLOG_DATABASE_URL", "postgresql://host/db?password=hunter2")
+    monkeypatch.setenv("TURNLOG_SNAPSHOT_KEY", f"key://hunter2/{'5e' * 32}")
     for form in ("table", "json"):
         ran = turnlog("config", "show", "-o", form)
         assert "hunter2" not in ran.out + ran.err
+        assert "5e5e" not in ran.out + ran.err
         assert "10.0.0.1:4222" in ran.out
         assert "postgresql://host/db" in ran.out
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from tests.projections.store.row_fold import Rows, read_rows
 from tests.support.processes.live_service import SERVICE_TIMEOUT, TENANT, LiveService
 from tests.support.processes.process_host import POLL_INTERVAL
+from tests.support.processes.separate_roles import SNAPSHOT_KEY
 from tests.support.sessions.session_harness import EmptyCommandIndex
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
@@ -21,7 +22,10 @@ from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.telemetry import create_tracing
 from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.session_snapshots import (
+    AuthenticatedSnapshotStore,
+    CheckedSnapshotStore,
+)
 from turnlog.services.sessions.text_cache import TextReader
 
 NO_TRACING = create_tracing("test", None)
@@ -51,7 +55,7 @@ async def load_and_fold_states(
 
 async def list_snapshotted_sessions(service: LiveService) -> list[str]:
     """Give the sessions whose state a new process loads from a snapshot."""
-    snapshots = CheckedSnapshotStore(service.nats.log, service.nats.snapshots)
+    snapshots = _build_snapshot_store(service.nats)
     known = await _list_sessions(service)
     return [session for session in known if await snapshots.load_state(TENANT, session)]
 
@@ -86,8 +90,12 @@ async def _open_read_models(database: str) -> AsyncGenerator[ReadModelStore]:
         await store.close()
 
 
+def _build_snapshot_store(nats: JetStreamClient) -> CheckedSnapshotStore:
+    return CheckedSnapshotStore(nats.log, AuthenticatedSnapshotStore(nats.snapshots, SNAPSHOT_KEY))
+
+
 def _build_command_handler(nats: JetStreamClient) -> CommandHandler:
-    snapshots = CheckedSnapshotStore(nats.log, nats.snapshots)
+    snapshots = _build_snapshot_store(nats)
     texts = TextReader(nats.log, nats.blobs)
     return CommandHandler(
         nats.log, snapshots, texts, EmptyCommandIndex(), read_clock, create_id, "/test"

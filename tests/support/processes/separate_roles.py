@@ -63,6 +63,10 @@ class SeparateRoles:
         await self.server.restart()
 
 
+SNAPSHOT_KEY = "5e" * 32
+"""With it tests read the snapshots of these processes."""
+
+
 def build_settings(provider: OpenAIServer) -> dict[str, str]:
     """Return the settings of the processes in these tests."""
     return {
@@ -72,6 +76,7 @@ def build_settings(provider: OpenAIServer) -> dict[str, str]:
         "TURNLOG_BLUEPRINTS": str(BLUEPRINT_FOLDER),
         "TURNLOG_ACK_WAIT": str(ACK_WAIT),
         "TURNLOG_GRACE": str(GRACE),
+        "TURNLOG_SNAPSHOT_KEY": SNAPSHOT_KEY,
     }
 
 

@@ -27,6 +27,7 @@ from turnlog.services.platform.process_settings import (
 )
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.projector import main as projector
+from turnlog.services.sessions.session_snapshots import apply_directory_key
 from turnlog.services.worker import worker_process as worker
 
 
@@ -47,6 +48,7 @@ async def run_all_in_one(
     host, port = _parse_address(settings.nats)
     config = NatsConfig(settings.data_dir, host=host, port=port, monitor=True)
     async with await NatsServer.start(config) as server:
+        settings = apply_directory_key(settings)
         exited = shutdown.watch_task(asyncio.create_task(server.wait_for_exit()), "nats-server")
         try:
             async with _run_roles(settings, server, shutdown) as http:

@@ -118,14 +118,15 @@ def list_effective_settings(environ: Mapping[str, str]) -> tuple[EffectiveSettin
         for setting in kind.model_fields:
             readers = (*found[setting].processes, process) if setting in found else (process,)
             origin = format_variable(setting) if format_variable(setting) in environ else "default"
-            value = _dump_setting(getattr(held, setting))
+            value = _dump_setting(setting, getattr(held, setting))
             found[setting] = EffectiveSetting(setting, value, origin, readers)
     return tuple(sorted(found.values(), key=lambda each: -len(each.processes)))
 
 
-def _dump_setting(value: object) -> JsonValue:
+def _dump_setting(setting: str, value: object) -> JsonValue:
     if isinstance(value, SecretStr):
-        return _format_address(value.get_secret_value())
+        is_address = setting.endswith("_url")
+        return _format_address(value.get_secret_value()) if is_address else SECRET_MASK
     return _JSON_ADAPTER.validate_json(TypeAdapter(object).dump_json(value))
 
 

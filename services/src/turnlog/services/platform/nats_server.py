@@ -72,7 +72,7 @@ def write_config(config: NatsConfig) -> str:
     """Write the configuration, and credentials if there are none; return the password."""
     _refuse_beyond_loopback(config.host)
     password = _load_password(config.credentials_file)
-    _write_private_file(config.config_file, _render_config(config, password))
+    write_private_file(config.config_file, _render_config(config, password))
     return password
 
 
@@ -96,11 +96,12 @@ def _is_loopback(host: str) -> bool:
 
 def _load_password(path: Path) -> str:
     if not path.exists():
-        _write_private_file(path, f"{NATS_USER}:{secrets.token_urlsafe(32)}\n")
+        write_private_file(path, f"{NATS_USER}:{secrets.token_urlsafe(32)}\n")
     return path.read_text().strip().removeprefix(f"{NATS_USER}:")
 
 
-def _write_private_file(path: Path, text: str) -> None:
+def write_private_file(path: Path, text: str) -> None:
+    """Write a file that only its owner may read."""
     # Written to a temporary file and renamed, so that a crash never leaves half a file.
     aside = path.with_name(f"{path.name}.new")
     aside.unlink(missing_ok=True)

@@ -68,6 +68,10 @@ class ProcessSettings(BaseSettings):
     """OTLP address over HTTP that traces are sent to; without one there are none."""
     grace: Seconds = 10.0
     """Seconds to finish or hand back running work when the process is asked to stop."""
+    snapshot_key: Annotated[SecretStr, Field(min_length=32)] | None = None
+    """Secret that snapshots of session states are signed with, the same in all processes; without
+    one a process believes only its own.
+    """
     nats_monitor: str | None = None
     """The server's monitoring address, `http://host:port`, where its fsync setting is read."""
 

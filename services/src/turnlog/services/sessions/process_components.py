@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from turnlog.events.jetstream.jetstream_client import (
     JetStreamBlobStore,
     JetStreamLog,
-    JetStreamSnapshotStore,
     open_client,
 )
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
+from turnlog.events.store.ports import SnapshotStore
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.durability import Durability, check_durability
@@ -23,7 +23,11 @@ from turnlog.services.platform.telemetry import Tracing, create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler, OlderCommandLookup
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.segment_service import SegmentService
-from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
+from turnlog.services.sessions.session_snapshots import (
+    AuthenticatedSnapshotStore,
+    CheckedSnapshotStore,
+    create_process_key,
+)
 from turnlog.services.sessions.text_cache import TextReader
 
 
@@ -36,7 +40,7 @@ class ProcessComponents:
     log: JetStreamLog
     library: JetStreamLog
     blobs: JetStreamBlobStore
-    snapshots: JetStreamSnapshotStore
+    snapshots: SnapshotStore
     tokens: JetStreamTokenStream
     blueprints: BlueprintStore
     durability: Durability
@@ -80,6 +84,8 @@ async def connect_components(
         settings.durability, settings.replicas, settings.nats_monitor
     )
     url, terms = settings.nats_url.get_secret_value(), StreamOptions(replicas=settings.replicas)
+    key = settings.snapshot_key
+    snapshot_key = key.get_secret_value() if key else create_process_key()
     traces = create_tracing(role, settings.otlp_endpoint)
     try:
         async with open_client(url, terms, name=f"turnlog-{role}", on_closed=on_closed) as on:
@@ -89,7 +95,7 @@ async def connect_components(
                 log=on.log,
                 library=on.library,
                 blobs=on.blobs,
-                snapshots=on.snapshots,
+                snapshots=AuthenticatedSnapshotStore(on.snapshots, snapshot_key),
                 tokens=on.tokens,
                 blueprints=BlueprintStore(on.blobs),
                 durability=durability,

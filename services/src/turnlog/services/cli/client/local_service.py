@@ -30,6 +30,7 @@ from turnlog.services.platform.process_settings import (
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.projector import main as projector
 from turnlog.services.sessions.process_components import ProcessComponents, connect_components
+from turnlog.services.sessions.session_snapshots import apply_directory_key
 
 CATCH_UP_SECONDS: Final = 120.0
 """Seconds that the read models get to catch up with the log."""
@@ -45,6 +46,7 @@ async def run_local_service(
     here = {"data_dir": data_dir, "tenant": tenant, "http": "127.0.0.1:0"}
     settings = read_settings(AllInOneSettings, os.environ, here)
     async with await NatsServer.start(NatsConfig(data_dir, monitor=True)) as server:
+        settings = apply_directory_key(settings)
         places = (server.url, server.monitor_url)
         if with_read_models:
             await _wait_for_read_models(

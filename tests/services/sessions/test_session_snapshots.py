@@ -1,0 +1,115 @@
+"""Snapshots are believed under the key they were written with, at their own place, up to a size."""
+
+from __future__ import annotations
+
+import hmac
+import zlib
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+from structlog.testing import capture_logs
+
+from turnlog.events.errors import TooLarge
+from turnlog.events.store.memory_log import MemorySnapshotStore
+from turnlog.services.platform.process_settings import AllInOneSettings
+from turnlog.services.sessions.session_snapshots import (
+    KEY_FILE,
+    MAX_SNAPSHOT_BYTES,
+    AuthenticatedSnapshotStore,
+    apply_directory_key,
+    create_process_key,
+)
+
+STATE = b'{"state": "as folded"}'
+
+
+@pytest.fixture
+def stored() -> MemorySnapshotStore:
+    return MemorySnapshotStore()
+
+
+@pytest.fixture
+def snapshots(stored: MemorySnapshotStore) -> AuthenticatedSnapshotStore:
+    return AuthenticatedSnapshotStore(stored, create_process_key())
+
+
+@pytest.mark.asyncio
+async def test_a_snapshot_is_returned_to_whoever_has_its_key(
+    snapshots: AuthenticatedSnapshotStore, stored: MemorySnapshotStore
+) -> None:
+    await snapshots.put_snapshot("acme", "s", STATE)
+    await snapshots.put_snapshot("acme", "s", b"older", 3)
+    again = AuthenticatedSnapshotStore(stored, snapshots.key)
+    assert await again.get_snapshot("acme", "s") == STATE
+    assert await again.get_snapshot("acme", "s", 3) == b"older"
+    other = AuthenticatedSnapshotStore(stored, create_process_key())
+    assert await other.get_snapshot("acme", "s") is None
+    assert await snapshots.get_snapshot("acme", "none") is None
+
+
+@pytest.mark.asyncio
+async def test_a_snapshot_does_not_pass_for_that_of_another_place(
+    snapshots: AuthenticatedSnapshotStore, stored: MemorySnapshotStore
+) -> None:
+    await snapshots.put_snapshot("acme", "s", STATE)
+    (signed,) = stored.snapshots.values()
+    for place in (("acme", "t", None), ("other", "s", None), ("acme", "s", 1)):
+        stored.snapshots[place] = signed
+        assert await snapshots.get_snapshot(*place) is None, place
+
+
+@pytest.mark.asyncio
+async def test_what_is_not_signed_is_ignored(
+    snapshots: AuthenticatedSnapshotStore, stored: MemorySnapshotStore
+) -> None:
+    await snapshots.put_snapshot("acme", "s", STATE)
+    (signed,) = stored.snapshots.values()
+    flipped = bytes([signed[-1] ^ 1])
+    for data in (b"", signed[:16], signed[:-1] + flipped, zlib.compress(STATE), STATE):
+        stored.snapshots["acme", "s", None] = data
+        assert await snapshots.get_snapshot("acme", "s") is None, data
+
+
+@pytest.mark.asyncio
+async def test_no_snapshot_unpacks_to_more_than_the_limit(
+    snapshots: AuthenticatedSnapshotStore, stored: MemorySnapshotStore
+) -> None:
+    with pytest.raises(TooLarge):
+        await snapshots.put_snapshot("acme", "s", bytes(MAX_SNAPSHOT_BYTES + 1))
+    packer = zlib.compressobj()
+    bomb = b"".join(packer.compress(bytes(2**20)) for _ in range(MAX_SNAPSHOT_BYTES // 2**20 + 1))
+    bomb += packer.flush()
+    message = b"turnlog snapshot acme s None\n" + bomb
+    digest = hmac.digest(snapshots.key.encode(), message, "sha256")
+    stored.snapshots["acme", "s", None] = digest + bomb
+    assert await snapshots.get_snapshot("acme", "s") is None
+
+
+def test_the_key_of_a_data_directory_stays_and_only_its_owner_reads_it(
+    tmp_path: Path,
+) -> None:
+    settings = AllInOneSettings(data_dir=tmp_path)
+    first = apply_directory_key(settings).snapshot_key
+    assert first is not None
+    assert apply_directory_key(settings).snapshot_key == first
+    assert (tmp_path / KEY_FILE).stat().st_mode & 0o777 == 0o600
+    assert first.get_secret_value() not in repr(apply_directory_key(settings))
+
+
+@pytest.mark.parametrize("damaged", [b"", b"short", b"\xff" * 64])
+def test_a_damaged_key_is_replaced_with_a_warning(tmp_path: Path, damaged: bytes) -> None:
+    (tmp_path / KEY_FILE).write_bytes(damaged)
+    with capture_logs() as logs:
+        made = apply_directory_key(AllInOneSettings(data_dir=tmp_path)).snapshot_key
+    assert made is not None
+    assert (tmp_path / KEY_FILE).read_text() == f"{made.get_secret_value()}\n"
+    assert [(each["event"], each["file"]) for each in logs] == [
+        ("snapshot-key-replaced", str(tmp_path / KEY_FILE))
+    ]
+
+
+def test_a_configured_key_leaves_no_file(tmp_path: Path) -> None:
+    settings = AllInOneSettings(data_dir=tmp_path, snapshot_key=SecretStr("5e" * 32))
+    assert apply_directory_key(settings) is settings
+    assert not (tmp_path / KEY_FILE).exists()
