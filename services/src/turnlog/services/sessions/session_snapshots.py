@@ -111,7 +111,7 @@ class AuthenticatedSnapshotStore:
             return None
         digest, packed = stored[:_DIGEST_BYTES], stored[_DIGEST_BYTES:]
         expected = self._compute_digest((tenant, session, interval), packed)
-        return _decompress(packed) if hmac.compare_digest(digest, expected) else None
+        return _unpack_bounded(packed) if hmac.compare_digest(digest, expected) else None
 
     def _compute_digest(self, place: tuple[str, str, int | None], packed: bytes) -> bytes:
         # Ids contain no blanks, so the text before the line break names one place only.
@@ -119,7 +119,7 @@ class AuthenticatedSnapshotStore:
         return hmac.digest(self.key.encode(), message, "sha256")
 
 
-def _decompress(packed: bytes) -> bytes | None:
+def _unpack_bounded(packed: bytes) -> bytes | None:
     """Return what was compressed, unless it is larger than any snapshot."""
     unpacker = zlib.decompressobj()
     try:
