@@ -1,4 +1,4 @@
-"""A hypothetical turn: the session as it would be if a turn were submitted now.
+"""Hypothetical sessions and turns: the state if one were opened or submitted now.
 
 The same `decide` and `evolve` run as for a real turn. A turn that is open or waits is ignored,
 since its answer is not known. Nothing is recorded, so the turn carries its own text and inputs:
@@ -16,14 +16,18 @@ from pydantic import JsonValue
 
 from turnlog.events import codec
 from turnlog.events.content import PlainText
-from turnlog.events.errors import Refused
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.commands import SubmitTurn
+from turnlog.projections.session.commands import Command, OpenSession, SubmitTurn
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef, build_text_ref
+
+HYPOTHETICAL_SESSION: Final = "supposed"
+"""Id of a session that was never opened."""
 
 UNRECORDED_POSITION: Final = 0
 """Stream position of a hypothetical event; recorded events have positions from 1."""
@@ -42,17 +46,20 @@ class HypotheticalTurn:
     """The text of the turn, if it has one."""
 
 
+def open_hypothetical_session(tenant: str, command: OpenSession, at: datetime) -> SessionState:
+    """Open a hypothetical session; raises `Refused` if it could not be opened."""
+    state = fold(_decide_unrecorded(tenant, HYPOTHETICAL_SESSION, None, command, at))
+    if state is None:
+        raise Corrupt("opening", "it led to no event")
+    return state
+
+
 def build_hypothetical_turn(
     state: SessionState, command: SubmitTurn, at: datetime
 ) -> HypotheticalTurn:
     """Open a hypothetical turn; raises `Refused` if the session would refuse it."""
     alone = replace(state, open=None, waiting=())
-    drafts = [
-        codec.EventDraft(event, f"supposed-{number}", at, "supposed", "supposed")
-        for number, event in enumerate(decide(alone, command, at))
-    ]
-    batch = codec.encode_batch(state.tenant, state.session, state.head, drafts)
-    events = [codec.decode_event(each.payload, UNRECORDED_POSITION) for each in batch.messages]
+    events = _decide_unrecorded(state.tenant, state.session, alone, command, at)
     inputs, texts = dict[str, JsonValue](), dict[TextRef, str]()
     for recorded in events:
         event = recorded.event
@@ -61,6 +68,18 @@ def build_hypothetical_turn(
             if isinstance(event.text, PlainText):
                 texts[build_text_ref(recorded, "text", event.text)] = event.text.text
     return HypotheticalTurn(fold(events, alone) or alone, state.head.sequence, inputs, texts)
+
+
+def _decide_unrecorded(
+    tenant: str, session: str, state: SessionState | None, command: Command, at: datetime
+) -> list[RecordedEvent]:
+    """Return the events that a command would lead to, as they would be read from the log."""
+    drafts = [
+        codec.EventDraft(event, f"supposed-{number}", at, "supposed", "supposed")
+        for number, event in enumerate(decide(state, command, at))
+    ]
+    batch = codec.encode_batch(tenant, session, state.head if state else None, drafts)
+    return [codec.decode_event(each.payload, UNRECORDED_POSITION) for each in batch.messages]
 
 
 def replace_budget(material: SessionMaterial, kind: str, tokens: int) -> SessionMaterial:

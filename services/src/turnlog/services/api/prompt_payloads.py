@@ -96,9 +96,9 @@ class PromptAssemblyMeta(ResponseModel):
 
     order: tuple[str, ...]
     """The included layers, in order."""
-    segments: dict[str, tuple[int, ...]] = Field(serialization_alias="segmentIdsByScope")
+    segments: dict[str, tuple[int, ...]] = Field(alias="segmentIdsByScope")
     """The included segments of each layer."""
-    tokens: int = Field(serialization_alias="tokensEstimated")
+    tokens: int = Field(alias="tokensEstimated")
     """The tokens of the whole prompt."""
     truncated: JsonObject | None = None
     """`droppedScopes`, and for a layer `x` `xTrimmed`, `xCompressed` and `xDroppedTiers`; each is
@@ -113,3 +113,20 @@ class PromptAssembly(ResponseModel):
     """The text of the prompt; messages are separated by a blank line."""
     meta: PromptAssemblyMeta
     """The contents of the prompt."""
+
+
+class AssembledPromptView(PromptAssembly):
+    """A prompt that was assembled without a session, and how."""
+
+    call: str
+    """The kind of call."""
+    model: str
+    """The model of the call."""
+    messages: tuple[ChatMessage, ...]
+    """The messages in order."""
+    tools: tuple[JsonObject, ...]
+    """The tools that the call offers."""
+    manifest: Manifest
+    """The source of each part, and what was left out."""
+    cost: AttemptCost
+    """The estimated cost of the prompt alone, without the reply."""

@@ -96,6 +96,17 @@ class WindowPreviewRequest(RequestModel):
     """A model as litellm names it, which selects prompt files, token counter and price."""
 
 
+class AssembleRequest(WindowPreviewRequest):
+    """Assembles a prompt without a session; nothing is recorded."""
+
+    blueprint: ShortName
+    """The name of the blueprint."""
+    attributes: JsonObject = {}
+    """The values that the blueprint takes at opening; see `/v1/blueprints/{blueprint}`."""
+    profile: ShortName | None = None
+    """A profile of the blueprint, as at opening."""
+
+
 class CancelTurnRequest(RequestModel):
     """Cancels a turn."""
 

@@ -73,6 +73,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("show", session_commands.show_session),
             CommandEntry("history", session_commands.show_history),
             CommandEntry("window", session_commands.show_window),
+            CommandEntry("assemble", session_commands.assemble_prompt),
             CommandEntry("memory", memory_commands.show_memory),
             CommandEntry("references", memory_commands.show_references),
             CommandEntry("summaries", memory_commands.show_summaries),

@@ -20,7 +20,7 @@ from turnlog.projections.audit.diff.call_diff import CallDiff
 from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
 from turnlog.services.api.call_payloads import CallList
 from turnlog.services.api.prompt_payloads import RecordedPromptView
-from turnlog.services.api.requests import WindowPreviewRequest
+from turnlog.services.api.requests import AssembleRequest, WindowPreviewRequest
 from turnlog.services.cli.client.service_reader import (
     EventQuery,
     QueryParameters,
@@ -34,11 +34,15 @@ from turnlog.services.cli.console import (
     print_answer,
     print_json,
 )
-from turnlog.services.cli.key_value_args import parse_json_pairs
+from turnlog.services.cli.key_value_args import parse_json_pairs, parse_pairs
 from turnlog.services.cli.views.blueprint_view import render_blueprints
 from turnlog.services.cli.views.diff_view import render_diff
 from turnlog.services.cli.views.event_view import render_event_line
-from turnlog.services.cli.views.prompt_view import render_prompt, render_window
+from turnlog.services.cli.views.prompt_view import (
+    render_assembled_prompt,
+    render_prompt,
+    render_window,
+)
 from turnlog.services.cli.views.segment_view import render_segment, render_segments
 from turnlog.services.cli.views.session_view import (
     render_conversation,
@@ -160,6 +164,38 @@ def build_preview_request(
             raise Refused("bad-option", "what is tried is tried now", field=name, fix=fix)
     given = parse_json_pairs(inputs or (), "--input")
     return WindowPreviewRequest(text=text, inputs=given, call=call, budget=budget, model=model)
+
+
+def build_assemble_request(
+    blueprint: str,
+    attributes: Sequence[str] | None,
+    profile: str | None,
+    call: str | None,
+    *,
+    text: str | None,
+    inputs: Sequence[str] | None,
+    budget: int | None,
+    model: str | None,
+) -> AssembleRequest:
+    """Build the request for a prompt without a session; raises `Refused` for an unreadable pair."""
+    return AssembleRequest(
+        blueprint=blueprint,
+        attributes=parse_pairs(attributes or (), "--attribute"),
+        profile=profile,
+        call=call,
+        text=text,
+        inputs=parse_json_pairs(inputs or (), "--input"),
+        budget=budget,
+        model=model,
+    )
+
+
+async def print_assembly(
+    reader: ServiceReader, request: AssembleRequest, output: OutputFormat
+) -> None:
+    """Print a prompt that was assembled without a session."""
+    assembled = await reader.assemble_prompt(request)
+    print_answer(assembled, render_assembled_prompt(request.blueprint, assembled), output)
 
 
 async def print_preview(

@@ -29,8 +29,12 @@ from turnlog.services.api.memory_payloads import (
     SummariesView,
 )
 from turnlog.services.api.payload_models import RequestModel
-from turnlog.services.api.prompt_payloads import RecordedPromptView, WindowView
-from turnlog.services.api.requests import ResolveReferencesRequest, WindowPreviewRequest
+from turnlog.services.api.prompt_payloads import AssembledPromptView, RecordedPromptView, WindowView
+from turnlog.services.api.requests import (
+    AssembleRequest,
+    ResolveReferencesRequest,
+    WindowPreviewRequest,
+)
 from turnlog.services.api.segment_payloads import SegmentPage, SegmentView
 from turnlog.services.api.service_payloads import (
     BlueprintList,
@@ -112,6 +116,10 @@ class ServiceReader:
     async def preview_window(self, session: str, request: WindowPreviewRequest) -> WindowView:
         """Return the window of a turn that is only supposed."""
         return await self._post_request(WindowView, f"/v1/sessions/{session}/window", request)
+
+    async def assemble_prompt(self, request: AssembleRequest) -> AssembledPromptView:
+        """Return the prompt of a blueprint without a session."""
+        return await self._post_request(AssembledPromptView, "/v1/assemble", request)
 
     async def fetch_memory(
         self, session: str, audience: str | None, entity: str | None

@@ -149,6 +149,36 @@ def show_window(
     run_with_reader(target, lambda reader: print_preview(reader, session, form, output))
 
 
+def assemble_prompt(
+    blueprint: Annotated[str, typer.Argument(metavar="BLUEPRINT", help="Name of a blueprint.")],
+    *,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-a", "--attribute", metavar="NAME=VALUE", help="Attribute, as of a new session."
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Profile, as of a new session.")
+    ] = None,
+    call: Annotated[
+        str | None, typer.Option(metavar="KIND", help="Kind of the call; by default the profile's.")
+    ] = None,
+    preview: PreviewOptions,
+    target: ReadTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Assemble a prompt of a blueprint without a session; nothing is written.
+
+    It is the first call that a new session with these attributes would make for its first turn,
+    with the segments of the library and the prompt files as they are now. No model is called.
+    """
+    from turnlog.services.cli.actions.query_actions import build_assemble_request, print_assembly
+
+    form = build_assemble_request(blueprint, attribute, profile, call, **asdict(preview))
+    run_with_reader(target, lambda reader: print_assembly(reader, form, output))
+
+
 def show_growth(
     session: Annotated[
         str | None, typer.Argument(metavar="SESSION", help="One session; all by default.")

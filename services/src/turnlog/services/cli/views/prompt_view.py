@@ -30,7 +30,12 @@ from turnlog.events.model.manifest import (
     SegmentSource,
 )
 from turnlog.projections.prompt.chat_request import ChatMessage
-from turnlog.services.api.prompt_payloads import RecordedPromptView, ReproductionView, WindowView
+from turnlog.services.api.prompt_payloads import (
+    AssembledPromptView,
+    RecordedPromptView,
+    ReproductionView,
+    WindowView,
+)
 from turnlog.services.cli.views.text_format import format_digest, format_money
 from turnlog.services.cli.views.theme import (
     BAD,
@@ -111,6 +116,16 @@ def render_window(window: WindowView) -> RenderableType:
         call.append(at, MUTED),
         *_render_body(window.messages, window.manifest),
         _render_cost(window.cost),
+    )
+
+
+def render_assembled_prompt(blueprint: str, assembled: AssembledPromptView) -> RenderableType:
+    """Render a prompt that was assembled without a session."""
+    head = Text().append(f"{assembled.call} of a new session", "bold")
+    return Group(
+        head.append(f"  {blueprint} · {assembled.model} · nothing written", MUTED),
+        *_render_body(assembled.messages, assembled.manifest),
+        _render_cost(assembled.cost),
     )
 
 

@@ -20,9 +20,10 @@ from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.model.call_events import ContextAssembled, TokenUsage
+from turnlog.events.model.call_events import AttemptCost, ContextAssembled, TokenUsage
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.prompt_events import PromptFile
+from turnlog.events.store.memory_log import MemoryBlobStore
 from turnlog.projections.audit.record.prompt_readback import list_referenced_blobs
 from turnlog.projections.audit.verify.prompt_reproduction import (
     ReproductionResult,
@@ -33,9 +34,11 @@ from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_la
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.blueprint.validation.input_values import check_values
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall, parse_provider
+from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.hypothetical_turn import (
     HypotheticalTurn,
     build_hypothetical_turn,
+    open_hypothetical_session,
     replace_budget,
 )
 from turnlog.projections.prompt.manifest_reports import LayerReport, list_layer_reports
@@ -43,6 +46,7 @@ from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.state import SessionState
 from turnlog.services.api.prompt_payloads import (
+    AssembledPromptView,
     PromptAssembly,
     PromptAssemblyMeta,
     RecordedPromptView,
@@ -50,13 +54,19 @@ from turnlog.services.api.prompt_payloads import (
     ReproductionView,
     WindowView,
 )
-from turnlog.services.api.requests import WindowPreviewRequest
+from turnlog.services.api.requests import (
+    AssembleRequest,
+    OpenSessionRequest,
+    WindowPreviewRequest,
+)
 from turnlog.services.auditing.call_reproduction import ReproducedPrompt, reproduce_call
 from turnlog.services.blueprints.blueprint_files import FoundPromptFile
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import compute_cost
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_checks import AtSequence, QueryTime, convert_to_utc
+from turnlog.services.gateway.routes.session_routes import create_open_command
 from turnlog.services.sessions.prompt_inputs import UnrecordedInputs
 
 router = APIRouter()
@@ -107,13 +117,23 @@ async def preview_window(
     """Assemble a call for a hypothetical turn; nothing is written and no model is called."""
     state = await deps.command_handler.require_state(tenant, session)
     material = await deps.blueprints.load_material(state)
-    supposed = _create_hypothetical_turn(deps, state, material, form)
-    asked = _create_call(deps, supposed.state, material, form.call, form.model)
-    if form.budget is not None:
-        material = replace_budget(material, asked.kind, form.budget)
     set_etag(response, state.head.sequence)
-    found = await assemble_call(deps, supposed.state, material, asked, supposed)
-    return await _create_window_view(deps, state, asked, found)
+    call, found = await _assemble_hypothetical_call(deps, state, material, form)
+    return await _create_window_view(deps, state, call, found)
+
+
+async def _assemble_hypothetical_call(
+    deps: GatewayDependencies,
+    state: SessionState,
+    material: SessionMaterial,
+    form: WindowPreviewRequest,
+) -> tuple[PromptCall, AssembledPrompt]:
+    """Assemble the call that a hypothetical turn would make first."""
+    supposed = _create_hypothetical_turn(deps, state, material, form)
+    call = _create_call(deps, supposed.state, material, form.call, form.model)
+    if form.budget is not None:
+        material = replace_budget(material, call.kind, form.budget)
+    return call, await assemble_call(deps, supposed.state, material, call, supposed)
 
 
 async def _load_state(
@@ -175,8 +195,6 @@ def _create_call(
 async def _create_window_view(
     deps: GatewayDependencies, state: SessionState, call: PromptCall, assembled: AssembledPrompt
 ) -> WindowView:
-    tokens = assembled.manifest.tokens
-    usage = TokenUsage(known="estimated", input_tokens=tokens, output_tokens=0)
     return WindowView(
         session=state.session,
         sequence=state.head.sequence,
@@ -185,8 +203,16 @@ async def _create_window_view(
         messages=assembled.request.messages,
         tools=assembled.request.tools,
         manifest=assembled.manifest,
-        cost=compute_cost(call.model, usage, await deps.prices.load_table()),
+        cost=await _estimate_cost(deps, call, assembled),
     )
+
+
+async def _estimate_cost(
+    deps: GatewayDependencies, call: PromptCall, assembled: AssembledPrompt
+) -> AttemptCost:
+    """Return the cost of the prompt alone."""
+    usage = TokenUsage(known="estimated", input_tokens=assembled.manifest.tokens, output_tokens=0)
+    return compute_cost(call.model, usage, await deps.prices.load_table())
 
 
 async def assemble_call(
@@ -232,6 +258,38 @@ def _pin_prompts(
         for name, (path, text) in files.items()
     }
     return replace(state, prompts={**state.prompts, provider: pinned})
+
+
+@router.post(
+    "/v1/assemble",
+    summary="Assemble a prompt without a session",
+    response_model_exclude_none=True,
+)
+async def assemble_prompt(
+    tenant: RequestTenant, deps: Dependencies, form: AssembleRequest
+) -> AssembledPromptView:
+    """Assemble the first call of a session that has one turn; no model is called.
+
+    Nothing is written. The segments are those of the library now, the prompt files as they are now.
+    """
+    unwritten = BlueprintStore(MemoryBlobStore())
+    opening = OpenSessionRequest(
+        blueprint=form.blueprint, attributes=form.attributes, profile=form.profile
+    )
+    command = await create_open_command(deps, unwritten, tenant, opening)
+    state = open_hypothetical_session(tenant, command, deps.command_handler.clock())
+    material = await unwritten.load_material(state)
+    call, found = await _assemble_hypothetical_call(deps, state, material, form)
+    return AssembledPromptView(
+        prompt=_join_messages(found.request),
+        meta=_create_assembly_meta(found.manifest),
+        call=call.kind,
+        model=call.model,
+        messages=found.request.messages,
+        tools=found.request.tools,
+        manifest=found.manifest,
+        cost=await _estimate_cost(deps, call, found),
+    )
 
 
 @router.get("/v1/sessions/{session}/calls/{call}/prompt", summary="Show the prompt of a call")
@@ -308,16 +366,21 @@ async def show_assembly(
     )
     request = read_verified_request(fixed, events, blobs)
     set_etag(response, recorded.sequence)
-    prompt = "\n\n".join(message.content for message in request.messages)
-    return PromptAssembly(prompt=prompt, meta=_create_assembly_meta(fixed.manifest))
+    return PromptAssembly(
+        prompt=_join_messages(request), meta=_create_assembly_meta(fixed.manifest)
+    )
+
+
+def _join_messages(request: ChatRequest) -> str:
+    return "\n\n".join(message.content for message in request.messages)
 
 
 def _create_assembly_meta(manifest: Manifest) -> PromptAssemblyMeta:
     layers = list_layer_reports(manifest)
     return PromptAssemblyMeta(
         order=tuple(each.layer for each in layers if each.stands),
-        segments={each.layer: each.segments for each in layers if each.segments},
-        tokens=manifest.tokens,
+        segmentIdsByScope={each.layer: each.segments for each in layers if each.segments},
+        tokensEstimated=manifest.tokens,
         truncated=dict(_iterate_truncations(layers)) or None,
     )
 

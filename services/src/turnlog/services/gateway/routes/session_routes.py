@@ -42,6 +42,7 @@ from turnlog.services.api.session_payloads import (
     SessionPage,
     SessionView,
 )
+from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.plugins import check_plugins_registered
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.gateway.http.headers import set_etag
@@ -80,7 +81,7 @@ async def open_session(
 
     async def choose(state: SessionState | None) -> OpenSession:
         del state
-        return await create_open_command(deps, caller.tenant, form)
+        return await create_open_command(deps, deps.blueprints, caller.tenant, form)
 
     command = caller.create_command_key(form)
     done = await deps.command_handler.handle(caller.tenant, session, choose, caller.author, command)
@@ -179,9 +180,9 @@ async def find_or_open_session(
     checked = check_session_key(blueprint, key)
 
     async def choose(state: SessionState | None) -> OpenSession | None:
-        return (
-            await create_open_command(deps, caller.tenant, form, checked) if state is None else None
-        )
+        if state is not None:
+            return None
+        return await create_open_command(deps, deps.blueprints, caller.tenant, form, checked)
 
     session = compute_session_id(blueprint, checked)
     return await deps.command_handler.handle(caller.tenant, session, choose, caller.author)
@@ -189,11 +190,12 @@ async def find_or_open_session(
 
 async def create_open_command(
     deps: GatewayDependencies,
+    store: BlueprintStore,
     tenant: str,
     form: OpenSessionRequest,
     key: Mapping[str, str] | None = None,
 ) -> OpenSession:
-    """Return the command that opens a session, with all its files read and pinned.
+    """Return the command that opens a session, with all its files read and pinned in the store.
 
     Raises `Refused` when the request does not fit the blueprint.
     """
@@ -207,14 +209,14 @@ async def create_open_command(
     warnings = read.warnings if read else ()
     _log_warnings(material, warnings)
     return OpenSession(
-        await deps.blueprints.store_blueprint(tenant, blueprint),
+        await store.store_blueprint(tenant, blueprint),
         blueprint.default_profile,
         compute_history_reach(blueprint),
         attributes,
-        None if cartridge is None else await deps.blueprints.store_cartridge(tenant, cartridge),
+        None if cartridge is None else await store.store_cartridge(tenant, cartridge),
         material.phases,
         key=dict(key or {}),
-        memory=await deps.blueprints.store_memory_policy(tenant, read.policy) if read else None,
+        memory=await store.store_memory_policy(tenant, read.policy) if read else None,
         warnings=warnings,
         requested_profile=form.profile,
     )
