@@ -6,7 +6,9 @@ reader keeps a position in the reply, and a record of what the log says about th
 
 Invariant: the texts received since the last `AttemptReset` are a prefix of the current attempt's
 text. Where a reader takes the missing text from the record, they equal the recorded reply at the
-end. The position is all that a reader has to store in order to resume without a gap or a repeat.
+end: the log decides, and texts that are not the beginning of what it recorded are reset. The
+position is all that a reader has to store in order to resume without a gap or a repeat; texts from
+before it was resumed are not compared.
 Nothing here does I/O.
 """
 
@@ -14,8 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Final, assert_never
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, assert_never
 
 from turnlog.events.content import Content, PlainText
 from turnlog.events.envelope import RecordedEvent
@@ -31,12 +34,33 @@ from turnlog.events.model.turn_events import (
 )
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
 
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
 _CURSOR_NUMBER_REGEX: Final = re.compile("0|[1-9][0-9]{0,17}")
 
 
 def parse_cursor_number(text: str) -> int | None:
     """Return a number of a cursor, or None if the text is not one as cursors spell it."""
     return int(text) if _CURSOR_NUMBER_REGEX.fullmatch(text) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedText:
+    """Digest of the text that a reader received from an offset on, to compare with the record."""
+
+    begin: int
+    digest: _Hash
+
+    def append_text(self, text: str) -> ReceivedText:
+        """Return the digest of this text and another after it."""
+        digest = self.digest.copy()
+        digest.update(text.encode())
+        return ReceivedText(self.begin, digest)
+
+    def is_part_of(self, recorded: str, end: int) -> bool:
+        """Return whether a recorded text has exactly this text up to an offset."""
+        return sha256(recorded[self.begin : end].encode()).digest() == self.digest.digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +74,8 @@ class ReplyPosition:
     """How many code points of that attempt's text were received."""
     is_closed: bool = False
     """Whether the end of that attempt was received too."""
+    received: ReceivedText | None = field(default=None, compare=False, repr=False)
+    """What was received of the text since the reader began or resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +146,10 @@ def _append_text(position: ReplyPosition, call: str, text: str) -> ReplyStep:
     if not text:
         return position, ()
     token = Token(call=call, attempt=position.attempt, offset=position.offset, text=text)
-    position = replace(position, offset=position.offset + len(text))
+    received = position.received or ReceivedText(position.offset, sha256())
+    position = replace(
+        position, offset=position.offset + len(text), received=received.append_text(text)
+    )
     return position, (ReplyItem(token, position),)
 
 
@@ -217,11 +246,10 @@ def apply_record(position: ReplyPosition, record: ReplyRecord) -> ReplyStep:
 
 
 def _append_missing_reply(position: ReplyPosition, record: ReplyRecord, text: str) -> ReplyStep:
-    """Append the missing part of the reply; restart when more was received than the reply has."""
+    """Append the missing part of the reply; restart when what was received is not its beginning."""
     position, reset = advance_to_recorded_attempt(position, record)
-    if position.offset > len(text):
-        position = ReplyPosition(position.turn, position.attempt)
-        reset = (_create_reset(position, record.call),)
+    if position.offset > len(text) or not _is_recorded(position, record, text):
+        position, reset = _restart_attempt(position, record)
     position, token = _append_text(position, record.call, text[position.offset :])
     return position, (*reset, *token)
 
@@ -229,7 +257,26 @@ def _append_missing_reply(position: ReplyPosition, record: ReplyRecord, text: st
 def _append_missing_partial(position: ReplyPosition, record: ReplyRecord) -> ReplyStep:
     """Append the missing part of an answer that was never completed."""
     position, reset = advance_to_recorded_attempt(position, record)
-    is_recorded = position.attempt == record.attempt
-    missing = record.partial_text[position.offset :] if is_recorded else ""
+    text = record.partial_text
+    # More may have been received than the record has of an answer that broke off.
+    comparable = replace(position, received=None) if position.offset > len(text) else position
+    if not _is_recorded(comparable, record, text):
+        position, reset = _restart_attempt(position, record)
+    missing = text[position.offset :] if position.attempt == record.attempt else ""
     position, token = _append_text(position, record.call, missing)
     return position, (*reset, *token)
+
+
+def _is_recorded(position: ReplyPosition, record: ReplyRecord, text: str) -> bool:
+    """Return whether the received text is of the recorded attempt, and the beginning of its text.
+
+    Token events are not part of the record: they may be of an attempt that there never was.
+    """
+    if record.attempt and position.attempt > record.attempt:
+        return False
+    return position.received is None or position.received.is_part_of(text, position.offset)
+
+
+def _restart_attempt(position: ReplyPosition, record: ReplyRecord) -> ReplyStep:
+    position = ReplyPosition(position.turn, record.attempt or position.attempt)
+    return position, (_create_reset(position, record.call),)

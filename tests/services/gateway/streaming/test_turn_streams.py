@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import pytest_asyncio
@@ -16,6 +16,8 @@ from tests.services.gateway.streaming.stream_session import (
     open_streamed_session,
     serve_app,
 )
+from turnlog.events.tokens import Token
+from turnlog.projections.session.commands import AttemptRef
 
 STREAM = "/v1/sessions/s/turns/1/stream"
 
@@ -174,6 +176,49 @@ async def test_what_tokens_no_longer_hold_is_told_from_the_record(stage: Streame
         await watching
     assert watcher.text == "What was said on the way and at last."
     assert watcher.end_event is not None
+
+
+FORGED = {
+    "text of the same length": Token(call="1.1", attempt=1, offset=4, text="is a lie!"),
+    "less text": Token(call="1.1", attempt=1, offset=4, text="lies"),
+    "more text": Token(call="1.1", attempt=1, offset=4, text="is a lie, " * 10),
+    "an attempt that there never was": Token(call="1.1", attempt=99, offset=0, text="The lie"),
+    "the right text of such an attempt": Token(call="1.1", attempt=99, offset=0, text="The log"),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+async def test_forged_tokens_are_void_at_the_end(stage: StreamedSession, forged: Token) -> None:
+    watcher = await watch_turn_with_forged_token(stage, forged, stage.complete_turn)
+    assert watcher.text == "The log tells."
+    assert watcher.names[-3:] == ["attempt-reset", "token", "done"]
+
+
+@pytest.mark.parametrize("name", [name for name in FORGED if name != "more text"])
+async def test_forged_tokens_are_void_after_a_failure(stage: StreamedSession, name: str) -> None:
+    watcher = await watch_turn_with_forged_token(stage, FORGED[name], stage.fail_turn)
+    assert watcher.text == "The log tells."
+    assert watcher.names[-3:] == ["attempt-reset", "token", "failed"]
+
+
+async def watch_turn_with_forged_token(
+    stage: StreamedSession, forged: Token, end_turn: Callable[[AttemptRef], Awaitable[object]]
+) -> ResumingWatcher:
+    """Answer turn 1 while somebody else publishes a token in the middle of the reply."""
+    await stage.submit_turn()
+    async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
+        watcher = ResumingWatcher(port, STREAM)
+        async with open_stream(port, STREAM) as answer:
+            attempt = await stage.claim_turn()
+            await stage.publish_text(attempt, "The ")
+            async for event in answer.iterate_events():
+                watcher.apply_event(event)
+                if watcher.names == ["token"]:
+                    await stage.tokens.publish_token(stage.tenant, stage.session, 1, forged)
+                elif forged.text.startswith(watcher.text.removeprefix("The ")):
+                    await stage.publish_text(attempt, "log tells.")
+                    await end_turn(attempt)
+    return watcher
 
 
 async def test_a_failure_says_why_and_what_had_been_said(stage: StreamedSession) -> None:

@@ -8,11 +8,11 @@ gateway keeps a record of its clients.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
 from turnlog.events.errors import Refused
-from turnlog.events.log_token_join import ReplyPosition
+from turnlog.events.log_token_join import ReceivedText, ReplyPosition
 
 StreamEnd = Literal["done", "redact", "failed", "cancelled"]
 """How a stream ends; also the names of its last event."""
@@ -37,11 +37,13 @@ class TurnCursor:
     """How many code points of that text were sent."""
     end: StreamEnd | None = None
     """The end that was sent."""
+    received: ReceivedText | None = field(default=None, compare=False, repr=False)
+    """What was sent on this connection, to compare with the record; not part of the string."""
 
     @property
     def position(self) -> ReplyPosition:
         """The position in the turn's reply."""
-        return ReplyPosition(self.turn, self.attempt, self.offset)
+        return ReplyPosition(self.turn, self.attempt, self.offset, received=self.received)
 
     def __str__(self) -> str:
         place = f"{self.turn}.{self.attempt}.{self.offset}"
@@ -50,7 +52,7 @@ class TurnCursor:
 
 def create_turn_cursor(position: ReplyPosition) -> TurnCursor:
     """Return the cursor at a position; a client is not told that an attempt was closed."""
-    return TurnCursor(position.turn, position.attempt, position.offset)
+    return TurnCursor(position.turn, position.attempt, position.offset, received=position.received)
 
 
 def parse_turn_cursor(text: str, turn: int) -> TurnCursor:
