@@ -35,7 +35,7 @@ from turnlog.events.model.turn_events import (
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
 
 if TYPE_CHECKING:
-    from hashlib import _Hash
+    from _hashlib import HASH
 
 _CURSOR_NUMBER_REGEX: Final = re.compile("0|[1-9][0-9]{0,17}")
 
@@ -50,7 +50,7 @@ class ReceivedText:
     """Digest of the text that a reader received from an offset on, to compare with the record."""
 
     begin: int
-    digest: _Hash
+    digest: HASH
 
     def append_text(self, text: str) -> ReceivedText:
         """Return the digest of this text and another after it."""
