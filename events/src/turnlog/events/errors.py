@@ -6,6 +6,7 @@
     ├── Conflict     the caller: read again, decide again
     ├── Unavailable  nobody: wait and repeat the same request
     └── Corrupt      the operator: stored data is not what it should be
+        └── LogRolledBack  the log lacks events that were read from it
 
 Errors carry fields, so no caller has to parse sentences. One table at each edge maps them to HTTP
 answers, acknowledgements and exit codes.
@@ -70,3 +71,7 @@ class Corrupt(TurnlogError):
         super().__init__(f"{where}: {detail}")
         self.where = where
         self.detail = detail
+
+
+class LogRolledBack(Corrupt):
+    """The log lacks events that were read from it before: it was rolled back or exchanged."""

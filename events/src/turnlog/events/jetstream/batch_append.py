@@ -11,7 +11,7 @@ is sent, and a conflict is always proven.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
@@ -154,19 +154,29 @@ def _build_headers(batch: EventBatch) -> Iterator[dict[str, str]]:
 
 LookupOutcome = BatchAlreadyStored | BatchConflict
 
+AppendGuard = Callable[[], Awaitable[None]]
+"""Awaited before each try.
+
+It raises `Corrupt` if nothing may be appended, or `Unavailable` if that is not known yet.
+"""
+
 ANSWER_TIMEOUT: Final = 2.0
 """Seconds to wait for one answer, so that several tries fit into a leader election."""
 
 
 async def append_batch(
-    connection: NatsConnection, stream: str, batch: EventBatch, patience: float
+    connection: NatsConnection,
+    stream: str,
+    batch: EventBatch,
+    patience: float,
+    guard: AppendGuard | None = None,
 ) -> AppendOutcome:
     """Send a batch until its outcome is known; no further try begins after `patience` seconds."""
     connection = replace(connection, patience=min(connection.patience, ANSWER_TIMEOUT))
     ends = asyncio.get_running_loop().time() + patience
     doubt, failures = False, 0
     while True:
-        answer = await publish_batch(connection, batch)
+        answer = await _publish_if_allowed(connection, batch, guard)
         found: LookupOutcome | None = None
         match answer:
             case PublishAccepted(last):
@@ -186,6 +196,17 @@ async def append_batch(
             return LogUnreachable(answer.detail, ambiguous=doubt)
         await wait_backoff(failures)
         failures += 1
+
+
+async def _publish_if_allowed(
+    connection: NatsConnection, batch: EventBatch, guard: AppendGuard | None
+) -> PublishOutcome:
+    try:
+        if guard is not None:
+            await guard()
+    except Unavailable as unknown:
+        return PublishNotSent(unknown.detail)
+    return await publish_batch(connection, batch)
 
 
 def _decode_batch(batch: EventBatch, last: int) -> tuple[RecordedEvent, ...]:

@@ -109,6 +109,7 @@ class JetStreamLog:
     patience: float = 10.0
     """Seconds for which an append may be retried."""
     kind: HistoryKind = SESSION_HISTORY
+    append_guard: batch_append.AppendGuard | None = None
 
     async def get_identity(self, tenant: str) -> LogIdentity:
         """See `EventLog.get_identity`; it asks the server each time."""
@@ -124,7 +125,9 @@ class JetStreamLog:
     async def append_batch(self, batch: EventBatch) -> AppendOutcome:
         """See `EventLog.append_batch`."""
         stream = self.kind.find_stream(batch.tenant)
-        return await batch_append.append_batch(self.connection, stream, batch, self.patience)
+        return await batch_append.append_batch(
+            self.connection, stream, batch, self.patience, self.append_guard
+        )
 
     async def read_last_event(
         self, tenant: str, session: str, *, leader: bool = False

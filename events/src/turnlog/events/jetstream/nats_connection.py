@@ -55,6 +55,11 @@ class NatsConnection:
     reconnect_listeners: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
     """Callbacks that are called after each reconnect."""
 
+    @property
+    def reconnect_count(self) -> int:
+        """How often the connection was made again; it rises before requests are sent on it."""
+        return self.nc.stats["reconnects"]
+
     @contextmanager
     def watch_reconnects(self, listener: Callable[[], None]) -> Generator[None]:
         """Call `listener` after each reconnect while the body runs.

@@ -26,6 +26,7 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import ShippedPrices
 from turnlog.services.platform.durability import Durability
+from turnlog.services.platform.process_health import HealthChecks
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry import Tracing
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -59,6 +60,8 @@ class GatewayDependencies:
     durability: Durability
     """What an acknowledgement by the event log guarantees."""
     prices: ShippedPrices = field(default_factory=ShippedPrices)
+    health_checks: HealthChecks = field(default_factory=dict)
+    """What `/readyz` checks of this process beside NATS, the database and the read models."""
     read_model_timeout: float = 5.0
     """Seconds to wait for the read models to reach a sequence."""
     log_scan_slots: asyncio.Semaphore = field(

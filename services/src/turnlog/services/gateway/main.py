@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import replace
 
 from turnlog.events.errors import Unavailable
 from turnlog.projections.store.engine import ReadModelStore, open_store
@@ -18,6 +19,7 @@ from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, Bl
 from turnlog.services.gateway.app import build_app
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.http.http_protocol import create_http_protocol
+from turnlog.services.gateway.log_guard import LogGuard
 from turnlog.services.platform.asgi_server import serve_asgi
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.shutdown import Shutdown
@@ -40,8 +42,10 @@ async def run_gateway(
         try:
             with suppress(Unavailable):
                 await prepare_schema(store)
-            desk = _create_dependencies(settings, parts, store, projection_signal)
+            guard = LogGuard(parts.log, parts.library, store, settings.tenant)
+            desk = _create_dependencies(settings, parts, store, projection_signal, guard)
             async with (
+                guard.run_checks(),
                 watch_log_identity(parts.connection, desk.command_handler, shutdown),
                 serve_app(desk) as address,
             ):
@@ -55,7 +59,13 @@ def _create_dependencies(
     components: ProcessComponents,
     store: ReadModelStore,
     projection_signal: ProjectionSignal,
+    guard: LogGuard,
 ) -> GatewayDependencies:
+    components = replace(
+        components,
+        log=replace(components.log, append_guard=guard.require_current_log),
+        library=replace(components.library, append_guard=guard.require_current_log),
+    )
     sessions = components.create_command_handler(CommandLookup(store))
     return GatewayDependencies(
         settings=settings,
@@ -70,6 +80,7 @@ def _create_dependencies(
         projection_signal=projection_signal,
         tracing=components.tracing,
         durability=components.durability,
+        health_checks={"log": guard.require_current_log},
     )
 
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from turnlog.events.errors import Conflict, Corrupt, Refused, Unavailable
+from turnlog.events.errors import Conflict, Corrupt, LogRolledBack, Refused, Unavailable
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
@@ -184,6 +184,9 @@ def convert_error(error: Exception) -> ProblemDetails:
         case Unavailable():
             fix = "send the very same request again"
             return create_problem(503, "unavailable", str(error), fix=fix)
+        case LogRolledBack():
+            fix = "tell the operator; writes are accepted again when log and read models agree"
+            return create_problem(503, "log-rolled-back", str(error), fix=fix)
         case Corrupt():
             fix = "tell the operator; `verify` names the first bad event"
             return create_problem(500, "corrupt", str(error), fix=fix)

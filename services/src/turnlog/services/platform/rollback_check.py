@@ -1,46 +1,54 @@
 """Whether the log still holds the event that the rows were folded up to.
 
-A log that was rolled back or exchanged must stop the projector before it folds anything.
+A log that was rolled back or exchanged must stop the projector before it folds anything, and the
+gateway before it appends anything.
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import Final
+from typing import Final, Protocol
 
-from turnlog.events.content import compute_digest
-from turnlog.events.errors import Corrupt
-from turnlog.events.store.ports import EventLog, RawEvent
-from turnlog.projections.store.write.projection_positions import ProjectionPosition
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.errors import LogRolledBack
+from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent
 
 POLL_SECONDS: Final = 0.2
 """Seconds between reads of a log that seems too short."""
 
-
 _FIX: Final = "restore that log, or run `turnlog rebuild` to build rows from this one"
 
 
-async def verify_log(
-    log: EventLog, tenant: str, at: ProjectionPosition, *, patience: float
-) -> None:
-    """Raise `Corrupt` unless the log still holds the event that the position names."""
+class FoldedPosition(Protocol):
+    """The log that rows are folded from, and the last event folded."""
+
+    @property
+    def log(self) -> LogIdentity: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def hash(self) -> Digest | None: ...
+
+
+async def verify_log(log: EventLog, tenant: str, at: FoldedPosition, *, patience: float) -> None:
+    """Raise `LogRolledBack` unless the log still holds the event that the position names."""
     now = await log.get_identity(tenant)
     if now != at.log:
         told = f"the rows come from {at.log.stream} made at {at.log.created}"
-        raise Corrupt("log", f"{told}, this is {now.stream} made at {now.created}: {_FIX}")
+        raise LogRolledBack("log", f"{told}, this is {now.stream} made at {now.created}: {_FIX}")
     if at.position == 0:
         return
     found = await _find_event(log, at.position, patience)
     if found is None:
-        raise Corrupt("log", f"it ends before {at.position}, where the rows are: {_FIX}")
+        raise LogRolledBack("log", f"it ends before {at.position}, where the rows are: {_FIX}")
     verify_same_event(found, at)
 
 
-def verify_same_event(found: RawEvent, at: ProjectionPosition) -> None:
-    """Raise `Corrupt` unless this is the event that the position names."""
+def verify_same_event(found: RawEvent, at: FoldedPosition) -> None:
+    """Raise `LogRolledBack` unless this is the event that the position names."""
     if found.stream_sequence != at.position or compute_digest(found.stored) != at.hash:
-        raise Corrupt("log", f"its event at {at.position} is not the one in the rows: {_FIX}")
+        raise LogRolledBack("log", f"its event at {at.position} is not the one in the rows: {_FIX}")
 
 
 async def _find_event(log: EventLog, position: int, patience: float) -> RawEvent | None:

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from turnlog.events import codec
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.errors import Conflict, Corrupt, Refused, Unavailable
+from turnlog.events.errors import Conflict, LogRolledBack, Refused, Unavailable
 from turnlog.events.registry import KnownEvent, LibraryEvent
 from turnlog.events.store.append_outcomes import (
     BatchAlreadyStored,
@@ -326,9 +326,9 @@ def get_sequence(state: HistoryState | None) -> int:
     return state.head.sequence if state is not None and state.head is not None else 0
 
 
-def create_rollback_error(where: str, detail: str) -> Corrupt:
+def create_rollback_error(where: str, detail: str) -> LogRolledBack:
     """Return the error for a log that no longer holds what this process has read from it."""
-    return Corrupt(where, f"rolled back or replaced: {detail}; {_ROLLBACK_FIX}")
+    return LogRolledBack(where, f"rolled back or replaced: {detail}; {_ROLLBACK_FIX}")
 
 
 def _check_log_continues(known: ChainHead, last: RecordedEvent | None, where: str) -> None:

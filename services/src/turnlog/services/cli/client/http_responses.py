@@ -14,7 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
 
-_MOVED, _CORRUPT, _UNAVAILABLE = "conflict", "corrupt", "unavailable"
+_MOVED, _UNAVAILABLE = "conflict", "unavailable"
+_CORRUPT = frozenset({"corrupt", "log-rolled-back"})
 
 
 class _ProblemDetails(BaseModel):
@@ -93,7 +94,7 @@ def _build_error(answer: httpx.Response) -> TurnlogError:
     match problem:
         case _ProblemDetails(code=code) if code == _MOVED:
             return Conflict("here", 0, problem.sequence)
-        case _ProblemDetails(code=code) if code == _CORRUPT:
+        case _ProblemDetails(code=code) if code in _CORRUPT:
             return Corrupt("the record", problem.detail)
         case _ProblemDetails(code=code) if code == _UNAVAILABLE:
             seconds = float(answer.headers.get("Retry-After", "1"))

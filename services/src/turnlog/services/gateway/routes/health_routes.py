@@ -61,6 +61,7 @@ async def check_readiness(deps: Dependencies, response: Response) -> ReadinessVi
         "nats": deps.log.read_last_event(tenant, PROBE_SESSION, leader=True),
         "database": _check_database(deps),
         "read_models": measure(),
+        **{name: check() for name, check in deps.health_checks.items()},
     }
     results = await asyncio.gather(*(_check_component(check) for check in checks.values()))
     ready = all(part.ready for part in results) and not deps.shutdown_event.is_set()

@@ -1,0 +1,64 @@
+"""A gateway whose log is older than the read models accepts no write, and recovers by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.processes.process_host import POLL_INTERVAL, wait_for_exit_code
+from tests.support.processes.separate_roles import WITHOUT_LITELLM, SeparateRoles
+from tests.support.servers.nats_store_copies import copy_store, restore_store
+from turnlog.services.cli.error_display import ExitCode
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+
+
+async def test_a_gateway_refuses_writes_on_a_log_that_is_behind_the_read_models(
+    separate: SeparateRoles, tmp_path: Path
+) -> None:
+    service, folder = separate.service, separate.machine.folder / "nats"
+    kept = await service.open_session()
+    await copy_store(separate.server, folder, tmp_path / "older")
+    lost = await service.open_session()
+    await service.get_json(f"/v1/sessions/{lost}/calls", min_sequence=1)
+    await copy_store(separate.server, folder, tmp_path / "later")
+    # A gateway that was not running when the log went back has no cached state to compare.
+    separate.gateway.kill_process()
+    await separate.gateway.wait_for_exit()
+    await restore_store(separate.server, folder, tmp_path / "older")
+    assert await wait_for_exit_code(separate.projector) == ExitCode.VERIFICATION_FAILED
+    assert separate.server.monitor_url  # It has another port after each start of the server.
+    told = WITHOUT_LITELLM | {"TURNLOG_NATS_MONITOR": separate.server.monitor_url}
+    separate.gateway = await separate.machine.start_process("run", "gateway", told=told)
+    readiness = await wait_for_readiness(separate, 503)
+    assert "turnlog rebuild" in readiness["parts"]["log"]["detail"]
+    for path, body in (
+        ("/v1/sessions", {"blueprint": "assistant"}),
+        (f"/v1/sessions/{kept}/turns", {"text": "Hi"}),
+        (f"/v1/sessions/{kept}/close", {}),
+        ("/v1/segments", {"scope": "core", "content": "x"}),
+    ):
+        refused = await service.http.post(path, json=body)
+        assert (refused.status_code, refused.json()["code"]) == (503, "log-rolled-back"), path
+        assert "turnlog rebuild" in refused.json()["detail"]
+    assert len(await service.list_events(kept)) == 1
+    assert (await service.get_json(f"/v1/sessions/{kept}"))["session"] == kept
+    # The later log is restored while the gateway runs.
+    await restore_store(separate.server, folder, tmp_path / "later")
+    await wait_for_readiness(separate, 200)
+    await service.submit_turn(kept)
+
+
+async def wait_for_readiness(separate: SeparateRoles, status: int) -> dict[str, dict[str, object]]:
+    """Wait until `/readyz` answers with a status and names the log; return the answer."""
+    async with asyncio.timeout(60):
+        while True:
+            with suppress(httpx.TransportError):
+                answer = await separate.service.http.get("/readyz")
+                if answer.status_code == status and "no answer" not in answer.text:
+                    return dict(answer.json())
+            await asyncio.sleep(POLL_INTERVAL)
