@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -53,7 +54,7 @@ async def test_a_gateway_refuses_writes_on_a_log_that_is_behind_the_read_models(
     await service.submit_turn(kept)
 
 
-async def wait_for_readiness(separate: SeparateRoles, status: int) -> dict[str, dict[str, object]]:
+async def wait_for_readiness(separate: SeparateRoles, status: int) -> dict[str, Any]:
     """Wait until `/readyz` answers with a status and names the log; return the answer."""
     async with asyncio.timeout(60):
         while True:

@@ -140,17 +140,52 @@ asyncio.run(main())
 """
 
 
-async def test_a_server_whose_parent_was_killed_is_ended_before_the_next(tmp_path: Path) -> None:
+async def start_and_kill_parent(data_dir: Path) -> int:
+    """Start a server in a process that is killed at once; return the server's port."""
     parent = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", ORPHAN, str(tmp_path), stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", ORPHAN, str(data_dir), stdout=asyncio.subprocess.PIPE
     )
     assert parent.stdout is not None
-    orphan = (await parent.stdout.readline()).decode().strip()
+    url = (await parent.stdout.readline()).decode().strip()
     assert await parent.wait() == -signal.SIGKILL
-    await (await nats.connect(orphan)).close()
+    return parse_port(url)
+
+
+async def test_a_server_whose_parent_was_killed_ends(tmp_path: Path) -> None:
+    port = await start_and_kill_parent(tmp_path)
+    async with asyncio.timeout(30):
+        while await is_listening(port):  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(0.02)
+
+
+async def is_listening(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except ConnectionRefusedError:
+        return False
+    writer.close()
+    return True
+
+
+async def test_a_server_whose_parent_was_killed_is_ended_before_the_next(tmp_path: Path) -> None:
+    port = await start_and_kill_parent(tmp_path)
     async with await NatsServer.start(NatsConfig(tmp_path)):
         with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection("127.0.0.1", parse_port(orphan))
+            await asyncio.open_connection("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("text", ["", "turnlog:", "another:word", "\xff"])
+async def test_credentials_without_a_password_are_named_with_the_way_out(
+    tmp_path: Path, text: str
+) -> None:
+    file = NatsConfig(tmp_path).credentials_file
+    file.write_text(text, encoding="latin-1")
+    with pytest.raises(Refused, match=f"bad-credentials: {file}") as refused:
+        await NatsServer.start(NatsConfig(tmp_path))
+    assert "delete it" in refused.value.fix
+    file.unlink()
+    async with await NatsServer.start(NatsConfig(tmp_path)) as server, connect_client(server):
+        pass
 
 
 async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -53,7 +51,4 @@ async def run_turnlog_up(
                 )
     finally:
         code = await stop_process(process)
-        if code:
-            # A killed process could not stop its nats-server.
-            os.kill(int(ready_file.with_name("server.pid").read_text()), signal.SIGTERM)
         assert code == 0

@@ -8,8 +8,12 @@ password but no TLS; operators run their own server for other hosts (see `deploy
 
 A file lock protects the data directory. Process ids are no substitute, because they are reused; the
 kernel frees the lock of a killed holder. The server inherits the lock of its run and may keep it
-after its parent was killed, so the next run finds that server and stops it. Nothing else supervises
-the server: the caller awaits `wait_for_exit` and decides what to do.
+for a moment after its parent was killed, so the next run finds that server and stops it.
+
+The server never outlives its parent: a shell waits on a pipe that only the parent holds open, and
+stops the server when it closes. Unlike the kernel's parent death signal this works on every Unix,
+and from any thread. Nothing else supervises the server: the caller awaits `wait_for_exit` and
+decides what to do.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ import json
 import os
 import secrets
 import signal
-from asyncio.subprocess import DEVNULL, STDOUT, Process
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -97,7 +101,15 @@ def _is_loopback(host: str) -> bool:
 def _load_password(path: Path) -> str:
     if not path.exists():
         write_private_file(path, f"{NATS_USER}:{secrets.token_urlsafe(32)}\n")
-    return path.read_text().strip().removeprefix(f"{NATS_USER}:")
+    user, _, password = path.read_text(errors="replace").strip().partition(":")
+    if user != NATS_USER or not password:
+        raise Refused(
+            "bad-credentials",
+            f"{path} does not contain `{NATS_USER}:` and a password",
+            field="data_dir",
+            fix=f"restore {path}, or delete it: the next start writes a new password",
+        )
+    return password
 
 
 def write_private_file(path: Path, text: str) -> None:
@@ -161,6 +173,8 @@ class NatsRun:
     """A running server that accepts work."""
 
     process: Process
+    watcher: Process
+    """Stops the server when this process ends for any reason."""
     port: int
     monitor_url: str | None
 
@@ -170,11 +184,16 @@ async def start_run(config: NatsConfig, binary: Path, *, timeout: float) -> Nats
     with await _lock_run(config, timeout) as lock:
         _remove_leftover_files(config)
         process = await _start_process(config, binary, lock.fileno())
+    watcher: Process | None = None
     try:
+        watcher = await _start_watcher(process.pid)
         async with asyncio.timeout(timeout):
-            return await _wait_until_ready(config, process)
+            port, monitor_url = await _wait_until_ready(config, process)
+        return NatsRun(process, watcher, port, monitor_url)
     except BaseException as failure:
-        await stop_run(process, timeout=0)
+        await _stop_process(process, timeout=0)
+        if watcher is not None:
+            await _stop_process(watcher, timeout=0)
         if isinstance(failure, TimeoutError):
             raise Unavailable(
                 SERVER_NAME, f"not ready in {timeout:g} s; see {config.log_file}"
@@ -182,8 +201,13 @@ async def start_run(config: NatsConfig, binary: Path, *, timeout: float) -> Nats
         raise
 
 
-async def stop_run(process: Process, *, timeout: float) -> None:
+async def stop_run(run: NatsRun, *, timeout: float) -> None:
     """Ask the server to stop, and kill it after `timeout` seconds."""
+    await _stop_process(run.process, timeout=timeout)
+    await _stop_process(run.watcher, timeout=0)
+
+
+async def _stop_process(process: Process, *, timeout: float) -> None:
     if process.returncode is not None:
         return
     process.terminate()
@@ -215,14 +239,25 @@ async def _start_process(config: NatsConfig, binary: Path, lock: int) -> Process
             ) from failure
 
 
-async def _wait_until_ready(config: NatsConfig, process: Process) -> NatsRun:
+_WATCHER_SCRIPT = 'read -r _; kill "$1"'
+
+
+async def _start_watcher(pid: int) -> Process:
+    command = ("/bin/sh", "-c", _WATCHER_SCRIPT, "nats-server-watcher", str(pid))
+    return await asyncio.create_subprocess_exec(
+        *command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
+    )
+
+
+async def _wait_until_ready(config: NatsConfig, process: Process) -> tuple[int, str | None]:
+    """Return the port and the monitoring address."""
     while (ports := _read_ports(config, process.pid)) is None:
         if process.returncode is not None:
             raise Unavailable(SERVER_NAME, f"ended immediately: {_read_last_log_line(config)}")
         await asyncio.sleep(POLL_SECONDS)
     port = urlsplit(ports["nats"][0]).port or 0
     await _check_jetstream_enabled(config.host, port)
-    return NatsRun(process, port, next(iter(ports.get("monitoring", [])), None))
+    return port, next(iter(ports.get("monitoring", [])), None)
 
 
 def _read_ports(config: NatsConfig, pid: int) -> dict[str, list[str]] | None:
@@ -333,13 +368,13 @@ class NatsServer:
 
     async def restart(self) -> None:
         """Stop the current run if it has not ended, and start one on the same store and port."""
-        await stop_run(self._run.process, timeout=STOP_TIMEOUT)
+        await stop_run(self._run, timeout=STOP_TIMEOUT)
         write_config(self._config)
         self._run = await start_run(self._config, self._binary, timeout=START_TIMEOUT)
 
     async def stop(self, *, timeout: float = STOP_TIMEOUT) -> None:
         """Stop the server, by force after `timeout` seconds, and release its data directory."""
-        await stop_run(self._run.process, timeout=timeout)
+        await stop_run(self._run, timeout=timeout)
         self._owner.close()
 
     async def __aenter__(self) -> Self:
