@@ -16,18 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
-from zipfile import ZipFile
 
 from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.ids import validate_id
 from turnlog.projections.audit.export.bundle_format import (
     CHECKPOINT_FILE,
-    MANIFEST_FILE,
     BundledSession,
     BundleManifest,
 )
 from turnlog.services.bundle.bundle_files import iterate_bundle_files
+from turnlog.services.bundle.bundle_zip import pack_bundle, unpack_bundle
 from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
 from turnlog.services.cli.client.http_responses import open_response
 from turnlog.services.cli.client.service_reader import ServiceReader
@@ -189,8 +188,7 @@ async def export_bundle(
         if checkpoint is not None:
             shutil.copyfile(checkpoint, folder / CHECKPOINT_FILE)
         if folder != new:
-            shutil.make_archive(str(new), "zip", folder)
-            new.with_name(f"{new.name}.zip").rename(new)
+            pack_bundle(folder, new)
     where = f"unpack {to}, then" if to.suffix == ".zip" else f"cd {to};"
     of = format_count(len(named), "session")
     print_warnings(list_unreadable_events(each for one in listed for each in one.sessions))
@@ -202,10 +200,9 @@ async def _fetch_bundle(reader: ServiceReader, session: str, folder: Path) -> Bu
     """Fetch the bundle of one session and unpack it into the common folder."""
     packed = folder / "packed.zip"
     await _write_file(stream_export(reader, session, "bundle"), packed)
-    with ZipFile(packed) as archive:
-        archive.extractall(folder)
+    manifest = unpack_bundle(packed, folder)
     packed.unlink()
-    return BundleManifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
+    return manifest
 
 
 def _merge_bundle_lists(lists: Sequence[BundleManifest]) -> BundleManifest:

@@ -63,13 +63,23 @@ AnswerT = TypeVar("AnswerT", bound=ResponseModel)
 async def send_command(
     target: ServiceTarget, method: str, path: str, body: CommandBody, answer_type: type[AnswerT]
 ) -> AnswerT:
+    """Send a command to the service of `target`; raises `Refused` if none runs."""
+    async with create_client(require_service(target).url) as client:
+        return await send_client_command(client, method, path, body, answer_type)
+
+
+async def send_client_command(
+    client: httpx.AsyncClient,
+    method: str,
+    path: str,
+    body: CommandBody,
+    answer_type: type[AnswerT],
+) -> AnswerT:
     """Send a command under a new idempotency key and return the parsed answer.
 
-    Fields of `body` that are None are left out. Raises `Refused` if no service runs.
+    Fields of `body` that are None are left out.
     """
     fields = {name: value for name, value in body.items() if value is not None}
     headers = {"Idempotency-Key": uuid4().hex}
-    async with create_client(require_service(target).url) as client:
-        request = client.build_request(method, path, json=fields, headers=headers)
-        response = await send_request(client, request)
-    return answer_type.model_validate_json(response.content)
+    request = client.build_request(method, path, json=fields, headers=headers)
+    return answer_type.model_validate_json((await send_request(client, request)).content)

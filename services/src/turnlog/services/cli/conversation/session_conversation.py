@@ -10,19 +10,18 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
-from uuid import uuid4
 
 import httpx
 from pydantic import JsonValue
 
 from turnlog.services.api.session_payloads import OpenedSession
-from turnlog.services.api.turn_payloads import SubmittedTurn
+from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.services.cli.client.http_responses import (
     SseFrame,
     parse_sse_frames,
-    send_request,
     stream_lines,
 )
+from turnlog.services.cli.client.service_connection import send_client_command
 from turnlog.services.cli.client.service_reader import ServiceReader
 
 END_EVENTS: Final = frozenset({"done", "redact", "failed", "cancelled"})
@@ -39,13 +38,13 @@ class SessionConversation:
     session: str
 
     async def submit_turn(self, text: str) -> SubmittedTurn:
-        return SubmittedTurn.model_validate_json(
-            await post_command(self.client, f"/v1/sessions/{self.session}/turns", {"text": text})
-        )
+        path = f"/v1/sessions/{self.session}/turns"
+        return await send_client_command(self.client, "POST", path, {"text": text}, SubmittedTurn)
 
     async def cancel_turn(self) -> None:
         """Cancel the open turn."""
-        await post_command(self.client, f"/v1/sessions/{self.session}/cancel", {})
+        path = f"/v1/sessions/{self.session}/cancel"
+        await send_client_command(self.client, "POST", path, {}, CommandResult)
 
     async def watch_turn(self, turn: SubmittedTurn) -> AsyncGenerator[SseFrame]:
         """Yield the frames of a turn until its end; reconnect when the connection is lost."""
@@ -68,14 +67,7 @@ async def open_session(
     client: httpx.AsyncClient, blueprint: str, attributes: dict[str, JsonValue]
 ) -> OpenedSession:
     asked: dict[str, JsonValue] = {"blueprint": blueprint, "attributes": attributes}
-    return OpenedSession.model_validate_json(await post_command(client, "/v1/sessions", asked))
-
-
-async def post_command(client: httpx.AsyncClient, path: str, payload: JsonValue) -> bytes:
-    """Send a command under a new idempotency key and return the answer's body."""
-    headers = {"Idempotency-Key": uuid4().hex}
-    request = client.build_request("POST", path, json=payload, headers=headers)
-    return (await send_request(client, request)).content
+    return await send_client_command(client, "POST", "/v1/sessions", asked, OpenedSession)
 
 
 async def find_follow_up_turn(

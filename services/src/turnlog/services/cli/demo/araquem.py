@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Final
 from uuid import uuid4
 
+from pydantic import JsonValue
 from rich.table import Table
 from rich.text import Text
 
 from turnlog.services.api.session_payloads import OpenedSession
 from turnlog.services.api.turn_payloads import QuestionAnswer
+from turnlog.services.cli.client.service_connection import send_client_command
 from turnlog.services.cli.client.service_reader import ServiceReader
-from turnlog.services.cli.conversation.session_conversation import post_command
 from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.prompt_view import render_prompt
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, USER_COLOUR
@@ -60,26 +61,23 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
 
 async def _post_question(stage: DemoStage, conversation: str, question: str) -> None:
     await stage.print_typed_line("you", USER_COLOUR, question)
-    form = {
+    form: dict[str, JsonValue] = {
         "question": question,
         "conversation_id": conversation,
         "client_id": CLIENT_ID,
         "nickname": "Ada",
     }
-    answered = QuestionAnswer.model_validate_json(
-        await post_command(stage.client, "/v1/ask", {**form})
-    )
+    answered = await send_client_command(stage.client, "POST", "/v1/ask", form, QuestionAnswer)
     said = answered.answer or f"(nothing: {answered.status.reason})"
     stage.console.print(render_labelled_text("reply", said, REPLY_COLOUR, LABEL_WIDTH))
 
 
 async def _find_session(stage: DemoStage, conversation: str) -> str:
     """Find the session of the conversation by its key, as the application does."""
-    key = {"client_id": CLIENT_ID, "conversation_id": conversation}
-    found = await post_command(
-        stage.client, "/v1/sessions", {"blueprint": "araquem", "key": {**key}}
-    )
-    return OpenedSession.model_validate_json(found).session
+    key: JsonValue = {"client_id": CLIENT_ID, "conversation_id": conversation}
+    form: dict[str, JsonValue] = {"blueprint": "araquem", "key": key}
+    found = await send_client_command(stage.client, "POST", "/v1/sessions", form, OpenedSession)
+    return found.session
 
 
 async def _render_references(reader: ServiceReader, session: str) -> Table:

@@ -14,11 +14,11 @@ from rich.table import Table
 from turnlog.events.model.manifest import Manifest
 from turnlog.services.api.segment_payloads import SegmentImportResult
 from turnlog.services.api.turn_payloads import SubmittedTurn
+from turnlog.services.cli.client.service_connection import send_client_command
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
     open_session,
-    post_command,
 )
 from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.prompt_view import render_prompt
@@ -61,8 +61,9 @@ LONG_SPEECH: Final = (
 async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
     rows: JsonValue = [_build_segment_row(*segment) for segment in SEGMENTS]
-    answer = await post_command(stage.client, "/v1/segments/import", {"segments": rows})
-    imported = SegmentImportResult.model_validate_json(answer)
+    imported = await send_client_command(
+        stage.client, "POST", "/v1/segments/import", {"segments": rows}, SegmentImportResult
+    )
     session = (await open_session(stage.client, "game-master", SESSION_ATTRIBUTES)).session
     await stage.begin_scene("A story", f"session {session} · {imported.rows} segments · {model}")
     await _play_turn(stage, session, "I knock at the lighthouse door.", tier=0)
@@ -103,9 +104,13 @@ async def _play_turn(
     await stage.print_typed_line(
         "you", USER_COLOUR, text if len(text) < len(LONG_SPEECH) * 2 else f"{LONG_SPEECH}(...)"
     )
-    form: JsonValue = {"text": text, "inputs": inputs}
-    submitted = await post_command(stage.client, f"/v1/sessions/{session}/turns", form)
-    turn = SubmittedTurn.model_validate_json(submitted)
+    turn = await send_client_command(
+        stage.client,
+        "POST",
+        f"/v1/sessions/{session}/turns",
+        {"text": text, "inputs": inputs},
+        SubmittedTurn,
+    )
     await stage.show_reply(SessionConversation(stage.client, session), turn)
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnlog.services.api.turn_payloads import SubmittedTurn
+from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
+from turnlog.services.cli.client.service_connection import send_client_command
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
     find_follow_up_turn,
     open_session,
-    post_command,
 )
 from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.theme import FAMILY_COLOURS
@@ -64,7 +64,10 @@ async def _play_lesson(stage: DemoStage, conversation: SessionConversation) -> i
     """Play the lesson; return the first turn whose reply was redacted, or None."""
     reader, session = ServiceReader(stage.client), conversation.session
     await stage.print_typed_line("choose", FAMILY_COLOURS["phase"], f"{CHOICE}, without reading")
-    await post_command(stage.client, f"/v1/sessions/{session}/choices", {"choice": CHOICE})
+    here = f"/v1/sessions/{session}"
+    await send_client_command(
+        stage.client, "POST", f"{here}/choices", {"choice": CHOICE}, CommandResult
+    )
     turn: SubmittedTurn | None = None
     for text in TURNS:
         if turn and (await find_follow_up_turn(conversation, turn)):
@@ -72,7 +75,9 @@ async def _play_lesson(stage: DemoStage, conversation: SessionConversation) -> i
         stage.console.print()
         turn = await stage.play_turn(conversation, text)
     if turn and not await find_follow_up_turn(conversation, turn):
-        await post_command(stage.client, f"/v1/sessions/{session}/phase", {"signal": ENDING_SIGNAL})
+        await send_client_command(
+            stage.client, "POST", f"{here}/phase", {"signal": ENDING_SIGNAL}, CommandResult
+        )
     while turn and (turn := await find_follow_up_turn(conversation, turn)):
         stage.console.print()
         await stage.show_reply(conversation, turn)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from pydantic import JsonValue
-
 from turnlog.events.model.tool_events import ToolReturned
+from turnlog.services.api.turn_payloads import CommandResult
+from turnlog.services.cli.client.service_connection import send_client_command
 from turnlog.services.cli.client.service_reader import EventQuery, QueryParameters, ServiceReader
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
     open_session,
-    post_command,
 )
 from turnlog.services.cli.demo.demo_stage import DemoStage
 from turnlog.services.cli.views.prompt_view import render_prompt
@@ -54,8 +53,8 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     await stage.begin_scene("Going to work", "phase by phase; only what is said goes along")
     for phase, carried in PHASE_MOVES.items():
         await stage.print_typed_line(phase, FAMILY_COLOURS["phase"], carried)
-        move: JsonValue = {"to": phase, "carry": carried}
-        await post_command(stage.client, f"/v1/sessions/{session}/phase", move)
+        path, move = f"/v1/sessions/{session}/phase", {"to": phase, "carry": carried}
+        await send_client_command(stage.client, "POST", path, move, CommandResult)
     stage.console.print()
     await stage.play_turn(conversation, QUESTION)
     stage.console.print()

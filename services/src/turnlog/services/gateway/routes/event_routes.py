@@ -27,11 +27,11 @@ from turnlog.events.store.ports import RawEvent
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.services.auditing.session_record import SessionRecordLoader
+from turnlog.services.bundle.bundle_zip import export_zip
 from turnlog.services.bundle.export_source import ExportSource, encode_line
 from turnlog.services.bundle.session_exports import (
     export_markdown,
     export_parquet,
-    export_zip,
     import_pyarrow,
 )
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant

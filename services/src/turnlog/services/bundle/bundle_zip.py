@@ -1,0 +1,147 @@
+"""The zip of a bundle: streamed for one session, packed from a folder, and unpacked into one.
+
+A streamed zip holds in memory only a page of events, the digests of blobs and one batch of blobs;
+its manifest comes last, because its content is known only then. Entries have no time of their own,
+so the same files give the same bytes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import IO, Final
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
+
+from pydantic import ValidationError
+
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Corrupt
+from turnlog.projections.audit.export.bundle_format import (
+    MANIFEST_FILE,
+    BundledSession,
+    BundleManifest,
+    UndecodableLine,
+    build_blob_path,
+    build_session_path,
+)
+from turnlog.projections.audit.record.session_replay import collect_blob_digests
+from turnlog.services.bundle.bundle_files import get_release_name, iterate_bundle_files
+from turnlog.services.bundle.export_source import ExportBuffer, ExportSource, encode_line
+from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.sessions.paged_events import PagedEvent, UndecodablePagedEvent
+
+BLOBS_AT_ONCE: Final = 16
+"""Number of blobs held in memory at a time."""
+
+
+@dataclass(slots=True)
+class ExportedEvents:
+    """What the manifest says about the events that were sent."""
+
+    event_count: int = 0
+    last_stored: bytes = b""
+    undecodable: list[UndecodableLine] = field(default_factory=list[UndecodableLine])
+
+    def add_page(self, page: Sequence[PagedEvent]) -> None:
+        found = (each for each in page if isinstance(each, UndecodablePagedEvent))
+        self.undecodable += [
+            UndecodableLine(number=each.number, detail=each.detail) for each in found
+        ]
+        self.event_count, self.last_stored = self.event_count + len(page), page[-1].stored
+
+
+async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
+    """Yield the zip in pieces."""
+    drain, named, events = ExportBuffer(), dict[Digest, None](), ExportedEvents()
+    tenant, session = source.key
+    with ZipFile(drain, "w") as archive:
+        file = _build_zip_entry(build_session_path(session))
+        with archive.open(file, "w", force_zip64=True) as lines:
+            async for page in source.iterate_pages():
+                await run_in_thread(partial(_write_lines, lines, page))
+                events.add_page(page)
+                named |= dict.fromkeys(collect_blob_digests(_filter_decoded(page)))
+                yield drain.pop_bytes()
+        for digests in _split_digests(tuple(named)):
+            blobs = await source.records.load_blobs(tenant, digests)
+            await run_in_thread(partial(_write_blobs, archive, blobs))
+            yield drain.pop_bytes()
+        for name, content in iterate_bundle_files(_build_bundle_list(source, events, tuple(named))):
+            archive.writestr(_build_zip_entry(name), content)
+    yield drain.pop_bytes()
+
+
+# Compression takes time, so both writers run in a thread and do not block other requests.
+
+
+def _write_lines(lines: IO[bytes], page: Sequence[PagedEvent]) -> None:
+    lines.write(b"".join(map(encode_line, page)))
+
+
+def _write_blobs(archive: ZipFile, blobs: Mapping[Digest, str]) -> None:
+    for digest, text in blobs.items():
+        archive.writestr(_build_zip_entry(build_blob_path(digest)), text)
+
+
+def _build_zip_entry(name: str) -> ZipInfo:
+    made = ZipInfo(name)
+    made.compress_type = ZIP_DEFLATED
+    return made
+
+
+def _split_digests(digests: Sequence[Digest]) -> Iterator[tuple[Digest, ...]]:
+    rest = iter(digests)
+    while some := tuple(islice(rest, BLOBS_AT_ONCE)):
+        yield some
+
+
+def _filter_decoded(page: Sequence[PagedEvent]) -> Iterator[RecordedEvent]:
+    return (each for each in page if not isinstance(each, UndecodablePagedEvent))
+
+
+def _build_bundle_list(
+    source: ExportSource, events: ExportedEvents, blobs: tuple[Digest, ...]
+) -> BundleManifest:
+    tenant, session = source.key
+    bundled = BundledSession(
+        session=session,
+        events=events.event_count,
+        head=compute_digest(events.last_stored),
+        unread=tuple(events.undecodable),
+    )
+    return BundleManifest(
+        made_at=source.requested_at,
+        made_by=get_release_name(),
+        tenant=tenant,
+        sessions=(bundled,),
+        blobs=blobs,
+    )
+
+
+def pack_bundle(folder: Path, to: Path) -> None:
+    """Write the files of a bundle folder as a zip."""
+    with ZipFile(to, "w") as archive:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            entry = _build_zip_entry(path.relative_to(folder).as_posix())
+            with path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as target:
+                shutil.copyfileobj(source, target)
+
+
+def unpack_bundle(packed: Path, folder: Path) -> BundleManifest:
+    """Unpack a zip into a folder and return its manifest; raises `Corrupt` where it has none."""
+    try:
+        with ZipFile(packed) as archive:
+            archive.extractall(folder)
+            return BundleManifest.model_validate_json(archive.read(MANIFEST_FILE))
+    except BadZipFile as error:
+        raise Corrupt("the bundle", f"it is not a zip: {error}") from None
+    except KeyError:
+        raise Corrupt("the bundle", f"it has no {MANIFEST_FILE}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise Corrupt("the bundle", f"{MANIFEST_FILE}: {first['msg']}") from None
