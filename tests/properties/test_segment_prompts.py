@@ -62,7 +62,7 @@ BUDGETS = st.integers(60, 300) | st.just(1_200)
 
 LADDER: list[JsonValue] = [
     {"trim": {"layer": "input", "chars": [120, 30]}},
-    {"compress": {"layer": "game_state", "chars": 60}},
+    {"compress": {"layer": "game_state", "chars": 60, "cue": {"text": "[cut]"}}},
     {"lower_tier": {"layer": "npc"}},
     {"drop": {"layer": "npc"}},
     {"drop": {"layer": "world"}},
@@ -200,7 +200,9 @@ def test_the_account_is_what_a_reader_of_the_prompt_finds(tale: GameMasterTurn) 
     assert_npc_segments(tale, told_of["npc"])
     for layer, whole in get_input_texts(tale).items():
         cut = told_of[layer].trimmed or told_of[layer].compressed
-        assert bool(cut) == (layer in read and remove_guard_blanks(read[layer], whole) != whole)
+        assert bool(cut) == (
+            remove_guard_blanks(remove_cue(read.get(layer, whole)), whole) != whole
+        )
 
 
 def get_input_texts(tale: GameMasterTurn) -> dict[str, str]:
@@ -210,6 +212,12 @@ def get_input_texts(tale: GameMasterTurn) -> dict[str, str]:
         if tale.inputs.get(name)
     }
     return given_ | ({"input": tale.text} if tale.text else {})
+
+
+def remove_cue(stands: str) -> str:
+    """Remove the line that replaces what `compress` cut."""
+    head, cue, _ = stands.rpartition("[cut]")
+    return head.removesuffix("\n") if cue else stands
 
 
 def remove_guard_blanks(stands: str, whole: str) -> str:

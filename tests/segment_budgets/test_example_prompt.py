@@ -1,4 +1,4 @@
-"""The first prompt of the example, byte for byte.
+"""The prompts of the example, byte for byte.
 
 The sentences are those of the system that this blueprint replaces.
 """
@@ -6,15 +6,24 @@ The sentences are those of the system that this blueprint replaces.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
-from tests.segment_budgets.game_service import GameService, build_npc_inputs, build_row
+from tests.segment_budgets.game_service import (
+    GameService,
+    build_npc_inputs,
+    build_row,
+    parse_blocks,
+)
 from turnlog.events.content import compute_digest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 EXAMPLE = Path(__file__).with_name("example.txt")
+
+CUT_EXAMPLE = Path(__file__).with_name("example_cut.txt")
 
 PLACE = {"entry_point": "ep.whispercross", "world": "world.mystika"}
 
@@ -22,7 +31,12 @@ RULES = "ruleset.classic_v1"
 
 INN = "npc.innkeeper"
 
-MORE = "And there is more. " * 15 + "That is all."
+ITEMS = "He has magical items."
+
+TALK = "I talk to the innkeeper."
+
+LONG = " ".join([*[TALK] * 7, "I ask him about the road.", *[TALK] * 12])
+"""An input of 500 characters with the end of a sentence at 200."""
 
 
 def read_example_lines() -> list[str]:
@@ -31,8 +45,9 @@ def read_example_lines() -> list[str]:
     return [line for line in lines if line and not line.startswith(("===", "NPC:"))]
 
 
-async def test_the_first_prompt_is_the_examples_byte_for_byte(coast: GameService) -> None:
-    core, rules, world, entry, start, friendly, secrets, state, player, text = read_example_lines()
+async def open_example_session(coast: GameService) -> str:
+    """Open a session with the segments of the example, which are imported once."""
+    core, rules, world, entry, start, friendly, secrets, *_ = read_example_lines()
     for segment in range(1, 3):
         await coast.edit_segment(segment, active=False)
     await coast.import_segments(
@@ -43,9 +58,14 @@ async def test_the_first_prompt_is_the_examples_byte_for_byte(coast: GameService
         build_row("entry_start", start, PLACE["entry_point"]),
         build_row("npc", friendly, INN, tier=0, type="npc_description", priority="high"),
         build_row("npc", secrets, INN, tier=1),
-        build_row("npc", MORE, INN, tier=2),
+        build_row("npc", ITEMS, INN, tier=2),
     )
-    session = await coast.open_session(**PLACE, ruleset=RULES)
+    return await coast.open_session(**PLACE, ruleset=RULES)
+
+
+async def test_the_first_prompt_is_the_examples_byte_for_byte(coast: GameService) -> None:
+    *_, secrets, state, player, text = read_example_lines()
+    session = await open_example_session(coast)
     given = {"game_state": state, "player": player}
     first = await coast.play_turn(
         session, text, **given, npcs=build_npc_inputs((INN, 1)), first_turn=True
@@ -63,15 +83,62 @@ async def test_the_first_prompt_is_the_examples_byte_for_byte(coast: GameService
     assert later["meta"]["order"] == [
         name for name in first["meta"]["order"] if name != "entry_start"
     ]
-    assert f"{secrets}\n{MORE}\n=== NPC_END ===" in later["prompt"]
+    assert f"{secrets}\n{ITEMS}\n=== NPC_END ===" in later["prompt"]
 
-    long = " ".join([text] * 20)
-    cut = await coast.play_turn(
-        session, long, game_state=" ".join([state] * 20), player=player,
-        npcs=build_npc_inputs((INN, 2)), first_turn=False, token_budget=290,
-    )  # fmt: skip
-    truncated = cut["meta"]["truncated"]
-    assert truncated["inputTrimmed"]["fromChars"] == len(long)
-    assert truncated["inputTrimmed"]["toChars"] <= 200
-    assert truncated["gameStateCompressed"] is True
-    assert truncated["npcDroppedTiers"] == [{"npcId": INN, "fromTier": 2, "toTier": 1}]
+
+async def test_the_budget_example_is_cut_as_its_document_says(coast: GameService) -> None:
+    """The result is the document's, at the budgets for which its own sentences have that result.
+
+    A budget of 100 is no such budget: four characters a token, and the delimiters of core, ruleset,
+    people, state and input with an input of 200 characters are 406 characters without any text.
+    """
+    session = await open_example_session(coast)
+    lowest, highest = 193, 197
+    for budget in (lowest, highest):
+        cut = await play_budget_example(coast, session, token_budget=budget)
+        assert cut["meta"]["truncated"] == {
+            "inputTrimmed": {"fromChars": 500, "toChars": 200},
+            "gameStateCompressed": True,
+            "npcDroppedTiers": [{"npcId": INN, "fromTier": 2, "toTier": 1}],
+        }
+        assert coast.sent == cut["prompt"] == CUT_EXAMPLE.read_text().rstrip("\n")
+        assert cut["meta"]["tokensEstimated"] == lowest
+
+
+async def test_the_budget_example_gives_up_everything_but_the_input_within_100_tokens(
+    coast: GameService,
+) -> None:
+    session = await open_example_session(coast)
+    cut = await play_budget_example(coast, session, token_budget=100)
+    assert cut["meta"]["order"] == ["core", "ruleset", "input"]
+    assert cut["meta"]["truncated"] == {
+        "inputTrimmed": {"fromChars": 500, "toChars": 200},
+        "droppedScopes": ["world", "entry", "npc", "game_state", "player"],
+        "npcDropped": [INN],
+        "npcDroppedTiers": [{"npcId": INN, "fromTier": 2, "toTier": 0}],
+    }
+    core, rules, *_ = read_example_lines()
+    assert parse_blocks(coast.sent) == {"CORE": core, "RULESET": rules, "INPUT": LONG[:200]}
+    assert coast.sent == cut["prompt"]
+    assert cut["meta"]["tokensEstimated"] == 97
+    manifest = (await coast.load_context_event(session, "1.1")).manifest
+    assert [(step.step, step.on) for step in manifest.steps] == [
+        ("trim", "input"), ("compress", "game_state"), ("lower_tier", "npc"), ("drop", "npc"),
+        ("drop", "world"), ("drop", "entry"), ("drop", "player"), ("drop", "game_state"),
+    ]  # fmt: skip
+
+
+async def play_budget_example(
+    coast: GameService, session: str, **inputs: JsonValue
+) -> dict[str, Any]:
+    """Play the later turn with an input of 500 characters, under the document's own names."""
+    player = read_example_lines()[-2]
+    return await coast.play_turn(
+        session,
+        LONG,
+        gameStateText="You are in the inn common room.",
+        playerText=player,
+        npcs=[{"npcId": INN, "tier": 2}],
+        isFirstTurn=False,
+        **inputs,
+    )

@@ -25,6 +25,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 STATE = {"game_state": "It is night.", "player": "A thief.", "rng": "seed 7"}
 
+LEFT_OUT = "[More is left out.]"
+
 ORDER = [
     "core", "ruleset", "world", "entry", "entry_start", "npc", "game_state", "player", "rng",
     "input",
@@ -89,6 +91,30 @@ async def test_p3_a_turn_brings_its_own_and_a_session_what_it_was_opened_with(
     assert refused.json()["field"] == "attributes.entry_point"
 
 
+async def test_p3_a_session_and_its_turns_may_have_the_names_of_the_source_system(
+    coast: GameService,
+) -> None:
+    opened = {
+        "entryPointId": ENTRY["entry_point"],
+        "worldId": ENTRY["world"],
+        "rulesetId": ENTRY["ruleset"],
+        "gameId": "game-1",
+    }
+    form = {"blueprint": "game-master", "attributes": opened}
+    answer = await coast.http.post("/v1/sessions", json=form)
+    assert answer.status_code == 201, answer.text
+    found = await coast.play_turn(
+        answer.json()["session"], "I knock.", gameStateText="It is night.", playerText="A thief.",
+        rngText="seed 7", npcs=[{"npcId": GUARD, "tier": 0}], isFirstTurn=False, tokenBudget=900,
+        npcTokenBudget=90, inputTrimChars=800, gameStateCompressChars=400,
+    )  # fmt: skip
+    own = await coast.open_session(game="game-1")
+    same = await coast.play_turn(
+        own, "I knock.", **STATE, npcs=build_npc_inputs((GUARD, 0)), first_turn=False
+    )
+    assert found == same
+
+
 async def test_p5_tokens_are_four_characters_each_of_the_whole_prompt(coast: GameService) -> None:
     session = await coast.open_session()
     free = await coast.play_turn(session, "Hm", **STATE)
@@ -98,6 +124,54 @@ async def test_p5_tokens_are_four_characters_each_of_the_whole_prompt(coast: Gam
     assert context.manifest.budget == 8000
     just = await coast.play_turn(session, "Hm", **STATE, first_turn=True, token_budget=tokens)
     assert just["prompt"] == free["prompt"]
+
+
+async def test_p5_a_turn_sets_how_long_its_input_and_its_state_may_be_when_they_are_cut(
+    coast: GameService,
+) -> None:
+    session = await coast.open_session()
+    text, state = "I go on and on. " * 60, "The night is long. " * 60
+    full = await coast.play_turn(session, text, game_state=state, first_turn=False)
+    budget = full["meta"]["tokensEstimated"] - 1
+    for chars, left in ((None, 799), (500, 495), (100, 95)):
+        given = {} if chars is None else {"input_trim_chars": chars}
+        cut = await coast.play_turn(
+            session, text, game_state=state, first_turn=False, token_budget=budget, **given
+        )
+        assert cut["meta"]["truncated"] == {
+            "inputTrimmed": {"fromChars": len(text), "toChars": left}
+        }
+    for chars, sentences in ((None, 21), (50, 2), (20, 1)):
+        given = {} if chars is None else {"game_state_compress_chars": chars}
+        cut = await coast.play_turn(
+            session, "Hm", game_state=state, first_turn=False, token_budget=250, **given
+        )
+        assert cut["meta"]["truncated"] == {"gameStateCompressed": True}
+        kept = ("The night is long. " * sentences).strip()
+        assert parse_blocks(cut["prompt"])["GAME_STATE"] == f"{kept}\n{LEFT_OUT}".strip()
+
+
+async def test_p6_a_short_state_is_compressed_before_anybody_or_any_place_is_dropped(
+    coast: GameService,
+) -> None:
+    session = await coast.open_session()
+    state = "The night is long. The bell has rung twice. Nobody came to the gate."
+    given: dict[str, Any] = {
+        "game_state": state,
+        "npcs": build_npc_inputs((GUARD, 2)),
+        "first_turn": False,
+    }
+    free = (await coast.play_turn(session, "Hm", **given))["meta"]["tokensEstimated"]
+    kept: list[str] = []
+    for less in (1, 6, 12):
+        cut = await coast.play_turn(session, "Hm", **given, token_budget=free - less)
+        assert cut["meta"]["truncated"] == {"gameStateCompressed": True}
+        kept.append(parse_blocks(cut["prompt"])["GAME_STATE"])
+    assert kept == [
+        f"The night is long. The bell has rung twice.\n{LEFT_OUT}",
+        f"The night is long.\n{LEFT_OUT}",
+        LEFT_OUT,
+    ]
 
 
 async def test_p6_the_section_of_people_has_a_ladder_of_its_own(coast: GameService) -> None:
@@ -117,10 +191,37 @@ async def test_p6_the_section_of_people_has_a_ladder_of_its_own(coast: GameServi
         (f"{guard}\nHe takes bribes.\nHe serves the count.\n{dog}\nThe dog has a key.", None),
         (f"{guard}\nHe takes bribes.\n{dog}\nThe dog has a key.", {"npcDroppedTiers": [two]}),
         (f"{guard}\n{dog}", {"npcDroppedTiers": lower}),
-        (guard, {"npcDroppedTiers": lower}),
-        (f"NPC: npc.guard\n{CUE}", {"npcDroppedTiers": lower}),
-        (None, {"droppedScopes": ["npc"], "npcDroppedTiers": lower}),
+        (guard, {"npcDropped": ["npc.dog"], "npcDroppedTiers": lower}),
+        (
+            f"NPC: npc.guard\n{CUE}",
+            {"npcDropped": ["npc.dog"], "npcCued": [GUARD], "npcDroppedTiers": lower},
+        ),
+        (
+            None,
+            {
+                "droppedScopes": ["npc"],
+                "npcDropped": [GUARD, "npc.dog"],
+                "npcDroppedTiers": lower,
+            },
+        ),
     ]
+
+
+async def test_p9_a_person_of_one_tier_who_is_dropped_or_cued_is_reported(
+    coast: GameService,
+) -> None:
+    await coast.import_segments(
+        build_row("npc", "The judge reads. " * 9, "npc.judge", priority="high"),
+        build_row("npc", "He frowns.", "npc.judge", type="npc_cue"),
+        build_row("npc", "The clerk writes. " * 9, "npc.clerk", priority="low"),
+    )
+    session = await coast.open_session()
+    both = build_npc_inputs(("npc.judge", 0), ("npc.clerk", 0))
+    alone = await coast.play_turn(session, "Hm", npcs=both, npc_token_budget=50)
+    assert alone["meta"]["truncated"] == {"npcDropped": ["npc.clerk"]}
+    cued = await coast.play_turn(session, "Hm", npcs=both, npc_token_budget=10)
+    assert cued["meta"]["truncated"] == {"npcDropped": ["npc.clerk"], "npcCued": ["npc.judge"]}
+    assert parse_blocks(cued["prompt"])["NPC"] == "NPC: npc.judge\nHe frowns."
 
 
 async def test_p6_the_whole_gives_up_its_input_first_and_core_and_ruleset_never(
@@ -156,6 +257,9 @@ async def test_p6_the_whole_gives_up_its_input_first_and_core_and_ruleset_never(
             "inputTrimmed", "gameStateCompressed", "npcDroppedTiers", "npc", "world", "entry",
             "entry_start",
         ],
+        [
+            "inputTrimmed", "npcDroppedTiers", "npc", "world", "entry", "entry_start", "game_state"
+        ],
     ]  # fmt: skip
     events = [event.event for event in await coast.service.list_events(session)]
     assert "(always kept)" in str(events[-1])
@@ -165,7 +269,7 @@ def _list_trim_steps(truncated: dict[str, Any]) -> list[str]:
     """List the trim steps that were taken, in ladder order."""
     ladder = ["inputTrimmed", "gameStateCompressed", "npcDroppedTiers"]
     dropped = truncated.get("droppedScopes", [])
-    order = ["npc", "world", "entry", "entry_start"]
+    order = ["npc", "world", "entry", "entry_start", "rng", "player", "game_state"]
     return [*(k for k in ladder if k in truncated), *(each for each in order if each in dropped)]
 
 

@@ -13,11 +13,11 @@ from turnlog.projections.blueprint.schema.blueprint_model import ValueSpec
 from turnlog.projections.blueprint.validation.input_values import build_values_schema, check_values
 
 SPECS = {
-    "task": ValueSpec(type="id", required=True),
+    "task": ValueSpec(type="id", required=True, also=("taskId",)),
     "language": ValueSpec(type="text", default="English"),
     "locale": ValueSpec(type="locale"),
     "level": ValueSpec(type="int"),
-    "hints": ValueSpec(type="bool"),
+    "hints": ValueSpec(type="bool", also=("showHints", "help")),
     "patterns": ValueSpec(type="list"),
     "player": ValueSpec(type="map"),
 }
@@ -141,7 +141,19 @@ VALUES = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from([*SPECS, "other"]), VALUES))
+def test_a_value_under_another_name_is_returned_under_its_own_and_refused_under_both() -> None:
+    assert check_values(SPECS, {"taskId": "t1", "help": True}, "attributes") == {
+        "task": "t1",
+        "hints": True,
+        "language": "English",
+    }
+    refusal = expect_refusal({"taskId": "t1", "task": "t2"})
+    assert (refusal.code, refusal.field) == ("given-twice", "attributes.task")
+    refusal = expect_refusal({"taskId": "a b"})
+    assert (refusal.code, refusal.field) == ("wrong-type", "attributes.taskId")
+
+
+@given(st.dictionaries(st.sampled_from([*SPECS, "taskId", "showHints", "help", "other"]), VALUES))
 def test_the_schema_takes_exactly_what_the_check_takes(given: dict[str, JsonValue]) -> None:
     schema = build_values_schema(SPECS)
     Draft202012Validator.check_schema(schema)

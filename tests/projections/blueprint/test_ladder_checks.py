@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
-from turnlog.projections.blueprint.schema.budget_specs import InputTokenLimit, resolve_limit
+from turnlog.projections.blueprint.schema.budget_specs import InputLimit, resolve_limit
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 from turnlog.projections.blueprint.validation.input_values import build_values_schema, check_values
 from turnlog.services.blueprints.plugins import check_plugins_registered
@@ -49,7 +49,7 @@ FAULTS = [
     ("tier: item.tier", "tier: item.who", "segments.tier: `item.who` is of type id"),
     ("each: inputs.people", "each: inputs.state", "each: `inputs.state` is of type text"),
     ('"Who: {who}"', '"Who: {name}"', "no item says `name`"),
-    ("input: tokens}", "input: state}", "may be something else than a number of tokens"),
+    ("input: tokens}", "input: state}", "may be something else than a number from 1 on"),
     ("{layer: state, chars", "{layer: core, chars", "`core` is always kept"),
     ("{layer: state, chars", "{layer: people, chars", "made of segments"),
     ("with: {type: cue}", "with: {type: cues}", "type `cues` stand in `people` already"),
@@ -75,7 +75,7 @@ def test_a_fault_is_named_with_its_line(written: str, instead: str, said: str) -
 def test_a_budget_may_be_what_a_turn_says_and_then_nothing_bounds_the_state() -> None:
     blueprint = load_blueprint_source(TEXT).blueprint
     limit = blueprint.budget["prompt"].tokens
-    assert isinstance(limit, InputTokenLimit)
+    assert isinstance(limit, InputLimit)
     assert (resolve_limit(limit, {}), resolve_limit(limit, {"tokens": 7})) == (900, 7)
     looking_back = TEXT.replace("messages: [", "messages: [{history: all}, ").replace(
         "forms:", "history: {all: {}}\nforms:"

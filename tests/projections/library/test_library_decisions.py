@@ -133,6 +133,18 @@ async def test_a_row_with_a_number_edits_the_segment_of_that_number() -> None:
     assert list(segment.active_versions) == ["b"]
 
 
+async def test_a_version_number_is_kept_where_it_is_above_every_earlier_one() -> None:
+    library = SegmentHarness()
+    moved = dataclasses.replace(RULES, id=5, version=4)
+    first = await library.import_segments(moved)
+    assert [each.version for each in first.library_state.segments[5].versions] == [4]
+    assert (await library.import_segments(moved)).changes.edited == ()
+    for content, version in (("Roll three.", 9), ("Roll four.", 2), ("Roll five.", None)):
+        row = dataclasses.replace(moved, content=content, version=version)
+        done = await library.import_segments(row)
+    assert [each.version for each in done.library_state.segments[5].versions] == [4, 9, 10, 11]
+
+
 async def test_one_import_begins_a_segment_with_all_its_variants() -> None:
     library = SegmentHarness()
     rows = [dataclasses.replace(RULES, id=3, variant=name, content=name) for name in "ab"]
@@ -148,6 +160,7 @@ async def test_one_import_begins_a_segment_with_all_its_variants() -> None:
         (dataclasses.replace(RULES, scope="world", id=1), "segment-taken", "segments.1.id"),
         (dataclasses.replace(RULES, variant="b"), "invalid", "segments.1.id"),
         (dataclasses.replace(RULES, id=7), "invalid", "segments.1.id"),
+        (dataclasses.replace(RULES, version=0), "invalid", "segments.1.version"),
     ],
 )
 async def test_one_bad_row_leaves_everything_as_it_was(

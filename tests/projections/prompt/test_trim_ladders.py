@@ -47,7 +47,7 @@ INPUTS: dict[str, JsonValue] = {
 
 TALE = GameMasterTurn(SEGMENTS, "I knock. I wait a little. Then I knock again, louder.", INPUTS)
 
-TOGETHER = (600, 500, 420, 270, 255, 240, 225, 200)
+TOGETHER = (600, 500, 420, 270, 240, 200, 170, 150, 130, 115, 100)
 
 NPC: JsonValue = {"layer": "npc"}
 
@@ -55,6 +55,9 @@ STEPS: dict[str, JsonValue] = {
     "trim": {"trim": {"layer": "input", "chars": [40, 12]}},
     "trim at a word": {"trim": {"layer": "input", "chars": [5], "at": "word"}},
     "compress": {"compress": {"layer": "game_state", "chars": 30}},
+    "compress to a cue": {
+        "compress": {"layer": "game_state", "chars": 400, "cue": {"text": "[cut]"}}
+    },
     "lower tier": {"lower_tier": NPC},
     "drop lowest": {"drop_lowest": NPC},
     "replace": {"replace": {"layer": "npc", "with": {"type": "npc_cue"}}},

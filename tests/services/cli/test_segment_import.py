@@ -12,7 +12,9 @@ from turnlog.services.cli.segment_import.segment_files import read_segment_files
 
 CORE = SegmentInput("core", "Be brief; it's\nthe rule.", id=1)
 
-CUE = SegmentInput("npc", "He nods.", "npc.a", "lt", 2, "npc_cue", "high", active=False, id=7)
+CUE = SegmentInput(
+    "npc", "He nods.", "npc.a", "lt", 2, "npc_cue", "high", active=False, id=7, version=3
+)
 
 YAML = """\
 segments:
@@ -28,13 +30,14 @@ segments:
   locale: lt
   metadata: {tier: 2, type: npc_cue, priority: high}
   active: false
+  version: 3
 """
 
 CSV = """\
-id,scope,ref_id,content,tier,type,priority,active,locale
+id,scope,ref_id,content,tier,type,priority,active,locale,version
 1,core,,"Be brief; it's
-the rule.",,,,,
-7,npc,npc.a,He nods.,2,npc_cue,high,f,lt
+the rule.",,,,,,
+7,npc,npc.a,He nods.,2,npc_cue,high,f,lt,3
 """
 
 SQL = """\
@@ -43,18 +46,20 @@ SET client_encoding = 'UTF8';
 SELECT pg_catalog.set_config('search_path', '', false);
 CREATE TABLE public.prompt_segments (
     id bigint NOT NULL, scope text, ref_id text, content text, metadata jsonb DEFAULT '{}'::jsonb,
-    active boolean DEFAULT true, created_at timestamptz DEFAULT now(), locale text
+    active boolean DEFAULT true, created_at timestamptz DEFAULT now(), locale text,
+    version integer
 );
 CREATE FUNCTION public.touch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   INSERT INTO audit VALUES (1); RETURN NEW; END; $$;
 INSERT INTO public.users (id, name) VALUES (1, 'DROP TABLE x;');
 INSERT INTO public.prompt_segments
-  (id, scope, ref_id, content, metadata, active, created_at, locale)
+  (id, scope, ref_id, content, metadata, active, created_at, locale, version)
 VALUES
   (1, 'core', NULL, 'Be brief; it''s
-the rule.', '{}', true, now(), NULL);
+the rule.', '{}', true, now(), NULL, NULL);
 INSERT INTO prompt_segments VALUES (7, 'npc', 'npc.a', 'He nods.',
-  CAST('{"tier": 2, "type": "npc_cue", "priority": "high"}' AS jsonb), FALSE, '2026-01-01', 'lt');
+  CAST('{"tier": 2, "type": "npc_cue", "priority": "high"}' AS jsonb),
+  FALSE, '2026-01-01', 'lt', 3);
 DROP TABLE public.prompt_segments;
 """
 

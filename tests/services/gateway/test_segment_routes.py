@@ -65,6 +65,29 @@ async def test_a_segment_is_added_edited_and_shown_with_all_it_ever_said(
     assert (row["content"], row["version"], row["priority"]) == ("He waves.", 2, "normal")
 
 
+async def test_fields_may_have_the_names_of_a_segment_table(idle: RunningGateway) -> None:
+    metadata = {"tier": 1, "type": "npc_cue", "priority": "high"}
+    row = {"scope": "npc", "ref_id": "npc.innkeeper", "content": "He nods.", "metadata": metadata}
+    await add_segment(idle, **row)
+    imported = {"segments": [{**row, "id": 9, "version": 6}]}
+    answer = await idle.http.post("/v1/segments/import", json=imported)
+    assert answer.status_code == 200, answer.text
+    edited = await edit_segment(idle, 1, metadata={"priority": "low"})
+    assert edited.json()["version"] == 2
+    shown = [await idle.fetch_json(f"/v1/segments/{number}") for number in (1, 9)]
+    assert [each["ref"] for each in shown] == ["npc.innkeeper"] * 2
+    told = [
+        (each["version"], each["tier"], each["type"], each["priority"])
+        for segment in shown
+        for each in segment["versions"]
+    ]
+    assert told == [(1, 1, "npc_cue", "high"), (2, 1, "npc_cue", "low"), (6, 1, "npc_cue", "high")]
+    for twice in ({"tier": 1}, {"ref": "npc.other"}):
+        refused = await idle.http.post("/v1/segments", json={**row, **twice})
+        assert refused.status_code == 422
+        assert "twice" in refused.text
+
+
 async def test_the_list_is_filtered_and_read_page_by_page(idle: RunningGateway) -> None:
     for number in range(5):
         await add_segment(idle, scope="core", content=f"Rule {number}.")

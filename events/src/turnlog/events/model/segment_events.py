@@ -42,6 +42,8 @@ class NewSegment(EventModel):
     """The owner within the scope, such as `npc.innkeeper`."""
     locale: str | None = None
     """The locale of the text; None if it is the fallback for all locales."""
+    version: int = 1
+    """Number of its first version; above 1 if an import brought the number with it."""
     variant: str = "a"
     """The variant of the text."""
     active: bool = True
@@ -56,7 +58,7 @@ class NewSegmentVersion(EventModel):
     id: int
     """The segment's number."""
     version: int
-    """Version number, counted over all variants of the segment, from 1."""
+    """Version number, counted over all variants of the segment and never lowered."""
     variant: str = "a"
     """The variant whose text it replaces."""
     text: SegmentText

@@ -3,7 +3,9 @@
 `Refused` names the field at fault; a command that changes nothing gives no events. An import takes
 all rows or none. A row with a segment's number is about that segment. A row without one is about
 the segment that has the same text in the same place, or about a new one; importing the same rows
-again therefore changes nothing. Segments that the rows do not mention stay as they are.
+again therefore changes nothing. Segments that the rows do not mention stay as they are. A row's
+version number is kept if it is above every earlier one of the segment; otherwise the library counts
+on.
 """
 
 from __future__ import annotations
@@ -137,6 +139,7 @@ class _ImportDecision:
             scope=row.scope,
             ref=row.ref,
             locale=row.locale,
+            version=row.version or 1,
             variant=row.variant,
             active=row.active,
             text=row.text,
@@ -148,10 +151,14 @@ class _ImportDecision:
     def _edit_segment(self, segment: LibrarySegment, row: SegmentInput) -> None:
         before = segment.latest_versions.get(row.variant)
         self.active_by_variant[segment.id, row.variant] = row.active
-        if before is None or before.text != row.text:
-            version = segment.versions[-1].version + 1
+        last = segment.versions[-1].version
+        brought = row.version or 0
+        if before is None or before.text != row.text or brought > last:
             new = NewSegmentVersion(
-                id=segment.id, version=version, variant=row.variant, text=row.text
+                id=segment.id,
+                version=max(brought, last + 1),
+                variant=row.variant,
+                text=row.text,
             )
             self.new_versions.append(new)
             segment = append_version(segment, new)

@@ -21,6 +21,9 @@ SEGMENT_PRIORITIES: Final = ("low", "normal", "high")
 
 MAX_TIER: Final = 1_000
 
+MAX_VERSION: Final = 1_000_000_000
+"""The highest version number that an import may bring with it."""
+
 MAX_CONTENT_CHARACTERS: Final = 100_000
 """Maximum number of characters of a text."""
 
@@ -44,6 +47,8 @@ class SegmentInput:
     variant: str = DEFAULT_VARIANT
     active: bool = True
     id: int | None = None
+    version: int | None = None
+    """The version number that it had elsewhere; None to count on."""
 
     @property
     def text(self) -> SegmentText:
@@ -73,6 +78,9 @@ def find_segment_faults(segment: SegmentInput) -> Iterator[SegmentInputFault]:
     yield from find_text_faults(segment.tier, segment.type, segment.priority)
     if segment.id is not None and not 1 <= segment.id <= MAX_INT:
         yield SegmentInputFault("id", f"{segment.id} is no number of a segment", "count from 1")
+    if segment.version is not None and not 1 <= segment.version <= MAX_VERSION:
+        fix = f"use 1 to {MAX_VERSION}, or leave it out"
+        yield SegmentInputFault("version", f"{segment.version} is no version", fix)
 
 
 def find_content_faults(content: str) -> Iterator[SegmentInputFault]:

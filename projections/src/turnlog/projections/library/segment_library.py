@@ -189,7 +189,7 @@ def _apply_edits(
 
 def create_segment(new: NewSegment, stamp: EventStamp = UNRECORDED_STAMP) -> LibrarySegment:
     """Return a new segment with its first version."""
-    first = SegmentVersion(1, new.variant, new.text, stamp)
+    first = SegmentVersion(new.version, new.variant, new.text, stamp)
     off = frozenset[str]() if new.active else frozenset({new.variant})
     return LibrarySegment(new.id, new.scope, new.ref, new.locale, (first,), off)
 

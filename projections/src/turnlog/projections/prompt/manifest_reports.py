@@ -37,6 +37,10 @@ class LayerReport:
     trimmed: TextTruncation | None
     compressed: bool
     lowered: tuple[LoweredItem, ...]
+    dropped_items: tuple[str, ...]
+    """Items of which nothing is left."""
+    replaced_items: tuple[str, ...]
+    """Items whose texts were replaced by a shorter one."""
     dropped: bool
     """Whether the whole layer was left out to make room."""
 
@@ -58,8 +62,12 @@ def _build_layer_report(layer: str, parts: Sequence[PromptPart]) -> LayerReport:
         stands=bool(standing),
         segments=tuple(source.segment for _, source in _list_segment_parts(standing)),
         trimmed=cuts.get("trimmed"),
-        compressed="compressed" in cuts,
+        compressed=bool(standing) and any(part.treatment == "compressed" for part in parts),
         lowered=tuple(_find_lowered_items(parts)),
+        dropped_items=tuple(_find_dropped_items(parts)),
+        replaced_items=tuple(
+            dict.fromkeys(part.item for part in standing if part.item and part.rule == "replace")
+        ),
         dropped=not standing and any(part.treatment == "dropped" for part in parts),
     )
 
@@ -75,6 +83,13 @@ def _find_lowered_items(parts: Sequence[PromptPart]) -> Iterator[LoweredItem]:
         if any(part.rule == "lower_tier" for part, _ in pairs):
             left = (source.tier for part, source in pairs if part.rule != "lower_tier")
             yield LoweredItem(item, max(source.tier for _, source in pairs), max(left))
+
+
+def _find_dropped_items(parts: Sequence[PromptPart]) -> Iterator[str]:
+    """Yield the items of which something was to be included and nothing is left."""
+    items = dict.fromkeys(part.item for part in parts if part.treatment == "dropped")
+    standing = {part.item for part in parts if part.is_included}
+    yield from (item for item in items if item and item not in standing)
 
 
 def _list_segment_parts(parts: Sequence[PromptPart]) -> list[tuple[PromptPart, SegmentSource]]:

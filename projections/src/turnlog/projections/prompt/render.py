@@ -129,6 +129,7 @@ def _build_excluded_part(block: LayerBlock, piece: LayerPiece) -> PromptPart:
         component=block.component,
         item=piece.item.name if piece.item else None,
         source=piece.source,
+        cut=piece.cut,
         treatment=piece.treatment,
         rule=piece.rule,
     )

@@ -101,7 +101,8 @@ class PromptAssemblyMeta(ResponseModel):
     tokens: int = Field(alias="tokensEstimated")
     """The tokens of the whole prompt."""
     truncated: JsonObject | None = None
-    """`droppedScopes`, and for a layer `x` `xTrimmed`, `xCompressed` and `xDroppedTiers`; each is
+    """`droppedScopes`, and for a layer `x` `xTrimmed`, `xCompressed`, `xDroppedTiers`, `xDropped`
+    (items of which nothing is left) and `xCued` (items of which only a cue is left); each is
     present only where it applies, and null where everything fitted.
     """
 

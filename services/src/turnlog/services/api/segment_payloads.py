@@ -5,9 +5,9 @@ The library's own rules validate the values; these models check only the shape.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from turnlog.events.content import Digest
 from turnlog.projections.blueprint.storable_json import MAX_INT
@@ -26,7 +26,38 @@ MAX_IMPORT_ROWS = 20_000
 SegmentNumber = Annotated[int, Field(ge=1, le=MAX_INT)]
 
 
-class AddSegmentRequest(RequestModel):
+class SegmentMetadata(RequestModel):
+    """Tier, type and priority in one object, as a row of a segment table has them."""
+
+    tier: int | None = None
+    """The same as `tier` beside it."""
+    type: str | None = None
+    """The same as `type` beside it."""
+    priority: str | None = None
+    """The same as `priority` beside it."""
+
+
+class SegmentPropertiesRequest(RequestModel):
+    """A request that may have the properties of a text in `metadata`."""
+
+    metadata: SegmentMetadata | None = None
+    """`tier`, `type` and `priority` in one object, instead of the fields of these names."""
+
+    @model_validator(mode="after")
+    def _check_given_once(self) -> Self:
+        for name in self.metadata.model_fields_set if self.metadata else ():
+            if name in self.model_fields_set:
+                message = f"`{name}` is given twice, also in `metadata`"
+                raise ValueError(message)
+        return self
+
+    def merge_metadata(self) -> dict[str, Any]:
+        """Return all fields, with those in `metadata` under their own names."""
+        inner = self.metadata.model_dump(exclude_none=True) if self.metadata else {}
+        return self.model_dump(exclude={"metadata"}) | inner
+
+
+class AddSegmentRequest(SegmentPropertiesRequest):
     """Adds a segment."""
 
     scope: str
@@ -35,6 +66,8 @@ class AddSegmentRequest(RequestModel):
     """The text."""
     ref: str | None = None
     """The reference within the scope that it belongs to, such as `npc.innkeeper`."""
+    ref_id: str | None = None
+    """The same as `ref`, under the name of a segment table's column."""
     locale: str | None = None
     """The locale of the text; without one it is the fallback for all locales."""
     tier: int = 0
@@ -48,9 +81,18 @@ class AddSegmentRequest(RequestModel):
     active: bool = True
     """Whether calls may use it."""
 
+    @model_validator(mode="after")
+    def _check_one_reference(self) -> Self:
+        if self.ref is not None and self.ref_id is not None:
+            message = "`ref` is given twice, also as `ref_id`"
+            raise ValueError(message)
+        return self
+
     def convert_to_input(self) -> SegmentInput:
         """Return the segment as the library's input type."""
-        return SegmentInput(**self.model_dump())
+        fields = self.merge_metadata()
+        ref_id = fields.pop("ref_id")
+        return SegmentInput(**fields | {"ref": self.ref if ref_id is None else ref_id})
 
 
 class ImportRow(AddSegmentRequest):
@@ -58,6 +100,8 @@ class ImportRow(AddSegmentRequest):
 
     id: SegmentNumber | None = None
     """Its present or future number; without one it is identified by its content."""
+    version: SegmentNumber | None = None
+    """Its version number elsewhere; kept if it is above every earlier one of the segment."""
 
 
 class ImportSegmentsRequest(RequestModel):
@@ -71,7 +115,7 @@ class ImportSegmentsRequest(RequestModel):
         return ImportSegments(tuple(row.convert_to_input() for row in self.segments))
 
 
-class EditSegmentRequest(RequestModel):
+class EditSegmentRequest(SegmentPropertiesRequest):
     """Edits a segment; omitted fields are unchanged."""
 
     content: str | None = None
@@ -91,8 +135,8 @@ class EditSegmentRequest(RequestModel):
 
     def create_command(self, segment: int) -> EditSegment:
         """Return the command for the library."""
-        given = self.model_dump(exclude={"version"})
-        return EditSegment(segment, seen=self.version, **given)
+        given = self.merge_metadata()
+        return EditSegment(segment, seen=given.pop("version"), **given)
 
 
 class SegmentChangeResult(ResponseModel):

@@ -194,8 +194,9 @@ def find_segment_edit(segment: SegmentSource, side: CallSnapshot) -> Iterator[Re
     """Yield the library event that introduced this version of a segment."""
     for edit in side.edits:
         match edit.event:
-            case SegmentsAdded(segments=added) if segment.version == 1:
-                if any(new.id == segment.segment for new in added):
+            case SegmentsAdded(segments=added):
+                named = ((new.id, new.version) for new in added)
+                if (segment.segment, segment.version) in named:
                     yield edit.recorded
             case SegmentsEdited(versions=versions):
                 wanted = (segment.segment, segment.version)

@@ -33,6 +33,19 @@ from turnlog.projections.blueprint.schema.resolver_specs import (
 from turnlog.projections.blueprint.schema.strict_model import ModelName, Name, StrictModel
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 
+OtherName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
+
+
+def _convert_to_tuple(written: object) -> object:
+    """Convert a list, which is refused where a bare type may stand in place of the spec."""
+    return tuple(written) if isinstance(written, list) else written
+
+
+OtherNames = Annotated[
+    tuple[OtherName, ...],
+    BeforeValidator(_convert_to_tuple, json_schema_input_type=list[OtherName]),
+]
+
 ValueType = Literal["id", "text", "locale", "int", "bool", "list", "map"]
 
 
@@ -45,6 +58,10 @@ class ValueSpec(StrictModel):
     """True if the value must be given."""
     default: JsonValue = None
     """The value if none is given."""
+    also: OtherNames = ()
+    """Other names under which a caller may send it, such as `isFirstTurn`; it is recorded under its
+    own.
+    """
     of: dict[Name, ItemSpec] | None = None
     """For a list: the values of each item; an item has no others."""
     min: int | None = None

@@ -14,13 +14,43 @@ from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 from turnlog.events.event_model import build_discriminator
 from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
 
+LimitCount = Annotated[int, Field(ge=1, le=100_000_000)]
+
+
+class InputLimit(StrictModel):
+    """A limit that a turn may set by an input."""
+
+    default: LimitCount
+    """The limit if the turn does not set the input."""
+    input: Name
+    """The name of the input, which must be of type `int`."""
+
+
+def _get_limit_tag(limit: object) -> str:
+    return "(default)" if isinstance(limit, Mapping | InputLimit) else "(number)"
+
+
+Limit = Annotated[
+    Annotated[LimitCount, Tag("(number)")] | Annotated[InputLimit, Tag("(default)")],
+    Discriminator(_get_limit_tag),
+]
+"""A number of tokens or characters."""
+
+
+def resolve_limit(limit: Limit, inputs: Mapping[str, JsonValue]) -> int:
+    """Return a limit for one turn, read from its inputs if the limit names one."""
+    if isinstance(limit, int):
+        return limit
+    given = inputs.get(limit.input)
+    return given if isinstance(given, int) else limit.default
+
 
 class TrimLayer(StrictModel):
     """Shortens the text of a layer to its beginning."""
 
     layer: Name
     """The layer to shorten."""
-    chars: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+    chars: Annotated[tuple[Limit, ...], Field(min_length=1)]
     """Maximum lengths in characters, tried one after the other."""
     at: Literal["sentence", "word"] = "sentence"
     """Where the text may end: after a sentence or after a word. A text without such a place is cut
@@ -28,15 +58,25 @@ class TrimLayer(StrictModel):
     """
 
 
+class CutCue(StrictModel):
+    """A line that replaces the sentences that are cut."""
+
+    text: Annotated[str, Field(min_length=1, max_length=200)]
+    """The line, such as `[The rest is left out.]`."""
+
+
 class CompressLayer(StrictModel):
     """Shortens the text of a layer to a cue."""
 
     layer: Name
     """The layer to shorten."""
-    chars: Annotated[int, Field(ge=1)]
-    """Maximum length of the cue in characters; a shorter text is its own cue."""
-    cue: Literal["first_sentences"] = "first_sentences"
-    """What the cue is: as many of the first sentences as fit."""
+    chars: Limit
+    """Maximum length of the sentences that are kept, in characters."""
+    cue: Literal["first_sentences"] | CutCue = "first_sentences"
+    """`first_sentences`: the first sentences that fit are the cue, and a text that is short enough
+    is its own. With a `text`, that line replaces what is cut; the sentences before it go one by
+    one, the last first, until the prompt fits or the line alone is left.
+    """
 
 
 class LowerSegmentTier(StrictModel):
@@ -199,8 +239,6 @@ Ladder = tuple[LadderStep, ...]
 MAX_CHARACTERS_PER_TOKEN: Final = 128
 """Characters of the longest token in any supported vocabulary."""
 
-TokenCount = Annotated[int, Field(ge=1, le=100_000_000)]
-
 
 class CharacterCounterSpec(StrictModel):
     """Counts one token for every `chars_per_token` characters, rounded up."""
@@ -241,29 +279,10 @@ def get_max_characters_per_token(counter: CounterSpec) -> int:
             assert_never(never)
 
 
-class InputTokenLimit(StrictModel):
-    """A limit that a turn may set by an input."""
-
-    default: TokenCount
-    """The limit if the turn does not set the input."""
-    input: Name
-    """The name of the input, which must be of type `int`."""
-
-
-def _get_limit_tag(limit: object) -> str:
-    return "(default)" if isinstance(limit, Mapping | InputTokenLimit) else "(tokens)"
-
-
-TokenLimit = Annotated[
-    Annotated[TokenCount, Tag("(tokens)")] | Annotated[InputTokenLimit, Tag("(default)")],
-    Discriminator(_get_limit_tag),
-]
-
-
 class SectionBudget(StrictModel):
     """A limit for one layer, enforced before the limit of the whole prompt."""
 
-    tokens: TokenLimit
+    tokens: Limit
     """Maximum tokens of the layer's content, without delimiters."""
     ladder: Ladder = ()
     """Steps that are applied to this layer only."""
@@ -272,7 +291,7 @@ class SectionBudget(StrictModel):
 class ComponentBudget(StrictModel):
     """A limit for everything that is counted under one component."""
 
-    tokens: TokenLimit
+    tokens: Limit
     """Maximum tokens of the component, with the delimiters around its texts."""
     fixed: bool = False
     """True if the component is never trimmed; the call is refused if it exceeds the limit."""
@@ -285,7 +304,7 @@ class ComponentBudget(StrictModel):
 class BudgetSpec(StrictModel):
     """The token limit of a call, its counter, and the steps that make a prompt fit."""
 
-    tokens: TokenLimit
+    tokens: Limit
     """Maximum tokens of the whole prompt."""
     counter: CounterSpec = CharacterCounterSpec(chars_per_token=4)
     """How tokens are counted."""
@@ -305,11 +324,3 @@ class BudgetSpec(StrictModel):
             *self.components.values(),
         )
         return (*(step for each in limited for step in each.ladder), *self.ladder)
-
-
-def resolve_limit(limit: TokenLimit, inputs: Mapping[str, JsonValue]) -> int:
-    """Return a limit for one turn, read from its inputs if the limit names one."""
-    if isinstance(limit, int):
-        return limit
-    given = inputs.get(limit.input)
-    return given if isinstance(given, int) else limit.default

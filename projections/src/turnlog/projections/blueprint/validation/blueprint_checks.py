@@ -5,7 +5,7 @@ A check yields findings with paths; the loader adds the lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import Final, assert_never
@@ -122,9 +122,22 @@ def _check_value_specs(blueprint: Blueprint) -> BlueprintFindings:
                 fix = f"write {describe_value_type(spec)}"
                 yield BlueprintFinding((*path, "default"), f"the default is no `{spec.type}`", fix)
             yield from _check_value_bounds(path, spec)
+        yield from _check_other_names((place,), specs)
     if PROVIDER_SLOT in blueprint.attributes:
         what = f"`{PROVIDER_SLOT}` is the provider of the model in use"
         yield BlueprintFinding(("attributes", PROVIDER_SLOT), what, "choose another name")
+
+
+def _check_other_names(path: DocumentPath, specs: Mapping[str, ValueSpec]) -> BlueprintFindings:
+    """Find names that stand for two values."""
+    taken = dict.fromkeys(specs, "")
+    for name, spec in specs.items():
+        for place, other in enumerate(spec.also):
+            if other in taken:
+                what = f"`{other}` is another value's name, or is listed twice"
+                yield BlueprintFinding((*path, name, "also", place), what, "choose another name")
+            taken[other] = name
+        yield from _check_other_names((*path, name, "of"), spec.of or {})
 
 
 def _check_value_bounds(path: DocumentPath, spec: ValueSpec) -> BlueprintFindings:

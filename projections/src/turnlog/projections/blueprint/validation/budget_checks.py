@@ -16,12 +16,13 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     CondenseToolList,
     DropLowestPriority,
     HistoryAction,
-    InputTokenLimit,
+    InputLimit,
     Ladder,
+    LadderAction,
     LadderStep,
+    Limit,
     LowerSegmentTier,
     ReplaceSegments,
-    TokenLimit,
     TrimLayer,
 )
 from turnlog.projections.blueprint.schema.call_specs import CallSpec, HistoryMessageSlot
@@ -74,7 +75,7 @@ def check_component_budgets(
         yield from _check_fixed_components(path, budget, under)
 
 
-def _is_above(limit: TokenLimit, whole: TokenLimit) -> bool:
+def _is_above(limit: Limit, whole: Limit) -> bool:
     """Return whether a limit is above that of the whole prompt for every possible turn."""
     return isinstance(limit, int) and isinstance(whole, int) and limit > whole
 
@@ -147,8 +148,8 @@ def check_budgets(blueprint: Blueprint) -> BudgetFindings:
         yield from _check_minimum_size(blueprint, ("calls", name, "budget"), call)
 
 
-def _check_limit(blueprint: Blueprint, path: DocumentPath, limit: TokenLimit) -> BudgetFindings:
-    if not isinstance(limit, InputTokenLimit):
+def _check_limit(blueprint: Blueprint, path: DocumentPath, limit: Limit) -> BudgetFindings:
+    if not isinstance(limit, InputLimit):
         return
     value = blueprint.inputs.get(limit.input)
     at = (*path, "input")
@@ -156,7 +157,7 @@ def _check_limit(blueprint: Blueprint, path: DocumentPath, limit: TokenLimit) ->
         fix = suggest_word(limit.input, blueprint.inputs)
         yield BlueprintFinding(at, f"there is no input `{limit.input}`", fix)
     elif value.type != "int" or value.min is None or value.min < 1:
-        what = f"`{limit.input}` may be something else than a number of tokens"
+        what = f"`{limit.input}` may be something else than a number from 1 on"
         yield BlueprintFinding(at, what, f"say `{{type: int, min: 1}}` of inputs.{limit.input}")
 
 
@@ -197,6 +198,19 @@ def _check_ladder(
                 yield from _check_history_step(blueprint, (*at, "history"), path, view, users)
         elif step.target is not None:
             yield from _check_layer_step(blueprint, at, step, step.target, users)
+        for place, limit in _list_step_limits(step.action):
+            yield from _check_limit(blueprint, (*at, "chars", *place), limit)
+
+
+def _list_step_limits(action: LadderAction) -> list[tuple[DocumentPath, Limit]]:
+    """Return the lengths of a step, each with its place under `chars`."""
+    match action:
+        case TrimLayer(chars=lengths):
+            return [((place,), length) for place, length in enumerate(lengths)]
+        case CompressLayer(chars=length):
+            return [((), length)]
+        case _:
+            return []
 
 
 def _collect_views(users: list[CallSpec]) -> set[Name]:
@@ -262,7 +276,7 @@ def _check_layer_listed(
 
 def _check_minimum_size(blueprint: Blueprint, path: DocumentPath, call: CallSpec) -> BudgetFindings:
     budget = blueprint.budget.get(call.budget or "")
-    if budget is None or isinstance(budget.tokens, InputTokenLimit):
+    if budget is None or isinstance(budget.tokens, InputLimit):
         return
     if not isinstance(budget.counter, CharacterCounterSpec):
         return  # The token count of a text is unknown here without its vocabulary.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Final, assert_never
 
 from pydantic import JsonValue
@@ -36,27 +37,37 @@ CheckedValues = dict[str, JsonValue]
 def check_values(
     specs: Mapping[str, ValueSpec], given: Mapping[str, JsonValue], field: str
 ) -> CheckedValues:
-    """Check the given values and add defaults; raise `Refused` naming `field.<name>`."""
+    """Check the given values and add defaults; raise `Refused` naming `field.<name>`.
+
+    A value that is given under another name is returned under its own.
+    """
     check_json(given, field)
-    for name, value in given.items():
-        at = f"{field}.{name[:80]}"
-        if name not in specs:
-            fix = suggest_word(name[:80], specs)
-            raise Refused("unknown-value", f"there is no {name[:80]!r}", field=at, fix=fix)
+    own_names = {other: name for name, spec in specs.items() for other in (name, *spec.also)}
+    sent_names: dict[str, str] = {}
+    for sent, value in given.items():
+        at = f"{field}.{sent[:80]}"
+        name = own_names.get(sent)
+        if name is None:
+            fix = suggest_word(sent[:80], specs)
+            raise Refused("unknown-value", f"there is no {sent[:80]!r}", field=at, fix=fix)
+        if name in sent_names:
+            detail = f"{name} is given already, as {sent_names[name]}"
+            raise Refused("given-twice", detail, field=at, fix="leave out one of the two")
         if not is_value_of_type(specs[name], value):
             expected = describe_value_type(specs[name])
             detail = f"{json.dumps(value)[:80]} is not {expected}"
             raise Refused("wrong-type", detail, field=at, fix=f"send {expected}")
+        sent_names[name] = sent
     for name, spec in specs.items():
-        if spec.required and name not in given:
+        if spec.required and name not in sent_names:
             fix = f"add {name}: {describe_value_type(spec)}"
             raise Refused(
                 "missing-value", f"{name} must be given", field=f"{field}.{name}", fix=fix
             )
     defaults = {name: spec.default for name, spec in specs.items() if spec.default is not None}
-    full = {**defaults, **given}
+    full = {**defaults, **{name: given[sent] for name, sent in sent_names.items()}}
     return {
-        name: _check_list_items(specs[name], value, f"{field}.{name}")
+        name: _check_list_items(specs[name], value, f"{field}.{sent_names.get(name, name)}")
         for name, value in full.items()
     }
 
@@ -135,13 +146,31 @@ def _is_within_bounds(spec: ValueSpec, value: int) -> bool:
 
 def build_values_schema(specs: Mapping[str, ValueSpec]) -> CheckedValues:
     """Return the JSON Schema of the values that `check_values` accepts."""
-    required: list[JsonValue] = [name for name, spec in specs.items() if spec.required]
+    required: list[JsonValue] = [
+        name for name, spec in specs.items() if spec.required and not spec.also
+    ]
+    rules: list[JsonValue] = [
+        rule for name, spec in specs.items() for rule in _list_name_rules(name, spec)
+    ]
     return {
         "type": "object",
-        "properties": {name: _build_property_schema(spec) for name, spec in specs.items()},
+        "properties": {
+            name: _build_property_schema(spec)
+            for own, spec in specs.items()
+            for name in (own, *spec.also)
+        },
         "required": required,
+        **({"allOf": rules} if rules else {}),
         "additionalProperties": False,
     }
+
+
+def _list_name_rules(name: str, spec: ValueSpec) -> Iterator[JsonValue]:
+    """Yield the rules that a value with other names is given under one of them at most."""
+    if spec.also and spec.required:
+        yield {"anyOf": [{"required": [each]} for each in (name, *spec.also)]}
+    for pair in combinations((name, *spec.also), 2):
+        yield {"not": {"required": [*pair]}}
 
 
 def _build_property_schema(spec: ValueSpec) -> CheckedValues:

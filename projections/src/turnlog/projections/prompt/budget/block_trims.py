@@ -7,17 +7,22 @@ always come out the same, and a model's sentences change with its next release.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
+from pydantic import JsonValue
+
+from turnlog.events.model.manifest import BlueprintTextSource, TextTruncation
 from turnlog.projections.blueprint.schema.budget_specs import (
     CompressLayer,
+    CutCue,
     DropLayer,
     DropLowestPriority,
     LowerSegmentTier,
     ReplaceSegments,
     TrimLayer,
+    resolve_limit,
 )
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
 from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
@@ -58,12 +63,17 @@ def _find_last_end(pattern: re.Pattern[str], text: str, most: int) -> int:
     return max((found.end() for found in pattern.finditer(text) if found.end() <= most), default=0)
 
 
-def trim_block(block: LayerBlock, step: TrimLayer) -> LayerBlock:
+Inputs = Mapping[str, JsonValue]
+"""The inputs of a turn, by which it may set lengths."""
+
+
+def trim_block(block: LayerBlock, step: TrimLayer, inputs: Inputs) -> LayerBlock:
     """Shorten each piece to the first listed length that is shorter than it is now."""
+    lengths = [resolve_limit(chars, inputs) for chars in step.chars]
 
     def change(piece: LayerPiece) -> LayerPiece:
         held = piece.cut.to if piece.cut else len(piece.full_text)
-        most = next((chars for chars in step.chars if chars < held), None)
+        most = next((chars for chars in lengths if chars < held), None)
         if most is None:
             return piece
         text = truncate_text(piece.full_text, most, step.at)
@@ -72,16 +82,66 @@ def trim_block(block: LayerBlock, step: TrimLayer) -> LayerBlock:
     return block.map_pieces(change)
 
 
-def compress_block(block: LayerBlock, step: CompressLayer) -> LayerBlock:
-    """Shorten each piece to its first sentences."""
+def compress_block(block: LayerBlock, step: CompressLayer, inputs: Inputs, over: int) -> LayerBlock:
+    """Shorten each piece to its first sentences, with the cue of the step for what is cut.
+
+    `over` is the number of excess tokens, and the fewest characters that have to go.
+    """
+    most = resolve_limit(step.chars, inputs)
+    if isinstance(step.cue, CutCue):
+        return _compress_to_cue(block, most, step.cue.text, over)
 
     def change(piece: LayerPiece) -> LayerPiece:
-        if len(piece.full_text) <= step.chars or piece.treatment == "compressed":
+        if len(piece.full_text) <= most or piece.treatment == "compressed":
             return piece
-        text = truncate_text(piece.full_text, step.chars, "sentence")
-        return block.shorten_piece(piece, text, "compressed", f"compress {step.chars}")
+        text = truncate_text(piece.full_text, most, "sentence")
+        return block.shorten_piece(piece, text, "compressed", f"compress {most}")
 
     return block.map_pieces(change)
+
+
+CUE_RULE: Final = "cue"
+"""The rule of a line that replaces what `compress` cut."""
+
+
+def _compress_to_cue(block: LayerBlock, most: int, cue: str, over: int) -> LayerBlock:
+    """Cut each piece to fewer sentences, and put the cue after it."""
+    pieces: list[LayerPiece] = []
+    for piece in block.pieces:
+        if piece.rule == CUE_RULE:
+            continue
+        left = _cut_sentences(block, piece, most, cue, over)
+        line = LayerPiece(BlueprintTextSource(text=cue), cue, rule=CUE_RULE, item=piece.item)
+        is_cut = left.treatment == "compressed"
+        pieces += (left, include_text(line, cue, block.form)) if is_cut else (left,)
+    return replace(block, pieces=tuple(pieces))
+
+
+def _cut_sentences(
+    block: LayerBlock, piece: LayerPiece, most: int, cue: str, over: int
+) -> LayerPiece:
+    """Return a piece with fewer sentences, without any, or as it is if the cue is no shorter."""
+    held = piece.cut.to if piece.cut else len(piece.full_text)
+    is_cut = piece.treatment == "compressed"
+    if not piece.text or (held <= len(cue) and not is_cut):
+        return piece
+    room = held - over - (0 if is_cut else len(block.form.segments_between + cue))
+    kept = _find_beginning(piece.full_text, most, min(most, room))
+    rule = f"compress {most}"
+    if kept:
+        return block.shorten_piece(piece, kept, "compressed", rule)
+    cut = TextTruncation(of=len(piece.full_text), to=0)
+    return replace(piece.drop_text(rule), treatment="compressed", cut=cut)
+
+
+def _find_beginning(text: str, most: int, room: int) -> str:
+    """Return the whole sentences that fit the room; words if even `most` has no whole sentence."""
+    if room <= 0:
+        return ""
+    end = _find_last_end(_SENTENCE, text[: room + 2], room)
+    if end or _find_last_end(_SENTENCE, text[: most + 2], most):
+        return text[:end].rstrip()
+    return truncate_text(text, room, "word")
 
 
 def drop_block(block: LayerBlock, step: DropLayer) -> LayerBlock:

@@ -80,19 +80,15 @@ def list_step_targets(plan: PromptPlan, rung: LadderAction) -> tuple[str, ...]:
 
 
 def apply_step(
-    plan: PromptPlan,
-    rung: LadderAction,
-    on: str,
-    over: int,
-    counting: TokenCounter,
-    registered: Mapping[str, ApplyRegisteredStep],
+    plan: PromptPlan, rung: LadderAction, on: str, over: int, fitting: BudgetContext
 ) -> PromptPlan:
     """Take a step once, on a layer or a view."""
     match rung:
         case TrimLayer():
-            return update_layer(plan, on, partial(trim_block, step=rung))
+            return update_layer(plan, on, partial(trim_block, step=rung, inputs=fitting.inputs))
         case CompressLayer():
-            return update_layer(plan, on, partial(compress_block, step=rung))
+            compress = partial(compress_block, step=rung, inputs=fitting.inputs, over=over)
+            return update_layer(plan, on, compress)
         case LowerSegmentTier():
             return update_layer(plan, on, partial(lower_tier, step=rung))
         case DropLowestPriority():
@@ -102,14 +98,14 @@ def apply_step(
         case DropLayer():
             return update_layer(plan, on, partial(drop_block, step=rung))
         case RegisteredStep(name=name, with_=told):
-            step = registered[name]
+            step = fitting.registered[name]
             return update_layer(plan, on, lambda block: step(block, told))
         case CondenseToolList():
             return update_layer(plan, on, condense_tools)
         case DropOldestPairs():
             return update_view(plan, on, partial(_drop_oldest_turns, over=over))
         case CondenseRepeats():
-            return update_view(plan, on, partial(_condense_slot_repeats, counting=counting))
+            return update_view(plan, on, partial(_condense_slot_repeats, counting=fitting.counting))
         case SummariseHistory():
             return plan
         case _ as never:
@@ -228,9 +224,7 @@ def _apply_ladder(
             before = size
             while size.tokens > climb.limit:
                 over = size.tokens - climb.limit
-                shorter = apply_step(
-                    plan, step.action, on, over, fitting.counting, fitting.registered
-                )
+                shorter = apply_step(plan, step.action, on, over, fitting)
                 less = climb.measure(shorter)
                 # A step that does not shorten is exhausted. This also guarantees termination.
                 if less.characters >= size.characters:

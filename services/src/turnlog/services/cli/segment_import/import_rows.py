@@ -36,10 +36,10 @@ ROW_FIELDS: Final = (
     "active",
     "locale",
     "variant",
+    "version",
 )
 
-KNOWN_FIELDS: Final = (*ROW_FIELDS, "ref_id", "metadata", "version")
-"""`version` is accepted and ignored, because the library counts versions itself."""
+KNOWN_FIELDS: Final = (*ROW_FIELDS, "ref_id", "metadata")
 
 _DIGITS: Final = re.compile(r"[0-9]{1,15}")
 
@@ -99,6 +99,7 @@ class _RowReader:
             variant=self._read_text(given, "variant", "a"),
             active=self._read_flag(given, "active"),
             id=self._read_number(given, "id"),
+            version=self._read_number(given, "version"),
         )
         if not self.faults:
             self.faults += (

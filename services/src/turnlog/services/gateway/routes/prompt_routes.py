@@ -394,6 +394,10 @@ def _iterate_truncations(layers: Sequence[LayerReport]) -> Iterator[tuple[str, J
             yield f"{name}Trimmed", {"fromChars": each.trimmed.of, "toChars": each.trimmed.to}
         if each.compressed:
             yield f"{name}Compressed", True
+        if each.dropped_items:
+            yield f"{name}Dropped", [*each.dropped_items]
+        if each.replaced_items:
+            yield f"{name}Cued", [*each.replaced_items]
         if each.lowered:
             yield (
                 f"{name}DroppedTiers",
