@@ -7,14 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.projections.blueprint.token_counters import CharacterCounter
-from turnlog.projections.prompt.history.history_condenser import (
-    condense_duplicates,
+from turnlog.projections.prompt.history.history_condenser import condense_duplicates
+from turnlog.projections.prompt.history.repeated_questions import (
+    REPEATS_RULES,
+    RepeatsRule,
     condense_repeats,
 )
 from turnlog.projections.prompt.history.turn_messages import TurnExchange, build_exchange
 from turnlog.services.bundle import verifier
 
 COUNTING = CharacterCounter(1)
+
+FIRST, SECOND = REPEATS_RULES["repeats-1"], REPEATS_RULES["repeats-2"]
+
+EACH_RULE = pytest.mark.parametrize("rule", REPEATS_RULES.values(), ids=REPEATS_RULES)
 
 PRICES = [
     ("Show products under $50", "I found 45 of them."),
@@ -37,14 +43,15 @@ def list_texts(told: tuple[TurnExchange, ...]) -> list[str]:
     return [message.content for each in told for message in each.content.messages]
 
 
-def test_u11_half_and_more_of_what_repeats_is_saved() -> None:
+@EACH_RULE
+def test_u11_half_and_more_of_what_repeats_is_saved(rule: RepeatsRule) -> None:
     items = ("saw", "axe", "awl", "adze", "rasp", "plane", "chisel", "mallet")
     talk = [
         (f'How much is the "{item}" today, please?', f"It is ${n} now, and we have {n * n} left.")
         for n, item in enumerate(items, 5)
     ]
     exchanges = build_exchanges(talk)
-    told = condense_repeats(exchanges, COUNTING, "repeats")
+    told = condense_repeats(exchanges, COUNTING, rule, "repeats")
     (question, answer) = list_texts(told)
     assert all(f'"{item}"' in question for item in items)
     assert answer.startswith("It is … now, and we have … left. (each time, in turn with: $5, 25;")
@@ -58,12 +65,12 @@ def test_u11_half_and_more_of_what_repeats_is_saved() -> None:
         PRICES,
         [*PRICES, ("Show products over $50", "I found 3 of them.")],
         [("42", "No."), ("17", "No."), ("5", "Yes, 5!")],
-        [("Tell me more", "Well, " * 40)] * 3,
     ],
 )
-def test_only_what_repeats_is_told_in_short(talk: list[tuple[str, str]]) -> None:
+@EACH_RULE
+def test_only_what_repeats_is_told_in_short(talk: list[tuple[str, str]], rule: RepeatsRule) -> None:
     exchanges = build_exchanges(talk)
-    assert condense_repeats(exchanges, COUNTING, "repeats") == tuple(exchanges)
+    assert condense_repeats(exchanges, COUNTING, rule, "repeats") == tuple(exchanges)
 
 
 @pytest.mark.parametrize(
@@ -75,16 +82,23 @@ def test_only_what_repeats_is_told_in_short(talk: list[tuple[str, str]]) -> None
         ('"a b"', "“c”", "7"),
     ],
 )
-def test_dates_money_quotes_and_numbers_are_values(values: tuple[str, ...]) -> None:
+@EACH_RULE
+def test_dates_money_quotes_and_numbers_are_values(
+    values: tuple[str, ...], rule: RepeatsRule
+) -> None:
     talk = [
         (f"How many orders of {value}, all in all?", f"{n} orders")
         for n, value in enumerate(values)
     ]
-    (question, answer) = list_texts(condense_repeats(build_exchanges(talk), COUNTING, "repeats"))
+    (question, answer) = list_texts(
+        condense_repeats(build_exchanges(talk), COUNTING, rule, "repeats")
+    )
     told = f"({len(values)} times, in turn with: {'; '.join(values)})"
     assert question == f"How many orders of …, all in all? {told}"
     assert answer == "… orders (each time, in turn with: " + "; ".join("0123"[: len(values)]) + ")"
 
+
+SOLD = "Sales by month in the table, as you asked, of the whole of the year that is now over:"
 
 MORE = "They are all well made, and each of them comes with a handle and a word of advice."
 
@@ -117,24 +131,84 @@ NOT_COUNTED = {
 }
 
 
+@EACH_RULE
 @pytest.mark.parametrize("case", ANSWERED.values(), ids=ANSWERED)
 def test_answers_are_told_in_their_own_words(
-    case: tuple[list[tuple[str, str]], list[str]],
+    case: tuple[list[tuple[str, str]], list[str]], rule: RepeatsRule
 ) -> None:
     talk, told = case
-    short = list_texts(condense_repeats(build_exchanges(talk), COUNTING, "repeats"))
+    short = list_texts(condense_repeats(build_exchanges(talk), COUNTING, rule, "repeats"))
     assert short[1:] == [f"In turn: {'; '.join(told)}"]
-    assert [short] == verifier.condense_run(
-        {"condensed": "repeats-1"}, [list(said) for said in talk]
-    )
+    assert [short] == verifier.condense_run({"condensed": rule.name}, [list(said) for said in talk])
 
 
 @pytest.mark.parametrize("answer", NOT_COUNTED.values(), ids=NOT_COUNTED)
-def test_an_answer_that_does_not_count_what_was_asked_for_stands_whole(answer: str) -> None:
+def test_an_answer_that_counts_nothing_asked_for_stands_whole_by_the_first_rule(
+    answer: str,
+) -> None:
     talk = [(f"Show boats of harbour {n}", f"There are {n}0 boats. {MORE}") for n in (11, 12, 13)]
     talk[1] = ("Show boats of harbour 21", answer)
     exchanges = build_exchanges(talk)
-    assert condense_repeats(exchanges, COUNTING, "repeats") == tuple(exchanges)
+    assert condense_repeats(exchanges, COUNTING, FIRST, "repeats") == tuple(exchanges)
+    assert len(condense_repeats(exchanges, COUNTING, SECOND, "repeats")) == 1
+
+
+@pytest.mark.parametrize(
+    ("questions", "values"),
+    [
+        (
+            ("Show sales in Berlin", "Show sales in Paris", "Show sales in Rome"),
+            "Berlin Paris Rome",
+        ),
+        (
+            ("What of New York today?", "What of Rio de Janeiro today?", "What of Oslo today?"),
+            "New York;Rio de Janeiro;Oslo",
+        ),
+        (("How is LOGT11?", "How is PAPR11?", "How is SHOP11?"), "LOGT11;PAPR11;SHOP11"),
+        (("Find 'a b' for me", "Find «c» for me", "Find `d` for me"), "'a b';«c»;`d`"),
+        (("May I ask Ann on 3 May?", "May I ask Bob on 4 May?", "May I ask Cid on 5 May?"), ""),
+    ],
+)
+def test_proper_names_and_quotes_of_any_kind_are_values(
+    questions: tuple[str, ...], values: str
+) -> None:
+    exchanges = build_exchanges([(asked, f"{MORE} {asked}") for asked in questions])
+    (merged,) = condense_repeats(exchanges, COUNTING, SECOND, "repeats")
+    told = "; ".join(values.split(";" if ";" in values else " "))
+    assert list_texts((merged,))[0].endswith(f"(3 times, in turn with: {told})" if told else ")")
+
+
+@pytest.mark.parametrize(
+    "questions",
+    [
+        ("Show sales in Berlin", "Show costs in Paris", "Show sales in Rome"),
+        ("Who runs Oslo and why?", "Who runs Rome and how?", "Who runs Bonn and why?"),
+        ("Berlin", "Paris", "Rome"),
+    ],
+)
+def test_other_questions_are_not_the_same(questions: tuple[str, ...]) -> None:
+    exchanges = build_exchanges([(asked, MORE) for asked in questions])
+    assert condense_repeats(exchanges, COUNTING, SECOND, "repeats") == tuple(exchanges)
+
+
+@pytest.mark.parametrize(
+    ("answer", "lead"),
+    [
+        (f"{MORE} They came to 4.2 million. {MORE}", f"{MORE} They came to 4.2 million. …"),
+        (f"{MORE} And so on.", f"{MORE} …"),
+        (
+            f"{SOLD}\n| month | sales |\n|---|---|\n| 1 | 4 |\n| 2 | 5 |",
+            f"{SOLD} (rows: 2)",
+        ),
+        ("\n".join(f"- the sale number {n} of them all" for n in range(40)), "(rows: 40)"),
+        ("so very long " * 30, f"{('so very long ' * 13)[:158].strip()} …"),
+    ],
+)
+def test_any_long_answer_is_told_by_its_first_figure_and_its_rows(answer: str, lead: str) -> None:
+    talk = [(f"Show sales in {city}", f"{answer} {city}") for city in ("Bonn", "Oslo", "Rome")]
+    talk[0] = (talk[0][0], answer)
+    (merged,) = condense_repeats(build_exchanges(talk), COUNTING, SECOND, "repeats")
+    assert list_texts((merged,))[1].startswith(f"In turn: {lead}; ")
 
 
 @pytest.mark.parametrize(
@@ -151,18 +225,20 @@ def test_what_is_short_and_what_the_other_says_again_stays(talk: list[tuple[str,
 
 PIECES = st.sampled_from(
     '"a b"|$5|3,000|12%|May 3|2025-01-02|- it|1. it|so|…|\n|\n\n|7 many|3,000 manys.|$1.50 many'
+    "|Rome|New|York of|de Rio|I|I\u2019m|\u201eA|NASA|So|'x y'|`q`|\n|---|\n| a |. Then|e-Mail"
     f"|{'well, ' * 14}".split("|")
 )
 
 TEXTS = st.lists(PIECES, min_size=1, max_size=8).map(" ".join)
 
 
+@EACH_RULE
 @given(TEXTS, st.lists(st.tuples(st.integers(0, 99), TEXTS), min_size=3, max_size=5))
 def test_the_verifier_of_a_bundle_tells_repeats_alike(
-    asked: str, answers: list[tuple[int, str]]
+    rule: RepeatsRule, asked: str, answers: list[tuple[int, str]]
 ) -> None:
     talk = [(f"how many are {asked} of {n}", answered) for n, answered in answers]
-    for each in condense_repeats(build_exchanges(talk), COUNTING, "repeats"):
+    for each in condense_repeats(build_exchanges(talk), COUNTING, rule, "repeats"):
         if each.condensed_run:
             run = [list(said) for said in talk[each.turn - 1 : each.last_turn]]
             source = {"condensed": each.condensed_run.condensed}

@@ -2,7 +2,7 @@
 
 Both functions are pure: `find_prompt_needs` lists what must be fetched, the caller fetches it, and
 `assemble` builds the prompt. The same record must always give the same bytes. A change that breaks
-this raises `ASSEMBLER_VERSION`.
+this raises `ASSEMBLER_VERSION` and keeps the earlier rules, for calls recorded by them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from turnlog.projections.blueprint.schema.layer_specs import PinnedLayer
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_token_counter
 from turnlog.projections.library.segment_selection import SegmentRequest
 from turnlog.projections.prompt.assembly_inputs import (
-    ASSEMBLER_VERSION,
     AssembledPrompt,
     PromptCall,
     PromptNeeds,
@@ -151,7 +150,10 @@ def assemble(
     spoken = budget.counter if budget else _DEFAULT_COUNTER_SPEC
     counting = build_token_counter(spoken, material.vocabularies, call.model)
     unfilled = _plan_prompt(material, state, call)
-    plan = tuple(_fill_slot(slot, material, state, texts, counting) for slot in unfilled.slots)
+    plan = tuple(
+        _fill_slot(slot, material, state, texts, counting, call.assembler)
+        for slot in unfilled.slots
+    )
     tools = unfilled.tools.fill(texts, "tools")
     offers = tuple(tool.build_part(counting) for tool in tools)
     beside = _sum_tokens(offers)
@@ -169,7 +171,7 @@ def assemble(
         kind=call.kind,
         at=call.at,
         sequence=state.head.sequence,
-        assembler=ASSEMBLER_VERSION,
+        assembler=call.assembler,
         counter=counting.counter,
         budget=fitting.limit if fitting else None,
         tokens=_sum_tokens(parts),
@@ -225,9 +227,10 @@ def _fill_slot(
     state: SessionState,
     texts: PromptTexts,
     counting: TokenCounter,
+    assembler: int,
 ) -> PlannedSlot:
     if isinstance(slot, HistoryWindow):
-        return render_history(slot, state, texts, counting)
+        return render_history(slot, state, texts, counting, assembler)
     specs = material.blueprint.layers
     blocks = tuple(layer.fill(texts, f"layer {name}") for name, layer in slot.layers)
     files = {name for name, _ in slot.layers if isinstance(specs.get(name), PinnedLayer)}

@@ -14,8 +14,19 @@ from turnlog.projections.library.segment_selection import CallSegments
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.session.text_refs import TextRef
 
-ASSEMBLER_VERSION: Final = 1
-"""Version of the assembler; raised when the same record gives a different prompt."""
+ASSEMBLER_VERSION: Final = 2
+"""Version of the assembler; raised when the same record gives a different prompt.
+
+Version 2 condenses repeated questions by `repeats-2`.
+"""
+
+SUPPORTED_ASSEMBLERS: Final = frozenset((1, ASSEMBLER_VERSION))
+"""The versions whose rules this one still has, for calls on record."""
+
+
+def choose_assembler(recorded: int) -> int:
+    """Return the version to assemble a recorded call with: its own where that is supported."""
+    return recorded if recorded in SUPPORTED_ASSEMBLERS else ASSEMBLER_VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,8 @@ class PromptCall:
     """The inputs of the turn, as its event holds them."""
     gathered: CallSegments = field(default_factory=lambda: CallSegments({}))
     """The segments that the library returned for this call; recorded with it."""
+    assembler: int = ASSEMBLER_VERSION
+    """The version of the rules it is assembled by."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class PromptLayout:
                             self.turns.get(turn), self.since, work=work
                         ):
                             yield place, mark
-                case HistorySource(condensed="repeats-1"):
+                case HistorySource(condensed="repeats-1" | "repeats-2"):
                     yield from ((place, self.build_mark(place)) for _ in _PAIR_MESSAGES)
                 case HistorySource(first=turn):
                     for _ in _iterate_turn_marks(self.turns.get(turn), self.since):

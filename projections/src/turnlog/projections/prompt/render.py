@@ -187,7 +187,7 @@ def _build_run_part(slot: PlannedHistory, exchanges: list[TurnExchange], place: 
             view=slot.view,
             first=exchanges[0].turn,
             last=exchanges[-1].last_turn,
-            work=slot.shows_work,
+            work=slot.shows_work and (retelling is None or retelling.shows_work),
             condensed=retelling.condensed if retelling else None,
             again=retelling.again if retelling else (),
             later=retelling.later if retelling else None,

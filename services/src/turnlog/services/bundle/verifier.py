@@ -245,6 +245,15 @@ VALUE = re.compile(
 )
 LISTED = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
 BRIEF = 80
+LINEAR_VALUE = re.compile(VALUE.pattern.replace("“[^”", "“[^“”"))
+QUOTED = re.compile(r"(?<!\w)'[^'\n]+'(?!\w)|„[^„“”\n]+[“”]|«[^«»\n]+»|`[^`\n]+`")
+WORD = re.compile(r"[^\W_][\w'\u2019-]*")
+JOINTS = {"da", "de", "del", "den", "der", "di", "do", "du", "la", "le", "of", "the", "van", "von"}
+NOT_NAMES = {"I", "I'm", "I'd", "I'll", "I've"}
+OPENINGS = " \t\"'`(\u201c\u201e\u2018\u00ab"
+RULED = re.compile(r"\s*\|[\s:|-]+\Z")
+SENTENCE_END = re.compile(r"[.!?…](?=\s|\Z)")
+MAX_LEAD = 160
 NOUN = re.compile(r"[^\W\d_]{4,}")
 COUNT = re.compile(
     rf"(?<![\d.,$€£])(\d+(?:,\d{{3}})*) ({NOUN.pattern})"
@@ -256,7 +265,9 @@ def condense_run(source: JsonDict, run: list[list[str]]) -> list[list[str]]:
     if source.get("condensed") == "duplicates-1":
         return [drop_repeats(run[0], source["again"])]
     if source.get("condensed") == "repeats-1":
-        return [merge_repeats(run)]
+        return [merge_repeats(run, find_values, shorten_answer)]
+    if source.get("condensed") == "repeats-2":
+        return [merge_repeats(run, find_values_and_names, shorten_any_answer)]
     return run
 
 
@@ -278,17 +289,71 @@ def classify_line(line: str) -> str:
     return "list" if LISTED.match(line) else "prose" if line.strip() else "blank"
 
 
-def merge_repeats(run: Sequence[Sequence[str]]) -> list[str]:
+def merge_repeats(
+    run: Sequence[Sequence[str]],
+    find: Callable[[str], list[tuple[int, int]]],
+    shorten: Callable[[str, str], str],
+) -> list[str]:
+    def mask(text: str) -> str:
+        for begin, end in reversed(find(text)):
+            text = f"{text[:begin]}…{text[end:]}"
+        return text
+
+    def format_values(texts: Iterable[str]) -> str:
+        values = [", ".join(text[begin:end] for begin, end in find(text)) for text in texts]
+        return f", in turn with: {'; '.join(values)}" if any(values) else ""
+
     asked, answered = zip(*run, strict=True)
-    question = f"{VALUE.sub('…', asked[0])} ({len(run)} times{format_values(asked)})"
-    if len({VALUE.sub("…", answer) for answer in answered}) == 1:
-        return [question, f"{VALUE.sub('…', answered[0])} (each time{format_values(answered)})"]
-    return [question, f"In turn: {'; '.join(shorten_answer(*pair) for pair in run)}"]
+    question = f"{mask(asked[0])} ({len(run)} times{format_values(asked)})"
+    if len({mask(answer) for answer in answered}) == 1:
+        return [question, f"{mask(answered[0])} (each time{format_values(answered)})"]
+    return [question, f"In turn: {'; '.join(shorten(*pair) for pair in run)}"]
 
 
-def format_values(texts: Iterable[str]) -> str:
-    values = [", ".join(VALUE.findall(text)) for text in texts]
-    return f", in turn with: {'; '.join(values)}" if any(values) else ""
+def find_values(text: str) -> list[tuple[int, int]]:
+    return [found.span() for found in VALUE.finditer(text)]
+
+
+def find_values_and_names(text: str) -> list[tuple[int, int]]:
+    """Find values, quoted texts and proper names; of two that overlap, the first and longer."""
+    quoted = [found.span() for found in QUOTED.finditer(text)]
+    values = [found.span() for found in LINEAR_VALUE.finditer(text)]
+    ranges = [*values, *quoted, *iterate_names(text)]
+    kept, place = list[tuple[int, int]](), 0
+    for begin, end in sorted(ranges, key=lambda each: (each[0], -each[1])):
+        if begin >= place:
+            kept.append((begin, end))
+            place = end
+    return kept
+
+
+def iterate_names(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the proper names of a text; a small word between two capitals belongs to the name."""
+    words = [(found, is_name(text, found)) for found in WORD.finditer(text)]
+    at = 0
+    while at < len(words):
+        first, named = words[at]
+        last, at = first, at + 1
+        ahead = at
+        while named and ahead < len(words):
+            word, is_part = words[ahead]
+            if text[words[ahead - 1][0].end() : word.start()] != " ":
+                break
+            if not is_part and word[0] not in JOINTS:
+                break
+            ahead += 1
+            if is_part:
+                last, at = word, ahead
+        if named:
+            yield first.start(), last.end()
+
+
+def is_name(text: str, word: re.Match[str]) -> bool:
+    if not word[0][0].isupper() or word[0].replace("\u2019", "'") in NOT_NAMES:
+        return False
+    before = text[: word.start()].rstrip(OPENINGS)
+    inner = any(each.isupper() or each.isdigit() for each in word[0][1:])
+    return inner or (before != "" and before[-1] not in ".!?…\n")
 
 
 def shorten_answer(asked: str, answered: str) -> str:
@@ -300,6 +365,29 @@ def shorten_answer(asked: str, answered: str) -> str:
     counts = [each for each in COUNT.finditer(prose) if normalise_noun(each[2]) in nouns]
     ends = [each.end(3) for each in counts if each[1] not in values]
     return " ".join(prose[: max(ends, default=0)].split()) + " …"
+
+
+def shorten_any_answer(asked: str, answered: str) -> str:
+    """Return what an answer is shortened to, or its lead where that would be nothing or long."""
+    short = shorten_answer(asked, answered)
+    begun = short if len(answered) <= BRIEF else short.removesuffix(" …")
+    return short if 0 < len(begun) <= BRIEF else find_lead(answered)
+
+
+def find_lead(answered: str) -> str:
+    """Return the prose up to the sentence with the first figure, and the number of rows."""
+    lines = answered.split("\n")
+    heads = sum(bool(RULED.match(line)) for line in lines)
+    rows = sum(bool(LISTED.match(line) and not RULED.match(line)) for line in lines) - heads
+    prose = " ".join(" ".join(takewhile(lambda line: not LISTED.match(line), lines)).split())
+    after = figure.start() if (figure := re.search(r"\d", prose)) else -1
+    ends = [found.end() for found in SENTENCE_END.finditer(prose) if found.end() > after]
+    lead = prose[: ends[0]] if ends else prose
+    if len(lead) > MAX_LEAD:
+        head = lead[:MAX_LEAD]
+        lead = head[: head.rfind(" ")] if head.rfind(" ") > 0 else head
+    more = " …" if lead != prose or (lead and rows <= 0) else ""
+    return " ".join(filter(None, (lead + more, f"(rows: {rows})" if rows > 0 else "")))
 
 
 def normalise_noun(noun: str) -> str:

@@ -41,6 +41,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptCall,
     PromptNeeds,
     PromptTexts,
+    choose_assembler,
 )
 from turnlog.projections.prompt.history.history_selection import (
     MemoryMessage,
@@ -279,7 +280,11 @@ class PromptInputLoader:
         self, material: SessionMaterial, state: SessionState, call: PromptCall, manifest: Manifest
     ) -> PromptInputs:
         """Load the inputs of a recorded call, with the clock and segments of its manifest."""
-        call = replace(call, at=manifest.at, inputs=await self.load_turn_inputs(state))
+        inputs, assembler = (
+            await self.load_turn_inputs(state),
+            choose_assembler(manifest.assembler),
+        )
+        call = replace(call, at=manifest.at, inputs=inputs, assembler=assembler)
         digests = (segment.digest for segment in list_segments(manifest))
         blobs = await self.command_handler.texts.read_blobs(state.tenant, digests)
         requests = list_segment_requests(material, state, call)

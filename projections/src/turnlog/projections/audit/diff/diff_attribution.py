@@ -111,7 +111,7 @@ def find_condensing_events(
 def _list_condensing_turns(part: PromptPart) -> Iterable[int]:
     """Return the turns by which a run is condensed; empty if it is included word for word."""
     match part.source:
-        case HistorySource(condensed="repeats-1", first=first, last=last):
+        case HistorySource(condensed="repeats-1" | "repeats-2", first=first, last=last):
             return range(first, last + 1)
         case HistorySource(condensed="duplicates-1", later=int() as later):
             return (later,)

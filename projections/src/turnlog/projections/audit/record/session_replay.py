@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
@@ -31,6 +31,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     EarlierCall,
     PromptCall,
     PromptTexts,
+    choose_assembler,
     parse_provider,
 )
 from turnlog.projections.prompt.sources.segment_layers import restore_segments
@@ -153,10 +154,11 @@ def rebuild_call_request(
 ) -> PromptCall:
     """Rebuild the request for a call from its record."""
     kind, model, at = call.manifest.kind, call.model, call.manifest.at
-    bare = PromptCall(kind, model, parse_provider(model), at, inputs)
+    assembler = choose_assembler(call.manifest.assembler)
+    bare = PromptCall(kind, model, parse_provider(model), at, inputs, assembler=assembler)
     wanted = list_segment_requests(material, state, bare)
     given = restore_segments(wanted, call.manifest, blobs)
-    return PromptCall(kind, model, bare.provider, at, inputs, given)
+    return replace(bare, gathered=given)
 
 
 @dataclass(slots=True)

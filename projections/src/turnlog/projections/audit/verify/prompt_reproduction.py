@@ -31,7 +31,11 @@ from turnlog.events.model.manifest import (
 from turnlog.projections.audit.record.prompt_readback import read_parts, read_tools
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs
 from turnlog.projections.prompt.assemble import assemble
-from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION, AssembledPrompt
+from turnlog.projections.prompt.assembly_inputs import (
+    ASSEMBLER_VERSION,
+    SUPPORTED_ASSEMBLERS,
+    AssembledPrompt,
+)
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.session_material import find_missing_extensions
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
@@ -188,7 +192,7 @@ def _resolve_failure(
 
 
 def _describe_version_change(recorded: Manifest, again: AssembledPrompt | None) -> str:
-    if recorded.assembler != ASSEMBLER_VERSION:
+    if recorded.assembler not in SUPPORTED_ASSEMBLERS:
         return f"it was assembled by version {recorded.assembler}, and this is {ASSEMBLER_VERSION}"
     if again and recorded.counter != again.manifest.counter:
         then, now = recorded.counter, again.manifest.counter

@@ -120,7 +120,8 @@ class ChangeApplier:
         state = fast_replace.replace(recorded_call.state, attributes=dict(attributes))
         state = self._add_prompts(state, recorded_call, material, provider)
         inputs = self._convert_inputs(recorded_call)
-        call = PromptCall(kind, model, provider, recorded_call.call_request.at, inputs)
+        recorded = recorded_call.call_request
+        call = PromptCall(kind, model, provider, recorded.at, inputs, assembler=recorded.assembler)
         call = self._recall_segments(recorded_call, material, state, call)
         return HypotheticalCall(material, _replace_inputs(state, inputs), call)
 

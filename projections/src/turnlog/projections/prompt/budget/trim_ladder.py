@@ -53,7 +53,7 @@ from turnlog.projections.prompt.budget.budget_error import (
     BudgetScope,
     measure_layers,
 )
-from turnlog.projections.prompt.history.history_condenser import condense_repeats
+from turnlog.projections.prompt.history.history_condenser import condense_slot_repeats
 from turnlog.projections.prompt.history.history_selection import ExcludedTurns, merge_excluded
 from turnlog.projections.prompt.history.planned_history import PlannedHistory
 from turnlog.projections.prompt.prompt_plan import (
@@ -105,16 +105,13 @@ def apply_step(
         case DropOldestPairs():
             return update_view(plan, on, partial(_drop_oldest_turns, over=over))
         case CondenseRepeats():
-            return update_view(plan, on, partial(_condense_slot_repeats, counting=fitting.counting))
+            return update_view(
+                plan, on, partial(condense_slot_repeats, counting=fitting.counting, by="condense_repeats")
+            )
         case SummariseHistory():
             return plan
         case _ as never:
             assert_never(never)
-
-
-def _condense_slot_repeats(slot: PlannedHistory, counting: TokenCounter) -> PlannedHistory:
-    told = condense_repeats(slot.exchanges, counting, "condense_repeats")
-    return replace(slot, exchanges=told)
 
 
 def _drop_oldest_turns(slot: PlannedHistory, over: int) -> PlannedHistory:

@@ -7,7 +7,7 @@ turn makes no room for an older one. Skipped texts are recognised by digest; no 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -27,7 +27,12 @@ from turnlog.projections.prompt.history.memory_access import (
     find_memory_exclusions,
     list_message_refs,
 )
-from turnlog.projections.prompt.history.turn_messages import TurnExchange, add_work, build_exchange
+from turnlog.projections.prompt.history.turn_messages import (
+    TurnExchange,
+    add_work,
+    build_exchange,
+    build_turn_messages,
+)
 from turnlog.projections.prompt.sources.session_material import HIDDEN_PHASE, PhaseVisibility
 from turnlog.projections.session.state import (
     MAX_RECENT_TURNS,
@@ -304,7 +309,10 @@ def build_exchanges(
             ]
         except KeyError as missing:
             raise Corrupt(f"turn {turn.turn}", f"the text of {missing} was not fetched") from None
-        yield build_exchange(turn.turn, text, add_work(told, reply) if told else reply, counting)
+        exchange = build_exchange(
+            turn.turn, text, add_work(told, reply) if told else reply, counting
+        )
+        yield replace(exchange, spoken=build_turn_messages(text, reply)) if told else exchange
 
 
 MemoryMessage = dict[str, JsonValue]

@@ -14,7 +14,7 @@ from turnlog.projections.blueprint.schema.budget_specs import BudgetSpec
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
 from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
 from turnlog.projections.blueprint.token_counters import TokenCounter
-from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
+from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION, PromptCall, PromptTexts
 from turnlog.projections.prompt.history.history_condenser import condense_history
 from turnlog.projections.prompt.history.history_selection import (
     ExcludedTurns,
@@ -25,6 +25,7 @@ from turnlog.projections.prompt.history.history_selection import (
 )
 from turnlog.projections.prompt.history.memory_access import MemoryAccess, build_memory_access
 from turnlog.projections.prompt.history.planned_history import PlannedHistory, SummaryMessage
+from turnlog.projections.prompt.history.repeated_questions import choose_repeats_rule
 from turnlog.projections.prompt.sources.session_material import (
     PhaseVisibility,
     SessionMaterial,
@@ -102,14 +103,30 @@ def _find_summary(
 
 
 def render_history(
-    back: HistoryWindow, state: SessionState, texts: PromptTexts, counting: TokenCounter
+    back: HistoryWindow,
+    state: SessionState,
+    texts: PromptTexts,
+    counting: TokenCounter,
+    assembler: int = ASSEMBLER_VERSION,
 ) -> PlannedHistory:
-    """Return the messages of a view; raises `Corrupt` if a text was not fetched."""
+    """Return the messages of a view; raises `Corrupt` if a text was not fetched.
+
+    Once a summary replaces older turns, the messages that the view keeps beside it are verbatim.
+    """
     turns, left_out = back.select_turns(state)
     work = back.view.of == "work"
     exchanges = tuple(build_exchanges(turns, texts.by_ref, counting, work=work))
     recap = _build_summary_message(back.summary, texts, counting) if back.summary else None
-    slot = PlannedHistory(back.name, exchanges, left_out, work, recap)
+    kept = back.view.summary.keep_messages if recap and back.view.summary else 0
+    slot = PlannedHistory(
+        back.name,
+        exchanges,
+        left_out,
+        work,
+        recap,
+        choose_repeats_rule(assembler),
+        kept if assembler > 1 else 0,
+    )
     return condense_history(slot, back.view.condense, counting)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from turnlog.projections.prompt.history.history_selection import ExcludedTurns
+from turnlog.projections.prompt.history.repeated_questions import REPEATS_RULES, RepeatsRule
 from turnlog.projections.prompt.history.turn_messages import TurnExchange
 from turnlog.projections.session.text_refs import TextRef
 
@@ -30,6 +31,10 @@ class PlannedHistory:
     """Whether they also show how each turn was worked out."""
     summary: SummaryMessage | None = None
     """The summary that replaces older turns."""
+    repeats: RepeatsRule = REPEATS_RULES["repeats-2"]
+    """The rule by which repeated questions are condensed."""
+    verbatim_messages: int = 0
+    """The latest messages that are never condensed."""
 
     @property
     def included_summary(self) -> SummaryMessage | None:

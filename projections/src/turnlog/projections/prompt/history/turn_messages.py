@@ -28,6 +28,10 @@ escapes most characters.
 """
 
 
+_MESSAGES_PER_PAIR: Final = 2
+"""A question and its answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class TurnMessages:
     """The question and the answer of a turn."""
@@ -37,6 +41,11 @@ class TurnMessages:
     """Length in code points."""
     digest_line: str
     """What the digest of a run is computed from: role and digest of each message, one a line."""
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it is a question and its answer."""
+        return len(self.messages) == _MESSAGES_PER_PAIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,8 @@ class CondensedRun:
     """See `FromTurns.again`."""
     later: int | None = None
     """See `FromTurns.later`."""
+    shows_work: bool = True
+    """Whether the condensed texts include the work of the turns, in a view that shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,8 @@ class TurnExchange:
     """How one or several turns were condensed; None for a turn in its own words."""
     saved: int = 0
     """Tokens that condensing saved, unless a trim step records them."""
+    spoken: TurnMessages | None = None
+    """Question and reply alone, where `content` also shows the work; otherwise None."""
 
     @property
     def last_turn(self) -> int:
