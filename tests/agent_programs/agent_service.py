@@ -115,6 +115,12 @@ class AgentService:
         self.opened_sessions.append(session)
         return session
 
+    async def open_shipped_session(self, blueprint: str, **form: object) -> str:
+        """Open a session of a blueprint that ships, and return the session id."""
+        session = await self.gateway.open_session(blueprint, **form)
+        self.opened_sessions.append(session)
+        return session
+
     async def submit_turn(
         self, session: str, *answers: ModelBehaviour, text: str = "Get me a hammer.", **form: object
     ) -> dict[str, Any]:

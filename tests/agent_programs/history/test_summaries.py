@@ -247,12 +247,24 @@ async def test_a_purge_waits_for_the_open_turn() -> None:
     assert refused.value.code == "turn-open"
 
 
-async def test_a_ladder_that_asks_for_a_summary_has_it_at_the_limit_of_its_component() -> None:
-    ladder: list[dict[str, Any]] = [{"summarise": {}}, {"drop_oldest_pairs": {}}]
-    limits: dict[str, Any] = {"history": {"tokens": 500, "ladder": ladder}}
-    shop = await run_turns(3, build_summarising_blueprint(above=100_000, components=limits))
-    await run_numbered_turn(shop, 4, ["They spoke of words."])
+async def test_a_view_is_summarised_above_its_own_limit_whatever_its_component_may_have() -> None:
+    limits: dict[str, Any] = {"history": {"tokens": 500, "ladder": [{"summarise": {}}]}}
+    shop = await run_turns(4, build_summarising_blueprint(above=700, components=limits))
+    assert len(shop.get_request_texts(-1)) == 1 + 3 * 2 + 1, "645 tokens of history stand whole"
+    await run_numbered_turn(shop, 5, ["They spoke of words."])
     assert shop.get_request_texts(-1)[1] == "They spoke of words."
+
+
+async def test_what_the_steps_before_it_make_short_enough_is_not_summarised() -> None:
+    ladder: list[dict[str, Any]] = [{"condense_repeats": {}}, {"summarise": {}}]
+    limits: dict[str, Any] = {"history": {"tokens": 500, "ladder": ladder}}
+    shop = await run_turns(8, build_summarising_blueprint(components=limits))
+    assert shop.list_events(SummaryBegun) == []
+    assert "(7 times, in turn with: 1; 2; 3; 4; 5; 6; 7)" in shop.get_request_texts(-1)[1]
+    await shop.run_turn([f"Hm. {LONG * 4}"], text="And who counts them?")
+    await shop.run_turn(["They counted."], [f"Well. {LONG * 4}"], text="And to what end?")
+    (begun,) = shop.list_events(SummaryBegun)
+    assert begun.turns == (TurnRange(first=1, last=7),)
 
 
 async def test_the_summary_is_the_last_of_the_history_to_go() -> None:

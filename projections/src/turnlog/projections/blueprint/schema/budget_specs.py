@@ -147,7 +147,8 @@ class CondenseRepeats(StrictModel):
 class SummariseHistory(StrictModel):
     """Requests a model summary of the older turns before the next turn is answered.
 
-    It does not shorten the prompt that is being assembled.
+    The summary is made where the steps before this one leave the view above its `above_tokens`. It
+    does not shorten the prompt that is being assembled.
     """
 
     history: Name | None = None

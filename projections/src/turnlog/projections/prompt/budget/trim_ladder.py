@@ -211,6 +211,27 @@ def _list_ladder_runs(fitting: BudgetContext) -> list[LadderRun]:
     return [*sections, *components, LadderRun(budget.ladder, whole, fitting.limit)]
 
 
+def apply_steps_before_summary(slot: PlannedHistory, fitting: BudgetContext) -> PlannedHistory:
+    """Return a view after the steps that its ladder lists before the request for a summary."""
+    component = fitting.budget.components.get(HISTORY_COMPONENT)
+    ladder = component.ladder if component else ()
+    places = (
+        place
+        for place, step in enumerate(ladder)
+        if isinstance(step.action, SummariseHistory) and step.target in {None, slot.view}
+    )
+    before = ladder[: next(places, 0)]
+    if component is None or not before:
+        return slot
+    measure = partial(measure_component, component=HISTORY_COMPONENT, counting=fitting.counting)
+    limit = resolve_limit(component.tokens, fitting.inputs)
+    climb = LadderRun(
+        before, measure, limit, BudgetScope(component=HISTORY_COMPONENT), is_soft=True
+    )
+    (shortened,), _ = _apply_ladder((slot,), climb, fitting)
+    return shortened if isinstance(shortened, PlannedHistory) else slot
+
+
 def _apply_ladder(
     plan: PromptPlan, climb: LadderRun, fitting: BudgetContext
 ) -> tuple[PromptPlan, list[AppliedTrimStep]]:

@@ -186,7 +186,9 @@ def merge_repeats(run: Sequence[TurnMessages], rule: RepeatsRule) -> TurnMessage
     question = f"{rule.replace_values(asked[0])} ({len(run)} times{_format_values(asked, rule)})"
     if len({rule.replace_values(answer) for answer in answered}) == 1:
         values = _format_values(answered, rule)
-        return build_turn_messages(question, f"{rule.replace_values(answered[0])} (each time{values})")
+        return build_turn_messages(
+            question, f"{rule.replace_values(answered[0])} (each time{values})"
+        )
     results = [rule.shorten_answer(*pair) or "" for pair in zip(asked, answered, strict=True)]
     return build_turn_messages(question, f"In turn: {'; '.join(results)}")
 

@@ -13,7 +13,7 @@ from typing import Final
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.projections.prompt.assembly_inputs import PromptNeeds
-from turnlog.projections.prompt.history.due_summaries import (
+from turnlog.projections.prompt.budget.due_summaries import (
     SummaryCandidate,
     find_due_summary,
     has_summaries,

@@ -1,8 +1,9 @@
 """Whether older turns of a history view must be summarised before the next turn continues.
 
-A view that has grown too long keeps its latest turns. Older turns are summarised by a model, at
-most as many at a time as the view may hold. This module only decides that a summary is due; the
-event that records the decision determines the rest.
+A view that has grown too long keeps its latest turns, and a model summarises all older ones. A
+ladder that requests the summary is followed in its order: what the steps before it can shorten is
+not summarised. This module only decides that a summary is due; the event that records the decision
+determines the rest.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.projections.blueprint.schema.budget_specs import (
     BudgetSpec,
     CharacterCounterSpec,
-    SummariseHistory,
     resolve_limit,
 )
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
 from turnlog.projections.blueprint.schema.history_specs import SummarySpec
-from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_token_counter
 from turnlog.projections.prompt.assembly_inputs import PromptTexts
+from turnlog.projections.prompt.budget.trim_ladder import (
+    BudgetContext,
+    apply_steps_before_summary,
+)
 from turnlog.projections.prompt.history.history_selection import build_exchanges
 from turnlog.projections.prompt.history.history_window import (
     HistoryWindow,
@@ -34,7 +37,12 @@ from turnlog.projections.prompt.history.history_window import (
 from turnlog.projections.prompt.history.memory_access import list_message_refs
 from turnlog.projections.prompt.history.turn_messages import TurnExchange
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.state import OpenTurn, SessionState, SettledTurnRef
+from turnlog.projections.session.state import (
+    MAX_RECENT_TURNS,
+    OpenTurn,
+    SessionState,
+    SettledTurnRef,
+)
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.turn_summaries import build_ranges, iterate_turns
 
@@ -57,24 +65,15 @@ class SummaryCandidate:
     """The budget of the call that lists the view."""
     inputs: Mapping[str, JsonValue]
 
-    @property
-    def limit(self) -> int:
-        """The number of tokens above which it is summarised."""
-        budget = self.budget
-        history = budget.components.get(HISTORY_COMPONENT) if budget else None
-        rungs = [step.action for step in history.ladder] if history else []
-        asked = [rung for rung in rungs if isinstance(rung, SummariseHistory)]
-        if history is None or not any(
-            rung.history in {None, self.history_window.name} for rung in asked
-        ):
-            return self.spec.above_tokens
-        return min(self.spec.above_tokens, resolve_limit(history.tokens, self.inputs))
-
     def list_refs(self, state: SessionState) -> tuple[TextRef, ...]:
         """Return the references of its texts; empty if it cannot be too long."""
         stands = tuple(self.history_window.list_refs(state))
-        long = sum(said.characters for said in stands) * MAX_TOKENS_PER_CHARACTER > self.limit
-        return stands if long else ()
+        most = sum(said.characters for said in stands) * MAX_TOKENS_PER_CHARACTER
+        return stands if most > self.spec.above_tokens or self.fills_reach(state) else ()
+
+    def fills_reach(self, state: SessionState) -> bool:
+        """Return whether it includes so many turns that the next one would push out the oldest."""
+        return len(self.history_window.select_turns(state)[0]) >= MAX_RECENT_TURNS
 
     def has_reachable_runs(self, state: SessionState) -> bool:
         """Return whether it could include turns that the state keeps only as runs."""
@@ -119,19 +118,24 @@ def find_due_summary(
     texts: PromptTexts,
     model: str,
 ) -> SummaryBegun | None:
-    """Return the summary to begin; None if the view is short enough or has no old turns."""
+    """Return the summary to begin; None if the view is short enough or has no old turns.
+
+    It takes all older turns, or about as much as the view may hold where its call has a budget.
+    """
     counter = candidate.budget.counter if candidate.budget else _DEFAULT_COUNTER_SPEC
     counting = build_token_counter(counter, material.vocabularies, model)
     back, opened = candidate.history_window, state.open
-    if opened is None or _measure_growth(candidate, state, texts, counting) <= candidate.limit:
+    is_short = _measure_growth(candidate, state, texts, counting) <= candidate.spec.above_tokens
+    if opened is None or (is_short and not candidate.fills_reach(state)):
         return None
     turns, _ = back.select_turns(state)
     older = _list_older_turns(turns, candidate.spec.keep_messages)
-    work = back.view.of == "work"
-    told = zip(older, build_exchanges(older, texts.by_ref, counting, work=work), strict=True)
-    taken = [
-        ref for ref, before in _sum_preceding_tokens(told) if before < candidate.spec.above_tokens
-    ]
+    taken = older
+    if material.blueprint.calls[candidate.spec.call].budget:
+        work = back.view.of == "work"
+        told = zip(older, build_exchanges(older, texts.by_ref, counting, work=work), strict=True)
+        most = candidate.spec.above_tokens
+        taken = [ref for ref, before in _sum_preceding_tokens(told) if before < most]
     if not taken:
         return None
     former = back.summary
@@ -148,8 +152,12 @@ def find_due_summary(
 def _measure_growth(
     candidate: SummaryCandidate, state: SessionState, texts: PromptTexts, counting: TokenCounter
 ) -> int:
-    """Count the tokens of a view, without turns that are to be kept whole."""
+    """Count the tokens of a view after the steps before its summary, without turns kept whole."""
     slot = render_history(candidate.history_window, state, texts, counting)
+    if candidate.budget:
+        slot = apply_steps_before_summary(
+            slot, BudgetContext(candidate.budget, counting, candidate.inputs)
+        )
     whole = state.whole.get(candidate.summarised_view)
     if whole is None:
         return slot.tokens

@@ -1,0 +1,119 @@
+"""The sliding window of the shipped `uderia`, with the numbers of its document.
+
+Above 4,000 tokens of history the last 6 messages stand verbatim and one summary replaces all that
+is older. Every prompt is read back over HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.agent_programs.agent_service import AgentService, answer_with_text
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TOPICS = ("tides", "berths", "crews", "fares", "winds", "fogs", "ropes", "gulls", "buoys")
+
+SUMMARY = "They spoke of the harbour."
+
+
+def build_question(topic: str) -> str:
+    """Return a question of about a hundred tokens, different from those on other topics."""
+    return f"Say all there is to say of {topic}; " + "and do take your time with it. " * 12
+
+
+def build_reply(topic: str) -> str:
+    """Return a reply that makes a turn of about 1,160 tokens."""
+    return f"Of {topic}: " + f"there is much to tell of {topic}. " * 117
+
+
+async def run_topics(platform: AgentService, session: str, *topics: str) -> None:
+    """Run a turn on each topic; a summary is answered before the reply where one is due."""
+    for topic in topics:
+        platform.provider.queue_behaviours(answer_with_text(build_reply(topic)))
+        await platform.complete_turn(session, text=build_question(topic))
+
+
+def list_history(prompt: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the included history parts of a prompt."""
+    parts = prompt["manifest"]["parts"]
+    return [each for each in parts if each["layer"] == "history" and each.get("role")]
+
+
+async def test_u10_below_4000_tokens_every_message_stands_verbatim(platform: AgentService) -> None:
+    session = await platform.open_shipped_session("uderia", attributes={})
+    await run_topics(platform, session, *TOPICS[:4])
+    prompt = await platform.fetch_prompt(session, "4.1")
+    (run,) = list_history(prompt)
+    assert (run["source"]["first"], run["source"]["last"], run["treatment"]) == (1, 3, "kept")
+    assert 3_000 < run["tokens"] < 4_000, "above what its component may have, and the whole fits"
+    assert prompt["manifest"].get("steps", []) == []
+    assert "summary-begun" not in await platform.list_event_names(session)
+
+
+async def test_u10_above_4000_tokens_the_last_six_messages_and_one_summary(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_shipped_session("uderia", attributes={})
+    await run_topics(platform, session, *TOPICS[:4])
+    for number, topic in enumerate(TOPICS[4:], 5):
+        platform.provider.queue_behaviours(answer_with_text(f"{SUMMARY} {number}"))
+        await run_topics(platform, session, topic)
+        prompt = await platform.fetch_prompt(session, f"{number}.2")
+        messages, latest = prompt["messages"], TOPICS[number - 4 : number - 1]
+        assert messages[1] == {"role": "system", "content": f"{SUMMARY} {number}"}
+        said = [text for each in latest for text in (build_question(each), build_reply(each))]
+        assert [each["content"] for each in messages[2:]] == [*said, build_question(topic)]
+        asked = await platform.fetch_prompt(session, f"{number}.1")
+        gone = TOPICS[number - 5]
+        assert build_reply(gone) in [each["content"] for each in asked["messages"]]
+        summaries = await platform.fetch_json(f"/v1/sessions/{session}/summaries")
+        assert summaries["summaries"][-1]["turns"] == [{"first": 1, "last": number - 4}]
+        assert prompt["manifest"].get("steps", []) == []
+
+
+async def test_u10_all_that_is_older_goes_into_one_summary_however_long_it_is(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_shipped_session("uderia", attributes={})
+    await run_topics(platform, session, *TOPICS[:4])
+    for topic in TOPICS[4:8]:
+        platform.provider.queue_behaviours(answer_with_text(""))
+        await run_topics(platform, session, topic)
+    platform.provider.queue_behaviours(answer_with_text(SUMMARY))
+    await run_topics(platform, session, TOPICS[8])
+    asked = await platform.fetch_prompt(session, "9.1")
+    said = [each["content"] for each in asked["messages"]]
+    assert all(build_reply(each) in said for each in TOPICS[:5])
+    prompt = await platform.fetch_prompt(session, "9.2")
+    assert prompt["messages"][1]["content"] == SUMMARY
+    assert len(prompt["messages"]) == 1 + 1 + 6 + 1
+
+
+async def test_u10_where_the_whole_has_no_room_the_oldest_pair_is_named_as_dropped(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_shipped_session("uderia", attributes={})
+    for topic in TOPICS[:3]:
+        platform.provider.queue_behaviours(answer_with_text(build_reply(topic) * 2))
+        await platform.complete_turn(session, text=build_question(topic))
+    platform.provider.queue_behaviours(answer_with_text(build_reply("x") * 2))
+    await platform.complete_turn(session, text="And what else is there?")
+    manifest = (await platform.fetch_prompt(session, "4.1"))["manifest"]
+    assert manifest["tokens"] < 8_000
+    history = [each for each in manifest["parts"] if each["layer"] == "history"]
+    assert [each["treatment"] for each in history] == ["kept"], "the last six messages fit"
+    platform.provider.queue_behaviours(
+        answer_with_text(SUMMARY), answer_with_text(build_reply("y") * 5)
+    )
+    await platform.complete_turn(session, text="Is that all?")
+    platform.provider.queue_behaviours(answer_with_text(SUMMARY), answer_with_text("Yes."))
+    await platform.complete_turn(session, text="Really?")
+    manifest = (await platform.fetch_prompt(session, "6.2"))["manifest"]
+    assert [(each["step"], each.get("component")) for each in manifest["steps"]] == [
+        ("drop_oldest_pairs", None)
+    ]
+    (gone,) = [each for each in manifest["parts"] if each.get("rule") == "drop_oldest_pairs"]
+    assert (gone["source"]["first"], gone["source"]["last"]) == (3, 3)

@@ -1,0 +1,202 @@
+"""No turn falls out of a window: each is verbatim, in a summary, or named as left out by a rule.
+
+Random sessions of every shipped blueprint that has a summary are played over HTTP, and every prompt
+with history is read back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.faults.suite_extent import RUN_EVERYTHING
+from tests.services.gateway.gateway_service import (
+    MemoryBackend,
+    RunningGateway,
+    build_worker,
+    cancel_tasks,
+    run_worker,
+    start_service,
+)
+from tests.support.sessions.puppet_model import build_finish
+from tests.support.sessions.reproduction_checks import find_unreproducible_calls
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.model_prices import ShippedPrices
+from turnlog.services.worker.model.model_types import (
+    FinishedAnswer,
+    ModelFailure,
+    ModelRequest,
+    TextDelta,
+)
+
+SUMMARISED_BLUEPRINTS = [
+    name
+    for name in BlueprintFolders().list_names()
+    if any(view.summary for view in BlueprintFolders().load_blueprint(name).history.values())
+]
+
+SEEDS = range(40 if RUN_EVERYTHING else 4)
+
+STATUS_RULES = {"excluded", "failed", "cancelled", "purged", "not for this phase"}
+"""Rules of turns that are not valid, or not visible."""
+
+WORDS = ("tide", "berth", "crew", "fare", "wind", "fog", "rope", "gull", "buoy", "Oslo", "7", "$3")
+
+
+@dataclass
+class RandomModel:
+    """Answers at random length; a summary may fail, be empty, or be longer than its turns."""
+
+    random: Random
+
+    async def stream(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+        """See `LanguageModel.stream`."""
+        texts = [str(message["content"]) for message in request.messages]
+        if texts[-1].startswith("Sum up the conversation"):
+            if self.random.random() < 0.2:
+                raise ModelFailure("server_error", "down")
+            yield TextDelta(self.random.choice(["", "They spoke. ", "They spoke. " * 60]))
+        elif "Answer with JSON alone" in texts[0]:
+            yield TextDelta('{"steps": []}')
+        else:
+            yield TextDelta(build_text(self.random))
+        yield build_finish()
+
+
+def build_text(random: Random) -> str:
+    """Return a text of up to two thousand words, of a topic of its own or one asked before."""
+    size = random.choice([3, 30, 300, 900, 1_400])
+    return " ".join(random.choice(WORDS) for _ in range(size)) + "."
+
+
+def build_question(random: Random) -> str:
+    """Return a question, often one that differs from the last in its values only."""
+    return random.choice(
+        [
+            f"Show boats under ${random.randrange(90)}",
+            f"Show boats in {random.choice(['Oslo', 'Rome', 'Bonn'])}",
+            f"And what of the {random.choice(WORDS)} and the {random.choice(WORDS)}?",
+            f"Why, {build_text(random)[:2_000]}",
+        ]
+    )
+
+
+@dataclass
+class RandomSession:
+    """A session that is played at random."""
+
+    stand: RunningGateway
+    session: str
+    random: Random
+    turns: int = 0
+    covered: set[str] = field(default_factory=set[str])
+    """The ways in which turns were covered so far."""
+
+    async def play_action(self) -> None:
+        """Submit a turn, or change what earlier turns are worth."""
+        path = f"/v1/sessions/{self.session}"
+        turn = self.random.randint(1, max(1, self.turns))
+        match self.random.choices(range(7), (20, 1, 1, 1, 0.5, 2, 1))[0]:
+            case 1:
+                await self.stand.http.put(f"{path}/turns/{turn}/exclusion")
+            case 2:
+                await self.stand.http.delete(f"{path}/turns/{turn}/exclusion")
+            case 3:
+                redaction = {"turn": turn, "reason": "a slip", "replacement": "(Gone.)"}
+                await self.stand.http.post(f"{path}/redactions", json=redaction)
+            case 4:
+                if self.turns > 6:
+                    await self.stand.http.post(f"{path}/purge")
+            case 5:
+                to = self.random.choice(["tool_enabled", "llm_only"])
+                await self.stand.http.post(f"{path}/profile", json={"profile": to})
+            case 6:
+                shown = (await self.stand.fetch_json(f"{path}/summaries"))["summaries"]
+                for each in shown[-1:]:
+                    await self.stand.http.post(f"{path}/summaries/{each['sequence']}/undo")
+            case _:
+                form = {"text": build_question(self.random)}
+                answer = await self.stand.http.post(f"{path}/turns?wait=60", json=form)
+                assert answer.json()["status"] == "completed", answer.text
+                self.turns += 1
+                await self.check_calls()
+
+    async def check_calls(self) -> None:
+        """Check the windows of the last turn's calls."""
+        path = f"/v1/sessions/{self.session}/calls/{self.turns}"
+        for number in range(1, 5):
+            answer = await self.stand.http.get(f"{path}.{number}/prompt")
+            if answer.status_code == 404:
+                return
+            prompt = answer.json()
+            assert prompt["verified"], prompt
+            if prompt["manifest"]["kind"] in {"plan", "converse"}:
+                await self.check_window(prompt["manifest"])
+
+    async def check_window(self, manifest: dict[str, Any]) -> None:
+        """Check that each turn before the call is covered exactly once, and by what."""
+        parts = [each for each in manifest["parts"] if each["layer"] == "history"]
+        summaries = [each for each in parts if "sequence" in each["source"] and each.get("role")]
+        summarised = await self.list_summarised_turns(summaries)
+        covering: dict[int, list[str]] = {turn: [] for turn in range(1, self.turns)}
+        for part in parts:
+            if "view" in part["source"]:
+                way = part["treatment"] if part.get("role") else f"left out: {part['rule']}"
+                for turn in range(part["source"]["first"], part["source"]["last"] + 1):
+                    covering[turn].append(way)
+        trimmed = any(each["step"] == "drop_oldest_pairs" for each in manifest.get("steps", ()))
+        for turn, ways in covering.items():
+            (way,) = ways
+            self.covered.add(way)
+            match way.removeprefix("left out: "):
+                case "summarised":
+                    assert turn in summarised, (turn, summarised)
+                case "drop_oldest_pairs":
+                    assert trimmed, "it is named only where the declared step was taken"
+                    before = [each["before"] for each in manifest["steps"]]
+                    assert max(before) > 8_000, "the whole had room"
+                case rule:
+                    assert way in {"kept", "condensed"} or rule in STATUS_RULES, (turn, way)
+        if summaries and not trimmed:
+            usable = [way for (way,) in covering.values() if way in {"kept", "condensed"}]
+            assert set(usable[-3:]) <= {"kept"}, "the last six messages stand verbatim"
+
+    async def list_summarised_turns(self, included: list[dict[str, Any]]) -> set[int]:
+        """Return the turns of the summaries that a prompt includes."""
+        shown = await self.stand.fetch_json(f"/v1/sessions/{self.session}/summaries")
+        sequences = {each["source"]["sequence"] for each in included}
+        ranges = [each["turns"] for each in shown["summaries"] if each["sequence"] in sequences]
+        return {n for one in ranges for each in one for n in range(each["first"], each["last"] + 1)}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("blueprint", SUMMARISED_BLUEPRINTS)
+async def test_u10_no_turn_falls_between_the_summary_and_the_window(
+    blueprint: str, seed: int, tmp_path: Path
+) -> None:
+    backend, random = MemoryBackend(), Random(seed)  # noqa: S311 - a test is to repeat itself
+    async with start_service(backend, "random", tmp_path, working=False) as stand:
+        worker = build_worker(backend, stand.store, RandomModel(random), ShippedPrices().load_table)
+        working = asyncio.create_task(run_worker(backend, stand.tenant, worker))
+        try:
+            session = await stand.open_session(blueprint)
+            playing = RandomSession(stand, session, random)
+            for _ in range(26):
+                await playing.play_action()
+        finally:
+            await cancel_tasks(working)
+    if seed == SEEDS[0]:
+        assert {"kept", "left out: summarised"} <= playing.covered, "it reaches a summary"
+    assert find_unreproducible_calls(backend.log.stored, backend.blobs.blobs) == []
+
+
+def test_the_shipped_agent_platform_has_a_summary() -> None:
+    assert "uderia" in SUMMARISED_BLUEPRINTS
