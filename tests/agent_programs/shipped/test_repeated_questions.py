@@ -100,7 +100,8 @@ def measure_saving(prompt: dict[str, Any]) -> float:
     """Return the share of history that condensing saved."""
     (step,) = [each for each in prompt["manifest"]["steps"] if each["on"] in {"chat", "workflow"}]
     assert (step["step"], step["component"]) == ("condense_repeats", "history")
-    return 1 - step["after"] / step["before"]
+    before, after = int(step["before"]), int(step["after"])
+    return 1 - after / before
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

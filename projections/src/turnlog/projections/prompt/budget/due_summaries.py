@@ -69,9 +69,9 @@ class SummaryCandidate:
         """Return the references of its texts; empty if it cannot be too long."""
         stands = tuple(self.history_window.list_refs(state))
         most = sum(said.characters for said in stands) * MAX_TOKENS_PER_CHARACTER
-        return stands if most > self.spec.above_tokens or self.fills_reach(state) else ()
+        return stands if most > self.spec.above_tokens or self.has_full_reach(state) else ()
 
-    def fills_reach(self, state: SessionState) -> bool:
+    def has_full_reach(self, state: SessionState) -> bool:
         """Return whether it includes so many turns that the next one would push out the oldest."""
         return len(self.history_window.select_turns(state)[0]) >= MAX_RECENT_TURNS
 
@@ -126,7 +126,7 @@ def find_due_summary(
     counting = build_token_counter(counter, material.vocabularies, model)
     back, opened = candidate.history_window, state.open
     is_short = _measure_growth(candidate, state, texts, counting) <= candidate.spec.above_tokens
-    if opened is None or (is_short and not candidate.fills_reach(state)):
+    if opened is None or (is_short and not candidate.has_full_reach(state)):
         return None
     turns, _ = back.select_turns(state)
     older = _list_older_turns(turns, candidate.spec.keep_messages)

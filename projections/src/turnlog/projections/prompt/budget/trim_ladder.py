@@ -106,7 +106,9 @@ def apply_step(
             return update_view(plan, on, partial(_drop_oldest_turns, over=over))
         case CondenseRepeats():
             return update_view(
-                plan, on, partial(condense_slot_repeats, counting=fitting.counting, by="condense_repeats")
+                plan,
+                on,
+                partial(condense_slot_repeats, counting=fitting.counting, by="condense_repeats"),
             )
         case SummariseHistory():
             return plan
