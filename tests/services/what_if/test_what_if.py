@@ -25,7 +25,7 @@ from tests.support.sessions.session_harness import TENANT, TESTER, SessionHarnes
 from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration, ReassembledCall
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
-from turnlog.projections.session.commands import MoveBlueprint
+from turnlog.projections.session.commands import MoveBlueprint, SwitchProfile
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 
 PERSONA = "You are a clerk, and brief."
@@ -192,6 +192,31 @@ async def test_what_the_record_cannot_give_is_a_finding_of_its_call(
     refusals = [each.refused for each in found if each.refused]
     assert refusals, found
     assert {(each.code, str(each.field).startswith(field)) for each in refusals} == {(code, True)}
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_blueprint_is_supposed_with_the_model_in_use_only_where_it_allows_it(
+    first: Path, tmp_path: Path, *, allowed: bool
+) -> None:
+    house = SessionHarness()
+    switch = SwitchProfile("chat", {"chat"}, "openai/egret", {"openai/egret"})
+    await run_conversation(house, first, "recorded", ())
+    await house.sessions.handle(TENANT, "recorded", switch, TESTER)
+    clerk = BlueprintFolders((first,)).load_blueprint("clerk")
+    await run_turn(house, clerk, "recorded", CONVERSATION[0])
+    text = f"{FIRST_VERSION}models: {{allow: [openai/egret]}}\n" if allowed else FIRST_VERSION
+    library = BlueprintFolders(
+        (write_blueprint_folder(tmp_path / "new", text, persona_md=PERSONA),)
+    )
+    change = WhatIfChange(library, library.load_blueprint("clerk"))
+    (found,) = await run_what_if(house, "recorded", change)
+    refused = found.refused
+    assert (None if refused is None else (refused.code, refused.field)) == (
+        None if allowed else ("blueprint-does-not-fit", "model")
+    )
+    change = WhatIfChange(library, library.load_blueprint("clerk"), model="anthropic/claude-x")
+    (found,) = await run_what_if(house, "recorded", change)
+    assert found.refused is None
 
 
 async def test_what_was_withheld_later_stands_in_earlier_calls(first: Path, second: Path) -> None:

@@ -219,7 +219,7 @@ def assert_problem(answer: httpx.Response, status: int, code: str, field: str) -
     assert "TURNLOG_HOSTS" in said["fix"]
 
 
-TIMES: Final = 1_000 if os.environ.get("FAULTS") == "all" else 1
+TIMES: Final = 250 if os.environ.get("FAULTS") == "all" else 1
 
 FUZZED: Final = settings(
     max_examples=200 * TIMES, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -257,6 +257,7 @@ def is_own_name(host: str) -> bool:
         return host in {"localhost", "turnlog.example"}
 
 
+@pytest.mark.timeout(900)
 @FUZZED
 @given(host=SPELLINGS)
 @example(host="localhost\n")
@@ -268,6 +269,7 @@ def test_any_host_that_is_answered_is_one_of_ours_to_another_parser(host: str) -
         assert is_own_name(read.host), host
 
 
+@pytest.mark.timeout(900)
 @FUZZED
 @given(origin=SPELLINGS | SPELLINGS.map("http://{}".format), host=st.sampled_from(OWN_NAMES))
 @example(origin="http://localhost:8700\n", host="localhost:8700")
@@ -281,6 +283,7 @@ def test_any_origin_that_may_command_is_that_of_the_host_to_another_parser(
         assert (page.host, page.port) == (addressed.host, addressed.port), (origin, host)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.asyncio(loop_scope="module")
 async def test_any_host_and_origin_on_the_wire_are_answered_by_the_rule(
     bare: RunningGateway,

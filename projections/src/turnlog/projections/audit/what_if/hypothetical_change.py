@@ -33,7 +33,7 @@ from turnlog.projections.prompt.sources.session_material import (
     get_pins,
 )
 from turnlog.projections.session import fast_replace
-from turnlog.projections.session.rules.upgrade_rules import build_misfit
+from turnlog.projections.session.rules.upgrade_rules import build_misfit, require_allowed_model
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import InputsRef
 
@@ -146,9 +146,12 @@ class ChangeApplier:
         return self._materials[key]
 
     def _select_model(self, recorded_call: RecordedCallInputs, material: SessionMaterial) -> str:
-        # A model that the session itself selected is kept: the blueprint does not decide it.
-        if self.change.model or self.change.blueprint is None or recorded_call.state.model:
+        if self.change.model or self.change.blueprint is None:
             return self.change.model or recorded_call.call_request.model
+        if recorded_call.state.model:
+            # A model that the session was switched to is kept, if the blueprint allows it.
+            require_allowed_model(recorded_call.state.model, material.blueprint.allowed_models)
+            return recorded_call.call_request.model
         named = material.blueprint.profiles[recorded_call.state.profile].model
         was = recorded_call.material.blueprint.profiles[recorded_call.state.profile].model
         if named != "default":

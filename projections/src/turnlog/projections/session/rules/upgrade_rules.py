@@ -6,6 +6,8 @@ that one version runs a phase from beginning to end. Earlier turns and prompts s
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from turnlog.events.errors import Refused
 from turnlog.events.model.session_events import BlueprintMoved
 from turnlog.projections.session.commands import MoveBlueprint
@@ -24,7 +26,7 @@ def move_blueprint(state: SessionState, command: MoveBlueprint) -> NewEvents:
         return ()
     _require_phase_boundary(state)
     _require_profile(state, command)
-    _require_model(state, command)
+    require_allowed_model(state.model, command.allowed_models)
     _require_phase(state, command)
     return (
         BlueprintMoved(
@@ -64,9 +66,10 @@ def _require_profile(state: SessionState, command: MoveBlueprint) -> None:
         raise build_misfit(detail, "profile", "give the new version that profile")
 
 
-def _require_model(state: SessionState, command: MoveBlueprint) -> None:
-    if state.model is not None and state.model not in command.allowed_models:
-        detail = f"the session uses model {state.model!r}, which the new version does not allow"
+def require_allowed_model(model: str | None, allowed_models: Container[str]) -> None:
+    """Refuse a version that does not allow the model to which the session was switched."""
+    if model is not None and model not in allowed_models:
+        detail = f"the session uses model {model!r}, which the new version does not allow"
         fix = "add it to the new version by `models: {allow: [...]}`, or switch the session first"
         raise build_misfit(detail, "model", fix)
 
