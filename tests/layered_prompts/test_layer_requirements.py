@@ -389,6 +389,7 @@ async def test_t11_a_signal_that_is_early_or_invented_is_refused_and_recorded_an
         tool_calls=(
             ("transition_phase", '{"signal": "victory"}'),
             ("transition_phase", "not JSON"),
+            ("transition_phase", '{"signal":' + "[" * 10_000),
             ("delete_everything", "{}"),
         ),
         finish="tool_calls",
@@ -397,9 +398,7 @@ async def test_t11_a_signal_that_is_early_or_invented_is_refused_and_recorded_an
     clever = await room.submit_and_watch(session, "Three", invented)
     assert [each[-1].json["next_phase"] for each in (early, clever)] == [None, None]
     assert await list_tool_outcomes(room, session) == [
-        ("transition_phase", "refused"),
-        ("transition_phase", "refused"),
-        ("transition_phase", "refused"),
+        *[("transition_phase", "refused")] * 4,
         ("delete_everything", "refused"),
     ]
     stands = await room.fetch_session(session)

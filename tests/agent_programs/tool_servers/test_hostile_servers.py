@@ -17,6 +17,7 @@ from mcp import MCPError
 import tests.support.servers.hostile_mcp_server
 from tests.support.processes.process_host import POLL_INTERVAL
 from turnlog.projections.blueprint.schema.tool_specs import LocalServerSpec
+from turnlog.projections.tools.result_condensation import parse_members
 from turnlog.services.worker.tools import mcp_servers
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.tool_servers import ToolAnswer
@@ -70,6 +71,12 @@ async def test_bytes_and_arguments_that_are_no_text_spoil_nothing_but_themselves
     async with asyncio.timeout(10):
         assert await call_tool(servers, "garbled") == who
         assert await servers.call_tool("hostile", HOSTILE, "who", {"what": "\ud800"}) == who
+
+
+async def test_a_deep_result_is_text_that_is_condensed_as_text(servers: McpToolServers) -> None:
+    deep = await call_tool(servers, "deep")
+    assert deep.text == '{"a":' + "[" * 150 + "]" * 150 + "}"
+    assert parse_members(deep.text) is None
 
 
 async def test_what_a_connection_broke_by_is_in_no_log(

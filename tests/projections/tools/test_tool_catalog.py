@@ -39,16 +39,21 @@ def test_no_name_type_or_description_of_an_argument_forges_a_tool_in_the_list() 
 
 def test_what_has_no_end_is_cut_or_left_out_and_what_is_usual_is_as_it_was() -> None:
     wide: dict[str, JsonValue] = {"type": "object", "title": "t" * 70_000}
+    deep: dict[str, JsonValue] = {"enum": json.loads("[" * 150 + "]" * 150)}
     of: JsonValue = {"type": "y" * 5_000, "description": "d" * 5_000}
     named: dict[str, JsonValue] = {"type": "object", "properties": {"x" * 5_000: of}}
     taken = build_catalog(
         ToolOffer("long", "d" * 5_000_000, NOTHING),
         ToolOffer("wide", "", wide),
+        ToolOffer("deep", "", deep),
         ToolOffer("named", "", named),
         ToolOffer("usual", "Is\nas it was.", NOTHING),
     )
     assert list(taken.event.tools) == ["shop_long", "shop_named", "shop_usual"]
-    assert taken.event.left_out == {"shop_wide": "it is described at more than 64000 characters"}
+    assert taken.event.left_out == {
+        "shop_wide": "it is described at more than 64000 characters",
+        "shop_deep": "its description cannot be read: it is nested more than 64 deep",
+    }
     assert max(map(len, taken.texts)) < 20_000
     usual = {"name": "shop_usual", "description": "Is\nas it was.", "parameters": NOTHING}
     assert json.loads(taken.texts[2]) == {"type": "function", "function": usual}

@@ -9,7 +9,13 @@ import pytest
 
 from tests.services.model.conftest import KEY
 from tests.services.model.model_requests import QUESTION, build_request, expect_failure
-from tests.support.servers.model_behaviours import AnswerBreak, ModelAnswer, ModelRefusal
+from tests.support.servers.model_behaviours import (
+    AnswerBreak,
+    ModelAnswer,
+    ModelBehaviour,
+    ModelRefusal,
+    RawFrames,
+)
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.model_types import FailureCode
@@ -50,6 +56,26 @@ async def test_a_refusal_is_told_by_what_it_means(
     assert (failure.code, failure.retryable) == (code, retryable)
     assert f"HTTP {refusal.status}" in failure.detail
     assert len(server.exchanges) == 1, "retries are the worker's"
+
+
+@pytest.mark.parametrize("status", [400, 429, 500])
+async def test_a_refusal_nested_too_deep_is_told_by_its_status(
+    server: OpenAIServer, model: LitellmModel, name: str, status: int
+) -> None:
+    server.queue_behaviours(ModelRefusal(status, nesting=100_000))
+    failure = await expect_failure(model, build_request(name))
+    assert failure.detail == f"HTTP {status}"
+    server.queue_behaviours(ModelRefusal(status))
+    assert failure.code == (await expect_failure(model, build_request(name))).code
+
+
+async def test_frames_nested_too_deep_are_malformed(
+    server: OpenAIServer, model: LitellmModel, name: str
+) -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    server.queue_behaviours(RawFrames((f'data: {{"choices": [], "a": {deep}}}\n\n'.encode(),)))
+    failure = await expect_failure(model, build_request(name))
+    assert failure.code in {"malformed", "error_in_stream"}
 
 
 @pytest.mark.parametrize(
@@ -148,10 +174,12 @@ async def test_a_parameter_that_is_not_on_the_list_reaches_nobody(
         ModelRefusal(500, f"cannot read {QUESTION!r} sent with {KEY}"),
         ModelAnswer(breaks=AnswerBreak(1, "error", {"message": QUESTION + KEY, "code": KEY})),
         ModelAnswer(breaks=AnswerBreak(1, "garbage")),
+        ModelRefusal(400, f"cannot read {QUESTION!r} sent with {KEY}", nesting=100_000),
+        RawFrames((f'data: {{"error": "{QUESTION} {KEY}", "a": {"[" * 100_000}\n\n'.encode(),)),
     ],
 )
 async def test_a_failure_repeats_neither_the_prompt_nor_the_key(
-    server: OpenAIServer, model: LitellmModel, name: str, behaviour: ModelRefusal | ModelAnswer
+    server: OpenAIServer, model: LitellmModel, name: str, behaviour: ModelBehaviour
 ) -> None:
     server.queue_behaviours(behaviour)
     failure = await expect_failure(model, build_request(name))

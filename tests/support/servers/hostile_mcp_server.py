@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -25,6 +26,7 @@ HOSTILE_TOOLS: Final = {
     "endless": None,
     "garbled": None,
     "refuse": None,
+    "deep": None,
 }
 
 
@@ -40,6 +42,8 @@ class HostileToolServer(StdioToolServer):
                 answer["tools"].append(tool | said)
         if method == "tools/call" and params["name"] == "slow" and answer:
             answer["structuredContent"] = {"a": "a" * 40 + "!"}
+        if method == "tools/call" and params["name"] == "deep" and answer:
+            answer["structuredContent"] = {"a": json.loads("[" * 150 + "]" * 150)}
         return answer
 
     def build_response(self, asked: dict[str, Any]) -> dict[str, Any]:

@@ -52,10 +52,13 @@ class ModelRefusal:
     type: str = "error"
     code: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    nesting: int = 0
+    """Levels of lists that the body holds besides."""
 
-    def build_body(self) -> Mapping[str, object]:
+    def encode_body(self) -> bytes:
         error = {"message": self.message, "type": self.type, "param": None, "code": self.code}
-        return {"error": error}
+        deep = "[" * self.nesting + "]" * self.nesting
+        return f'{{"error": {json.dumps(error)}, "deep": {deep or "null"}}}'.encode()
 
 
 @dataclass(frozen=True, slots=True)

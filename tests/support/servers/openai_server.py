@@ -151,13 +151,14 @@ async def _send_response(
         case ModelSilence():
             await asyncio.Event().wait()
         case ModelRefusal():
-            _send_json(writer, behaviour.status, behaviour.build_body(), behaviour.headers)
+            _send_json(writer, behaviour.status, behaviour.encode_body(), behaviour.headers)
         case RawFrames():
             await _send_stream(behaviour.frames, writer)
         case ModelAnswer() if exchange.body.get("stream"):
             await _send_stream(_list_steps(behaviour, exchange), writer)
         case ModelAnswer():
-            _send_json(writer, 200, build_completion(behaviour, str(exchange.body["model"])), {})
+            completion = build_completion(behaviour, str(exchange.body["model"]))
+            _send_json(writer, 200, json.dumps(completion).encode(), {})
         case _:
             assert_never(behaviour)
 
@@ -195,10 +196,9 @@ async def _run_step(step: bytes | StreamWait | StreamPause, writer: asyncio.Stre
 def _send_json(
     writer: asyncio.StreamWriter,
     status: int,
-    body: Mapping[str, object],
+    raw: bytes,
     headers: Mapping[str, str],
 ) -> None:
-    raw = json.dumps(body).encode()
     plain = {"content-type": "application/json", "content-length": str(len(raw))}
     writer.write(_format_head(status, {**plain, **headers}) + raw)
 

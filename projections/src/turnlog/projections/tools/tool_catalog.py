@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest, compute_digest, encode_canonical
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec, ToolsSpec
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 
@@ -139,8 +140,13 @@ def _explain_exclusion(
         return "another has that name"
     if len(taken) == _MAX_OFFERS:
         return f"there are {_MAX_OFFERS} before it"
-    if len(encode_canonical(named.definition)) > _MAX_DEFINITION_CHARACTERS:
+    text = encode_canonical(named.definition)
+    if len(text) > _MAX_DEFINITION_CHARACTERS:
         return f"it is described at more than {_MAX_DEFINITION_CHARACTERS} characters"
+    try:
+        parse_json(text)
+    except InvalidJson as fault:
+        return f"its description cannot be read: {fault}"
     return None
 
 

@@ -10,7 +10,6 @@ schemas that a blueprint names by file are inlined, so that they are pinned with
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -18,6 +17,7 @@ from pathlib import PurePosixPath
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.loading.blueprint_source import (
     BLUEPRINT_FILE,
     BlueprintSource,
@@ -283,8 +283,8 @@ def _read_schema(files: FolderFiles, file: str) -> JsonSchema:
         near = suggest_word(file, files.list_names())
         raise Refused("unknown-schema", f"there is no `{file}` beside the blueprint", fix=near)
     try:
-        found: JsonValue = json.loads(text)
-    except (ValueError, RecursionError):
+        found = parse_json(text)
+    except InvalidJson:
         raise Refused("bad-schema", f"{file}: it is not JSON", fix="fix the file") from None
     if not isinstance(found, dict):
         raise Refused("bad-schema", f"{file}: it is not a JSON object", fix="fix the file")

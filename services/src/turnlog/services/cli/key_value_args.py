@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 
 
 def parse_pairs(pairs: Iterable[str], option: str) -> dict[str, JsonValue]:
@@ -30,7 +30,6 @@ def _split_pair(pair: str, option: str) -> tuple[str, str]:
 
 def _parse_json_value(text: JsonValue) -> JsonValue:
     try:
-        value: JsonValue = json.loads(str(text))
-    except ValueError:
+        return parse_json(str(text))
+    except InvalidJson:
         return text
-    return value

@@ -8,6 +8,7 @@ it.
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -81,9 +82,11 @@ async def handle_message(message: NatsMessage, answering: TurnRunner) -> None:
     except TurnlogError as error:
         _log.warning("turn-postponed", error=str(error))
         verdict = DeliveryDeferred(REDELIVERY_DELAY)
-    except Exception:  # noqa: BLE001 - whatever it is, the delivery needs an answer
-        # A bug must be visible; the turn continues until its claim limit or deadline.
-        _log.exception("turn-broke")
+    except Exception as error:  # noqa: BLE001 - whatever it is, the delivery needs an answer
+        # A bug must be visible, but no message: it may repeat what a provider or a prompt says.
+        # The turn continues until its claim limit or deadline.
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        _log.error("turn-broke", error=type(error).__name__, frames=frames)
         verdict = DeliveryDeferred(REDELIVERY_DELAY)
     await _settle_message(message, verdict if hold.is_valid(clock.time()) else DeliverySuperseded())
 

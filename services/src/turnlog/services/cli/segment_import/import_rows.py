@@ -8,7 +8,6 @@ priority, and an empty value counts as missing.
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.loading.yaml_document import YamlLimits, load_yaml
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
@@ -118,8 +118,8 @@ class _RowReader:
 
     def _read_metadata(self, value: JsonValue) -> dict[str, JsonValue]:
         try:
-            found: JsonValue = json.loads(value) if isinstance(value, str) and value else value
-        except ValueError:
+            found = parse_json(value) if isinstance(value, str) and value else value
+        except InvalidJson:
             found = value
         if found is None or found == "":
             return {}

@@ -8,13 +8,13 @@ it fails the tests of this package.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from typing import Protocol, Self, cast, runtime_checkable
 
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.model.scripted_model import SCRIPTED_PROVIDER, ScriptedProvider
 
@@ -180,8 +180,8 @@ class RawStreamCheck:
 
     def _check_frame(self, frame: str) -> None:
         try:
-            parsed: object = json.loads(frame)
-        except ValueError:
+            parsed = parse_json(frame)
+        except InvalidJson:
             if self._strict:
                 raise ModelFailure("malformed", "a frame is not JSON") from None
             return
