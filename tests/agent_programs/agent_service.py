@@ -38,7 +38,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.registry import KnownEvent, format_event_name
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
-from turnlog.services.blueprints.model_prices import ShippedPrices
+from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.turn_runner import TurnRunner
 
@@ -202,7 +202,7 @@ async def start_agent_service(folder: Path) -> AsyncGenerator[AgentService]:
         start_service(held, "agents", folder, working=False, blueprints=(kinds,)) as stand,
     ):
         worker = build_worker(
-            *(held, stand.store, LitellmModel(), ShippedPrices().load_table),
+            *(held, stand.store, LitellmModel(), ModelPrices().load_table),
             named=MODEL,
             blueprints=(kinds,),
         )

@@ -27,7 +27,7 @@ from tests.services.gateway.gateway_service import (
 from tests.support.sessions.puppet_model import build_finish
 from tests.support.sessions.reproduction_checks import find_unreproducible_calls
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
-from turnlog.services.blueprints.model_prices import ShippedPrices
+from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     ModelFailure,
@@ -184,7 +184,7 @@ async def test_u10_no_turn_falls_between_the_summary_and_the_window(
 ) -> None:
     backend, random = MemoryBackend(), Random(seed)  # noqa: S311 - a test is to repeat itself
     async with start_service(backend, "random", tmp_path, working=False) as stand:
-        worker = build_worker(backend, stand.store, RandomModel(random), ShippedPrices().load_table)
+        worker = build_worker(backend, stand.store, RandomModel(random), ModelPrices().load_table)
         working = asyncio.create_task(run_worker(backend, stand.tenant, worker))
         try:
             session = await stand.open_session(blueprint)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import TokenUsage
-from turnlog.services.blueprints.model_prices import PriceTable, ShippedPrices, compute_cost
+from turnlog.services.blueprints.model_prices import ModelPrices, PriceTable, compute_cost
 
 MILLION = TokenUsage(known="reported", input_tokens=1_000_000, output_tokens=1_000_000)
 
@@ -44,7 +46,7 @@ def build_usage(tokens: int, cached: int = 0) -> TokenUsage:
 async def test_a_model_is_priced_by_name_then_without_its_region_then_at_a_guess(
     model: str, micro_dollars: int, source: str
 ) -> None:
-    prices = await ShippedPrices().load_table()
+    prices = await ModelPrices().load_table()
     cost = compute_cost(model, MILLION, prices)
     assert (cost.micro_dollars, cost.price) == (micro_dollars, source)
     assert cost.table == prices.version
@@ -81,8 +83,49 @@ def test_what_nobody_counted_has_no_price_and_is_not_free() -> None:
 def test_prices_are_read_without_importing_litellm() -> None:
     program = (
         "import asyncio, sys\n"
-        "from turnlog.services.blueprints.model_prices import ShippedPrices\n"
-        "assert asyncio.run(ShippedPrices().load_table()).entries\n"
+        "from turnlog.services.blueprints.model_prices import ModelPrices\n"
+        "assert asyncio.run(ModelPrices().load_table()).entries\n"
         "sys.exit('litellm' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+async def test_own_prices_come_first_and_the_version_names_both(tmp_path: Path) -> None:
+    file = tmp_path / "prices.json"
+    file.write_text(
+        '{"openai/ours": {"input": 0.6, "output": 2.4, "cached": 0.06},'
+        ' "gpt-4o": {"input": 1, "output": 0}}'
+    )
+    prices = await ModelPrices(file).load_table()
+    shipped = await ModelPrices().load_table()
+    cost = compute_cost("openai/ours", MILLION, prices)
+    assert (cost.micro_dollars, cost.price) == (3_000_000, "exact")
+    assert cost.table.startswith(f"{shipped.version}+own-")
+    assert compute_cost("openai/ours", build_usage(1000, cached=1000), prices).micro_dollars == 60
+    assert compute_cost("gpt-4o", MILLION, prices).micro_dollars == 1_000_000
+    assert compute_cost("gpt-4o-mini", MILLION, prices).micro_dollars == 750_000
+    file.write_text('{"gpt-4o": {"input": 2, "output": 0}}')
+    assert (await ModelPrices(file).load_table()).version != prices.version
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, "No such file"),
+        ("{", "Invalid JSON"),
+        ('{"heron": {"input": -1, "output": 1}}', "heron input"),
+        ('{"heron": {"input": 1}}', "heron output"),
+        ('{"heron": {"input": 1, "output": 1, "ouput": 1}}', "heron ouput"),
+    ],
+)
+def test_unusable_own_prices_are_refused_by_file_model_and_field(
+    tmp_path: Path, text: str | None, expected: str
+) -> None:
+    file = tmp_path / "prices.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(Refused) as refused:
+        ModelPrices(file)
+    assert refused.value.field == "TURNLOG_PRICES"
+    assert f"{file}: " in refused.value.detail
+    assert expected in refused.value.detail

@@ -3,8 +3,12 @@
 A model is looked up by its exact name, then by its name without the ARN and region that Bedrock
 puts before it; a model in no table costs a flat guess. Which of the three it was, and the version
 of the table, are recorded with the amount, so that a cost can be judged later. Prices that depend
-on the length of the prompt are taken at their lowest step. The table is a file that litellm ships;
-it is read without importing litellm, which takes seconds.
+on the length of the prompt are taken at their lowest step.
+
+The table is a file that litellm ships; it is read without importing litellm, which takes seconds.
+An installation may have a file of its own prices, which come before those of litellm: a JSON object
+of model names, each with dollars for a million tokens, such as
+`{"openai/ours": {"input": 0.6, "output": 2.4}}`.
 """
 
 from __future__ import annotations
@@ -12,12 +16,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from turnlog.events.content import compute_digest
+from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import AttemptCost, TokenUsage
 from turnlog.services.platform.concurrency import run_in_thread
 
@@ -31,7 +39,7 @@ _REGION: Final = re.compile(
 )
 """Matches a path step such as `us-east-1/`, or the prefix of an inference profile such as `us.`."""
 
-_MICRO_PER_DOLLAR: Final = 1_000_000
+_MILLION: Final = 1_000_000
 
 _PRICE_FILE: Final = "litellm/model_prices_and_context_window_backup.json"
 
@@ -42,6 +50,8 @@ class PriceTable:
 
     version: str
     entries: Mapping[str, Mapping[str, object]]
+    own: Mapping[str, TokenRates] = field(default_factory=dict[str, "TokenRates"])
+    """The installation's own prices by model name; they come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +63,75 @@ class TokenRates:
     output: Decimal
 
 
+class OwnPrice(BaseModel):
+    """The price of one model in a file of own prices, in dollars for a million tokens."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input: Annotated[Decimal, Field(ge=0)]
+    output: Annotated[Decimal, Field(ge=0)]
+    cached: Annotated[Decimal, Field(ge=0)] | None = None
+    """Of input tokens that the provider had cached; by default that of `input`."""
+
+    @property
+    def rates(self) -> TokenRates:
+        """The price of one token."""
+        cached = self.input if self.cached is None else self.cached
+        return TokenRates(self.input / _MILLION, cached / _MILLION, self.output / _MILLION)
+
+
+_OWN_PRICES: Final = TypeAdapter(dict[Annotated[str, Field(min_length=1)], OwnPrice])
+
+
 FALLBACK_RATES: Final = TokenRates(
-    Decimal("0.10") / _MICRO_PER_DOLLAR,
-    Decimal("0.10") / _MICRO_PER_DOLLAR,
-    Decimal("0.40") / _MICRO_PER_DOLLAR,
+    Decimal("0.10") / _MILLION,
+    Decimal("0.10") / _MILLION,
+    Decimal("0.40") / _MILLION,
 )
 
 
-class ShippedPrices:
-    """The price table that litellm ships, read when it is first used."""
+class ModelPrices:
+    """The price table that litellm ships, read when it is first used, behind the own prices.
 
-    def __init__(self) -> None:
-        self._read: PriceTable | None = None
+    Raises `Refused` with `bad-setting` when the file of own prices cannot be used.
+    """
+
+    def __init__(self, own_file: Path | None = None) -> None:
+        self._own = _read_own_prices(own_file) if own_file else None
+        self._table: PriceTable | None = None
 
     async def load_table(self) -> PriceTable:
-        if self._read is None:
-            self._read = await run_in_thread(read_shipped_table)
-        return self._read
+        if self._table is None:
+            shipped = await run_in_thread(read_shipped_table)
+            self._table = (
+                replace(
+                    shipped, version=f"{shipped.version}+{self._own.version}", own=self._own.own
+                )
+                if self._own
+                else shipped
+            )
+        return self._table
+
+
+def _read_own_prices(file: Path) -> PriceTable:
+    """Read a file of own prices; its version is the beginning of the file's digest."""
+    try:
+        data = file.read_bytes()
+        prices = _OWN_PRICES.validate_json(data)
+    except OSError as error:
+        raise _create_refusal(f"{file}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = " ".join(map(str, first["loc"]))
+        raise _create_refusal(f"{file}: {where}: {first['msg']}") from None
+    digest = compute_digest(data).partition(":")[2]
+    own = {model: price.rates for model, price in prices.items()}
+    return PriceTable(f"own-{digest[:12]}", {}, own)
+
+
+def _create_refusal(detail: str) -> Refused:
+    fix = 'write it as {"MODEL": {"input": DOLLARS, "output": DOLLARS}}, for a million tokens'
+    return Refused("bad-setting", detail, field="TURNLOG_PRICES", fix=fix)
 
 
 def read_shipped_table() -> PriceTable:
@@ -90,7 +152,7 @@ def compute_cost(model: str, usage: TokenUsage, table: PriceTable) -> AttemptCos
         + usage.cached_tokens * rates.cached
         + usage.output_tokens * rates.output
     )
-    micro_dollars = (dollars * _MICRO_PER_DOLLAR).to_integral_value(ROUND_HALF_UP)
+    micro_dollars = (dollars * _MILLION).to_integral_value(ROUND_HALF_UP)
     return AttemptCost(micro_dollars=int(micro_dollars), price=source, table=table.version)
 
 
@@ -104,6 +166,8 @@ def _find_rates(model: str, table: PriceTable) -> tuple[TokenRates, PriceSource]
 
 def _find_entry(name: str, table: PriceTable) -> TokenRates | None:
     """Return the entry of a name; `openai/gpt-4o` also finds OpenAI's own entry `gpt-4o`."""
+    if name in table.own:
+        return table.own[name]
     if name in table.entries:
         return _parse_rates(table.entries[name])
     provider, _, rest = name.partition("/")

@@ -24,7 +24,7 @@ from turnlog.services.auditing.explain_service import ExplainService
 from turnlog.services.auditing.verify_pool import OpenVerifier, open_best_verifier
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.blueprints.model_prices import ShippedPrices
+from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_health import HealthChecks
 from turnlog.services.platform.process_settings import GatewaySettings
@@ -59,7 +59,7 @@ class GatewayDependencies:
     tracing: Tracing
     durability: Durability
     """What an acknowledgement by the event log guarantees."""
-    prices: ShippedPrices = field(default_factory=ShippedPrices)
+    prices: ModelPrices = field(default_factory=ModelPrices)
     health_checks: HealthChecks = field(default_factory=dict)
     """What `/readyz` checks of this process beside NATS, the database and the read models."""
     read_model_timeout: float = 5.0

@@ -16,6 +16,7 @@ from turnlog.projections.store.read.idempotency_records import CommandLookup
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
+from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.gateway.app import build_app
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.http.http_protocol import create_http_protocol
@@ -81,6 +82,7 @@ def _create_dependencies(
         tracing=components.tracing,
         durability=components.durability,
         health_checks={"log": guard.require_current_log},
+        prices=ModelPrices(settings.prices),
     )
 
 

@@ -99,6 +99,8 @@ class GatewaySettings(ProcessSettings):
     """Seconds that one write to a slow reader of an event stream may block before it is cut off."""
     model: str = "scripted/demo"
     """The model that prompt previews assume where a profile says `default`."""
+    prices: Path | None = None
+    """JSON file of own prices for a million tokens; they come before those that litellm ships."""
     ask: str = "araquem"
     """The blueprint that serves `/v1/ask`."""
 
@@ -111,6 +113,8 @@ class WorkerSettings(ProcessSettings):
 
     model: str = "scripted/demo"
     """Model of profiles that say `default`, as litellm names it; `off` calls no model."""
+    prices: Path | None = None
+    """JSON file of own prices for a million tokens; they come before those that litellm ships."""
     scripts: Path | None = None
     """Folder of scripts for `scripted/...` models, in addition to the shipped ones."""
     blueprints: FolderList = ()

@@ -12,7 +12,7 @@ from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
-from turnlog.services.blueprints.model_prices import ShippedPrices
+from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
 from turnlog.services.platform.process_settings import WorkerSettings
 from turnlog.services.platform.shutdown import Shutdown
@@ -91,7 +91,7 @@ def _build_turn_runner(
         tokens=parts.tokens,
         model=model,
         heartbeat=AttemptHeartbeat(sessions, parts.tokens, settings.ack_wait / 3),
-        outcomes=OutcomeRecorder(sessions, parts.blobs, ShippedPrices().load_table),
+        outcomes=OutcomeRecorder(sessions, parts.blobs, ModelPrices(settings.prices).load_table),
         tracing=parts.tracing,
         ack_wait=settings.ack_wait,
     )
