@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Protocol, Self, cast, runtime_checkable
 
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
+from turnlog.services.worker.model.bounded_responses import BoundedTransportFactory
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.model.scripted_model import SCRIPTED_PROVIDER, ScriptedProvider
 
@@ -84,8 +85,19 @@ def load_litellm() -> LitellmLibrary:
         {"provider": SCRIPTED_PROVIDER, "custom_handler": ScriptedProvider()}
     ]
     library.suppress_debug_info = True
+    _bound_responses()
     _load_lazy_parts(library)
     return library
+
+
+def _bound_responses() -> None:
+    """Make every client of litellm, its own ones and those of OpenAI, bound what it reads."""
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415  # as above
+
+    create = AsyncHTTPHandler.create_async_transport
+    if not isinstance(create, BoundedTransportFactory):
+        bounded = staticmethod(BoundedTransportFactory(create))
+        setattr(AsyncHTTPHandler, "create_async_transport", bounded)  # noqa: B010 - not its type
 
 
 def _load_lazy_parts(library: LitellmLibrary) -> None:

@@ -1,0 +1,197 @@
+"""Bounds on what is taken of a provider's response, before litellm and its parsers see it.
+
+litellm reads error bodies and frames whole: an error of 30 MB keeps it busy on the event loop for
+minutes, one of 1 MB for seconds. So the body of an error is cut, and an answer fails where a frame
+or the whole body is too large. Other tasks run every few kilobytes, however fast those come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+)
+from contextlib import aclosing
+from functools import partial
+from typing import Final, cast
+
+import httpx
+
+from turnlog.services.worker.model.model_types import ModelFailure
+
+MAX_ERROR_BYTES: Final = 8_192
+"""Bytes of an error that are read; litellm takes five microseconds for each."""
+
+MAX_FRAME_BYTES: Final = 256 * 1024
+"""Maximum size of a frame of an answer, a quarter of what an answer may be."""
+
+MAX_BODY_BYTES: Final = 256 * 1024**2
+"""Maximum size of a streamed body, three times the longest answer in frames of one token."""
+
+_PIECE_BYTES: Final = 4_096
+
+_ERROR_MARK: Final = re.compile(rb'"error"\s*:\s*["{]|:exception-type')
+"""How an error frame is recognised; inside a string of JSON, quotation marks are escaped."""
+
+_EVENT_END: Final = re.compile(rb"\n\r?\n|\r\r")
+
+_LINE_END: Final = re.compile(rb"\n")
+
+_AWS_FRAMES: Final = "application/vnd.amazon.eventstream"
+
+_LENGTH_BYTES: Final = 4
+"""Bytes of the length that a frame of AWS begins with."""
+
+
+class FrameBounds:
+    """Checks the frames of one answer as their bytes arrive."""
+
+    def __init__(self, content_type: str) -> None:
+        self._has_lengths = content_type.startswith(_AWS_FRAMES)
+        is_event_stream = content_type.startswith("text/event-stream")
+        self._frame_end = _EVENT_END if is_event_stream else _LINE_END
+        self._frame = bytearray()
+        self._total = 0
+
+    def add_bytes(self, piece: bytes) -> None:
+        """Check the frames that end within a piece; raise `ModelFailure` if one is too large."""
+        searched = len(self._frame)
+        self._frame += piece
+        self._total += len(piece)
+        if self._total > MAX_BODY_BYTES:
+            raise ModelFailure("too_long", f"its frames are more than {MAX_BODY_BYTES} bytes")
+        if self._has_lengths:
+            self._remove_counted_frames()
+        else:
+            self._remove_ended_frames(max(0, searched - 3))
+        if len(self._frame) > MAX_FRAME_BYTES:
+            _refuse_frame()
+
+    def check_rest(self) -> None:
+        """Check what follows the last frame, once the body has ended."""
+        _check_frame(self._frame)
+
+    def _remove_ended_frames(self, start: int) -> None:
+        begin = 0
+        for found in self._frame_end.finditer(self._frame, start):
+            _check_frame(self._frame[begin : found.start()])
+            begin = found.end()
+        del self._frame[:begin]
+
+    def _remove_counted_frames(self) -> None:
+        while len(self._frame) >= _LENGTH_BYTES:
+            length = int.from_bytes(self._frame[:_LENGTH_BYTES])
+            if length > MAX_FRAME_BYTES:
+                _refuse_frame()
+            if not _LENGTH_BYTES <= length <= len(self._frame):
+                return
+            _check_frame(self._frame[:length])
+            del self._frame[:length]
+
+
+def _check_frame(frame: bytes | bytearray) -> None:
+    if len(frame) > MAX_FRAME_BYTES:
+        _refuse_frame()
+    if len(frame) > MAX_ERROR_BYTES and _ERROR_MARK.search(frame):
+        detail = f"an error of more than {MAX_ERROR_BYTES} bytes"
+        raise ModelFailure("error_in_stream", detail)
+
+
+def _refuse_frame() -> None:
+    raise ModelFailure("too_long", f"a frame of it is more than {MAX_FRAME_BYTES} bytes")
+
+
+class BoundedBody(httpx.AsyncByteStream):
+    """A body that is cut if it is an error, and fails at a frame that is too large otherwise."""
+
+    def __init__(self, body: httpx.AsyncByteStream, response: httpx.Response) -> None:
+        self._body = body
+        self._is_error = response.status_code >= httpx.codes.BAD_REQUEST
+        self._bounds = FrameBounds(response.headers.get("content-type", ""))
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = self._cut_error() if self._is_error else self._check_frames()
+        async with aclosing(pieces):
+            async for piece in pieces:
+                yield piece
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+    async def _cut_error(self) -> AsyncGenerator[bytes]:
+        left = MAX_ERROR_BYTES
+        async with aclosing(_split_pieces(self._body)) as pieces:
+            async for piece in pieces:
+                yield piece[:left]
+                left -= len(piece)
+                if left <= 0:
+                    return
+
+    async def _check_frames(self) -> AsyncGenerator[bytes]:
+        async with aclosing(_split_pieces(self._body)) as pieces:
+            async for piece in pieces:
+                self._bounds.add_bytes(piece)
+                yield piece
+        self._bounds.check_rest()
+
+
+async def _split_pieces(body: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
+    """Yield a body in small pieces, and let other tasks run in between."""
+    passed = 0
+    chunks = cast("AsyncGenerator[bytes]", aiter(body))
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            for start in range(0, len(chunk), _PIECE_BYTES):
+                piece = chunk[start : start + _PIECE_BYTES]
+                passed += len(piece)
+                if passed >= _PIECE_BYTES:
+                    passed = 0
+                    await asyncio.sleep(0)
+                yield piece
+
+
+class BoundedTransportFactory:
+    """Creates the transports of litellm's clients so that they bound every response."""
+
+    def __init__(self, create: Callable[..., httpx.AsyncBaseTransport | None]) -> None:
+        self._create = create
+
+    def __call__(self, *arguments: object, **named: object) -> httpx.AsyncBaseTransport | None:
+        transport = self._create(*arguments, **named)
+        if transport is not None:
+            bound_transport(transport)
+        return transport
+
+
+def bound_transport(transport: httpx.AsyncBaseTransport) -> None:
+    """Make a transport bound its responses; its class stays, since litellm decides by it."""
+    setattr(  # noqa: B010 - a method of one object
+        transport, "handle_async_request", partial(_send_request, transport.handle_async_request)
+    )
+
+
+async def _send_request(
+    send: Callable[[httpx.Request], Awaitable[httpx.Response]], request: httpx.Request
+) -> httpx.Response:
+    # Bytes that were unpacked could be a thousand times those that arrived.
+    request.headers["accept-encoding"] = "identity"
+    response = await send(request)
+    if _is_compressed(response.headers):
+        await response.aclose()
+        if response.is_success:
+            raise ModelFailure("malformed", "it is compressed, which was not requested")
+        del response.headers["content-encoding"]
+        response.stream = httpx.ByteStream(b"")
+    else:
+        response.stream = BoundedBody(cast("httpx.AsyncByteStream", response.stream), response)
+    return response
+
+
+def _is_compressed(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-encoding", "identity").lower() != "identity"
