@@ -13,7 +13,7 @@ from tests.support.servers.postgres_server import prepare_server
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
-from turnlog.services.platform.telemetry import create_tracing
+from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
 
 RebuildRates = list[tuple[float, float]]

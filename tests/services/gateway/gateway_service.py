@@ -37,7 +37,7 @@ from turnlog.services.gateway.main import serve_app
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_settings import GatewaySettings, ProjectorSettings
-from turnlog.services.platform.telemetry import Tracing, create_tracing
+from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.projector.main import build_projector
 from turnlog.services.projector.segment_projector import SegmentProjector
 from turnlog.services.sessions.command_handler import CommandHandler

@@ -30,7 +30,7 @@ from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.gateway.main import serve_app
 from turnlog.services.platform.process_settings import GatewaySettings
-from turnlog.services.platform.telemetry import Tracing
+from turnlog.services.platform.telemetry.traces import Tracing
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/openapi.json"
 

@@ -15,7 +15,7 @@ from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
 from turnlog.projections.store.write import projection_positions
-from turnlog.services.platform.telemetry import Tracing, create_tracing
+from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
 from turnlog.services.projector.session_projector import SessionProjector
 

@@ -31,7 +31,7 @@ from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.projections.store.engine import open_store
 from turnlog.services.projector import log_fold
-from turnlog.services.platform.telemetry import create_tracing
+from turnlog.services.platform.telemetry.traces import create_tracing
 
 nats_url, database_url, tenant = sys.argv[1:]
 log_fold.CATCH_UP_BATCH_EVENTS = 7

@@ -33,7 +33,7 @@ from turnlog.projections.store.read import session_queries
 from turnlog.projections.store.read.read_your_writes import wait_until_folded
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions
-from turnlog.services.platform.telemetry import Tracing
+from turnlog.services.platform.telemetry.traces import Tracing
 
 
 @pytest.fixture

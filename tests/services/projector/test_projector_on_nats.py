@@ -81,7 +81,7 @@ from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.projector.log_fold import LogFolder
 from turnlog.services.projector.session_projector import SessionProjector
-from turnlog.services.platform.telemetry import create_tracing
+from turnlog.services.platform.telemetry.traces import create_tracing
 
 nats_url, database_url, when, number = sys.argv[1:]
 left = int(number)

@@ -15,7 +15,7 @@ from faststream.nats.message import NatsMessage
 from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.content import PlainText
 from turnlog.events.model.turn_events import TurnSubmitted
-from turnlog.services.platform.telemetry import create_tracing
+from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.worker.app import handle_message
 from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliveryVerdict, TurnDelivery
 from turnlog.services.worker.turn_runner import TurnRunner

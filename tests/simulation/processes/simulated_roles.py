@@ -30,7 +30,7 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.platform.process_settings import GatewaySettings
-from turnlog.services.platform.telemetry import create_tracing
+from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore

@@ -27,7 +27,7 @@ from turnlog.projections.session.commands import OpenSession, SubmitTurn
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.platform.telemetry import Tracing, create_tracing
+from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
 from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher

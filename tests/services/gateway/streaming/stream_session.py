@@ -54,7 +54,7 @@ from turnlog.services.gateway.routes import event_routes, turn_routes
 from turnlog.services.platform.clock import create_id
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_settings import GatewaySettings
-from turnlog.services.platform.telemetry import create_tracing
+from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.segment_service import SegmentService

@@ -28,7 +28,7 @@ from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_health import HealthChecks
 from turnlog.services.platform.process_settings import GatewaySettings
-from turnlog.services.platform.telemetry import Tracing
+from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 from turnlog.services.sessions.segment_service import SegmentService

@@ -65,7 +65,7 @@ class ProcessSettings(BaseSettings):
     log_format: Literal["console", "json"] = "console"
     """Format of this process's own log."""
     otlp_endpoint: str | None = None
-    """OTLP address over HTTP that traces are sent to; without one there are none."""
+    """OTLP address over HTTP that traces and metrics are sent to; without one there are none."""
     grace: Seconds = 10.0
     """Seconds to finish or hand back running work when the process is asked to stop."""
     snapshot_key: Annotated[SecretStr, Field(min_length=32)] | None = None

@@ -35,7 +35,7 @@ from turnlog.projections.store.write.projection_positions import (
 )
 from turnlog.services.platform.gc_control import reduce_collection
 from turnlog.services.platform.rollback_check import verify_log, verify_same_event
-from turnlog.services.platform.telemetry import Tracing
+from turnlog.services.platform.telemetry.traces import Tracing
 
 LIVE_BATCH_EVENTS: Final = 500
 """Maximum events of one transaction, which limits how long another writer waits."""

@@ -15,7 +15,7 @@ from turnlog.projections.store.write.projection_positions import read_active_pos
 from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
 from turnlog.services.platform.process_settings import ProjectorSettings
 from turnlog.services.platform.shutdown import Shutdown
-from turnlog.services.platform.telemetry import Tracing
+from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.projector.log_fold import LogFolder
 from turnlog.services.projector.segment_projector import SegmentProjector
 from turnlog.services.projector.session_projector import SessionProjector

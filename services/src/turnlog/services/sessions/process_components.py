@@ -19,7 +19,7 @@ from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.durability import Durability, check_durability
 from turnlog.services.platform.process_settings import ProcessSettings
-from turnlog.services.platform.telemetry import Tracing, create_tracing
+from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler, OlderCommandLookup
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.segment_service import SegmentService

@@ -24,7 +24,7 @@ from turnlog.projections.session.rules.attempt_events import get_call_id, is_ove
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import compute_cost
-from turnlog.services.platform.telemetry import Tracing, get_traceparent
+from turnlog.services.platform.telemetry.traces import Tracing, get_traceparent
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.worker.answer_recovery import join_tokens, recover_answer

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, TypeVar, assert_never
+from typing import Any, Final, Literal, TypeVar, assert_never
 
 from rich.text import Text
 
@@ -25,8 +25,17 @@ from turnlog.services.platform.process_settings import (
     WorkerSettings,
 )
 from turnlog.services.platform.shutdown import Shutdown
+from turnlog.services.platform.telemetry.loop_probe import run_loop_probe
 
 ServiceRole = Literal["gateway", "worker", "projector"]
+
+RoleSettings = GatewaySettings | WorkerSettings | ProjectorSettings
+
+_SETTINGS: Final[Mapping[ServiceRole, type[RoleSettings]]] = {
+    "gateway": GatewaySettings,
+    "worker": WorkerSettings,
+    "projector": ProjectorSettings,
+}
 
 SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
 
@@ -37,7 +46,10 @@ async def run_all_services(overrides: Mapping[str, Any]) -> None:
     configure_log(sys.stderr, settings.log_format)
     ending = Shutdown()
     ending.handle_signals()
-    async with run_all_in_one(settings, ending) as addresses:
+    async with (
+        run_all_in_one(settings, ending) as addresses,
+        run_loop_probe("all-in-one", settings.otlp_endpoint),
+    ):
         ready = Text().append("turnlog is up", f"bold {GOOD}").append(f"  {addresses.http}")
         create_error_console().print(ready.append(f"  data in {addresses.data_dir}"))
         freeze_live_objects()
@@ -48,26 +60,27 @@ async def run_service_role(role: ServiceRole) -> None:
     """Start one role with the settings of the environment, and stop it on a signal."""
     ending = Shutdown()
     ending.handle_signals()
-    async with _open_role(role, ending):
+    settings = _read_role_settings(_SETTINGS[role])
+    async with _open_role(settings, ending), run_loop_probe(role, settings.otlp_endpoint):
         freeze_live_objects()
         await ending.wait()
 
 
-def _open_role(role: ServiceRole, ending: Shutdown) -> AbstractAsyncContextManager[object]:
+def _open_role(settings: RoleSettings, ending: Shutdown) -> AbstractAsyncContextManager[object]:
     # Each role has its own imports: only the worker's include the model library.
-    match role:
-        case "gateway":
+    match settings:
+        case GatewaySettings():
             from turnlog.services.gateway.main import run_gateway as gateway  # noqa: PLC0415
 
-            return gateway(_read_role_settings(GatewaySettings), ending, ProjectionSignal())
-        case "worker":
+            return gateway(settings, ending, ProjectionSignal())
+        case WorkerSettings():
             from turnlog.services.worker.worker_process import run_worker as worker  # noqa: PLC0415
 
-            return worker(_read_role_settings(WorkerSettings), ending)
-        case "projector":
+            return worker(settings, ending)
+        case ProjectorSettings():
             from turnlog.services.projector.main import run_projector as projector  # noqa: PLC0415
 
-            return projector(_read_role_settings(ProjectorSettings), ending, ProjectionSignal())
+            return projector(settings, ending, ProjectionSignal())
         case _ as never:
             assert_never(never)
 

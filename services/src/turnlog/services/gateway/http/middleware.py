@@ -23,7 +23,7 @@ from turnlog.events.errors import Refused, TooLarge
 from turnlog.services.gateway.http.strict_json import check_strict_json
 from turnlog.services.gateway.problem_details import create_error_response
 from turnlog.services.platform.concurrency import run_in_thread
-from turnlog.services.platform.telemetry import Tracing
+from turnlog.services.platform.telemetry.traces import Tracing
 
 INLINE_CHECK_BYTES: Final = 1024 * 1024
 """Bodies up to this size in bytes are checked on the event loop."""

@@ -19,7 +19,7 @@ from turnlog.events import codec
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
 from turnlog.services.gateway.dependencies import RequestTenant
-from turnlog.services.platform.telemetry import get_traceparent
+from turnlog.services.platform.telemetry.traces import get_traceparent
 from turnlog.services.sessions.history_handler import CommandMetadata
 
 IDEMPOTENCY_HEADER: Final = "Idempotency-Key"

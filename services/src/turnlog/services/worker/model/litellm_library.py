@@ -10,9 +10,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from importlib import import_module
 from typing import Protocol, Self, cast, runtime_checkable
+
+import httpx
 
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.services.worker.model.bounded_responses import BoundedTransportFactory
@@ -73,6 +82,12 @@ class LitellmLibrary(Protocol):
     def token_counter(self, *, model: str, text: str) -> int: ...
 
 
+class LitellmHandler(Protocol):
+    """The class of litellm that creates the transports of all its clients."""
+
+    create_async_transport: Callable[..., httpx.AsyncBaseTransport | None]
+
+
 def load_litellm() -> LitellmLibrary:
     """Import litellm and configure it; takes seconds the first time."""
     os.environ.update(_ENVIRONMENT)
@@ -92,12 +107,10 @@ def load_litellm() -> LitellmLibrary:
 
 def _bound_responses() -> None:
     """Make every client of litellm, its own ones and those of OpenAI, bound what it reads."""
-    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415  # as above
-
-    create = AsyncHTTPHandler.create_async_transport
-    if not isinstance(create, BoundedTransportFactory):
-        bounded = staticmethod(BoundedTransportFactory(create))
-        setattr(AsyncHTTPHandler, "create_async_transport", bounded)  # noqa: B010 - not its type
+    module = import_module("litellm.llms.custom_httpx.http_handler")
+    handler = cast("LitellmHandler", module.AsyncHTTPHandler)
+    if not isinstance(handler.create_async_transport, BoundedTransportFactory):
+        handler.create_async_transport = BoundedTransportFactory(handler.create_async_transport)
 
 
 def _load_lazy_parts(library: LitellmLibrary) -> None:
