@@ -91,8 +91,9 @@ def compile_pattern(pattern: str) -> LinearPattern:
     """Compile a pattern; raise `PatternFault` if the engine cannot run it."""
     slice_length = max(_MIN_SLICE, _SLICE_WORK // max(1, _count_positions(pattern)))
     compiled = LinearPattern(pattern, slice_length, _compile(pattern))
-    # A pattern that ends within a comment swallows what is written around it.
-    _compile(f"(?:{pattern})(?s:.)")
+    if "#" in pattern:
+        # A pattern that ends within a comment swallows what is written around it.
+        _compile(f"(?:{pattern})(?s:.)")
     return compiled
 
 

@@ -10,6 +10,7 @@ import asyncio
 from asyncio import timeout
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
@@ -18,6 +19,7 @@ from turnlog.events.model.manifest import Manifest
 from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.resolver_contract import ResolverFailure
+from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.telemetry.traces import Tracing, record_answer, record_failure
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
@@ -108,7 +110,8 @@ class CallRunner:
             prior_results = list_prior_results(material, state)
             active.progress.setup = replace(setup, prior_results=prior_results)
         if setup.stage == "reply":
-            active.progress.guard = build_guard(material)
+            # Compiling a pattern takes up to a tenth of a second.
+            active.progress.guard = await run_in_thread(partial(build_guard, material))
             active.progress.setup = replace(setup, work=await self._load_work(active, state))
         return state
 

@@ -25,6 +25,8 @@ from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetr
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
 
+from turnlog.services.platform.concurrency import run_in_thread
+
 LONG_HOLD: Final = 0.25
 """Seconds from which on a hold is logged."""
 
@@ -143,7 +145,7 @@ async def run_measured_probe(
         timer.cancel()
         await asyncio.gather(timer, return_exceptions=True)
         if provider:
-            await asyncio.to_thread(provider.shutdown)
+            await run_in_thread(provider.shutdown)
 
 
 def _create_histogram(meter: Meter) -> Histogram:

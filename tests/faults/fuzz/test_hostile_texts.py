@@ -1,0 +1,166 @@
+"""The rule engine and the bounds of responses, under random attack.
+
+A fixed number of rounds in the suite, ten minutes each with FAULTS=all. Each attack runs on an
+event loop with the probe, as in a worker, and the longest hold is printed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
+from typing import Final, Literal, get_args
+
+import httpx
+import pytest
+
+from tests.faults.suite_extent import RUN_EVERYTHING
+from turnlog.projections.blueprint.linear_patterns import (
+    MATCH_REACH,
+    compile_pattern,
+    find_pattern_fault,
+)
+from turnlog.services.platform.telemetry.loop_probe import LONG_HOLD, run_measured_probe
+from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard
+from turnlog.services.worker.model.bounded_responses import (
+    MAX_ERROR_BYTES,
+    MAX_FRAME_BYTES,
+    BoundedBody,
+)
+from turnlog.services.worker.model.model_types import ModelFailure
+
+ROUNDS: Final = 60
+
+SECONDS: Final = 600
+
+pytestmark = pytest.mark.timeout(2 * SECONDS)
+
+ATOMS: Final = ("a", "b", "@", r"\w", r"\S", r"\d", ".", "[ab]", r"\s", r"\b", "^", "$", "é")
+
+MARKS: Final = ("", "", "*", "+", "?", "{2,30}", "{0,200}", "*?")
+
+UNITS: Final = ("a", "ab", "@", "a@", ". ", "\n", "é", "aaab", "1", "a.b@c.d ", "!'", " ")
+
+HoldBack = Literal["none", "sentence", "reply"]
+
+
+def draw_pattern(chance: random.Random, depth: int = 2) -> str:
+    """Draw a pattern as an author could write it, with repetitions inside repetitions."""
+    parts: list[str] = []
+    for _ in range(chance.randint(1, 4)):
+        inner = depth > 0 and chance.random() < 0.4
+        atom = f"(?:{draw_pattern(chance, depth - 1)})" if inner else chance.choice(ATOMS)
+        parts.append(atom + ("" if atom in {r"\b", "^", "$"} else chance.choice(MARKS)))
+    return chance.choice(("", "|")).join(parts)
+
+
+def draw_text(chance: random.Random, length: int) -> str:
+    """Draw a text of long runs."""
+    text = ""
+    while len(text) < length:
+        text += chance.choice(UNITS) * chance.choice((1, 3, 50, length))
+    return text[:length]
+
+
+def iterate_pieces(chance: random.Random, text: str) -> Iterator[str]:
+    size = chance.choice((7, 200, 10_000, len(text)))
+    return (text[at : at + size] for at in range(0, len(text), size))
+
+
+async def attack_guard(chance: random.Random) -> None:
+    """Stream a hostile reply through a guard with a random pattern."""
+    pattern = draw_pattern(chance)
+    if await asyncio.to_thread(find_pattern_fault, pattern):
+        return
+    rule = compile_pattern(pattern)
+    short = draw_text(chance, 6)
+    assert rule.has_match(short) is bool(re.search(translate_pattern(pattern), short)), (
+        pattern,
+        short,
+    )
+    text = draw_text(chance, chance.choice((50, 5_000, 100_000)))
+    guard = OutputGuard(
+        chance.choice(get_args(HoldBack)),
+        (("fuzz", lambda written: "it matches" if rule.has_match(written) else None),),
+    )
+    shown = ""
+    for piece in [*iterate_pieces(chance, text), None]:
+        released = await (guard.release_rest() if piece is None else guard.add_text(piece))
+        if isinstance(released, GuardViolation):
+            assert text.startswith(shown)
+            return
+        shown += released
+        await asyncio.sleep(0)  # As the reader of a response does
+    assert shown == text
+    assert len(text) > MATCH_REACH or not rule.has_match(text)
+
+
+def translate_pattern(pattern: str) -> str:
+    """Return the same pattern for Python, where `$` also matches before a last line end."""
+    return pattern.replace("$", r"\Z")
+
+
+class PieceBody(httpx.AsyncByteStream):
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+
+
+KINDS: Final = ("text/event-stream", "application/json", "application/vnd.amazon.eventstream", "")
+
+FRAME_PARTS: Final = (
+    b"data: ",
+    b"\n\n",
+    b"\r\n\r\n",
+    b"\n",
+    b'{"error": {',
+    b"x",
+    b"\0\0\1\0",
+    b"[",
+)
+
+
+async def attack_bounds(chance: random.Random) -> None:
+    """Read a hostile body, and check that no more passes than may."""
+    parts = [
+        chance.choice(FRAME_PARTS) * chance.choice((1, 1, 3, 10_000, 300_000))
+        for _ in range(chance.randint(1, 12))
+    ]
+    whole = b"".join(parts)
+    size = chance.choice((100, 4_096, 70_000, len(whole)))
+    status = chance.choice((200, 200, 400, 500))
+    kind = chance.choice(KINDS)
+    pieces = (whole[at : at + size] for at in range(0, len(whole), size))
+    response = httpx.Response(status, headers={"content-type": kind})
+    passed = b""
+    with suppress(ModelFailure):
+        async for piece in BoundedBody(PieceBody(pieces), response):
+            passed += piece
+    assert whole.startswith(passed)
+    if status >= httpx.codes.BAD_REQUEST:
+        assert passed == whole[:MAX_ERROR_BYTES]
+    elif kind != KINDS[2]:
+        end = re.compile(rb"\n\r?\n|\r\r" if kind == KINDS[0] else rb"\n")
+        assert max(map(len, end.split(passed))) <= MAX_FRAME_BYTES
+
+
+@pytest.mark.parametrize("attack", [attack_guard, attack_bounds])
+async def test_no_text_of_a_model_holds_the_loop(
+    attack: Callable[[random.Random], Awaitable[None]],
+) -> None:
+    seed = time.time_ns() if RUN_EVERYTHING else 20_261_122
+    chance, rounds, began = random.Random(seed), 0, time.monotonic()  # noqa: S311 - attacks, no keys
+    async with run_measured_probe("fuzz") as probe:
+        while time.monotonic() - began < SECONDS if RUN_EVERYTHING else rounds < ROUNDS:
+            await attack(chance)
+            await asyncio.sleep(0)
+            rounds += 1
+    print(f"\n{attack.__name__}: {rounds} rounds, seed {seed}, longest hold {probe.longest:.3f} s")
+    if RUN_EVERYTHING:
+        assert probe.longest < LONG_HOLD
