@@ -310,6 +310,43 @@ async def test_t9_prompts_are_those_of_the_first_call_for_good_also_after_restar
             assert "\n\nNor here.\n\n" in system
 
 
+async def test_t9_a_later_call_with_another_provider_uses_the_snapshot_after_a_restart(
+    provider: OpenAIServer, tmp_path: Path
+) -> None:
+    """One session begins with a provider without files of its own, one with a provider that has."""
+    vllm = {"TURNLOG_MODEL": "hosted_vllm/test", "HOSTED_VLLM_API_BASE": provider.url}
+    async with prepare_tutor_host(tmp_path, provider) as host:
+        folder = host.folder / f"blueprints/trickster/tasks/{DRAW}"
+        tuning = (folder / "openai.md").read_text().rstrip("\n")
+        async with start_tutor_service(host, provider, variables=vllm) as room:
+            one = await room.open_session(DRAW)
+            await room.submit_and_watch(one, "One")
+            without = await room.fetch_system_prompt(one, "1.1")
+            assert tuning not in without
+        persona, end = (folder / "persona.md").read_text().rstrip("\n"), "\n\n## What to do"
+        own = without.replace(end, f"\n\n{tuning}{end}")
+        async with start_tutor_service(host, provider) as room:
+            two = await room.open_session(DRAW)
+            await room.submit_and_watch(two, "One")
+            assert await room.fetch_system_prompt(two, "1.1") == own
+            (folder / "persona.md").write_text("You are too late.\n")
+            (folder / "openai.md").write_text("This is too late as well.\n")
+            (folder / "hosted_vllm.md").write_text("And so is this.\n")
+            await room.submit_and_watch(one, "Two")
+            assert await room.fetch_system_prompt(one, "2.1") == own
+            assert room.sent["messages"][0]["content"] == own
+        async with start_tutor_service(host, provider, variables=vllm) as room:
+            await room.submit_and_watch(two, "Two")
+            assert await room.fetch_system_prompt(two, "2.1") == without
+            assert room.sent["messages"][0]["content"] == without
+            assert persona in without
+            new = await room.open_session(DRAW)
+            await room.submit_and_watch(new, "One")
+            late = await room.fetch_system_prompt(new, "1.1")
+            assert late.startswith("You are too late.\n\n")
+            assert f"\n\nAnd so is this.{end}" in late
+
+
 async def test_t9_a_file_that_was_not_there_at_the_first_call_is_never_seen_either(
     room: TutorService,
 ) -> None:

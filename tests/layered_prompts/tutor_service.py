@@ -147,10 +147,13 @@ async def prepare_tutor_host(
 
 @asynccontextmanager
 async def start_tutor_service(
-    host: ProcessHost, provider: OpenAIServer, told_to: Path | None = None
+    host: ProcessHost,
+    provider: OpenAIServer,
+    told_to: Path | None = None,
+    variables: Mapping[str, str] = NO_VARIABLES,
 ) -> AsyncGenerator[TutorService]:
     """Start the service; it is stopped on exit and its data stays."""
-    async with run_turnlog_up(host, said=told_to) as up:
+    async with run_turnlog_up(host, said=told_to, told=variables) as up:
         yield TutorService(up, provider, host.folder / "blueprints/trickster")
 
 

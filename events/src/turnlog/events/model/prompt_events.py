@@ -17,6 +17,15 @@ class PromptFile(EventModel):
     """Path of the file, relative to the blueprint's folder."""
 
 
+class ProviderPrompts(EventModel):
+    """How the prompt files of another provider differ from those of the event."""
+
+    layers: dict[str, PromptFile] = {}
+    """Files that it has instead of them, or besides."""
+    without: tuple[str, ...] = ()
+    """Layers that have no file for it."""
+
+
 class PromptsSnapshotted(EventModel):
     """The prompt files of a session are fixed; later edits affect new sessions only."""
 
@@ -27,3 +36,5 @@ class PromptsSnapshotted(EventModel):
     """The provider they were resolved for."""
     layers: dict[str, PromptFile]
     """File by layer; a layer without a file is missing here."""
+    others: dict[str, ProviderPrompts] = {}
+    """The files of other providers, by provider; `*` is every provider without files of its own."""

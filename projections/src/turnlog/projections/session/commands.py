@@ -16,7 +16,7 @@ from turnlog.events.content import Digest
 from turnlog.events.model.call_events import AttemptCost, AttemptFault, AttemptTimings, TokenUsage
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.memory_events import SummaryBegun
-from turnlog.events.model.prompt_events import PromptFile
+from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened, SessionOrigin
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import FinishReason
@@ -350,6 +350,8 @@ class SnapshotPrompts:
     attempt: AttemptRef
     provider: str
     layers: dict[str, PromptFile]
+    others: dict[str, ProviderPrompts] = field(default_factory=dict[str, ProviderPrompts])
+    """How the files of other providers differ."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,7 @@ from turnlog.projections.session.fold.settled_turns import (
     find_settled_turn,
     mark_turn,
 )
+from turnlog.projections.session.pinned_prompts import list_pinned_files
 from turnlog.projections.session.state import (
     MAX_IDEMPOTENCY_RECORDS,
     UNBOUNDED_REACH,
@@ -200,8 +201,8 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             return _apply_blueprint_moved(state, recorded, event)
         case ProfileSwitched(profile=profile, model=model):
             return replace(state, profile=profile, model=model)
-        case PromptsSnapshotted(provider=provider, layers=layers):
-            return replace(state, prompts={**state.prompts, provider: layers})
+        case PromptsSnapshotted() as event:
+            return replace(state, prompts={**state.prompts, **list_pinned_files(event)})
         case TurnQueued() as event:
             text = build_optional_text_ref(recorded, "text", event.text)
             brought = build_inputs_ref(recorded, event)

@@ -10,9 +10,11 @@ schemas that a blueprint names by file are inlined, so that they are pinned with
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -138,6 +140,46 @@ class BlueprintFiles:
             for name, layer in layers.items()
         }
         return {name: text for name, text in found.items() if text is not None}
+
+    def list_providers(
+        self, blueprint: Blueprint, layers: Mapping[str, FileLayer], attributes: AttributeValues
+    ) -> tuple[str, ...]:
+        """Return the providers that have prompt files of their own.
+
+        A file that a layer names whatever the provider is no provider's.
+        """
+        chain = blueprint.prompts.search
+        values = add_provider(attributes, _PROVIDER_MARK)
+        paths = [
+            path
+            for layer in layers.values()
+            for path in _iterate_candidate_paths(layer, chain, values)
+            if not is_outside_folder(path)
+        ]
+        common = {path for path in paths if _PROVIDER_MARK not in path}
+        found: set[str] = set()
+        for path in set(paths) - common:
+            folder = path.partition(_PROVIDER_MARK)[0].rpartition("/")[0]
+            pattern = _compile_provider_pattern(path)
+            named = map(pattern.fullmatch, set(self.files.list_files_under(folder)) - common)
+            found |= {match["provider"] for match in named if match}
+        return tuple(sorted(found))
+
+
+_PROVIDER_MARK: Final = "\1"
+"""Marks the provider in a path."""
+
+
+def _compile_provider_pattern(path: str) -> re.Pattern[str]:
+    """Return the pattern of the paths that have the name of a provider at each mark."""
+    first, *others = map(re.escape, path.split(_PROVIDER_MARK))
+    return re.compile(rf"{first}(?P<provider>[\w.-]+){'(?P=provider)'.join(others)}")
+
+
+def is_provider_specific(blueprint: Blueprint, layer: FileLayer) -> bool:
+    """Return whether a layer's file may be another one for another provider."""
+    chain = blueprint.prompts.search if layer.search is None else layer.search
+    return any(PROVIDER_SLOT in find_slots(written) for written in (layer.file, *chain))
 
 
 def _check_blueprint_files(files: FolderFiles, blueprint: Blueprint) -> Iterator[BlueprintFinding]:

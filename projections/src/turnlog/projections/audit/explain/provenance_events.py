@@ -50,6 +50,7 @@ from turnlog.projections.prompt.history.history_selection import OUT_OF_REACH, P
 from turnlog.projections.prompt.sources.segment_layers import TIER_RULE
 from turnlog.projections.prompt.sources.session_material import HIDDEN_PHASE
 from turnlog.projections.prompt.sources.tool_sources import FULL_TEXT_RULE, NAMES_RULE
+from turnlog.projections.session.pinned_prompts import ANY_PROVIDER, list_pinned_files
 from turnlog.projections.session.tool_disclosure import find_disclosure_reason, list_tool_texts
 
 
@@ -156,8 +157,9 @@ def is_left_out_as_run(part: PromptPart) -> bool:
 
 def _is_pinning(recorded: RecordedEvent, layer: str, digest: Digest) -> bool:
     match recorded.event:
-        case PromptsSnapshotted(layers=layers):
-            return layer in layers and layers[layer].digest == digest
+        case PromptsSnapshotted() as snapshot:
+            pinned = list_pinned_files(snapshot).values()
+            return any(layer in files and files[layer].digest == digest for files in pinned)
         case ToolsSnapshotted() as pinned:
             return digest in list_tool_texts(pinned)
         case _:
@@ -167,13 +169,20 @@ def _is_pinning(recorded: RecordedEvent, layer: str, digest: Digest) -> bool:
 def find_pinning_event(side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the event that pinned the prompt files for the call's provider."""
     provider = parse_provider(side.call.model)
+    for_any: RecordedEvent | None = None
     for recorded in reversed(side.log_before_call.events):
         match recorded.event:
-            case PromptsSnapshotted(provider=named) if named == provider:
-                yield recorded
-                return
+            case PromptsSnapshotted() as snapshot:
+                pinned = list_pinned_files(snapshot)
+                if provider in pinned:
+                    yield recorded
+                    return
+                for_any = recorded if ANY_PROVIDER in pinned else for_any
+            case BlueprintMoved() if for_any:
+                break
             case _:
                 pass
+    yield from (for_any,) if for_any else ()
 
 
 def find_attribute_event(name: str, side: CallSnapshot) -> Iterator[RecordedEvent]:

@@ -43,6 +43,7 @@ from turnlog.projections.prompt.sources.session_material import (
     get_pins,
 )
 from turnlog.projections.session.evolve import evolve, fold, fold_unbounded
+from turnlog.projections.session.pinned_prompts import list_pinned_files
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_disclosure import list_tool_texts
@@ -128,8 +129,9 @@ def list_event_blobs(recorded: RecordedEvent) -> Iterable[Digest]:
     match recorded.event:
         case SessionOpened() | BlueprintMoved() as made:
             return MaterialPins(made.blueprint.digest, made.cartridge, made.memory).digests
-        case PromptsSnapshotted(layers=layers):
-            return (file.digest for file in layers.values())
+        case PromptsSnapshotted() as snapshot:
+            pinned = list_pinned_files(snapshot).values()
+            return (file.digest for files in pinned for file in files.values())
         case ToolsSnapshotted() as pinned:
             return list_tool_texts(pinned)
         case ToolReturned(result=result):

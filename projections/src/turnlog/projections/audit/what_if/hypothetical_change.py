@@ -33,6 +33,7 @@ from turnlog.projections.prompt.sources.session_material import (
     get_pins,
 )
 from turnlog.projections.session import fast_replace
+from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.rules.upgrade_rules import build_misfit, require_allowed_model
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import InputsRef
@@ -177,7 +178,7 @@ class ChangeApplier:
         material: SessionMaterial,
         provider: str,
     ) -> SessionState:
-        pinned = recorded_call.state.prompts.get(provider)
+        pinned = find_pinned_files(recorded_call.state.prompts, provider)
         if self.change.blueprint is None and pinned is not None:
             return state
         key = (provider, _build_definition_key(state))
@@ -263,7 +264,8 @@ def _collect_source_prompts(
     recorded_call: RecordedCallInputs, blueprint: Blueprint
 ) -> Mapping[str, PromptFile]:
     """Return what sources answered when the session queried them; they are not queried again."""
-    pinned = recorded_call.state.prompts.get(recorded_call.call_request.provider, {})
+    state, provider = recorded_call.state, recorded_call.call_request.provider
+    pinned = find_pinned_files(state.prompts, provider) or {}
     before = recorded_call.material.blueprint.layers
     layers = {n: each for n, each in blueprint.layers.items() if isinstance(each, SourceLayer)}
     for name, layer in layers.items():

@@ -68,6 +68,7 @@ from turnlog.projections.prompt.sources.session_material import (
     format_value,
 )
 from turnlog.projections.prompt.sources.tool_sources import plan_tool_pieces
+from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.program import has_step_failed
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
@@ -193,9 +194,8 @@ def _plan_source(layer: LayerSpec, name: str, sources: LayerSources) -> PartTemp
     state = sources.state
     match layer:
         case FileLayer() | OverrideLayer() | SourceLayer():
-            file = find_pinned_file(
-                state.prompts.get(sources.call.provider, {}), name, state.profile
-            )
+            pinned = find_pinned_files(state.prompts, sources.call.provider) or {}
+            file = find_pinned_file(pinned, name, state.profile)
             if file is None:
                 return build_filled(NO_TEXT)
             return _plan_sourced_text(file.digest, BlobSource(digest=file.digest, path=file.path))

@@ -34,6 +34,7 @@ from turnlog.projections.session.commands import (
     ResolveTurn,
     SnapshotPrompts,
 )
+from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.program import get_step_number
 from turnlog.projections.session.reference_inheritance import record_reference
 from turnlog.projections.session.rules.attempt_events import (
@@ -89,9 +90,11 @@ def _fail_turn(state: SessionState, opened: OpenTurn, code: str, detail: str) ->
 
 
 def snapshot_prompts(state: SessionState, command: SnapshotPrompts) -> NewEvents:
-    if find_claimed_turn(state, command.attempt) is None or command.provider in state.prompts:
+    claimed = find_claimed_turn(state, command.attempt)
+    if claimed is None or find_pinned_files(state.prompts, command.provider) is not None:
         return ()
-    return (PromptsSnapshotted(provider=command.provider, layers=command.layers),)
+    others = {name: each for name, each in command.others.items() if name not in state.prompts}
+    return (PromptsSnapshotted(provider=command.provider, layers=command.layers, others=others),)
 
 
 def record_context(state: SessionState, command: FixContext) -> NewEvents:

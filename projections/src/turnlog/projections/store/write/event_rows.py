@@ -321,14 +321,16 @@ def _build_attribute_rows(
 
 
 def _build_prompt_rows(recorded: RecordedEvent, event: PromptsSnapshotted) -> Iterator[RowChange]:
-    for layer, file in event.layers.items():
-        key = (recorded.tenant, recorded.session, event.provider, layer)
-        values: ColumnValues = {
-            "path": file.path,
-            "digest": file.digest,
-            "pinned_in": recorded.sequence,
-        }
-        yield PutRow(PROMPTS, key, values)
+    other_files = {provider: other.layers for provider, other in event.others.items()}
+    for provider, files in {**other_files, event.provider: event.layers}.items():
+        for layer, file in files.items():
+            key = (recorded.tenant, recorded.session, provider, layer)
+            values: ColumnValues = {
+                "path": file.path,
+                "digest": file.digest,
+                "pinned_in": recorded.sequence,
+            }
+            yield PutRow(PROMPTS, key, values)
 
 
 def _build_phase_row(recorded: RecordedEvent, event: PhaseEntered) -> PutRow:

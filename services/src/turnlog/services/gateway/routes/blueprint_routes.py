@@ -32,6 +32,7 @@ from turnlog.projections.blueprint.validation.input_values import (
 )
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import MoveBlueprint
+from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.rules.upgrade_rules import build_misfit
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.read.pinned_versions import PinnedText, list_pins
@@ -270,9 +271,14 @@ def _has_stale_prompts(
     Raises `Refused` when a required file is missing.
     """
     layers = list_prompt_layers(blueprint)
+    files = deps.blueprint_folders.open_files(blueprint.blueprint)
+    known = files.list_providers(blueprint, layers, attributes)
     stale = False
-    for provider, pinned in state.prompts.items():
-        found = deps.blueprint_folders.read_prompt_files(blueprint, layers, provider, attributes)
+    for provider in (*state.prompts, *(each for each in known if each not in state.prompts)):
+        pinned = find_pinned_files(state.prompts, provider)
+        if pinned is None:
+            continue
+        found = files.read_prompt_files(blueprint, layers, provider, attributes)
         now = {name: compute_digest(text) for name, (_, text) in found.items()}
         was = {n: file.digest for n, file in pinned.items() if not file.path.startswith("source:")}
         stale = stale or now != was

@@ -44,6 +44,7 @@ from turnlog.projections.prompt.hypothetical_turn import (
 from turnlog.projections.prompt.manifest_reports import LayerReport, list_layer_reports
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import SubmitTurn
+from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.state import SessionState
 from turnlog.services.api.prompt_payloads import (
     AssembledPromptView,
@@ -243,7 +244,7 @@ def _read_unpinned_prompts(
 ) -> Mapping[str, FoundPromptFile]:
     """Return the prompt files that the session's first call would pin; none after that call."""
     layers = list_prompt_layers(blueprint)
-    if not layers or provider in state.prompts:
+    if not layers or find_pinned_files(state.prompts, provider) is not None:
         return {}
     return deps.blueprint_folders.read_prompt_files(blueprint, layers, provider, state.attributes)
 

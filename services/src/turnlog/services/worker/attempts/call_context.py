@@ -8,17 +8,23 @@ supersedes. The module also loads what the call has of the previous turn and of 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.events.errors import Corrupt
+from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import Manifest
-from turnlog.events.model.prompt_events import PromptFile
+from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.blueprint.schema.layer_specs import PinnedLayer, ResultsLayer, SourceLayer
+from turnlog.projections.blueprint.schema.layer_specs import (
+    FileLayer,
+    PinnedLayer,
+    ResultsLayer,
+    SourceLayer,
+)
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
@@ -30,9 +36,11 @@ from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.prior_results import find_prior_results, label_results
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, FixContext, SnapshotPrompts
+from turnlog.projections.session.pinned_prompts import ANY_PROVIDER, find_pinned_files
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn, get_call_id
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.tools.result_condensation import format_turn_work
+from turnlog.services.blueprints.blueprint_files import FoundPromptFile, is_provider_specific
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.plugins import load_source
@@ -96,31 +104,76 @@ class CallContextBuilder:
         by: CommandMetadata,
     ) -> None:
         layers = blueprint.layers.values()
-        if provider in state.prompts or not any(isinstance(each, PinnedLayer) for each in layers):
+        is_pinned = find_pinned_files(state.prompts, provider) is not None
+        if is_pinned or not any(isinstance(each, PinnedLayer) for each in layers):
             return
-        found = await self._load_prompt_texts(state, blueprint, provider)
+        command = await self._read_prompts(state, attempt, blueprint, provider)
+        await self.sessions.handle(state.tenant, state.session, command, by)
+
+    async def _read_prompts(
+        self, state: SessionState, attempt: AttemptRef, blueprint: Blueprint, provider: str
+    ) -> SnapshotPrompts:
+        """Read the files of the call's provider, and where those of any other one differ.
+
+        What a session pinned for another provider stays where it does not depend on the provider.
+        """
+        wanted = list_prompt_layers(blueprint)
+        own = {name: each for name, each in wanted.items() if is_provider_specific(blueprint, each)}
+        if state.prompts:
+            before = next(iter(state.prompts.values()))
+            files = {name: file for name, file in before.items() if name not in own}
+        else:
+            common = {name: each for name, each in wanted.items() if name not in own}
+            found = self._read_files(state, blueprint, common, provider)
+            files = await self._store_prompts(
+                state, found | await _fetch_source_texts(state, blueprint)
+            )
+        theirs = self._read_files(state, blueprint, own, provider)
+        files |= await self._store_prompts(state, theirs)
+        others: dict[str, ProviderPrompts] = {}
+        for name in (*self._list_providers(state, blueprint, wanted), ANY_PROVIDER):
+            if name == provider:
+                continue
+            try:
+                found = self._read_files(state, blueprint, own, name)
+            except Refused:
+                continue  # Its first call is refused, or reads what is there by then.
+            stored = await self._store_prompts(state, found)
+            others[name] = ProviderPrompts(
+                layers={layer: file for layer, file in stored.items() if files.get(layer) != file},
+                without=tuple(sorted(theirs.keys() - found.keys())),
+            )
+        return SnapshotPrompts(attempt, provider, files, others)
+
+    def _list_providers(
+        self, state: SessionState, blueprint: Blueprint, layers: Mapping[str, FileLayer]
+    ) -> tuple[str, ...]:
+        if not layers:
+            return ()
+        files = self.library.open_files(blueprint.blueprint)
+        return files.list_providers(blueprint, layers, state.attributes)
+
+    def _read_files(
+        self,
+        state: SessionState,
+        blueprint: Blueprint,
+        layers: Mapping[str, FileLayer],
+        provider: str,
+    ) -> dict[str, FoundPromptFile]:
+        if not layers:
+            return {}
+        return self.library.read_prompt_files(blueprint, layers, provider, state.attributes)
+
+    async def _store_prompts(
+        self, state: SessionState, found: Mapping[str, FoundPromptFile]
+    ) -> dict[str, PromptFile]:
         stored = await asyncio.gather(
             *(self.blobs.put_blob(state.tenant, text.encode()) for _, text in found.values())
         )
-        pinned = {
+        return {
             name: PromptFile(digest=digest, path=path)
             for (name, (path, _)), digest in zip(found.items(), stored, strict=True)
         }
-        command = SnapshotPrompts(attempt, provider, pinned)
-        await self.sessions.handle(state.tenant, state.session, command, by)
-
-    async def _load_prompt_texts(
-        self, state: SessionState, blueprint: Blueprint, provider: str
-    ) -> dict[str, tuple[str, str]]:
-        """Return the prompt texts by layer, each with the path or source that it comes from."""
-        files, attributes, library = list_prompt_layers(blueprint), state.attributes, self.library
-        found = library.read_prompt_files(blueprint, files, provider, attributes) if files else {}
-        for name, layer in blueprint.layers.items():
-            if isinstance(layer, SourceLayer):
-                source = load_source(layer.source)
-                text = await source(state.session, state.attributes)
-                found |= {name: (f"source:{layer.source}", text)} if text else {}
-        return found
 
     async def _record_context(
         self,
@@ -169,6 +222,19 @@ class CallContextBuilder:
             raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
         manifest = recorded.event.manifest
         return await self.prompt_inputs.load_recorded_call(material, state, call, manifest)
+
+
+async def _fetch_source_texts(
+    state: SessionState, blueprint: Blueprint
+) -> dict[str, FoundPromptFile]:
+    """Return the texts of registered sources by layer, each with the name of its source."""
+    found: dict[str, FoundPromptFile] = {}
+    for name, layer in blueprint.layers.items():
+        if isinstance(layer, SourceLayer):
+            source = load_source(layer.source)
+            text = await source(state.session, state.attributes)
+            found |= {name: (f"source:{layer.source}", text)} if text else {}
+    return found
 
 
 def _choose_call_id(opened: OpenTurn, recorded: str | None, assembled: AssembledPrompt) -> str:
