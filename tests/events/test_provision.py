@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from nats.js import api
+from nats.js.errors import APIError
 
 from tests.events.log_sessions import append_texts
 from turnlog.events.codec import encode_batch
@@ -12,6 +13,7 @@ from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.jetstream.jetstream_client import open_client
 from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.events.jetstream.stream_setup import (
+    RECORD_STREAMS,
     WORKERS_CONSUMER,
     StreamOptions,
     WorkQueueOptions,
@@ -96,6 +98,24 @@ async def test_a_stream_that_would_break_a_promise_is_refused_by_name(
             await provision_streams(there.connection, StreamOptions())
     assert refusal.value.where == f"stream {stream}, {setting}"
     assert "must be" in refusal.value.detail
+
+
+@pytest.mark.parametrize("stream", RECORD_STREAMS)
+async def test_nothing_is_deleted_from_a_stream_of_the_record_of_this_or_an_earlier_release(
+    own_server: NatsServer, stream: str
+) -> None:
+    async with open_client(own_server.url, StreamOptions()) as there:
+        js = there.connection.nc.jetstream()
+        config = (await js.stream_info(stream)).config
+        await js.delete_stream(stream)
+        await js.add_stream(config.evolve(deny_delete=False, deny_purge=False))
+        await provision_streams(there.connection, StreamOptions())
+        await there.blobs.put_blob("t", b"a text")
+        with pytest.raises(APIError, match="message delete not permitted"):
+            await js.delete_msg(stream, 1)
+        with pytest.raises(APIError, match="stream purge not permitted"):
+            await js.purge_stream(stream)
+        assert (await js.stream_info(stream)).config == config
 
 
 async def test_a_stream_that_acknowledges_before_it_stores_is_refused(

@@ -37,7 +37,7 @@ from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
 from turnlog.services.sessions.text_cache import TextReader
 
 NOTHING: Final = "session.nobody.nothing.turn"
-"""The subject of filler messages between sessions; they are purged afterwards."""
+"""The subject of filler messages between sessions; they are another tenant's."""
 
 
 class _JetStreamReply(BaseModel):
@@ -63,7 +63,10 @@ def build_memory_log(copy: BundleCopy, sound: BundleCopy, sessions: Sequence[str
     """Return a log in memory with some sessions."""
     log = MemoryLog()
     for raw in collect_positioned_events(copy, sound, sessions):
-        log.stored += [None] * (raw.stream_sequence - len(log.stored))
+        log.stored += [
+            RawEvent(NOTHING, place, b"")
+            for place in range(len(log.stored) + 1, raw.stream_sequence + 1)
+        ]
         log.stored[raw.stream_sequence - 1] = raw
         session = (copy.bundle_list.tenant, raw.subject.split(".")[2])
         log.sessions.setdefault(session, []).append(raw.stream_sequence)
@@ -82,28 +85,24 @@ async def replace_streams(
 ) -> None:
     """Put some sessions into streams that take the place of those that are there."""
     raws = {raw.stream_sequence: raw for raw in collect_positioned_events(copy, sound, sessions)}
-    first, last = min(raws), max(raws)
-    await _rebuild_stream(on, SESSIONS_STREAM, first)
-    for place in range(first, last):
+    last = max(raws)
+    await _rebuild_stream(on, SESSIONS_STREAM)
+    for place in range(1, last):
         raw = raws.get(place, RawEvent(NOTHING, place, b""))
         await on.connection.nc.publish(raw.subject, raw.stored)
     await request_json(on.connection, raws[last].subject, PublishAck, raws[last].stored)
-    between = json.dumps({"filter": NOTHING}).encode()
-    await request_json(
-        on.connection, f"$JS.API.STREAM.PURGE.{SESSIONS_STREAM}", _JetStreamReply, between
-    )
-    await _rebuild_stream(on, BLOBS_STREAM, 1)
+    await _rebuild_stream(on, BLOBS_STREAM)
     for digest, text in copy.blobs.items():
         await request_json(
             on.connection, build_blob_subject(copy.bundle_list.tenant, digest), PublishAck, text
         )
 
 
-async def _rebuild_stream(on: JetStreamClient, stream: str, first: int) -> None:
-    """Make a stream again that begins at a place."""
+async def _rebuild_stream(on: JetStreamClient, stream: str) -> None:
+    """Make a stream again."""
     (wanted,) = (each for each in build_durable_streams(StreamOptions()) if each["name"] == stream)
     await request_json(on.connection, f"$JS.API.STREAM.DELETE.{stream}", _JetStreamReply)
-    made = json.dumps(wanted | {"first_seq": first}).encode()
+    made = json.dumps(wanted).encode()
     await request_json(on.connection, f"$JS.API.STREAM.CREATE.{stream}", _JetStreamReply, made)
 
 

@@ -73,7 +73,11 @@ def select_two_sessions(checkpoint: SignedCheckpoint) -> AuditCheckpoint:
 
 def find_first_fault(found: Sequence[LocatedFinding], session: str) -> int:
     """Give the first event of a session that something is wrong with."""
-    return min(filter(None, (each.finding.sequence for each in found if each.key[1] == session)))
+    return min(
+        filter(
+            None, (each.finding.sequence for each in found if each.key and each.key[1] == session)
+        )
+    )
 
 
 @every

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
 from tests.agent_programs.agent_harness import FakeToolServer, build_agent_blueprint
 from turnlog.events.content import Digest, compute_digest
+from turnlog.events.store.ports import RawEvent
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.worker.tools.tool_runner import ToolSnapshots
 
@@ -24,6 +26,10 @@ class CountingBlobs:
 
     async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """See `Blobs.get`."""
+        raise NotImplementedError
+
+    def stream_raw_blobs(self, after: int) -> AsyncGenerator[Sequence[RawEvent]]:
+        """See `BlobStore.stream_raw_blobs`."""
         raise NotImplementedError
 
 

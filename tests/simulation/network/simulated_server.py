@@ -193,7 +193,9 @@ class SimulatedServer:
 
     def _handle_stream_info(self, packet: SentPacket, stream: SimulatedStream) -> None:
         now, made = self.loop.read_clock().isoformat(), stream.created.isoformat()
-        body = {"created": made, "state": {"last_seq": stream.find_end()}, "ts": now}
+        end = stream.find_end()
+        state = {"first_seq": min(1, end), "last_seq": end, "messages": end}
+        body = {"created": made, "state": state, "ts": now}
         self.send_answer(packet, body)
 
     def _handle_publish(self, packet: SentPacket) -> None:

@@ -6,7 +6,9 @@
     ├── Conflict     the caller: read again, decide again
     ├── Unavailable  nobody: wait and repeat the same request
     └── Corrupt      the operator: stored data is not what it should be
-        └── LogRolledBack  the log lacks events that were read from it
+        ├── LogRolledBack  the log lacks events that were read from it
+        ├── AlteredBlob  restore the blob: its digest is not that of its bytes
+        └── StreamHole   restore the stream: it passed sequences that have no message
 
 Errors carry fields, so no caller has to parse sentences. One table at each edge maps them to HTTP
 answers, acknowledgements and exit codes.
@@ -75,3 +77,24 @@ class Corrupt(TurnlogError):
 
 class LogRolledBack(Corrupt):
     """The log lacks events that were read from it before: it was rolled back or exchanged."""
+
+
+class StreamHole(Corrupt):
+    """A stream that never deletes has no message from `first` to `last`, by stream sequence."""
+
+    def __init__(self, stream: str, first: int, last: int) -> None:
+        alone = first == last
+        which = f"sequence {first}" if alone else f"sequences {first} to {last}"
+        detail = f"{which} {'is' if alone else 'are'} missing, damaged or deleted"
+        super().__init__(f"stream {stream}", f"{detail}: restore the stream from a backup")
+        self.stream = stream
+        self.first = first
+        self.last = last
+
+
+class AlteredBlob(Corrupt):
+    """The bytes stored under a blob's digest have another digest."""
+
+    def __init__(self, digest: str, data: bytes) -> None:
+        super().__init__(f"blob {digest}", "its bytes have changed")
+        self.data = data

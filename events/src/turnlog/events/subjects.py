@@ -102,6 +102,13 @@ def build_blob_subject(tenant: str, digest: Digest) -> str:
     return f"blob.{validate_id(tenant, 'tenant')}.{digest.replace(':', '-')}"
 
 
+def parse_blob_subject(subject: str) -> tuple[str, Digest]:
+    """Return the tenant and the digest from the subject of a blob."""
+    _, tenant, name = subject.split(".", 2)
+    algorithm, _, value = name.rpartition("-")
+    return tenant, f"{algorithm}:{value}"
+
+
 def build_snapshot_subject(tenant: str, session: str, interval: int | None = None) -> str:
     """Return the subject of a session's latest snapshot, or of one of its interval snapshots."""
     latest = f"snapshot.{validate_id(tenant, 'tenant')}.{validate_id(session, 'session')}"

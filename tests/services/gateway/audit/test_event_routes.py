@@ -6,9 +6,13 @@ import json
 from hashlib import sha256
 
 import httpx
+import pytest
 
 from tests.services.gateway.gateway_service import RunningGateway
+from turnlog.events.errors import Corrupt
 from turnlog.events.registry import EVENT_NAMES
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.services.cli.client.service_reader import EventQuery, ServiceReader
 
 LINES = {"Accept": "application/x-ndjson"}
 
@@ -109,6 +113,34 @@ async def test_both_can_be_followed_as_a_stream(stand: RunningGateway) -> None:
         async with stand.http.stream("GET", path, headers=stream) as answer:
             assert answer.headers["Content-Type"].startswith("text/event-stream")
             assert await read_event_name(answer) == "event: session-opened"
+
+
+async def test_events_end_where_the_log_has_lost_one_and_say_so(stand: RunningGateway) -> None:
+    session = await run_session(stand)
+    head = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
+    await stand.fetch_json(f"/v1/sessions/{session}/calls", min_sequence=head)
+    log = stand.backend.log
+    if not isinstance(log, MemoryLog):
+        return  # No event of a real log can be lost from here
+    lost = log.stored[3]
+    log.drop_event(4)
+    hole = "stream SESSIONS: sequence 4 is missing, damaged or deleted"
+    page = await stand.fetch_json("/v1/events")
+    assert (len(page["events"]), page["after"], page["more"]) == (3, 3, True)
+    answer = await stand.http.get("/v1/events", params={"after": 3})
+    assert (answer.status_code, answer.json()["code"]) == (500, "corrupt")
+    assert hole in answer.json()["detail"]
+    assert (await stand.fetch_json("/v1/events", after=4))["more"] is False
+    *events, last = (await stand.http.get("/v1/events", headers=LINES)).content.splitlines()
+    assert len(events) == 3
+    assert hole in json.loads(last)["detail"]
+    reader = ServiceReader(stand.http)
+    with pytest.raises(Corrupt, match=hole):
+        _ = [event async for event in reader.read_events(EventQuery())]
+    stream = await stand.http.get("/v1/events", headers={"Accept": "text/event-stream"})
+    assert "id: 3\nevent: unreadable\ndata: " in stream.text
+    assert hole.removeprefix("stream SESSIONS: ") in stream.text
+    log.stored[3] = lost
 
 
 async def read_event_name(answer: httpx.Response) -> str:

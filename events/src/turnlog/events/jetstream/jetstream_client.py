@@ -7,22 +7,38 @@ digest. The library log differs from the session log only in its kind of history
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from nats.js.api import Header
+from pydantic import BaseModel
 
 from turnlog.events.codec import EventBatch
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.errors import Corrupt
+from turnlog.events.errors import AlteredBlob, Corrupt
 from turnlog.events.jetstream import batch_append, session_reads, session_watch, stream_reader
-from turnlog.events.jetstream.direct_get import get_last_message, get_last_message_at_leader
-from turnlog.events.jetstream.js_api import JsApiError, PublishAck, fetch_stream_info, request_json
-from turnlog.events.jetstream.nats_connection import NatsConnection, open_connection
+from turnlog.events.jetstream.direct_get import (
+    get_last_message,
+    get_last_message_at_leader,
+    get_next_message_at_leader,
+)
+from turnlog.events.jetstream.js_api import (
+    JsApiError,
+    PublishAck,
+    count_messages,
+    fetch_stream_info,
+    request_json,
+)
+from turnlog.events.jetstream.nats_connection import (
+    NatsConnection,
+    RequestUnanswered,
+    open_connection,
+)
 from turnlog.events.jetstream.stream_setup import (
     StreamOptions,
     check_message_size,
@@ -33,6 +49,7 @@ from turnlog.events.jetstream.token_stream import JetStreamTokenStream
 from turnlog.events.store.append_outcomes import AppendOutcome
 from turnlog.events.store.ports import LogIdentity, RawEvent
 from turnlog.events.subjects import (
+    ALL_BLOB_SUBJECTS,
     BLOBS_STREAM,
     LIBRARY_HISTORY,
     SESSION_HISTORY,
@@ -44,6 +61,8 @@ from turnlog.events.subjects import (
 
 BLOB_EXISTS_CODE: Final = 10071
 """The server's error code for a subject that already holds a message."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +92,23 @@ class JetStreamBlobStore:
         if found is None:
             found = await get_last_message_at_leader(self.connection, BLOBS_STREAM, subject)
         if found is None or compute_digest(found.payload) != digest:
-            raise Corrupt(f"blob {digest}", "gone, or its bytes have changed")
+            # Only the first message under a digest was stored by `put_blob`.
+            found = await get_next_message_at_leader(self.connection, BLOBS_STREAM, subject, 1)
+        if found is None:
+            raise Corrupt(f"blob {digest}", "it is gone")
+        if compute_digest(found.payload) != digest:
+            raise AlteredBlob(digest, found.payload)
         return found.payload
+
+    def stream_raw_blobs(self, after: int) -> AsyncGenerator[Sequence[RawEvent]]:
+        """See `BlobStore.stream_raw_blobs`."""
+        return stream_reader.stream_raw_events(
+            self.connection, BLOBS_STREAM, ALL_BLOB_SUBJECTS, after, live=False
+        )
+
+
+class _StreamPurged(BaseModel):
+    purged: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +122,24 @@ class JetStreamSnapshotStore:
     ) -> None:
         """See `SnapshotStore.put_snapshot`."""
         check_message_size(self.connection, "snapshot", len(data))
-        await request_json(
-            self.connection, build_snapshot_subject(tenant, session, interval), PublishAck, data
-        )
+        subject = build_snapshot_subject(tenant, session, interval)
+        try:
+            await request_json(self.connection, subject, PublishAck, data)
+        except RequestUnanswered:
+            if not await self._is_damaged(subject):
+                raise
+            # The server cannot remove a message that it cannot read, and then does not answer.
+            _log.warning("snapshots-dropped: one of %s is damaged", subject)
+            await request_json(
+                self.connection, f"$JS.API.STREAM.PURGE.{SNAPSHOTS_STREAM}", _StreamPurged
+            )
+            await request_json(self.connection, subject, PublishAck, data)
+
+    async def _is_damaged(self, subject: str) -> bool:
+        """Return whether the server counts a snapshot that it cannot read beside the latest."""
+        latest = await get_last_message_at_leader(self.connection, SNAPSHOTS_STREAM, subject)
+        counted = await count_messages(self.connection, SNAPSHOTS_STREAM, subject)
+        return counted > (latest is not None)
 
     async def get_snapshot(
         self, tenant: str, session: str, interval: int | None = None
@@ -182,13 +231,20 @@ class JetStreamLog:
             self.connection, self.kind.find_stream(tenant), tenant, stream_sequences
         )
 
-    def stream_raw_events(
+    async def stream_raw_events(
         self, tenant: str | None, after: int, *, live: bool
     ) -> AsyncGenerator[Sequence[RawEvent]]:
-        """See `EventLog.stream_raw_events`."""
+        """See `EventLog.stream_raw_events`; the whole stream is read, to see what is missing."""
         stream = self.kind.stream if tenant is None else self.kind.find_stream(tenant)
-        subjects = self.kind.build_filter(tenant)
-        return stream_reader.stream_raw_events(self.connection, stream, subjects, after, live=live)
+        everything = self.kind.build_filter()
+        prefix = self.kind.build_filter(tenant).removesuffix(">")
+        async with aclosing(
+            stream_reader.stream_raw_events(self.connection, stream, everything, after, live=live)
+        ) as bulks:
+            async for bulk in bulks:
+                ours = bulk if tenant is None else [r for r in bulk if r.subject.startswith(prefix)]
+                if ours:
+                    yield ours
 
     def watch_session(
         self, tenant: str, session: str, after: int = 0

@@ -64,14 +64,20 @@ class StreamInfo:
 
     created: str
     """Creation time; it distinguishes a stream from one that was lost and created again."""
+    first_sequence: int
+    """The stream sequence of the first message; one more than the last if there is none."""
     last_sequence: int
     """The last stream sequence."""
+    message_count: int
+    """Messages that the server believes to have; it may find out later that it cannot read one."""
     server_time: datetime
     """The server's clock."""
 
 
 class _StreamStateReply(BaseModel):
+    first_seq: int
     last_seq: int
+    messages: int
 
 
 class _StreamInfoReply(BaseModel):
@@ -86,4 +92,20 @@ async def fetch_stream_info(connection: NatsConnection, stream: str) -> StreamIn
     Raises `Unavailable` also if the stream does not exist.
     """
     info = await request_json(connection, f"$JS.API.STREAM.INFO.{stream}", _StreamInfoReply)
-    return StreamInfo(info.created, info.state.last_seq, info.ts)
+    state = info.state
+    return StreamInfo(info.created, state.first_seq, state.last_seq, state.messages, info.ts)
+
+
+class _SubjectsState(BaseModel):
+    subjects: dict[str, int] | None = None
+
+
+class _SubjectsReply(BaseModel):
+    state: _SubjectsState
+
+
+async def count_messages(connection: NatsConnection, stream: str, subject: str) -> int:
+    """Return how many messages the server counts under one subject, readable or not."""
+    wanted = json.dumps({"subjects_filter": subject}).encode()
+    info = await request_json(connection, f"$JS.API.STREAM.INFO.{stream}", _SubjectsReply, wanted)
+    return (info.state.subjects or {}).get(subject, 0)

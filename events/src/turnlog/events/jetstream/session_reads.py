@@ -19,7 +19,7 @@ from typing import Final
 from turnlog.events.codec import decode_event
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.errors import Corrupt
+from turnlog.events.errors import Corrupt, StreamHole
 from turnlog.events.jetstream.direct_get import (
     StoredMessage,
     get_consecutive_messages,
@@ -43,10 +43,34 @@ EVENT_PAGE_SIZE: Final = 500
 async def read_last_event(
     connection: NatsConnection, stream: str, subjects: str, *, leader: bool
 ) -> RecordedEvent | None:
-    """Return a session's last event; only the leader's answer is never stale."""
-    get = get_last_message_at_leader if leader else get_last_message
-    found = await get(connection, stream, subjects)
+    """Return a session's last event; only the leader's answer is never stale.
+
+    The server finds no last message also where it cannot read it, and then accepts another first
+    one. So before the leader's answer counts as a session without events, the session must have no
+    earlier event either; raises `Corrupt` if it has one.
+    """
+    if not leader:
+        found = await get_last_message(connection, stream, subjects)
+    elif found := await get_last_message_at_leader(connection, stream, subjects):
+        pass
+    elif await get_next_message_at_leader(connection, stream, subjects, 1):
+        # An event that was appended between the two requests is found by the second try.
+        found = await get_last_message_at_leader(connection, stream, subjects)
+        if found is None:
+            raise await _describe_lost_end(connection, stream, subjects)
     return _decode_message(found) if found else None
+
+
+async def _describe_lost_end(connection: NatsConnection, stream: str, subjects: str) -> Corrupt:
+    last, page = 0, [1]
+    while page:
+        messages = await get_consecutive_messages(
+            connection, stream, subjects, last + 1, EVENT_PAGE_SIZE
+        )
+        page = [each.stream_sequence for each in messages]
+        last = page[-1] if page else last
+    detail = f"the last event of {subjects}, after sequence {last}, is missing, damaged or deleted"
+    return Corrupt(f"stream {stream}", f"{detail}: restore the stream from a backup")
 
 
 async def read_events_at(
@@ -166,7 +190,9 @@ async def _fetch_event(connection: NatsConnection, stream: str, place: int) -> R
     for get in (get_message, get_message_at_leader) if place > 0 else ():
         found = found or await get(connection, stream, place)
     if found is None:
-        raise Corrupt(f"{stream} {place}", "has no event any more")
+        if place > 0:
+            raise StreamHole(stream, place, place)
+        raise Corrupt(f"{stream} {place}", "no event can be there")
     return _decode_message(found)
 
 
@@ -247,5 +273,5 @@ async def _fetch_first_from(
     for get in (get_next_message, get_next_message_at_leader):
         found = found or await get(connection, stream, subjects, place)
     if found is None:
-        raise Corrupt(f"{stream} {place}", "the events behind it are gone")
+        raise Corrupt(f"{stream} {place}", "the events from here on are gone")
     return decode_event(found.payload, found.stream_sequence)

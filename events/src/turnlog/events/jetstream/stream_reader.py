@@ -1,4 +1,4 @@
-"""Reads a stream, or a tenant's part of it, in bulk and in order.
+"""Reads a whole stream in bulk and in order, and proves that nothing in it is missing.
 
 This is an ordered consumer of our own. The consumer of nats-py answers flow control before its
 reader has read, and silently loses messages once its buffer is full. This one answers when the
@@ -8,6 +8,13 @@ The server numbers what it pushes. A missing number, a missed heartbeat, a statu
 ends one delivery; nothing after a gap is handed on. Reading then starts again at the last event
 yielded. If that event is read again it is dropped, and if another event is there, the stream was
 rolled back and reading ends with `Corrupt`.
+
+The streams read here never delete a message, so their sequences have no gap. The server passes over
+a message that it cannot read, and goes on counting it as pending: no delivery tells of it, and a
+reader that waits for the last message waits forever. So every sequence is accounted for, also those
+that the server only says it has passed. A gap ends the delivery; if the leader has no message there
+either, it is a hole, and reading ends with `StreamHole` after everything before it was yielded. A
+gap in a tenant's part could be another tenant's event, which is why the whole stream is read.
 """
 
 from __future__ import annotations
@@ -23,7 +30,11 @@ from nats import errors
 from nats.aio.client import Client
 from pydantic import BaseModel, JsonValue
 
-from turnlog.events.errors import Corrupt, Unavailable
+from turnlog.events.errors import Corrupt, StreamHole, Unavailable
+from turnlog.events.jetstream.direct_get import (
+    get_message_at_leader,
+    get_next_message_at_leader,
+)
 from turnlog.events.jetstream.js_api import StreamInfo, fetch_stream_info, request_json
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
 from turnlog.events.jetstream.subscriptions import (
@@ -51,6 +62,8 @@ class DeliveredBatch:
     events: list[RawEvent]
     is_drained: bool
     """Whether the server had no more messages."""
+    passed: int = 0
+    """Stream sequence up to which the server says that it has read; 0 if it did not say."""
 
 
 async def stream_deliveries(
@@ -126,19 +139,20 @@ class _DeliveryBuffer:
         self.arrived.clear()
         came, self.waiting = self.waiting, []
         raws: list[RawEvent] = []
-        drained = False
+        drained, passed = False, 0
         for subject, reply, headers, payload in came:
             if is_status_message(headers):
-                await self._handle_status(reply.decode(), parse_headers(headers))
+                passed = await self._handle_status(reply.decode(), parse_headers(headers))
             else:
                 place, number, pending = _parse_reply_subject(reply)
                 self._check_delivery_number(number - 1)
                 self.delivered = number
                 raws.append(RawEvent(subject.decode(), place, payload))
                 drained = pending == 0
-        return DeliveredBatch(raws, drained)
+        return DeliveredBatch(raws, drained, passed)
 
-    async def _handle_status(self, reply: str, headers: Mapping[str, str]) -> None:
+    async def _handle_status(self, reply: str, headers: Mapping[str, str]) -> int:
+        """Answer a status message; return how far the server has read, or 0."""
         if headers["Status"] != "100":
             raise Unavailable("nats", f"consumer ended: {headers}")
         if reply:
@@ -147,6 +161,7 @@ class _DeliveryBuffer:
             await self.nc.publish(stalled)
         if (number := headers.get("Nats-Last-Consumer")) is not None:
             self._check_delivery_number(int(number))
+        return int(headers.get("Nats-Last-Stream", 0))
 
     def _check_delivery_number(self, number: int) -> None:
         if number != self.delivered:
@@ -170,8 +185,9 @@ async def stream_raw_events(
 ) -> AsyncGenerator[Sequence[RawEvent]]:
     """Yield events after `after`, up to the one that was last at the start, or forever if `live`.
 
-    Survives server restarts. Raises `Corrupt` if the stream is no longer the same one, and
-    `Unavailable` if a bounded read cannot continue.
+    `subjects` selects everything in the stream. Survives server restarts. Raises `StreamHole` where
+    the stream has no message, `Corrupt` if it is no longer the same stream, and `Unavailable` if a
+    bounded read cannot continue.
     """
     began: StreamInfo | None = None
     given: RawEvent | None = None
@@ -179,10 +195,10 @@ async def stream_raw_events(
     while True:
         try:
             began = await _check_same_stream(connection, stream, began, given)
-            end = None if live else began.last_sequence
-            async with aclosing(
-                _stream_until(end, connection, stream, subjects, given or after)
-            ) as bulks:
+            reading = _StreamRead(
+                connection, stream, subjects, None if live else began.last_sequence
+            )
+            async with aclosing(reading.stream_from(given or after)) as bulks:
                 async for bulk in bulks:
                     given, failures = bulk[-1], 0
                     yield bulk
@@ -208,32 +224,70 @@ async def _check_same_stream(
         if given is None or given.stream_sequence <= facts.last_sequence:
             return began
         if failures == MAX_FAILURES:
-            detail = f"was rolled back behind {facts.last_sequence} while it was read"
-            raise Corrupt(f"stream {stream}", detail)
+            reached = f"it ends at {facts.last_sequence} but had reached {given.stream_sequence}"
+            raise Corrupt(f"stream {stream}", f"was rolled back while it was read: {reached}")
         # Right after an election a leader may not know its own last sequence.
         failures += 1
         await wait_backoff(failures)
 
 
-async def _stream_until(
-    end: int | None, connection: NatsConnection, stream: str, subjects: str, after: RawEvent | int
-) -> AsyncGenerator[Sequence[RawEvent]]:
-    known = None if isinstance(after, int) else after
-    place = after if isinstance(after, int) else after.stream_sequence
-    if end is not None and place >= end:
-        return
-    async with aclosing(
-        stream_deliveries(connection, stream, subjects, place - (known is not None))
-    ) as got:
-        async for bulk in got:
-            raws = [raw for raw in bulk.events if end is None or raw.stream_sequence <= end]
-            ended = end is not None and (bulk.is_drained or len(raws) < len(bulk.events))
-            if raws and known:
-                raws, known = _drop_known_event(raws, known), None
-            if raws:
-                yield raws
-            if ended:
-                return
+@dataclass(frozen=True, slots=True)
+class _StreamRead:
+    """One delivery of a stream, in which every sequence is accounted for."""
+
+    connection: NatsConnection
+    stream: str
+    subjects: str
+    end: int | None
+    """The stream sequence to read up to; None to follow the stream."""
+
+    async def stream_from(self, after: RawEvent | int) -> AsyncGenerator[Sequence[RawEvent]]:
+        known = None if isinstance(after, int) else after
+        place = after if isinstance(after, int) else after.stream_sequence
+        if self.end is not None and place >= self.end:
+            return
+        place -= known is not None
+        async with aclosing(
+            stream_deliveries(self.connection, self.stream, self.subjects, place)
+        ) as batches:
+            async for batch in batches:
+                raws = _take_consecutive(batch.events, place, self.end)
+                if raws:
+                    place = raws[-1].stream_sequence
+                    fresh, known = _drop_known_event(raws, known) if known else raws, None
+                    if fresh:
+                        yield fresh
+                if self.end is not None and place >= self.end:
+                    return
+                await self._check_gap(place, self._find_passed(batch))
+
+    def _find_passed(self, batch: DeliveredBatch) -> int:
+        """Return the stream sequence that a reader of the whole stream must have reached."""
+        delivered = batch.events[-1].stream_sequence if batch.events else 0
+        if self.end is None:
+            return max(delivered, batch.passed)
+        return self.end if batch.is_drained else min(self.end, max(delivered, batch.passed))
+
+    async def _check_gap(self, place: int, passed: int) -> None:
+        """Raise `StreamHole` if the leader has no message after `place` either."""
+        if place >= passed:
+            return
+        first = place + 1
+        if await get_message_at_leader(self.connection, self.stream, first) is not None:
+            detail = f"sequence {first} of {self.stream} was not delivered, but the leader has it"
+            raise Unavailable("nats", detail)
+        later = await get_next_message_at_leader(self.connection, self.stream, self.subjects, first)
+        last = later.stream_sequence - 1 if later else passed
+        raise StreamHole(self.stream, first, max(first, last))
+
+
+def _take_consecutive(raws: list[RawEvent], place: int, end: int | None) -> list[RawEvent]:
+    """Return the events that follow `place` without a gap, up to `end`."""
+    if raws and end is not None and raws[-1].stream_sequence > end:
+        raws = [raw for raw in raws if raw.stream_sequence <= end]
+    if not raws or raws[-1].stream_sequence == place + len(raws):
+        return raws
+    return [raw for at, raw in enumerate(raws, place + 1) if raw.stream_sequence == at]
 
 
 def _drop_known_event(raws: list[RawEvent], known: RawEvent) -> list[RawEvent]:

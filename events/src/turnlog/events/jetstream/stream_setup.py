@@ -1,10 +1,15 @@
 """Configuration of the streams and of the work queue, and their creation and verification.
 
-SESSIONS, LIBRARY, BLOBS and SNAPSHOTS are durable; TOKENS is kept in memory for a short time.
-Missing streams are created. Existing ones are never changed, because they hold data: a setting that
-a guarantee depends on and that differs is refused by name, with the way to fix it, before anything
-is written. Workers share one durable consumer, which never drops a turn: the session decides how
-often a turn is tried, not the server.
+SESSIONS, LIBRARY, BLOBS and SNAPSHOTS are durable; TOKENS is kept in memory for a short time. The
+first three are the record: the server denies every delete and purge in them, and the denial can
+never be lifted. Nothing of Turnlog needs one: erasing a text is a matter of its key, snapshots are
+replaced by later ones, and tokens expire.
+
+Missing streams are created. Existing ones are not changed, because they hold data, except that
+streams of an earlier release get the denial. Any other setting that a guarantee depends on and that
+differs is refused by name, with the way to fix it, before anything is written. Workers share one
+durable consumer, which never drops a turn: the session decides how often a turn is tried, not the
+server.
 """
 
 from __future__ import annotations
@@ -44,6 +49,12 @@ NANOSECONDS_PER_SECOND: Final = 10**9
 
 JetStreamConfig = dict[str, JsonValue]
 """The configuration of a stream or a consumer."""
+
+DELETE_DENIALS: Final[JetStreamConfig] = {"deny_delete": True, "deny_purge": True}
+"""Settings by which a stream keeps every message; a server can add them and never remove them."""
+
+RECORD_STREAMS: Final = (SESSIONS_STREAM, LIBRARY_STREAM, BLOBS_STREAM)
+"""The streams that are the record: none of their messages may ever be missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +131,7 @@ def _build_append_only_stream(terms: StreamOptions, name: str, subjects: str) ->
         "subjects": [subjects],
         "discard": "new",
         "max_msgs_per_subject": -1,
+        **DELETE_DENIALS,
     }
 
 
@@ -199,6 +211,7 @@ async def _ensure_stream(
     while True:
         try:
             effective = await _find_or_create_stream(connection, wanted)
+            effective = await _deny_deletes(connection, wanted, effective)
             return check_config(f"stream {wanted['name']}", wanted, effective)
         except Unavailable:
             # Also if another process created the stream meanwhile: the next try finds it.
@@ -227,6 +240,18 @@ async def _find_or_create_stream(
     return (
         await request_json(connection, f"$JS.API.STREAM.CREATE.{name}", _StreamConfigReply, payload)
     ).config
+
+
+async def _deny_deletes(
+    connection: NatsConnection, wanted: JetStreamConfig, effective: JetStreamConfig
+) -> JetStreamConfig:
+    """Deny deletes in a stream of an earlier release, and return its configuration."""
+    denials = {name: True for name in DELETE_DENIALS if name in wanted and not effective.get(name)}
+    if not denials:
+        return effective
+    subject = f"$JS.API.STREAM.UPDATE.{wanted['name']}"
+    payload = json.dumps(effective | denials).encode()
+    return (await request_json(connection, subject, _StreamConfigReply, payload)).config
 
 
 def _choose_first_sequence(wanted: JetStreamConfig) -> JetStreamConfig:

@@ -11,11 +11,12 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import takewhile
 
 from turnlog.events.codec import EventBatch, decode_event
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.errors import Corrupt
+from turnlog.events.errors import AlteredBlob, Corrupt, StreamHole
 from turnlog.events.ids import validate_id
 from turnlog.events.store.append_outcomes import (
     AppendOutcome,
@@ -24,7 +25,7 @@ from turnlog.events.store.append_outcomes import (
     BatchConflict,
 )
 from turnlog.events.store.ports import LogIdentity, RawEvent, StampedTokenEvent
-from turnlog.events.subjects import SESSION_HISTORY, HistoryKind
+from turnlog.events.subjects import SESSION_HISTORY, HistoryKind, build_blob_subject
 from turnlog.events.tokens import TokenEvent
 
 MEMORY_BATCH_EVENTS = 500
@@ -149,10 +150,14 @@ class MemoryLog:
                 if live
                 else min(end, after + MEMORY_BATCH_EVENTS)
             ]
-            after += len(found)
-            if mine := [raw for raw in found if raw and raw.subject.startswith(prefix)]:
+            whole = list(takewhile(bool, found))
+            after += len(whole)
+            if mine := [raw for raw in whole if raw and raw.subject.startswith(prefix)]:
                 given = mine[-1]
                 yield mine
+            if len(whole) < len(found):
+                lost = list(takewhile(lambda raw: raw is None, self.stored[after:]))
+                raise StreamHole(self.kind.stream, after + 1, after + len(lost))
             if live and not found:
                 async with self.grown:
                     while len(self.stored) <= after:
@@ -187,9 +192,20 @@ class MemoryBlobStore:
     async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """See `BlobStore.get_blob`."""
         data = self.blobs.get((tenant, digest))
-        if data is None or compute_digest(data) != digest:
-            raise Corrupt(f"blob {digest}", "gone, or its bytes have changed")
+        if data is None:
+            raise Corrupt(f"blob {digest}", "it is gone")
+        if compute_digest(data) != digest:
+            raise AlteredBlob(digest, data)
         return data
+
+    async def stream_raw_blobs(self, after: int) -> AsyncGenerator[Sequence[RawEvent]]:
+        """See `BlobStore.stream_raw_blobs`; blobs are numbered as they were stored."""
+        stored = [
+            RawEvent(build_blob_subject(tenant, digest), place, data)
+            for place, ((tenant, digest), data) in enumerate(self.blobs.items(), 1)
+        ]
+        if rest := stored[after:]:
+            yield rest
 
 
 @dataclass

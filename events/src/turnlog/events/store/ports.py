@@ -118,8 +118,10 @@ class EventLog(Protocol):
     ) -> AsyncGenerator[Sequence[RawEvent]]:
         """Yield everything after a stream sequence in stored order, in non-empty batches.
 
-        Ends at the event that was last at the start, unless `live`. Raises `Corrupt` if the log no
-        longer holds the last event yielded, because it was rolled back or created again.
+        Ends at the event that was last at the start, unless `live`. Raises `StreamHole` where a
+        message is missing, whichever tenant's it was, after everything before it was yielded, and
+        `Corrupt` if the log no longer holds the last event yielded, because it was rolled back or
+        created again.
         """
         ...
 
@@ -138,7 +140,17 @@ class BlobStore(Protocol):
         ...
 
     async def get_blob(self, tenant: str, digest: Digest) -> bytes:
-        """Return the bytes; raises `Corrupt` if they are missing or do not match the digest."""
+        """Return the bytes, whatever was stored under the same digest later.
+
+        Raises `AlteredBlob` if other bytes are there, and `Corrupt` if there are none.
+        """
+        ...
+
+    def stream_raw_blobs(self, after: int) -> AsyncGenerator[Sequence[RawEvent]]:
+        """Yield the blobs of all tenants as they are stored, after a stream sequence.
+
+        Raises `StreamHole` where one is missing, after everything before it was yielded.
+        """
         ...
 
 

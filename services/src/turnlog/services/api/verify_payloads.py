@@ -84,10 +84,10 @@ class VerifyFindingLine(ResponseModel):
 
     kind: Literal["finding"] = "finding"
     """The discriminator of the lines."""
-    log: Literal["sessions", "library"]
-    """The log at fault."""
-    session: str
-    """The session id, or the family of the library."""
+    log: Literal["sessions", "library", "blobs"]
+    """The stream at fault."""
+    session: str | None
+    """The session id, or the family of the library; null if it concerns the whole stream."""
     finding: AuditFinding
     """The finding."""
 

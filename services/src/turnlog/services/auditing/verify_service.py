@@ -14,14 +14,21 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import Digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.errors import (
+    AlteredBlob,
+    Corrupt,
+    LogRolledBack,
+    Refused,
+    StreamHole,
+    Unavailable,
+)
 from turnlog.events.ids import validate_id
 from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
@@ -45,9 +52,12 @@ from turnlog.projections.audit.verify.verification_report import (
     AuditFinding,
     SessionTotals,
     VerificationReport,
+    compare_totals,
 )
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.session_queries import compute_totals
+from turnlog.projections.store.read.session_queries import compute_totals, list_last_sequences
+from turnlog.projections.store.write.projection_positions import read_active_position
+from turnlog.services.auditing.record_scan import describe_hole, scan_blobs, scan_log
 from turnlog.services.auditing.session_record import SessionRecordLoader, create_blob_cache
 from turnlog.services.auditing.verify_pool import (
     OpenVerifier,
@@ -58,6 +68,7 @@ from turnlog.services.auditing.verify_pool import (
 from turnlog.services.blueprints.plugins import collect_installed
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.gc_control import reduce_collection
+from turnlog.services.platform.rollback_check import verify_log
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.text_cache import TextCache
 
@@ -75,10 +86,11 @@ class VerifyProgress:
 
 @dataclass(frozen=True, slots=True)
 class LocatedFinding:
-    """A finding, and the log and the session or library that it concerns."""
+    """A finding, and the stream and the session or library that it concerns."""
 
-    log: Literal["sessions", "library"]
-    key: ChainKey
+    log: Literal["sessions", "library", "blobs"]
+    key: ChainKey | None
+    """The session or library; None if the finding concerns the whole stream."""
     finding: AuditFinding
 
 
@@ -116,42 +128,84 @@ class VerifyService:
         except Corrupt:
             # The session cannot be read directly, so the whole log is scanned for its stored
             # events.
-            stored = await self._scan_session(session)
-            return await ThreadVerifier(self.means).verify_stored(stored, self._load_blobs, noted)
+            stored, holes = await self._scan_session(session)
+            verifier = ThreadVerifier(self.means)
+            report = await verifier.verify_stored(stored, self._load_blobs, noted)
+            return replace(report, findings=(*report.findings, *holes))
         blobs = await self._load_blobs(collect_blob_digests(events))
         report = await run_in_thread(lambda: verify_session(events, blobs, self.means, noted))
-        return report.compare_rows((await self._load_recorded_totals((session,))).get(session))
+        rows = (await self._load_recorded_totals((session,))).get(session)
+        return await self._compare_rows(session, report, rows)
 
     async def _load_events(
         self, session: str, noted: WitnessedHead | None
     ) -> Sequence[RecordedEvent]:
-        """Return all events, at least up to the noted one; none if a noted session is gone."""
+        """Return all events, at least up to the noted one.
+
+        There are none if the session is gone, but was noted or has read models.
+        """
         least = noted.sequence if noted else 0
         try:
             last = await self.command_handler.load_last_event(self.tenant, session, least)
         except Refused:
-            if noted is None:
+            if noted is None and not await self._load_recorded_totals((session,)):
                 raise
             return ()
         return await self.command_handler.log.read_range(self.tenant, session, None, last)
 
     async def _load_blobs(self, digests: Sequence[Digest]) -> Mapping[Digest, str]:
-        return await SessionRecordLoader(self.command_handler, self.blob_cache).load_blobs(
-            self.tenant, digests
-        )
+        loader = SessionRecordLoader(self.command_handler, self.blob_cache)
+        found = await loader.load_blobs(self.tenant, digests)
+        missing = [digest for digest in digests if digest not in found]
+        altered = {digest: await self._read_altered_blob(digest) for digest in missing}
+        return {**found, **{name: text for name, text in altered.items() if text is not None}}
 
-    async def _scan_session(self, session: str) -> list[RawEvent]:
-        key, found = (self.tenant, session), list[RawEvent]()
-        async with aclosing(
-            self.command_handler.log.stream_raw_events(self.tenant, 0, live=False)
-        ) as bulks:
-            async for bulk in bulks:
-                found += [raw for raw in bulk if parse_chain_key(raw.subject) == key]
-        return found
+    async def _read_altered_blob(self, digest: Digest) -> str | None:
+        """Return the bytes that are there instead of a blob, or None if there are none."""
+        try:
+            await self.command_handler.texts.blobs.get_blob(self.tenant, digest)
+        except AlteredBlob as altered:
+            return altered.data.decode(errors="replace")
+        except Corrupt:
+            pass
+        return None
+
+    async def _scan_session(self, session: str) -> tuple[list[RawEvent], list[AuditFinding]]:
+        """Return the stored events of a session, and the holes of the log."""
+        key, found, holes = (self.tenant, session), list[RawEvent](), list[AuditFinding]()
+        async with aclosing(scan_log(self.command_handler.log, self.tenant)) as parts:
+            async for part in parts:
+                if isinstance(part, StreamHole):
+                    holes.append(describe_hole(part))
+                else:
+                    found += [raw for raw in part if parse_chain_key(raw.subject) == key]
+        return found, holes
 
     async def _load_recorded_totals(self, sessions: Sequence[str]) -> Mapping[str, SessionTotals]:
-        async with self.store.open_reader() as connection:
-            return await compute_totals(connection, self.tenant, sessions)
+        try:
+            async with self.store.open_reader() as connection:
+                return await compute_totals(connection, self.tenant, sessions)
+        except Unavailable:
+            return {}  # The log is verified without its read models, which are then not compared.
+
+    async def _compare_rows(
+        self, session: str, report: VerificationReport, rows: SessionTotals | None
+    ) -> VerificationReport:
+        ahead = rows is not None and rows.sequence > report.totals.sequence
+        behind = ahead and rows is not None and await self._is_log_behind(session, rows.sequence)
+        return report.compare_rows(rows, is_log_behind=behind)
+
+    async def _is_log_behind(self, session: str, sequence: int) -> bool:
+        """Return whether a session ends before a sequence that its read models have.
+
+        Read models may be ahead of what was read of the log before, but never of the log.
+        """
+        log = self.command_handler.log
+        try:
+            last = await log.read_last_event(self.tenant, session, leader=True)
+        except Corrupt:
+            return True
+        return last is None or last.sequence < sequence
 
     async def verify_log(self, witness: AuditCheckpoint | None) -> AsyncGenerator[VerifyStep]:
         """Verify everything, against a checkpoint if given; the last step is the result."""
@@ -166,14 +220,16 @@ class VerifyService:
     async def _verify_in_two_passes(
         self, witness: AuditCheckpoint | None, verifier: SessionVerifier
     ) -> AsyncGenerator[VerifyStep]:
-        tally, told = VerificationTally(witness is not None), set[tuple[ChainKey, AuditFinding]]()
+        tally = VerificationTally(witness is not None)
+        told = set[tuple[ChainKey | None, AuditFinding]]()
         chains = ChainVerifier(witness.list_session_heads() if witness else {})
         shelves = ChainVerifier(witness.list_library_heads() if witness else {})
-        async for step in self._check_chains(chains, shelves):
-            if isinstance(step, LocatedFinding):
-                told.add((step.key, step.finding))
-                tally.add_finding(step.key, step.finding)
-            yield step
+        async with aclosing(self._check_streams(chains, shelves)) as checked:
+            async for step in checked:
+                if isinstance(step, LocatedFinding):
+                    told.add((step.key, step.finding))
+                    tally.add_finding(step.key, step.finding)
+                yield step
         goal = sum(end.event_count for end in chains.ends.values())
         done = 0
         async with aclosing(self._verify_each_session(chains.ends, verifier)) as reports:
@@ -187,27 +243,87 @@ class VerifyService:
                 yield VerifyProgress("sessions", done, goal)
         yield VerifyOutcome(tally, goal + sum(end.event_count for end in shelves.ends.values()))
 
+    async def _check_streams(
+        self, chains: ChainVerifier, library_chains: ChainVerifier
+    ) -> AsyncGenerator[VerifyProgress | LocatedFinding]:
+        """Check the streams of the record, and that the read models come from them."""
+        async with aclosing(self._check_chains(chains, library_chains)) as steps:
+            async for step in steps:
+                yield step
+        async with aclosing(scan_blobs(self.command_handler.texts.blobs, self.tenant)) as findings:
+            async for finding in findings:
+                yield LocatedFinding("blobs", None, finding)
+        if discontinuity := await self._check_continuity():
+            yield LocatedFinding("sessions", None, discontinuity)
+        async with aclosing(self._find_lost_sessions(chains.ends)) as lost:
+            async for each in lost:
+                yield each
+
     async def _check_chains(
         self, chains: ChainVerifier, library_chains: ChainVerifier
     ) -> AsyncGenerator[VerifyProgress | LocatedFinding]:
         goal, done = await self.command_handler.log.get_last_stream_sequence(self.tenant), 0
-        async with aclosing(
-            self.command_handler.log.stream_raw_events(self.tenant, 0, live=False)
-        ) as bulks:
-            async for bulk in bulks:
-                for found in filter(None, map(chains.check_event, bulk)):
+        async with aclosing(scan_log(self.command_handler.log, self.tenant)) as parts:
+            async for part in parts:
+                if isinstance(part, StreamHole):
+                    yield LocatedFinding("sessions", None, describe_hole(part))
+                    continue
+                for found in filter(None, map(chains.check_event, part)):
                     yield LocatedFinding("sessions", *found)
-                done += len(bulk)
+                done += len(part)
                 yield VerifyProgress("chain", done, goal)
-        async with aclosing(self.library_log.stream_raw_events(None, 0, live=False)) as bulks:
-            async for bulk in bulks:
-                ours = [raw for raw in bulk if parse_chain_key(raw.subject)[0] == self.tenant]
+        async with aclosing(scan_log(self.library_log, None)) as parts:
+            async for part in parts:
+                if isinstance(part, StreamHole):
+                    yield LocatedFinding("library", None, describe_hole(part))
+                    continue
+                ours = [raw for raw in part if parse_chain_key(raw.subject)[0] == self.tenant]
                 for found in filter(None, map(library_chains.check_event, ours)):
                     yield LocatedFinding("library", *found)
         for key, finding in chains.find_missing():
             yield LocatedFinding("sessions", key, finding)
         for key, finding in library_chains.find_missing():
             yield LocatedFinding("library", key, finding)
+
+    async def _check_continuity(self) -> AuditFinding | None:
+        """Return a finding if the log has not the event up to which a projector folded it.
+
+        A log that was cut, restored or replaced as a whole shows no gap.
+        """
+        try:
+            async with self.store.open_reader() as connection:
+                at = await read_active_position(connection)
+        except Unavailable:
+            return None
+        if at is None:
+            return None
+        try:
+            await verify_log(self.command_handler.log, self.tenant, at, patience=0)
+        except LogRolledBack as error:
+            if isinstance(error.__cause__, StreamHole):
+                return None  # It is reported with the other holes.
+            return AuditFinding("completeness", "noted", None, str(error))
+        return None
+
+    async def _find_lost_sessions(self, ends: ChainEnds) -> AsyncGenerator[LocatedFinding]:
+        """Yield a finding for each session that has read models and no event on the log."""
+        after: str | None = ""
+        while after is not None:
+            try:
+                async with self.store.open_reader() as connection:
+                    known = await list_last_sequences(connection, self.tenant, after)
+            except Unavailable:
+                return
+            for session, sequence in known.items():
+                if (self.tenant, session) not in ends and await self._is_log_behind(
+                    session, sequence
+                ):
+                    key, (finding,) = (
+                        (self.tenant, session),
+                        compare_totals(SessionTotals(0), SessionTotals(sequence)),
+                    )
+                    yield LocatedFinding("sessions", key, finding)
+            after = max(known, default=None)
 
     async def _verify_each_session(
         self, ends: ChainEnds, verifier: SessionVerifier
@@ -221,7 +337,7 @@ class VerifyService:
                     rows = await self._load_recorded_totals([session for _, session in stretch])
                     for key in tuple(stretch):
                         examined = self._verify_stored_session(
-                            stretch.pop(key), rows.get(key[1]), verifier
+                            key[1], stretch.pop(key), rows.get(key[1]), verifier
                         )
                         under_way.append((key, asyncio.create_task(examined)))
                         if len(under_way) == verifier.concurrency:
@@ -233,9 +349,14 @@ class VerifyService:
             await cancel_tasks(*(task for _, task in under_way))
 
     async def _verify_stored_session(
-        self, stored: Sequence[RawEvent], rows: SessionTotals | None, verifier: SessionVerifier
+        self,
+        session: str,
+        stored: Sequence[RawEvent],
+        rows: SessionTotals | None,
+        verifier: SessionVerifier,
     ) -> VerificationReport:
-        return (await verifier.verify_stored(stored, self._load_blobs)).compare_rows(rows)
+        report = await verifier.verify_stored(stored, self._load_blobs)
+        return await self._compare_rows(session, report, rows)
 
     async def create_checkpoint(self) -> AuditCheckpoint:
         """Return a checkpoint of all heads; raise `Corrupt` where a chain is broken."""
@@ -243,8 +364,8 @@ class VerifyService:
         chains, shelves = ChainVerifier(), ChainVerifier()
         async for step in self._check_chains(chains, shelves):
             if isinstance(step, LocatedFinding):
-                where = f"{step.log} {step.key[1]}, event {step.finding.sequence}"
-                raise Corrupt(where, step.finding.detail)
+                place = f"{step.key[1]}, event {step.finding.sequence}" if step.key else "stream"
+                raise Corrupt(f"{step.log} {place}", step.finding.detail)
         return AuditCheckpoint(
             at=format_rfc3339(self.command_handler.clock()),
             tenant=self.tenant,
@@ -293,12 +414,14 @@ async def _read_batch(log: EventLog, tenant: str, ends: ChainEnds) -> SessionBat
     held: SessionBatch = {key: [] for key in ends}
     first = min(end.first_stream_sequence for end in ends.values())
     last = max(end.last_stream_sequence for end in ends.values())
-    async with aclosing(log.stream_raw_events(tenant, first - 1, live=False)) as bulks:
-        async for bulk in bulks:
-            for raw in bulk:
+    async with aclosing(scan_log(log, tenant, first - 1)) as parts:
+        async for part in parts:
+            if isinstance(part, StreamHole):
+                continue
+            for raw in part:
                 key = parse_chain_key(raw.subject)
                 if key in held and raw.stream_sequence <= ends[key].last_stream_sequence:
                     held[key].append(raw)
-            if bulk[-1].stream_sequence >= last:
+            if part[-1].stream_sequence >= last:
                 return held
     return held

@@ -21,6 +21,7 @@ from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.call_lookup import CallLookup
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.auditing.explain_service import ExplainService
+from turnlog.services.auditing.record_watch import RecordWatch
 from turnlog.services.auditing.verify_pool import OpenVerifier, open_best_verifier
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
@@ -72,6 +73,8 @@ class GatewayDependencies:
     """Held by the request that loads much of a session to explain a call, to bound memory."""
     open_verifier: OpenVerifier = open_best_verifier
     """Creates the pool of processes that verify a log."""
+    record_watch: RecordWatch = field(default_factory=RecordWatch)
+    """Knows whether a message of the record is lost."""
     shutdown_event: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the gateway shuts down, so that waiting requests are answered at once."""
 

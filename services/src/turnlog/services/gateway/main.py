@@ -15,6 +15,7 @@ from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.idempotency_records import CommandLookup
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.auditing.record_watch import RecordWatch
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.gateway.app import build_app
@@ -48,6 +49,9 @@ async def run_gateway(
             async with (
                 guard.run_checks(),
                 watch_log_identity(parts.connection, desk.command_handler, shutdown),
+                desk.record_watch.watch_streams(
+                    parts.connection, parts.log, parts.library, parts.blobs
+                ),
                 serve_app(desk) as address,
             ):
                 yield address
@@ -68,6 +72,7 @@ def _create_dependencies(
         library=replace(components.library, append_guard=guard.require_current_log),
     )
     sessions = components.create_command_handler(CommandLookup(store))
+    record = RecordWatch()
     return GatewayDependencies(
         settings=settings,
         log=components.log,
@@ -81,7 +86,8 @@ def _create_dependencies(
         projection_signal=projection_signal,
         tracing=components.tracing,
         durability=components.durability,
-        health_checks={"log": guard.require_current_log},
+        health_checks={"log": guard.require_current_log, "record": record.check_record},
+        record_watch=record,
         prices=ModelPrices(settings.prices),
     )
 

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import Final, Protocol
 
 from turnlog.events.content import Digest, compute_digest
-from turnlog.events.errors import LogRolledBack
+from turnlog.events.errors import LogRolledBack, StreamHole
 from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent
 
 POLL_SECONDS: Final = 0.2
@@ -39,9 +39,13 @@ async def verify_log(log: EventLog, tenant: str, at: FoldedPosition, *, patience
         raise LogRolledBack("log", f"{told}, this is {now.stream} made at {now.created}: {_FIX}")
     if at.position == 0:
         return
-    found = await _find_event(log, at.position, patience)
+    try:
+        found = await _find_event(log, at.position, patience)
+    except StreamHole as hole:
+        raise LogRolledBack(hole.where, hole.detail) from hole
     if found is None:
-        raise LogRolledBack("log", f"it ends before {at.position}, where the rows are: {_FIX}")
+        told = f"it ends before {at.position}, up to which the rows were built"
+        raise LogRolledBack("log", f"{told}: {_FIX}")
     verify_same_event(found, at)
 
 

@@ -154,6 +154,9 @@ def _verify_position(before: SegmentsPosition, past: _StreamFold) -> None:
         raise Corrupt(
             "LIBRARY", f"the rows come from one made at {before.log.created}: {_MISMATCH_FIX}"
         )
+    if past.position < before.position:
+        ends = f"it ends at {past.position}, the rows reach {before.position}"
+        raise Corrupt("LIBRARY", f"{ends}: {_MISMATCH_FIX}")
     if before.position and past.known_hash != before.hash:
         raise Corrupt(
             "LIBRARY", f"its event at {before.position} is not the one in the rows: {_MISMATCH_FIX}"

@@ -167,8 +167,8 @@ class HistoryHandler(Generic[State, Record]):
     ) -> RecordedEvent | None:
         """Return a history's last event; ask the leader if the replica lacks `min_sequence`."""
         last = await self.log.read_last_event(tenant, history)
-        if min_sequence and (last is None or last.sequence < min_sequence):
-            # A replica may lag behind; the leader never does.
+        if last is None or last.sequence < min_sequence:
+            # A replica may lag behind; the leader never does, and knows a lost event from none.
             last = await self.log.read_last_event(tenant, history, leader=True)
         return last
 

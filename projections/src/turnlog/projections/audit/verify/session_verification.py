@@ -237,10 +237,11 @@ class VerificationTally:
     against: set[VerdictName] = field(default_factory=set[VerdictName])
     findings: int = 0
 
-    def add_finding(self, key: ChainKey, finding: AuditFinding) -> None:
-        """Count a finding."""
+    def add_finding(self, key: ChainKey | None, finding: AuditFinding) -> None:
+        """Count a finding; `key` is None if it concerns a whole stream."""
         self.findings += 1
-        self.unsound.add(key)
+        if key:
+            self.unsound.add(key)
         self.against.add(finding.verdict)
 
     def add_report(self, report: VerificationReport) -> None:

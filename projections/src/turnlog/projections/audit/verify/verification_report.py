@@ -21,6 +21,7 @@ VerdictName = Literal["integrity", "completeness", "reproduction", "totals"]
 
 CheckName = Literal[
     "log",
+    "stream",
     "sequence",
     "chain",
     "noted",
@@ -110,7 +111,15 @@ def compute_totals(events: Sequence[RecordedEvent]) -> SessionTotals:
 
 
 def compare_totals(log: SessionTotals, rows: SessionTotals) -> Iterator[AuditFinding]:
-    """Yield a finding for each figure in which the read models differ from the log."""
+    """Yield a finding for each figure in which the read models differ from the log.
+
+    If they differ in the last sequence, the other figures are not of the same events.
+    """
+    if rows.sequence != log.sequence:
+        end = f"ends at event {log.sequence}" if log.sequence else "has none of its events"
+        detail = f"the read models know it up to event {rows.sequence}, the log {end}"
+        yield AuditFinding("totals", "totals", log.sequence + 1, detail)
+        return
     for each in fields(SessionTotals):
         said, kept = getattr(log, each.name), getattr(rows, each.name)
         if said != kept:
@@ -230,9 +239,15 @@ class VerificationReport:
             against, self.prompts, witnessed=self.witnessed, compared=self.compared
         )
 
-    def compare_rows(self, rows: SessionTotals | None) -> VerificationReport:
-        """Compare the totals with the read models; rows at another sequence are ignored."""
-        if rows is None or rows.sequence != self.totals.sequence:
+    def compare_rows(
+        self, rows: SessionTotals | None, *, is_log_behind: bool = False
+    ) -> VerificationReport:
+        """Compare the totals with the read models.
+
+        Rows at another sequence are ignored, unless `is_log_behind` says that the log does not go
+        as far as they do.
+        """
+        if rows is None or (rows.sequence != self.totals.sequence and not is_log_behind):
             return self
         found = (*self.findings, *compare_totals(self.totals, rows))
         return replace(self, findings=found, compared=True)

@@ -255,6 +255,23 @@ def _count_rows(table: Table, tenant: str) -> ScalarSelect[int]:
     )
 
 
+SEQUENCE_PAGE_SIZE: Final = 5_000
+"""Sessions in one page of `list_last_sequences`."""
+
+
+async def list_last_sequences(
+    connection: AsyncConnection, tenant: str, after: str
+) -> dict[str, int]:
+    """Return the last folded sequence of a page of sessions, in the order of their ids."""
+    found = (
+        select(SESSIONS.c.session, SESSIONS.c.last_sequence)
+        .where(match_tenant(SESSIONS, tenant), SESSIONS.c.session > after)
+        .order_by(SESSIONS.c.session)
+        .limit(SEQUENCE_PAGE_SIZE)
+    )
+    return {row.session: row.last_sequence for row in await connection.execute(found)}
+
+
 TotalColumns = dict[str, ColumnElement[int]]
 
 

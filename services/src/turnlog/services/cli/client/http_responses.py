@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -102,6 +103,18 @@ def _build_error(answer: httpx.Response) -> TurnlogError:
         case _:
             fix = problem.fix or ""
             return Refused(problem.code, problem.detail, field=problem.field, fix=fix)
+
+
+_PROBLEM_LINE: Final = '{"type":"urn:turnlog:problem:'
+"""How the last line begins where lines break off; an event begins with its `specversion`."""
+
+
+def require_event_line(line: str) -> str:
+    """Return a line that is an event; raise the error of a line that says why no more follow."""
+    if line.startswith(_PROBLEM_LINE):
+        problem = _ProblemDetails.model_validate_json(line)
+        raise Corrupt("the record", problem.detail)
+    return line
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,12 @@ from turnlog.services.api.verify_payloads import (
     VerifyProgressLine,
     VerifySummaryLine,
 )
-from turnlog.services.cli.client.http_responses import parse_sse_frames, send_request, stream_lines
+from turnlog.services.cli.client.http_responses import (
+    parse_sse_frames,
+    require_event_line,
+    send_request,
+    stream_lines,
+)
 
 TIMEOUT_SECONDS: Final = 60.0
 """Read timeout in seconds; event streams send a keep-alive more often than that."""
@@ -232,7 +237,7 @@ class ServiceReader:
         """Yield the events recorded so far, in order."""
         async with aclosing(self._stream_event_lines(query, "application/x-ndjson")) as lines:
             async for line in lines:
-                yield codec.decode_event(line.encode(), 0)
+                yield codec.decode_event(require_event_line(line).encode(), 0)
 
     async def watch_events(
         self, query: EventQuery

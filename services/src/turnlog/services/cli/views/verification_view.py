@@ -29,7 +29,7 @@ _VERDICTS: Final[Mapping[str, tuple[str, str]]] = {
     "unchecked": (WARNING, "prompts after a gap cannot be reproduced"),
     "failed": (BAD, "a reproduced prompt differs from the recorded one"),
     "equal": (GOOD, "the read models equal the log"),
-    "elsewhere": (WARNING, "not compared: the read models lag behind the log"),
+    "elsewhere": (WARNING, "not compared: the read models lag behind the log, or cannot be read"),
     "differ": (BAD, "the read models differ from the log"),
 }
 """Colour and meaning of each verdict."""
@@ -39,13 +39,16 @@ _MARKS: Final = {GOOD: "✓", WARNING: "-", BAD: "✗"}
 _MAX_FINDINGS: Final = 10
 """Findings shown of one promise; `-o json` has all."""
 
-SessionFinding = tuple[str, AuditFinding]
-"""A session and one of its findings."""
+SessionFinding = tuple[str | None, AuditFinding]
+"""A session and one of its findings; None for a finding about a whole stream."""
 
 
 def render_session_verification(session: VerificationView) -> RenderableType:
     """Render the verification of one session."""
-    found = [(session.session, finding) for finding in session.findings]
+    found: list[SessionFinding] = [
+        (None if finding.check == "stream" else session.session, finding)
+        for finding in session.findings
+    ]
     line = _render_verdict(session.verified, len(found))
     line.append(
         f" · {format_count(1, 'session')}, {_format_extent(session.events, session.prompts)}"
@@ -59,7 +62,7 @@ def render_log_verification(
     log: VerifySummaryLine, findings: Iterable[VerifyFindingLine]
 ) -> RenderableType:
     """Render the verification of a whole log."""
-    found = [(each.session, each.finding) for each in findings]
+    found: list[SessionFinding] = [(each.session, each.finding) for each in findings]
     line = _render_verdict(log.verified, len(found))
     line.append(
         f" · {format_count(log.sessions, 'session')}, {_format_extent(log.events, log.prompts)}"
@@ -101,6 +104,8 @@ def _render_findings(wrong: Sequence[SessionFinding]) -> Iterator[Text]:
 def format_finding(found: SessionFinding) -> str:
     """Format a finding with its session and event."""
     session, finding = found
+    if session is None:
+        return finding.detail
     event = "" if finding.sequence is None else f", event {finding.sequence}"
     return f"{session}{event}: {finding.detail}"
 

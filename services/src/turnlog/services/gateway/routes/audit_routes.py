@@ -19,7 +19,7 @@ from starlette.responses import StreamingResponse
 
 from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.events.ids import ID_PATTERN
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.segment_events import SEGMENT_FAMILY
@@ -32,6 +32,7 @@ from turnlog.projections.audit.explain.turn_explanation import (
 )
 from turnlog.projections.audit.verify.hash_chain import WitnessedHead
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
+from turnlog.projections.audit.verify.verification_report import AuditFinding
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.prompt.sources.segment_layers import list_segments
 from turnlog.projections.store.read.read_your_writes import wait_until_folded
@@ -130,7 +131,7 @@ async def verify_session(
 
 async def _wait_for_projection(deps: GatewayDependencies, tenant: str, session: str) -> None:
     """Give the read models some time to reach the end of the session, if it can be read."""
-    with suppress(Corrupt, Refused):
+    with suppress(Corrupt, Refused, Unavailable):
         last = (await deps.command_handler.load_last_event(tenant, session)).sequence
         await wait_until_folded(
             deps.store, deps.projection_signal, tenant, session, last, within=CATCH_UP_SECONDS
@@ -171,7 +172,7 @@ def _stream_verification(
     deps: GatewayDependencies, tenant: str, witness: AuditCheckpoint | None
 ) -> StreamingResponse:
     check_log_scan_slot(deps)
-    lines = _iterate_verify_lines(_create_verify_service(deps, tenant), witness)
+    lines = _iterate_verify_lines(deps, _create_verify_service(deps, tenant), witness)
     return StreamingResponse(stream_in_log_scan_slot(deps, lines), media_type=NDJSON_MEDIA_TYPE)
 
 
@@ -187,11 +188,16 @@ async def show_checkpoint(tenant: RequestTenant, deps: Dependencies) -> AuditChe
 
 
 async def _iterate_verify_lines(
-    auditing: VerifyService, witness: AuditCheckpoint | None
+    deps: GatewayDependencies, auditing: VerifyService, witness: AuditCheckpoint | None
 ) -> AsyncGenerator[bytes]:
     builder = _VerifyLineBuilder(time.monotonic())
     async with aclosing(auditing.verify_log(witness)) as steps:
         async for step in steps:
+            match step:
+                case LocatedFinding(key=None, finding=AuditFinding(check="stream") as finding):
+                    deps.record_watch.report_loss(Corrupt("verify", finding.detail))
+                case _:
+                    pass
             if line := builder.build_line(step, time.monotonic()):
                 yield line.model_dump_json().encode() + b"\n"
 
@@ -212,7 +218,8 @@ class _VerifyLineBuilder:
         match step:
             case VerifyProgress():
                 return self._build_progress_line(step, now)
-            case LocatedFinding(log=log, key=(_, session), finding=finding):
+            case LocatedFinding(log=log, key=key, finding=finding):
+                session = key[1] if key else None
                 line = VerifyFindingLine(log=log, session=session, finding=finding)
                 self.first_finding = self.first_finding or line
                 return line

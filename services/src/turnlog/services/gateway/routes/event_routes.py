@@ -21,7 +21,7 @@ from starlette.responses import Response, StreamingResponse
 
 from turnlog.events.codec import decode_event, format_rfc3339
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.errors import Corrupt, Refused, StreamHole
 from turnlog.events.registry import EVENT_NAMES, format_event_name
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.blueprint.storable_json import MAX_INT
@@ -43,6 +43,7 @@ from turnlog.services.gateway.http.headers import (
     format_etag,
     get_last_event_id,
 )
+from turnlog.services.gateway.problem_details import convert_error
 from turnlog.services.gateway.streaming.event_stream import (
     open_session_event_stream,
     open_tenant_event_stream,
@@ -139,7 +140,11 @@ async def list_session_events(
 async def list_tenant_events(
     tenant: RequestTenant, deps: Dependencies, event_range: EventRangeQuery, request: Request
 ) -> Response:
-    """Return the events of all sessions after a stream sequence."""
+    """Return the events of all sessions after a stream sequence.
+
+    Where the log has lost an event, a page ends before it, and the next one is the error `corrupt`;
+    lines end with that error as the last line.
+    """
     names = event_range.parse_event_names()
     form = choose_media_type(request, JSON_MEDIA_TYPE, NDJSON_MEDIA_TYPE, SSE_MEDIA_TYPE)
     if form == SSE_MEDIA_TYPE:
@@ -166,19 +171,24 @@ async def _create_tenant_page(
     after, limit = event_range.after or 0, event_range.limit or DEFAULT_PAGE_SIZE
     page: list[bytes] = []
     unreadable: list[int] = []
+    more = False
     async with aclosing(_iterate_raw_events(deps, tenant, after)) as raws:
-        async for raw in raws:
-            if len(page) == limit:
-                return _create_page_response(
-                    {"after": after, "more": True, "unreadable": unreadable}, page
-                )
-            after = raw.stream_sequence
-            event = _decode_raw_event(raw)
-            if event is None:
-                unreadable.append(raw.stream_sequence)
-            elif has_selected_name(event, names):
-                page.append(raw.stored)
-    return _create_page_response({"after": after, "more": False, "unreadable": unreadable}, page)
+        try:
+            async for raw in raws:
+                more = len(page) == limit
+                if more:
+                    break
+                after = raw.stream_sequence
+                event = _decode_raw_event(raw)
+                if event is None:
+                    unreadable.append(raw.stream_sequence)
+                elif has_selected_name(event, names):
+                    page.append(raw.stored)
+        except StreamHole:
+            if after == (event_range.after or 0):
+                raise
+            more = True
+    return _create_page_response({"after": after, "more": more, "unreadable": unreadable}, page)
 
 
 async def _iterate_event_lines(
@@ -186,13 +196,16 @@ async def _iterate_event_lines(
 ) -> AsyncGenerator[bytes]:
     left = event_range.limit
     async with aclosing(_iterate_raw_events(deps, tenant, event_range.after or 0)) as raws:
-        async for raw in raws:
-            if left == 0:
-                return
-            event = _decode_raw_event(raw)
-            if event is not None and has_selected_name(event, names):
-                yield format_line(raw.stored)
-                left = None if left is None else left - 1
+        try:
+            async for raw in raws:
+                if left == 0:
+                    return
+                event = _decode_raw_event(raw)
+                if event is not None and has_selected_name(event, names):
+                    yield format_line(raw.stored)
+                    left = None if left is None else left - 1
+        except StreamHole as hole:
+            yield convert_error(hole).model_dump_json(exclude_none=True).encode() + b"\n"
 
 
 async def _iterate_raw_events(

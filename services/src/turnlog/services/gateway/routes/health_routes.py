@@ -1,9 +1,9 @@
 """Health routes: `/healthz` for liveness, `/readyz` for readiness, and quarantine.
 
-The gateway is ready when the log's leader and the database answer and the read models belong to
-this log. The response also has the durability level in force, which is what a 2xx of this gateway
-guarantees, and the lag of the read models. Quarantine has the sessions whose read models an event
-stopped; they are released after a fix.
+The gateway is ready when the log's leader and the database answer, the read models belong to this
+log and no message of the record is known to be lost. The response also has the durability level in
+force, which is what a 2xx of this gateway guarantees, and the lag of the read models. Quarantine
+has the sessions whose read models an event stopped; they are released after a fix.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 A frame holds the stored bytes of an event. Its id is the position to resume from: the session's
 sequence, or the stream sequence for all sessions. Filters apply after past and live events are
 joined, so they cause no gaps.
+
+Where the log has lost an event, the stream ends with an `unreadable` frame. Its id is the position
+before the lost event, so a client that resumes there is told again.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from typing import Final
 
+import structlog
+
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
@@ -21,6 +26,8 @@ from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.streaming.sse import SseResponse, encode_frame, get_stream_timeouts
 from turnlog.services.gateway.streaming.turn_cursor import create_cursor_refusal
+
+_log = structlog.get_logger("turnlog.events")
 
 _POSITION_PATTERN: Final = re.compile("0|[1-9][0-9]{0,17}")
 
@@ -76,20 +83,35 @@ async def _iterate_session_frames(
     log: EventLog, tenant: str, session: str, position: int, names: Collection[str] | None
 ) -> AsyncGenerator[bytes]:
     async with aclosing(log.watch_session(tenant, session, position)) as events:
-        async for event in events:
-            if (name := _select_event_name(event, names)) is not None:
-                yield encode_frame(name, event.stored, str(event.sequence))
+        try:
+            async for event in events:
+                position = event.sequence
+                if (name := _select_event_name(event, names)) is not None:
+                    yield encode_frame(name, event.stored, str(position))
+        except Corrupt as corrupt:
+            yield _encode_end(corrupt, position)
 
 
 async def _iterate_tenant_frames(
     log: EventLog, tenant: str, position: int, names: Collection[str] | None
 ) -> AsyncGenerator[bytes]:
     async with aclosing(log.stream_raw_events(tenant, position, live=True)) as bulks:
-        async for bulk in bulks:
-            for raw in bulk:
-                frame = _encode_raw_event(raw, names)
-                if frame:
-                    yield frame
+        try:
+            async for bulk in bulks:
+                for raw in bulk:
+                    position = raw.stream_sequence
+                    frame = _encode_raw_event(raw, names)
+                    if frame:
+                        yield frame
+        except Corrupt as corrupt:
+            yield _encode_end(corrupt, position)
+
+
+def _encode_end(corrupt: Corrupt, position: int) -> bytes:
+    """Return the frame with which a stream ends that cannot be read on."""
+    _log.error("stream-unreadable", where=corrupt.where, detail=corrupt.detail)
+    data = json.dumps({"subject": corrupt.where, "detail": corrupt.detail}).encode()
+    return encode_frame("unreadable", data, str(position))
 
 
 def _encode_raw_event(raw: RawEvent, names: Collection[str] | None) -> bytes:

@@ -1,0 +1,163 @@
+"""A stream that lost messages: every reader ends at the hole and names it, and none waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from tests.events.log_sessions import append_one_by_one
+from tests.support.servers.store_damage import StoredStream
+from turnlog.events.content import compute_digest
+from turnlog.events.errors import AlteredBlob, Corrupt, StreamHole
+from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
+from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.store.ports import EventLog
+from turnlog.events.subjects import (
+    BLOBS_STREAM,
+    SESSIONS_STREAM,
+    build_blob_subject,
+)
+from turnlog.services.auditing.record_scan import scan_blobs
+from turnlog.services.platform.nats_server import NatsConfig, NatsServer
+
+LENGTH = 12
+
+TEXT = b"a prompt"
+
+READ_TIMEOUT = 30.0
+"""Seconds until a reader counts as waiting forever; the server tells how far it is every two."""
+
+
+async def read_until_hole(
+    log: EventLog, tenant: str | None, after: int = 0, *, live: bool = False
+) -> tuple[list[int], StreamHole]:
+    places: list[int] = []
+    async with (
+        asyncio.timeout(READ_TIMEOUT),
+        aclosing(log.stream_raw_events(tenant, after, live=live)) as bulks,
+    ):
+        try:
+            async for bulk in bulks:
+                places += [raw.stream_sequence for raw in bulk]
+        except StreamHole as hole:
+            return places, hole
+    pytest.fail(f"no hole after {places}")
+
+
+async def damage_store(
+    folder: Path, damage: Callable[[StoredStream], None], stream: str = SESSIONS_STREAM
+) -> None:
+    """Write two sessions of two tenants in turn, stop the server, and damage its store."""
+    async with (
+        await NatsServer.start(NatsConfig(folder)) as server,
+        open_client(server.url, StreamOptions()) as on,
+    ):
+        await append_one_by_one(on.log, "t", "s", LENGTH // 2)
+        await append_one_by_one(on.log, "other", "s", LENGTH // 2)
+        await on.blobs.put_blob("t", TEXT)
+    damage(StoredStream(folder, stream))
+
+
+@pytest.mark.parametrize("lost", [1, 4, 9, LENGTH])
+async def test_a_flipped_byte_is_a_hole_that_ends_every_reader(tmp_path: Path, lost: int) -> None:
+    await damage_store(tmp_path, lambda stream: stream.flip_byte(lost))
+    async with (
+        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        open_client(server.url, StreamOptions()) as on,
+    ):
+        for live in (False, True):
+            places, hole = await read_until_hole(on.log, None, live=live)
+            assert places == list(range(1, lost))
+            assert (hole.stream, hole.first, hole.last) == (SESSIONS_STREAM, lost, lost)
+            places, hole = await read_until_hole(on.log, "t", live=live)
+            assert (places, hole.first) == (list(range(1, min(lost, LENGTH // 2 + 1))), lost)
+        assert str(hole).startswith(f"stream SESSIONS: sequence {lost} is missing")
+        assert await read_rest(on, lost) == list(range(lost + 1, LENGTH + 1))
+
+
+async def read_rest(on: JetStreamClient, after: int) -> list[int]:
+    async with aclosing(on.log.stream_raw_events(None, after, live=False)) as bulks:
+        return [raw.stream_sequence async for bulk in bulks for raw in bulk]
+
+
+async def test_a_session_whose_last_event_is_lost_is_no_session_without_events(
+    tmp_path: Path,
+) -> None:
+    await damage_store(tmp_path, lambda stream: stream.flip_byte(LENGTH))
+    async with (
+        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        open_client(server.url, StreamOptions()) as on,
+    ):
+        # The server would take another first event of this session.
+        with pytest.raises(Corrupt, match=f"session.other.s.>, after sequence {LENGTH - 1}"):
+            await on.log.read_last_event("other", "s", leader=True)
+        assert await on.log.read_last_event("t", "s", leader=True)
+        assert await on.log.read_last_event("t", "none", leader=True) is None
+
+
+async def test_a_lost_block_is_one_hole_from_the_first_event_to_the_last(tmp_path: Path) -> None:
+    await damage_store(tmp_path, lambda stream: stream.block.unlink())
+    async with (
+        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        open_client(server.url, StreamOptions()) as on,
+    ):
+        for tenant in (None, "t"):
+            places, hole = await read_until_hole(on.log, tenant)
+            assert (places, hole.first, hole.last) == ([], 1, LENGTH)
+
+
+async def test_a_cut_tail_is_a_hole_up_to_where_the_server_knows_it_was(tmp_path: Path) -> None:
+    await damage_store(tmp_path, lambda stream: stream.cut_tail(3))
+    async with (
+        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        open_client(server.url, StreamOptions()) as on,
+    ):
+        places, hole = await read_until_hole(on.log, None)
+        assert (places[-1], hole.first, hole.last) == (LENGTH - 3, LENGTH - 2, LENGTH)
+        await append_one_by_one(on.log, "t", "later", 1)
+        assert (await read_until_hole(on.log, None, live=True))[1].last == LENGTH
+
+
+async def test_a_log_in_memory_has_the_same_holes() -> None:
+    log = MemoryLog()
+    await append_one_by_one(log, "t", "s", LENGTH)
+    log.drop_event(4)
+    log.drop_event(5)
+    places, hole = await read_until_hole(log, "t")
+    assert (places, hole.first, hole.last) == ([1, 2, 3], 4, 5)
+
+
+async def test_a_lost_blob_is_gone_and_a_hole_of_its_stream(tmp_path: Path) -> None:
+    await damage_store(tmp_path, lambda stream: stream.flip_byte(1), BLOBS_STREAM)
+    async with (
+        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        open_client(server.url, StreamOptions()) as on,
+    ):
+        with pytest.raises(Corrupt, match="it is gone"):
+            await on.blobs.get_blob("t", compute_digest(TEXT))
+        with pytest.raises(StreamHole, match="stream BLOBS: sequence 1 is missing"):
+            await anext(on.blobs.stream_raw_blobs(0))
+
+
+async def test_bytes_stored_later_under_a_blob_do_not_replace_it_and_are_found(
+    jetstream: JetStreamClient, fresh_tenant: str
+) -> None:
+    digest = await jetstream.blobs.put_blob(fresh_tenant, TEXT)
+    js = jetstream.connection.nc.jetstream()
+    later = await js.publish(build_blob_subject(fresh_tenant, digest), b"another prompt")
+    assert await jetstream.blobs.get_blob(fresh_tenant, digest) == TEXT
+    alone = compute_digest("never stored")
+    first = await js.publish(build_blob_subject(fresh_tenant, alone), b"something else")
+    with pytest.raises(AlteredBlob, match="its bytes have changed"):
+        await jetstream.blobs.get_blob(fresh_tenant, alone)
+    found = [finding async for finding in scan_blobs(jetstream.blobs, fresh_tenant)]
+    assert {finding.verdict for finding in found} == {"integrity"}
+    place = f"stream BLOBS: sequence {later.seq}"
+    other = f"{place} has other bytes under blob {digest}; those stored first are unaltered"
+    wrong = f"stream BLOBS: sequence {first.seq} does not have the bytes of blob {alone}"
+    assert [finding.detail for finding in found] == [other, wrong]
