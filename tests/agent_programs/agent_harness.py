@@ -87,6 +87,8 @@ class FakeToolServer:
         default_factory=list[tuple[str, Mapping[str, JsonValue]]]
     )
     result_text: str = "3 in stock"
+    results: list[str] = field(default_factory=list[str])
+    """The next results, in order, before `result_text`."""
     failing_tools: list[str] = field(default_factory=list[str])
     """Tools that fail, each as often as it is named."""
     extra_offers: tuple[ToolOffer, ...] = ()
@@ -112,7 +114,7 @@ class FakeToolServer:
         self.tool_calls.append((tool, arguments))
         await self.during_call()
         if tool not in self.failing_tools:
-            return ToolAnswer(self.result_text)
+            return ToolAnswer(self.results.pop(0) if self.results else self.result_text)
         self.failing_tools.remove(tool)
         return ToolAnswer("the shelf is locked", failed=True)
 

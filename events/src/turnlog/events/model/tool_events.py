@@ -121,7 +121,9 @@ class ToolReturned(EventModel):
     text: Content | None = None
     """Text for prompts: the request and its result."""
     summary: Content | None = None
-    """Shorter text for later turns, if they include less."""
+    """Shorter text for later turns, and for prompts without room for `text`."""
+    brief: Content | None = None
+    """Name, length and digest of the result, for prompts without room for more of it."""
     result: Digest | None = None
     """Blob of the complete result."""
     characters: int = 0

@@ -373,6 +373,14 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             outcome="answered",
             summary=_TOOL_TEXT,
         ),
+        "tool-returned-brief": ToolReturned(
+            turn=4,
+            call="4.2",
+            id="call_1",
+            tool="shop_look",
+            outcome="answered",
+            brief=_TOOL_TEXT,
+        ),
         "tool-started": ToolStarted(turn=4, call="4.2", id="call_1", tool="shop_look", attempt=3),
         "tool-returned-answered": ToolReturned(
             turn=4,

@@ -60,6 +60,8 @@ class ToolResultRef:
     """Reference to the text for prompts of later turns."""
     distilled: bool = False
     """Whether both texts are condensed."""
+    brief: TextRef | None = None
+    """Reference to the text that only names the result; None if it would be no shorter."""
 
     @property
     def condensed_texts(self) -> tuple[TextRef, ...]:
@@ -100,6 +102,8 @@ class ToolUse:
     """Whether that text is condensed."""
     given: ToolResultRef | None = None
     """The result for later turns; None unless the tool answered."""
+    brief: TextRef | None = None
+    """Reference to the text that only names the result; None if it would be no shorter."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ class OpenTurn:
     """Views for which this turn already requested a summary, successful or not."""
 
 
-FOLD_VERSION: Final = 7
+FOLD_VERSION: Final = 8
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.content import encode_canonical
+from turnlog.events.content import Digest, encode_canonical
 from turnlog.projections.blueprint.bounded_json import parse_embedded_json
 from turnlog.projections.blueprint.schema.tool_specs import CondensationSpec
 from turnlog.projections.blueprint.storable_json import replace_unstorable
@@ -128,6 +128,15 @@ def summarise_result(result: str) -> str | None:
     """Return the summary of a result for later turns; None if it would not be shorter."""
     gist = condense_result(result, _LATER_TURNS_SPEC)
     return gist.text if gist.treatment == "condensed" else None
+
+
+def name_result(tool: str, arguments: str, result: str, digest: Digest) -> str:
+    """Return the text that only names a result, with its length and the start of its digest."""
+    called = f"{tool} {_cut_text(arguments or '{}', MAX_CELL_CHARACTERS)}"
+    return f"{called}: {len(result)} characters, kept as {digest[:_SHORT_DIGEST]}"
+
+
+_SHORT_DIGEST: Final = len("sha256:") + 12
 
 
 def _count_rows(result: str, members: Mapping[str, JsonValue] | None) -> int:

@@ -29,6 +29,7 @@ _TEXT_FIELDS: Final = (
     "goal",
     "carried",
     "summary",
+    "brief",
     "work",
 )
 """Event fields that prompts refer to."""

@@ -130,6 +130,17 @@ class CondenseToolList(StrictModel):
     """The tools layer; all of them if it is not given."""
 
 
+class CondenseResults(StrictModel):
+    """Replaces tool results by shorter texts, one at a time and the longest first."""
+
+    layer: Name
+    """The layer of results."""
+    to: Literal["summary", "sample", "digest", "nothing"]
+    """`summary` is their columns, length and first rows, `sample` the beginning of that, `digest`
+    their names, lengths and digests. `nothing` leaves results out, the oldest first.
+    """
+
+
 class DropOldestPairs(StrictModel):
     """Removes the oldest turn of a history, question and answer together."""
 
@@ -177,6 +188,7 @@ LayerAction = (
     | ReplaceSegments
     | DropLayer
     | CondenseToolList
+    | CondenseResults
     | RegisteredStep
 )
 """Actions on a layer."""
@@ -201,6 +213,8 @@ class LadderStep(StrictModel):
     """Leave out a layer."""
     condense_tools: CondenseToolList | None = None
     """List tools by name only."""
+    condense_results: CondenseResults | None = None
+    """Replace tool results by shorter texts."""
     condense_repeats: CondenseRepeats | None = None
     """Combine turns that are alike."""
     summarise: SummariseHistory | None = None

@@ -13,6 +13,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     BudgetSpec,
     CharacterCounterSpec,
     CompressLayer,
+    CondenseResults,
     CondenseToolList,
     DropLowestPriority,
     HistoryAction,
@@ -30,7 +31,10 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     HISTORY_COMPONENT,
     QUERY_COMPONENT,
     STANDARD_COMPONENTS,
+    LayerSpec,
+    ResultsLayer,
     SegmentsLayer,
+    StepLayer,
     TextLayer,
     ToolsLayer,
 )
@@ -250,6 +254,9 @@ def _check_layer_step(
         yield BlueprintFinding(
             (*at, "layer"), f"`{name}` tells of no tools", "name a layer that does"
         )
+    if isinstance(rung, CondenseResults) and not _has_results(layer):
+        what = f"`{name}` has no tool results"
+        yield BlueprintFinding((*at, "layer"), what, "name a layer of results")
     if isinstance(rung, _TEXT_ACTIONS) and isinstance(layer, SegmentsLayer):
         what = f"`{name}` is made of segments, which are whole or not there"
         yield BlueprintFinding((*at, "layer"), what, "use lower_tier, drop_lowest, replace or drop")
@@ -259,6 +266,12 @@ def _check_layer_step(
             what = f"segments of type `{kind}` stand in `{name}` already"
             fix = f"say `except: [{kind}]` of layers.{name}.segments"
             yield BlueprintFinding((*at, "with", "type"), what, fix)
+
+
+def _has_results(layer: LayerSpec | None) -> bool:
+    if isinstance(layer, StepLayer):
+        return layer.step == "results"
+    return isinstance(layer, ResultsLayer)
 
 
 def _check_layer_listed(

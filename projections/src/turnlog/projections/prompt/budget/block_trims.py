@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from turnlog.events.model.manifest import BlueprintTextSource, TextTruncation
 from turnlog.projections.blueprint.schema.budget_specs import (
     CompressLayer,
+    CondenseResults,
     CutCue,
     DropLayer,
     DropLowestPriority,
@@ -182,6 +183,47 @@ def replace_segments(block: LayerBlock, step: ReplaceSegments) -> LayerBlock:
         return piece.drop_text("replace") if piece.text else piece
 
     return replace(block, pieces=tuple(map(change, block.pieces)))
+
+
+_SAMPLE_CHARACTERS: Final = 240
+"""Maximum length of the sample of a tool result."""
+
+
+def condense_results(block: LayerBlock, step: CondenseResults) -> LayerBlock:
+    """Replace the longest tool result that has a shorter form of this kind."""
+    rule = f"condense_results {step.to}"
+    if step.to == "nothing":
+        return block.drop_pieces(block.included_pieces[:1], rule)
+    shortened = {
+        place: shorter
+        for place, piece in enumerate(block.pieces)
+        if piece.text and (shorter := _shorten_result(block, piece, step, rule))
+    }
+    if not shortened:
+        return block
+    longest = max(shortened, key=lambda place: len(block.pieces[place].text))
+    pieces = (*block.pieces[:longest], shortened[longest], *block.pieces[longest + 1 :])
+    return replace(block, pieces=pieces)
+
+
+def _shorten_result(
+    block: LayerBlock, piece: LayerPiece, step: CondenseResults, rule: str
+) -> LayerPiece | None:
+    """Return a result in a shorter form; None if that would not be shorter."""
+    if step.to == "sample":
+        if len(piece.text) <= _SAMPLE_CHARACTERS:
+            return None
+        sample = truncate_text(piece.full_text, _SAMPLE_CHARACTERS, "word")
+        if len(sample) < _SAMPLE_CHARACTERS // 2:  # It has hardly any words
+            sample = piece.full_text[:_SAMPLE_CHARACTERS]
+        return block.shorten_piece(piece, sample, "condensed", rule)
+    fields = {"summary": "summary", "digest": "brief"}
+    for place, other in enumerate(piece.shorter):
+        if other.source_field == fields[step.to] and len(other.full_text) < len(piece.text):
+            shown = include_text(other, other.full_text, block.form)
+            rest = piece.shorter[place + 1 :]
+            return replace(shown, treatment="condensed", rule=rule, shorter=rest)
+    return None
 
 
 def _group_by_item(block: LayerBlock) -> list[list[LayerPiece]]:

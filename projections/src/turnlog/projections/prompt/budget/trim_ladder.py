@@ -23,6 +23,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     BudgetSpec,
     CompressLayer,
     CondenseRepeats,
+    CondenseResults,
     CondenseToolList,
     DropLayer,
     DropLowestPriority,
@@ -41,6 +42,7 @@ from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, 
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.budget.block_trims import (
     compress_block,
+    condense_results,
     drop_block,
     drop_lowest,
     lower_tier,
@@ -102,6 +104,8 @@ def apply_step(
             return update_layer(plan, on, lambda block: step(block, told))
         case CondenseToolList():
             return update_layer(plan, on, condense_tools)
+        case CondenseResults():
+            return update_layer(plan, on, partial(condense_results, step=rung))
         case DropOldestPairs():
             return update_view(plan, on, partial(_drop_oldest_turns, over=over))
         case CondenseRepeats():

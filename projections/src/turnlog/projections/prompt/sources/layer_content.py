@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from turnlog.events.model.manifest import (
+    EventTextSource,
     PartSource,
     PartTreatment,
     SegmentSource,
@@ -67,6 +68,8 @@ class LayerPiece:
     item: LayerItem | None = None
     excerpt: TextExcerpt | None = None
     """The range of its source's text that `full_text` is; None if it is all of it."""
+    shorter: tuple[LayerPiece, ...] = ()
+    """What a step may replace it by, the longest first."""
 
     @property
     def segment(self) -> SegmentSource:
@@ -74,6 +77,11 @@ class LayerPiece:
         if isinstance(self.source, SegmentSource):
             return self.source
         raise TypeError(f"{self.source} is no segment")
+
+    @property
+    def source_field(self) -> str | None:
+        """The field of the event that its text is in; None if its source is something else."""
+        return self.source.field if isinstance(self.source, EventTextSource) else None
 
     def drop_text(self, rule: str) -> LayerPiece:
         """Return the piece left out of the prompt."""
@@ -172,6 +180,7 @@ def include_text(piece: LayerPiece, text: str, form: MessageFormat) -> LayerPiec
         places,
         piece.item,
         piece.excerpt,
+        piece.shorter,
     )
 
 

@@ -58,7 +58,8 @@ from turnlog.projections.prompt.sources.prior_results import (
     find_prior_results,
     label_results,
     list_condensed_refs,
-    list_step_refs,
+    list_shorter_refs,
+    list_step_texts,
 )
 from turnlog.projections.prompt.sources.resolved_references import format_resolved_text
 from turnlog.projections.prompt.sources.segment_layers import build_segment_pieces
@@ -125,8 +126,10 @@ def _plan_pieces(
         segments = build_segment_pieces(layer, name, form, state, call)
         planned = build_filled(tuple(segments))
     elif isinstance(layer, StepLayer):
-        refs = list_step_refs(layer, material, state)
-        planned = combine_parts(_plan_text_piece(ref, state, form) for ref in refs)
+        texts = list_step_texts(layer, material, state)
+        planned = combine_parts(
+            _plan_text_piece(each.said, state, form, shorter=each.shorter) for each in texts
+        )
     elif isinstance(layer, ResultsLayer):
         planned = combine_parts(_plan_result_pieces(layer, sources, form))
     else:
@@ -168,14 +171,19 @@ def _plan_result_pieces(
     heading = f"{layer.heading}\n" if layer.heading else ""
     for place, (word, result) in enumerate(label_results(found.results)):
         item = LayerItem(place, word, f"{heading}{word}:")
-        yield _plan_text_piece(result.summary, sources.state, form, item)
+        shorter = list_shorter_refs(result.summary, None, result.brief)
+        yield _plan_text_piece(result.summary, sources.state, form, item, shorter)
         heading = ""
     if not found.results:
         yield build_filled(LayerPiece(None, "", rule=found.reason or EMPTY_RULE))
 
 
 def _plan_text_piece(
-    ref: TextRef, state: SessionState, form: MessageFormat, item: LayerItem | None = None
+    ref: TextRef,
+    state: SessionState,
+    form: MessageFormat,
+    item: LayerItem | None = None,
+    shorter: Sequence[TextRef] = (),
 ) -> PartTemplate[LayerPiece]:
     source = EventTextSource(sequence=ref.sequence, field=ref.field)
     condensed = ref in list_condensed_refs(state)
@@ -184,9 +192,13 @@ def _plan_text_piece(
         piece = _build_piece(source, texts[0], form)
         if piece.text and condensed:
             piece = replace(piece, treatment="condensed", rule=DISTIL_RULE)
-        return replace(piece, item=item) if item else piece
+        others = tuple(
+            LayerPiece(EventTextSource(sequence=other.sequence, field=other.field), text, item=item)
+            for other, text in zip(shorter, texts[1:], strict=True)
+        )
+        return replace(piece, item=item, shorter=others) if item or others else piece
 
-    return PartTemplate((ref,), build)
+    return PartTemplate((ref, *shorter), build)
 
 
 def _plan_source(layer: LayerSpec, name: str, sources: LayerSources) -> PartTemplate[SourcedText]:

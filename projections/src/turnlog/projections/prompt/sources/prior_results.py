@@ -64,31 +64,57 @@ def label_results(results: Sequence[ToolResultRef]) -> Iterator[tuple[str, ToolR
     return ((f"r{place}", given) for place, given in enumerate(results, 1))
 
 
-def list_reused_refs(opened: OpenTurn, results: Sequence[ToolResultRef]) -> Iterator[TextRef]:
+def list_reused_results(
+    opened: OpenTurn, results: Sequence[ToolResultRef]
+) -> Iterator[ToolResultRef]:
     """Yield the reused results of a turn's steps, in the order of the plan."""
-    known = {given.said.sequence: given.said for given in results}
+    known = {given.said.sequence: given for given in results}
     steps = {step.given: None for step in opened.plan or () if step.given is not None}
     return (known[sequence] for sequence in steps if sequence in known)
 
 
-def list_step_refs(
+@dataclass(frozen=True, slots=True)
+class StepText:
+    """A text of a step layer, and the texts that may replace it."""
+
+    said: TextRef
+    shorter: tuple[TextRef, ...] = ()
+    """The longest first."""
+
+
+def list_step_texts(
     layer: StepLayer, material: SessionMaterial, state: SessionState
-) -> tuple[TextRef, ...]:
-    """Return the text references of a step layer, oldest first."""
+) -> tuple[StepText, ...]:
+    """Return the texts of a step layer, oldest first."""
     opened = state.open
     match layer.step:
         case "goal":
             step = find_current_step(opened)
-            return (step.goal,) if step else ()
+            return (StepText(step.goal),) if step else ()
         case "results":
-            return _list_result_refs(opened, material, state) if opened else ()
+            return _list_result_texts(opened, material, state) if opened else ()
         case _ as never:
             assert_never(never)
 
 
-def _list_result_refs(
+def _list_result_texts(
     opened: OpenTurn, material: SessionMaterial, state: SessionState
-) -> tuple[TextRef, ...]:
+) -> tuple[StepText, ...]:
     """Return the reused results and then those of the turn's own tools."""
-    given = list_reused_refs(opened, find_prior_results(material, state).results)
-    return (*given, *(use.said for use in opened.tools if use.said))
+    given = list_reused_results(opened, find_prior_results(material, state).results)
+    return (
+        *(StepText(each.said, list_shorter_refs(each.said, each, each.brief)) for each in given),
+        *(
+            StepText(use.said, list_shorter_refs(use.said, use.given, use.brief))
+            for use in opened.tools
+            if use.said
+        ),
+    )
+
+
+def list_shorter_refs(
+    said: TextRef, given: ToolResultRef | None, brief: TextRef | None
+) -> tuple[TextRef, ...]:
+    """Return the references of what may replace the text of a result, the longest first."""
+    summary = (given.summary,) if given and given.summary != said else ()
+    return (*summary, *((brief,) if brief else ()))

@@ -209,7 +209,13 @@ def advance_open_turn(
             failed = event.outcome in _FAILED_OUTCOMES
             short = event.treatment == "condensed"
             change = partial(
-                replace, returned=True, failed=failed, said=back, distilled=short, given=later
+                replace,
+                returned=True,
+                failed=failed,
+                said=back,
+                distilled=short,
+                given=later,
+                brief=build_optional_text_ref(recorded, "brief", event.brief),
             )
             return _update_tool_use(opened, event, change)
         case _ as never:
@@ -238,7 +244,8 @@ def _build_result_ref(
     if back is None or event.outcome != "answered":
         return None
     later = build_optional_text_ref(recorded, "summary", event.summary) or back
-    return ToolResultRef(back, later, event.treatment == "condensed")
+    brief = build_optional_text_ref(recorded, "brief", event.brief)
+    return ToolResultRef(back, later, event.treatment == "condensed", brief)
 
 
 def collect_prior_results(

@@ -40,6 +40,7 @@ from turnlog.projections.session.state import SessionState, ToolUse
 from turnlog.projections.tools.result_condensation import (
     condense_result,
     format_tool_result,
+    name_result,
     summarise_result,
 )
 from turnlog.projections.tools.tool_catalog import (
@@ -205,6 +206,8 @@ class ToolRunner:
         gave = gist.text if outcome == "answered" else f"{outcome}: {gist.text}"
         gave += "; it may have been done" if answered.unsure else ""
         later = summarise_result(whole) if outcome == "answered" else None
+        text = format_tool_result(called.tool, called.arguments, gave)
+        brief = name_result(called.tool, " ".join(called.arguments.split()), whole, digest)
         return ToolReturned(
             turn=called.turn,
             call=called.call,
@@ -212,7 +215,8 @@ class ToolRunner:
             tool=called.tool,
             outcome=outcome,
             detail=LOST_DETAIL if outcome == "lost" else "",
-            text=PlainText(text=format_tool_result(called.tool, called.arguments, gave)),
+            text=PlainText(text=text),
+            brief=PlainText(text=brief) if len(brief) < len(text) else None,
             summary=PlainText(text=format_tool_result(called.tool, called.arguments, later))
             if later
             else None,
