@@ -166,3 +166,7 @@ class StepPlanned(EventModel):
     """Sequence of a tool result of the previous turn that already satisfies the step; no call is
     made.
     """
+    loop: int | None = None
+    """Sequence of a tool result of the previous turn over whose rows the plan loops; the step is
+    for one row, which its goal quotes.
+    """

@@ -223,6 +223,14 @@ def _build_phase_samples() -> dict[str, KnownEvent]:
         "tool-called": ToolCalled(
             turn=8, call="8.1", id="call_1", tool="transition_phase", arguments=asked
         ),
+        "tool-returned-brief": ToolReturned(
+            turn=4,
+            call="4.2",
+            id="call_1",
+            tool="shop_look",
+            outcome="answered",
+            brief=_TOOL_TEXT,
+        ),
         "tool-returned": ToolReturned(
             turn=8,
             call="8.1",
@@ -372,14 +380,6 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             tool="shop_look",
             outcome="answered",
             summary=_TOOL_TEXT,
-        ),
-        "tool-returned-brief": ToolReturned(
-            turn=4,
-            call="4.2",
-            id="call_1",
-            tool="shop_look",
-            outcome="answered",
-            brief=_TOOL_TEXT,
         ),
         "tool-started": ToolStarted(turn=4, call="4.2", id="call_1", tool="shop_look", attempt=3),
         "tool-returned-answered": ToolReturned(

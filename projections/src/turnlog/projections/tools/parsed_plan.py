@@ -1,19 +1,21 @@
 """Parses a plan: the steps of a model's validated answer, and the repairs they needed.
 
 A schema defines its form like that of any other answer. Here the plan is checked against what no
-schema knows: which tools exist, and how many steps are allowed.
+schema knows: which tools exist, and how many steps are allowed. What is too much is cut, what is
+unknown is left out, and either is a repair. A step that loops over a result of the previous turn
+becomes one step for each row of that result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
 from turnlog.projections.blueprint.storable_json import replace_unstorable
-from turnlog.projections.structured_output.json_repair import InvalidAnswer, ValidatedAnswer
+from turnlog.projections.structured_output.json_repair import ValidatedAnswer
 
 PLAN_SCHEMA: Final[dict[str, JsonValue]] = {
     "type": "object",
@@ -28,14 +30,27 @@ PLAN_SCHEMA: Final[dict[str, JsonValue]] = {
                     "goal": {"type": "string", "pattern": r"\S"},
                     "tools": {"type": "array"},
                     "from": {"type": "string"},
+                    "loop": {
+                        "type": "object",
+                        "required": ["source"],
+                        "properties": {"source": {"type": "string"}},
+                    },
                 },
             },
         }
     },
 }
 """The JSON Schema of a plan: steps, each with a goal and either the tools it may use or the result
-of the previous turn that answers it.
+of the previous turn that answers it, or the one whose rows it loops over.
 """
+
+MAX_GOAL_CHARACTERS: Final = 1_000
+"""Maximum length of the goal of a step; every prompt of the step includes it."""
+
+MAX_ROW_CHARACTERS: Final = 400
+"""Maximum length of the row of a looping step, within its goal."""
+
+_STEP_FIELDS: Final = ("goal", "tools", "from", "loop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +62,8 @@ class ParsedStep:
     """The existing tools that the step names."""
     result_sequence: int | None = None
     """Sequence of the earlier result that answers the step, or None."""
+    loop_sequence: int | None = None
+    """Sequence of the earlier result whose rows the step loops over, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +77,67 @@ class ParsedPlan:
 def parse_plan(
     answer: ValidatedAnswer, tools: Container[str], max_steps: int, results: Mapping[str, int] = {}
 ) -> ParsedPlan:
-    """Parse a plan of at most `max_steps` steps; raise `InvalidAnswer`.
+    """Parse a plan of at most `max_steps` steps.
 
     `results` maps the names of the previous turn's results to their sequences.
     """
-    said = cast("list[dict[str, Any]]", cast("dict[str, Any]", answer.value)["steps"])
+    plan = cast("dict[str, Any]", answer.value)
+    said = cast("list[dict[str, Any]]", plan["steps"])
+    repairs = [*_list_unknown_fields("", plan, ("steps",))]
     if len(said) > max_steps:
-        raise InvalidAnswer(f"it has {len(said)} steps, {max_steps} are allowed")
-    repairs: list[str] = []
+        repairs.append(f"steps: {len(said)} of them, cut to {max_steps}")
     steps: list[ParsedStep] = []
-    for place, step in enumerate(said):
+    for place, step in enumerate(said[:max_steps]):
+        repairs += _list_unknown_fields(f"steps.{place}: ", step, _STEP_FIELDS)
         named = tuple(_filter_known_tools(place, step.get("tools", ()), tools, repairs))
         done_by = _find_result(place, step.get("from", ""), results, repairs)
-        if named and done_by is not None:
-            repairs.append(f"steps.{place}: `from` beside tools, left out")
+        loop = _find_result(place, step.get("loop", {}).get("source", ""), results, repairs)
+        if done_by is not None and (named or loop is not None):
+            repairs.append(
+                f"steps.{place}: `from` beside {'tools' if named else 'a loop'}, left out"
+            )
             done_by = None
-        steps.append(ParsedStep(replace_unstorable(step["goal"]).strip(), named, done_by))
+        goal = replace_unstorable(step["goal"]).strip()
+        if len(goal) > MAX_GOAL_CHARACTERS:
+            repairs.append(f"steps.{place}: goal of {len(goal)} characters, cut")
+        steps.append(ParsedStep(goal[:MAX_GOAL_CHARACTERS], named, done_by, loop))
     return ParsedPlan(tuple(steps), tuple(repairs))
+
+
+def expand_loops(
+    plan: ParsedPlan, rows_by_sequence: Mapping[int, Sequence[str]], max_steps: int
+) -> ParsedPlan:
+    """Replace each looping step by one for each row of its source, at most `max_steps` in all."""
+    repairs, steps = [*plan.repairs], list[ParsedStep]()
+    for place, step in enumerate(plan.steps):
+        rows = rows_by_sequence.get(step.loop_sequence or 0, ())
+        if step.loop_sequence is None:
+            steps.append(step)
+        elif not rows:
+            repairs.append(f"steps.{place}: its source has no rows, the loop is left out")
+            steps.append(replace(step, loop_sequence=None))
+        else:
+            # Every later step keeps a place of its own
+            room = max(1, max_steps - len(steps) - (len(plan.steps) - place - 1))
+            if len(rows) > room:
+                repairs.append(f"steps.{place}: a loop over {len(rows)} rows, cut to {room}")
+            steps += [
+                replace(step, goal=f"{step.goal}\nRow {number} of {len(rows)}: {_cut_row(row)}")
+                for number, row in enumerate(rows[:room], 1)
+            ]
+    return ParsedPlan(tuple(steps), tuple(repairs))
+
+
+def _cut_row(row: str) -> str:
+    return row if len(row) <= MAX_ROW_CHARACTERS else f"{row[:MAX_ROW_CHARACTERS]}..."
+
+
+def _list_unknown_fields(
+    where: str, found: Mapping[str, JsonValue], known: Container[str]
+) -> Iterator[str]:
+    for name in found:
+        if name not in known:
+            yield f"{where}unknown field {name[:64]!r}, left out"
 
 
 def _find_result(

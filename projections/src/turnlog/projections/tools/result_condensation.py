@@ -136,6 +136,16 @@ def name_result(tool: str, arguments: str, result: str, digest: Digest) -> str:
     return f"{called}: {len(result)} characters, kept as {digest[:_SHORT_DIGEST]}"
 
 
+def list_rows(result: str) -> list[str]:
+    """Return the rows of a result: those of its longest list, or its lines if it is a text."""
+    members = parse_members(result)
+    if members is None:
+        return [line.strip() for line in result.split("\n") if line.strip()]
+    lists = [each for each in members.values() if isinstance(each, list)]
+    rows = max(lists, key=len) if lists else []
+    return [replace_unstorable(encode_canonical(row)) for row in rows]
+
+
 _SHORT_DIGEST: Final = len("sha256:") + 12
 
 

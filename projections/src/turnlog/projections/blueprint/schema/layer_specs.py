@@ -144,7 +144,9 @@ class FieldsLayer(_LayerBase):
     heading: str = ""
     """Included even if no line follows."""
     fields: dict[str, str]
-    """Maps a label to a path: `cartridge...`, `attributes...` or `session.phase`."""
+    """Maps a label to a path: `cartridge...`, `attributes...`, `session.phase` or
+    `tools.most_steps`.
+    """
 
 
 class ChoicesLayer(_LayerBase):

@@ -296,8 +296,8 @@ def _check_dotted_paths(blueprint: Blueprint) -> BlueprintFindings:
             )
         elif place == "cartridge" and blueprint.cartridge is None:
             yield BlueprintFinding(path, "the blueprint has no cartridge", "add `cartridge`")
-        elif place != "cartridge" and written != "session.phase":
-            known = ("cartridge", "attributes", "session.phase")
+        elif place != "cartridge" and written not in {"session.phase", "tools.most_steps"}:
+            known = ("cartridge", "attributes", "session.phase", "tools.most_steps")
             yield BlueprintFinding(
                 path, f"`{written}` does not exist", suggest_word(written, known)
             )

@@ -83,6 +83,9 @@ class SessionMaterial:
                 return resolve_value(state.attributes, rest) if state else None
             case "session":
                 return state.phase if state and rest == "phase" else None
+            case "tools":
+                tools = self.blueprint.tools
+                return tools.most_steps if tools and rest == "most_steps" else None
             case _:
                 return None
 

@@ -223,7 +223,12 @@ def _record_plan(command: AnswerCall) -> Iterator[KnownEvent]:
     for number, step in enumerate(planned.steps, 1):
         goal = PlainText(text=step.goal)
         yield StepPlanned(
-            turn=turn, step=number, goal=goal, tools=step.tools, given=step.result_sequence
+            turn=turn,
+            step=number,
+            goal=goal,
+            tools=step.tools,
+            given=step.result_sequence,
+            loop=step.loop_sequence,
         )
 
 

@@ -22,6 +22,7 @@ from turnlog.events.model.call_events import (
     AttemptTimings,
     TokenUsage,
 )
+from turnlog.events.model.tool_events import ToolReturned
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
@@ -46,7 +47,13 @@ from turnlog.projections.structured_output.json_repair import (
     JsonSchema,
     validate_answer,
 )
-from turnlog.projections.tools.parsed_plan import PLAN_SCHEMA, parse_plan
+from turnlog.projections.tools.parsed_plan import (
+    PLAN_SCHEMA,
+    ParsedPlan,
+    expand_loops,
+    parse_plan,
+)
+from turnlog.projections.tools.result_condensation import list_rows
 from turnlog.services.blueprints.model_prices import PriceTable, compute_cost
 from turnlog.services.blueprints.resolver_contract import ResolverFailure
 from turnlog.services.platform.concurrency import run_text_work
@@ -177,6 +184,9 @@ class OutcomeRecorder:
         except InvalidAnswer as fault:
             _log.error("answer-malformed", why=str(fault), **describe_attempt(active))
             return self._find_failure_outcome(active, ModelFailure("malformed", str(fault)))
+        if answer.plan:
+            plan = await self._expand_loops(active, answer.plan)
+            answer = replace(answer, plan=plan, repairs=(*answer.repairs, *plan.repairs))
         if active.stage != "summarise":
             _log_unusual_answer(active, answer)
         # A repair may have removed what separated two halves of a forbidden text
@@ -185,6 +195,24 @@ class OutcomeRecorder:
             if violation is not None:
                 return await self._store_refused_answer(active, violation)
         return answer
+
+    async def _expand_loops(self, active: ActiveAttempt, plan: ParsedPlan) -> ParsedPlan:
+        """Replace each looping step of a plan by one for each row of the result it loops over."""
+        looped = {step.loop_sequence for step in plan.steps if step.loop_sequence is not None}
+        if not looped:
+            return plan
+        tenant, session = active.context.tenant, active.context.session
+        log, rows = self.sessions.log, dict[int, list[str]]()
+        head = await log.read_last_event(tenant, session, leader=False)
+        for sequence in looped:
+            if head is None:
+                break
+            recorded = await log.find_event(tenant, session, sequence, head)
+            if isinstance(recorded.event, ToolReturned) and recorded.event.result:
+                digest = recorded.event.result
+                texts = await self.sessions.texts.read_blobs(tenant, (digest,))
+                rows[sequence] = list_rows(texts[digest])
+        return expand_loops(plan, rows, _get_max_steps(active))
 
     async def _store_refused_answer(
         self, active: ActiveAttempt, violation: GuardViolation
@@ -258,11 +286,15 @@ def parse_answer(active: ActiveAttempt, end: FinishedAnswer) -> AttemptAnswer:
     found = validate_answer(text, get_answer_schema(spec), repair=spec.repair)
     if active.stage != "plan":
         return AttemptAnswer(found.text, end.finish_reason, tools, repairs=found.repairs)
-    tools_spec = active.material.blueprint.tools or ToolsSpec(servers={})
     plan, setup = validate_answer(found.text, PLAN_SCHEMA), active.progress.setup
-    planned = parse_plan(plan, setup.tools, tools_spec.most_steps, setup.prior_results)
-    repairs = (*found.repairs, *plan.repairs, *planned.repairs)
+    planned = parse_plan(plan, setup.tools, _get_max_steps(active), setup.prior_results)
+    repairs = (*found.repairs, *plan.repairs)
     return AttemptAnswer(found.text, end.finish_reason, tools, planned, repairs)
+
+
+def _get_max_steps(active: ActiveAttempt) -> int:
+    spec = active.material.blueprint.tools or ToolsSpec(servers={})
+    return spec.most_steps
 
 
 def get_answer_schema(spec: OutputSpec) -> JsonSchema:
