@@ -32,7 +32,13 @@ from turnlog.events.model.turn_events import (
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import session_queries
-from turnlog.projections.store.read.row_types import CallRow, SessionRow, TenantCounts, TurnRow
+from turnlog.projections.store.read.row_types import (
+    CallRow,
+    SessionRow,
+    SessionUsage,
+    TenantCounts,
+    TurnRow,
+)
 
 
 @pytest.fixture
@@ -290,3 +296,23 @@ async def test_counts_tell_what_a_tenant_has_and_whose_cost_nobody_knows(
             unknown_costs=1,
         )
         assert (await session_queries.count_tenant(connection, "nobody")).sessions == 0
+
+
+async def test_a_sessions_usage_is_the_sum_of_its_attempts_and_names_what_nobody_counted(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened("assistant"), build_submitted(1, "Hi"))
+    assert (await read_session(store, story)).usage == SessionUsage()
+    await story.append_events(
+        build_started(1, 1), build_ended(1, 1, tokens=None, micro_dollars=None)
+    )
+    await story.append_events(build_started(1, 2), build_ended(1, 2, tokens=40, micro_dollars=7))
+    await story.append_events(build_completed(1, "Hello"), build_submitted(2, "And?"))
+    await story.append_events(build_started(2, 1), build_ended(2, 1, tokens=2, micro_dollars=1))
+    usage = SessionUsage(42, 42, 84, 8, unknown_attempts=1)
+    assert (await read_session(store, story)).usage == usage
+    async with store.open_reader() as connection:
+        page = await session_queries.list_sessions(
+            connection, story.tenant, session_queries.SessionQuery()
+        )
+    assert [row.usage for row in page.sessions] == [usage]

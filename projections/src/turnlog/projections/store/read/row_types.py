@@ -24,6 +24,25 @@ class OriginRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionUsage:
+    """What the attempts of a session took and cost, as far as it is known.
+
+    Attempts that a fork copied count in the session that made them.
+    """
+
+    input_tokens: int = 0
+    """Tokens sent."""
+    output_tokens: int = 0
+    """Tokens received."""
+    total_tokens: int = 0
+    """Both together."""
+    micro_dollars: int = 0
+    """Millionths of a dollar."""
+    unknown_attempts: int = 0
+    """Ended attempts whose tokens nobody counted; they are in none of the sums."""
+
+
+@dataclass(frozen=True, slots=True)
 class SessionRow:
     """A session in a list; times are those of its events, RFC 3339 in UTC."""
 
@@ -53,6 +72,8 @@ class SessionRow:
     """When its latest event was recorded."""
     closed_at: str | None
     """When it was closed."""
+    usage: SessionUsage
+    """The tokens and the cost of all its calls so far."""
     origin: OriginRow | None = None
     """The session it came from."""
 

@@ -40,6 +40,7 @@ from turnlog.projections.store.read.row_types import (
     OriginRow,
     SessionRow,
     SessionRowPage,
+    SessionUsage,
     TenantCounts,
     TurnRow,
 )
@@ -109,14 +110,47 @@ async def list_sessions(
         found = found.where(_SESSION_COLUMNS.opened_position < before)
     rows = (await connection.execute(found)).mappings().all()
     last = rows[limit - 1]["opened_position"] if len(rows) > limit else None
-    return SessionRowPage(tuple(map(_build_session_row, rows[:limit])), last)
+    usage = await _sum_usage(connection, tenant, [row["session"] for row in rows[:limit]])
+    return SessionRowPage(tuple(_build_session_row(row, usage) for row in rows[:limit]), last)
 
 
 async def find_session(connection: AsyncConnection, tenant: str, session: str) -> SessionRow | None:
     """Return one session, or None."""
     found = select(*_LISTED_COLUMNS).where(match_session(SESSIONS, tenant, session))
     row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else _build_session_row(row)
+    if row is None:
+        return None
+    return _build_session_row(row, await _sum_usage(connection, tenant, [session]))
+
+
+async def _sum_usage(
+    connection: AsyncConnection, tenant: str, sessions: Sequence[str]
+) -> Mapping[str, SessionUsage]:
+    """Return the usage of the sessions that have made an attempt."""
+    attempts = ATTEMPTS.c
+    unknown = and_(attempts.ended_at.is_not(None), attempts.input_tokens.is_(None))
+    found = (
+        select(
+            attempts.session,
+            _sum_column(attempts.input_tokens).label("input_tokens"),
+            _sum_column(attempts.output_tokens).label("output_tokens"),
+            _sum_column(attempts.micro_dollars).label("micro_dollars"),
+            func.count().filter(unknown).label("unknown_attempts"),
+        )
+        .where(match_tenant(ATTEMPTS, tenant), attempts.session.in_(sessions))
+        .where(attempts.copied.is_(False))
+        .group_by(attempts.session)
+    )
+    return {
+        row["session"]: SessionUsage(
+            row["input_tokens"],
+            row["output_tokens"],
+            row["input_tokens"] + row["output_tokens"],
+            row["micro_dollars"],
+            row["unknown_attempts"],
+        )
+        for row in (await connection.execute(found)).mappings()
+    }
 
 
 def _build_conditions(wanted: SessionQuery) -> list[ColumnElement[bool]]:
@@ -152,10 +186,11 @@ def _has_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:
     )
 
 
-def _build_session_row(row: RowMapping) -> SessionRow:
+def _build_session_row(row: RowMapping, usage: Mapping[str, SessionUsage]) -> SessionRow:
     columns = {field.name: row[field.name] for field in fields(SessionRow) if field.name in row}
     columns["attributes"] = json.loads(row["attributes"])
-    return SessionRow(**columns, origin=_build_origin_row(row))
+    spent = usage.get(row["session"], SessionUsage())
+    return SessionRow(**columns, usage=spent, origin=_build_origin_row(row))
 
 
 def _build_origin_row(row: RowMapping) -> OriginRow | None:
