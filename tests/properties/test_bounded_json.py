@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -16,7 +17,9 @@ from turnlog.projections.structured_output.json_repair import InvalidAnswer, val
 from turnlog.projections.tools.result_condensation import parse_members
 from turnlog.services.gateway.http.strict_json import check_strict_json
 
-many = settings(max_examples=50_000 if RUN_EVERYTHING else 100)
+many = settings(max_examples=5_000 if RUN_EVERYTHING else 100)
+
+pytestmark = pytest.mark.timeout(900 if RUN_EVERYTHING else 180)
 
 CHARACTERS = st.characters(codec=None)
 
