@@ -162,4 +162,5 @@ class CrashingSession:
 
 def has_redaction_note(call: ContextAssembled) -> bool:
     """Tell whether a call carries the note of a reply that was withheld."""
-    return any(part.layer == "redaction_note" and part.is_included for part in call.manifest.parts)
+    notes = {"redaction_note", "debrief_note"}
+    return any(part.layer in notes and part.is_included for part in call.manifest.parts)

@@ -45,9 +45,17 @@ Pass conditions: names at least one technique"""
 
 REVEAL = """\
 ## What to reveal now
-Drop the adversarial stance. Connect each technique below to what the student
-actually said, and explain what there is to learn from it.
-""" + TASK.partition("\n")[2].replace("talk", "debrief")
+The dialogue is over. Drop the adversarial stance and its rules, and speak openly.
+Name each technique below, connect it to what the student actually said, and
+explain what there is to learn from it.
+Persona that you played: charming_friend
+Current phase: debrief
+Techniques that you used: false urgency, borrowed authority
+What the student could have done: asks who the source is, looks for a second source
+What shows that the student has understood: names at least one technique"""
+
+REQUEST = "(The dialogue is over. Give me the debrief now.)"
+"""The end of a debrief's prompt."""
 
 LIMITS = """\
 ## Safety limits
@@ -246,7 +254,8 @@ async def test_t8_a_debrief_starts_itself_reveals_the_same_data_and_sees_the_who
     prompt = await room.fetch_prompt(session, "4.1")
     assert prompt["messages"][0]["content"] == "\n\n".join([*files, REVEAL, LIMITS, LANGUAGE, PATH])
     talk = ["Why 0?", "Because 0.", "Why 1?", "Because 1.", "I see it now.", "Well done."]
-    assert [each["content"] for each in prompt["messages"][1:]] == talk
+    assert [each["content"] for each in prompt["messages"][1:]] == [*talk, REQUEST]
+    assert prompt["messages"][-1]["role"] == "user"
     assert prompt["messages"] == room.sent["messages"]
     assert (prompt["tools"], list_tool_names(room.sent), prompt["manifest"]["budget"]) == (
         [],
@@ -308,43 +317,6 @@ async def test_t9_prompts_are_those_of_the_first_call_for_good_also_after_restar
             system = await room.fetch_system_prompt(new, "1.1")
             assert system.startswith("You are later still.\n\n")
             assert "\n\nNor here.\n\n" in system
-
-
-async def test_t9_a_later_call_with_another_provider_uses_the_snapshot_after_a_restart(
-    provider: OpenAIServer, tmp_path: Path
-) -> None:
-    """One session begins with a provider without files of its own, one with a provider that has."""
-    vllm = {"TURNLOG_MODEL": "hosted_vllm/test", "HOSTED_VLLM_API_BASE": provider.url}
-    async with prepare_tutor_host(tmp_path, provider) as host:
-        folder = host.folder / f"blueprints/trickster/tasks/{DRAW}"
-        tuning = (folder / "openai.md").read_text().rstrip("\n")
-        async with start_tutor_service(host, provider, variables=vllm) as room:
-            one = await room.open_session(DRAW)
-            await room.submit_and_watch(one, "One")
-            without = await room.fetch_system_prompt(one, "1.1")
-            assert tuning not in without
-        persona, end = (folder / "persona.md").read_text().rstrip("\n"), "\n\n## What to do"
-        own = without.replace(end, f"\n\n{tuning}{end}")
-        async with start_tutor_service(host, provider) as room:
-            two = await room.open_session(DRAW)
-            await room.submit_and_watch(two, "One")
-            assert await room.fetch_system_prompt(two, "1.1") == own
-            (folder / "persona.md").write_text("You are too late.\n")
-            (folder / "openai.md").write_text("This is too late as well.\n")
-            (folder / "hosted_vllm.md").write_text("And so is this.\n")
-            await room.submit_and_watch(one, "Two")
-            assert await room.fetch_system_prompt(one, "2.1") == own
-            assert room.sent["messages"][0]["content"] == own
-        async with start_tutor_service(host, provider, variables=vllm) as room:
-            await room.submit_and_watch(two, "Two")
-            assert await room.fetch_system_prompt(two, "2.1") == without
-            assert room.sent["messages"][0]["content"] == without
-            assert persona in without
-            new = await room.open_session(DRAW)
-            await room.submit_and_watch(new, "One")
-            late = await room.fetch_system_prompt(new, "1.1")
-            assert late.startswith("You are too late.\n\n")
-            assert f"\n\nAnd so is this.{end}" in late
 
 
 async def test_t9_a_file_that_was_not_there_at_the_first_call_is_never_seen_either(
@@ -409,8 +381,14 @@ async def test_t11_the_tool_is_offered_from_min_exchanges_on_with_the_signals_of
         offered.append(list_tool_names(room.sent))
     assert offered == [[], [], ["transition_phase"]]
     (tool,) = (await room.fetch_prompt(session, "3.1"))["tools"]
-    signals = tool["function"]["parameters"]["properties"]["signal"]["enum"]
-    assert signals == ["understood", "partial", "max_reached"]
+    signal = tool["function"]["parameters"]["properties"]["signal"]
+    assert signal["enum"] == ["understood", "partial", "max_reached"]
+    assert signal["description"].splitlines() == [
+        "How the dialogue has gone.",
+        "understood: The student asks for the source or a second one before sharing, and says why.",
+        "partial: The student suspects something, but does not say what or why.",
+        "max_reached: The dialogue leads nowhere any more, and the student has not understood.",
+    ]
     assert room.sent["tools"] == [tool]
 
 

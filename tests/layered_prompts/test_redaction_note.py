@@ -49,7 +49,7 @@ async def open_crashing_session(cartridge: dict[str, JsonValue] | None = None) -
 
 
 def has_note(request: ModelRequest) -> bool:
-    return NOTE in str(request.messages[0]["content"])
+    return NOTE.partition(". ")[0] in str(request.messages[0]["content"])
 
 
 def list_noted_turns(play: CrashingSession) -> set[int]:

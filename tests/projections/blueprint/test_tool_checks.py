@@ -104,7 +104,11 @@ def test_a_secret_in_an_address_is_refused_and_not_said_again(address: str) -> N
     [
         ("tools: [for_step]", "output: {shema: plan}", "write `schema`"),
         ("command: [", "colour: red, command: [", "use one of: command, env_from, except, idem"),
-        ("call: reply}}", "call: reply}}\nphases: {x: 1}", "calls, can_see, carry, from, order,"),
+        (
+            "call: reply}}",
+            "call: reply}}\nphases: {x: 1}",
+            "calls, can_see, carry, from, meanings, order,",
+        ),
         (
             "call: reply}}",
             "call: reply}}\nbudget: {window: {tokens: 1, counter: provider}}",

@@ -60,6 +60,8 @@ class PhaseDefinition(StrictModel):
     """Number of exchanges after which the phase ends by itself."""
     ai_transitions: PhaseTransitions = PhaseTransitions()
     """The transitions of a freeform phase."""
+    meanings: dict[Name, str] = {}
+    """Maps a signal to what the model is told that it means in this phase."""
     next: Name | None = None
     """The phase after a debrief."""
 
@@ -95,6 +97,8 @@ class PhasesSpec(StrictModel):
     """Maps a kind of phase to the call it makes."""
     signals: dict[Name, Literal["on_success", "on_partial", "on_max_exchanges"]] = {}
     """Maps a signal of the model to the transition it follows."""
+    meanings: dict[Name, str] = {}
+    """Maps a signal to what the model is told that it means, unless the phase says otherwise."""
 
     @model_validator(mode="after")
     def _check_one_source(self) -> PhasesSpec:
@@ -122,6 +126,12 @@ class PhaseGraph:
             return None
         target: str | None = getattr(found.ai_transitions, transition)
         return target
+
+    def get_signal_meaning(self, phase: str | None, signal: str) -> str:
+        """Return what a signal means in a phase, or an empty string."""
+        found = self.phases.get(phase or "")
+        own = found.meanings if found else {}
+        return own.get(signal, self.spec.meanings.get(signal, ""))
 
     def get_visible_phases(self, phase: str | None) -> frozenset[str] | None:
         """Return the phases whose turns a phase sees; None if all phases see everything."""
@@ -174,6 +184,8 @@ def find_graph_faults(graph: PhaseGraph) -> Iterator[tuple[tuple[str, ...], str]
         for path, target in _iterate_targets(phase):
             if target not in graph.phases:
                 yield (name, *path), f"there is no phase `{target}`"
+        for signal in phase.meanings.keys() - graph.spec.signals.keys():
+            yield (name, "meanings", signal), f"there is no signal `{signal}`"
         if phase.max_exchanges is not None and phase.max_exchanges < phase.min_exchanges:
             yield (name, "max_exchanges"), f"it is less than min_exchanges {phase.min_exchanges}"
         if phase.max_exchanges is not None and phase.ai_transitions.on_max_exchanges is None:

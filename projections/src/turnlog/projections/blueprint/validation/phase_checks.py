@@ -38,6 +38,9 @@ def check_phases(blueprint: Blueprint) -> PhaseFindings:
     for phase, profile in spec.profiles.items():
         at = ("phases", "profiles", phase)
         yield from _check_known_name(at, "profile", profile, blueprint.profiles)
+    for signal in spec.meanings:
+        at = ("phases", "meanings", signal)
+        yield from _check_known_name(at, "signal", signal, spec.signals)
     for kind, made in spec.calls.items():
         yield from _check_known_name(("phases", "calls", kind), "call", made, blueprint.calls)
 

@@ -9,7 +9,7 @@ cannot be shortened to names, since a model must see what it may call.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
@@ -127,17 +127,21 @@ def _build_transition_tools(
     if phases is None or TRANSITION_TOOL not in material.blueprint.calls[kind].tools:
         return
     if signals := phases.list_signals(state.phase, state.exchanges):
-        tool = _build_transition_schema(signals)
+        tool = _build_transition_schema(
+            {signal: phases.get_signal_meaning(state.phase, signal) for signal in signals}
+        )
         text = encode_canonical(tool)
         source = BlueprintTextSource(text=text, of=("cartridge.phases",))
         yield OfferedTool(tool, get_tool_name(tool), text, source)
 
 
-def _build_transition_schema(signals: tuple[str, ...]) -> ToolSchema:
+def _build_transition_schema(meanings: Mapping[str, str]) -> ToolSchema:
+    """Return the tool with what each signal means, for those that have a meaning."""
+    lines = [f"{signal}: {meaning}" for signal, meaning in meanings.items() if meaning]
     signal: JsonValue = {
         "type": "string",
-        "enum": list(signals),
-        "description": "How the dialogue has gone.",
+        "enum": list(meanings),
+        "description": "\n".join(["How the dialogue has gone.", *lines]),
     }
     return {
         "type": "function",

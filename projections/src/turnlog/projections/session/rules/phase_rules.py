@@ -68,8 +68,8 @@ def require_turn_allowed(state: SessionState, command: SubmitTurn) -> None:
         if command.text is None:
             raise Refused("text-missing", "the turn says nothing", field="text", fix="give a text")
         return
-    # A failed or cancelled debrief can be retried only by a turn without a text.
-    owed = phase.kind == "debrief" and state.open is None and state.exchanges == 0
+    # A failed, cancelled or withheld debrief is held again by a turn without a text.
+    owed = phase.kind == "debrief" and state.open is None and _is_debrief_owed(state)
     if owed and command.text is None:
         return
     choices = ", ".join(phase.choices)
@@ -80,6 +80,13 @@ def require_turn_allowed(state: SessionState, command: SubmitTurn) -> None:
         field="text",
         fix=again or (f"choose one of: {choices}" if choices else "nothing can be said any more"),
     )
+
+
+def _is_debrief_owed(state: SessionState) -> bool:
+    """Return whether no debrief of this phase visit was both completed and shown."""
+    here = [turn for turn in state.turns if turn.phase == state.phase]
+    completed = [turn for turn in here if turn.status == "completed"]
+    return all(turn.redacted for turn in completed[len(completed) - state.exchanges :])
 
 
 def enter_start_phase(graph: PhaseGraph | None) -> NewEvents:
@@ -164,7 +171,8 @@ def find_transition(state: SessionState, command: CompleteTurn) -> PhaseTransiti
     if graph is None or phase is None:
         return None
     if phase.kind == "debrief":
-        return PhaseTransition(phase.next, "next") if phase.next else None
+        is_over = phase.next is not None and command.withheld is None
+        return PhaseTransition(phase.next or "", "next") if is_over else None
     if command.withheld is None:
         for wanted in command.tools:
             name = parse_signal(wanted)

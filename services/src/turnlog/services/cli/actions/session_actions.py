@@ -11,7 +11,7 @@ from rich.text import Text
 from turnlog.services.api.call_payloads import ToolResultView
 from turnlog.services.api.service_payloads import BlueprintMoveResult
 from turnlog.services.api.session_payloads import ForkedSession
-from turnlog.services.api.turn_payloads import CommandResult
+from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.services.cli.client.service_connection import send_command
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.console import OutputFormat, print_answer
@@ -49,6 +49,13 @@ async def send_switch(
         target, "POST", path, {"profile": profile, "model": model}, CommandResult
     )
     line = Text("✓ ", GOOD).append(f"{done.session} goes on as asked", "default")
+    print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
+
+
+async def send_debrief_request(target: ServiceTarget, session: str, output: OutputFormat) -> None:
+    """Submit a turn without a text and print its number."""
+    done = await send_command(target, "POST", f"/v1/sessions/{session}/turns", {}, SubmittedTurn)
+    line = Text("✓ ", GOOD).append(f"turn {done.turn} holds the debrief again", "default")
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
 
 

@@ -38,6 +38,15 @@ def switch_profile(
     run_async(send_switch(target, session, profile, model, output))
 
 
+def repeat_debrief(
+    session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
+) -> None:
+    """Hold a debrief again that failed, was cancelled or was withheld."""
+    from turnlog.services.cli.actions.session_actions import send_debrief_request
+
+    run_async(send_debrief_request(target, session, output))
+
+
 def fork_session(
     session: SessionArgument,
     *,

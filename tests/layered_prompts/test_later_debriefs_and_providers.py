@@ -1,0 +1,116 @@
+"""T8 and T9 beyond the first call: a debrief that is held again, and a call of another provider."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.layered_prompts.tutor_service import (
+    DRAW,
+    FORBIDDEN,
+    TutorService,
+    answer_with_signal,
+    answer_with_text,
+    list_event_names,
+    prepare_tutor_host,
+    start_tutor_service,
+)
+from tests.support.processes.process_host import PROGRAM_FOLDER
+from tests.support.servers.model_behaviours import ModelAnswer
+from tests.support.servers.openai_server import OpenAIServer
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+
+
+async def hold_debrief(room: TutorService, session: str) -> str:
+    """Run `turnlog debrief` and return what it prints."""
+    process = await asyncio.create_subprocess_exec(
+        PROGRAM_FOLDER / "turnlog",
+        *("debrief", session, "--data-dir", str(room.up.ready_file.parent)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    printed, _ = await process.communicate()
+    assert process.returncode == 0, printed.decode()
+    return printed.decode()
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_t8_a_debrief_that_was_cancelled_or_withheld_is_held_again_until_it_was_shown(
+    room: TutorService,
+) -> None:
+    session = await room.open_session(DRAW)
+    await room.submit_and_watch(session, "One")
+    pause = asyncio.Event()
+    room.provider.queue_behaviours(
+        answer_with_signal("understood", "Well done."), ModelAnswer(gates={1: pause})
+    )
+    await room.watch_turn(session, await room.service.submit_turn(session, "It is bait."))
+    assert (await room.post_command(session, "cancel")).status_code == 200
+    pause.set()
+    assert list_event_names(await room.watch_turn(session, 3))[-1] == "cancelled"
+    for turn, answer, end in (
+        (4, answer_with_text(FORBIDDEN), "redact"),
+        (5, answer_with_text(FORBIDDEN), "redact"),
+        (6, answer_with_text("Here is how it went."), "done"),
+    ):
+        assert (await room.fetch_session(session))["phase"] == "debrief"
+        room.provider.queue_behaviours(answer)
+        assert f"turn {turn} holds the debrief again" in await hold_debrief(room, session)
+        assert list_event_names(await room.watch_turn(session, turn))[-1] == end
+    assert (await room.fetch_session(session))["phase"] == "end"
+    system = await room.fetch_system_prompt(session, "6.1")
+    assert system.endswith(
+        "Your previous response was withheld by the safety check. "
+        "Go on with the debrief without repeating it."
+    )
+    assert "Stay in character" not in system
+    told = await room.post_command(session, "turns")
+    assert (told.status_code, told.json()["code"]) == (409, "phase-takes-no-turns")
+
+
+def test_t8_what_forbids_to_name_a_pattern_holds_while_the_dialogue_lasts() -> None:
+    for file in (SHIPPED_BLUEPRINTS / "trickster").rglob("*.md"):
+        for sentence in re.split(r"(?<=[.])\s+", file.read_text().strip()):
+            if re.search(r"not name|not comment|never break", sentence):
+                assert "while the dialogue lasts" in sentence.lower(), (file.name, sentence)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_t9_a_later_call_with_another_provider_uses_the_snapshot_after_a_restart(
+    provider: OpenAIServer, tmp_path: Path
+) -> None:
+    """One session begins with a provider without files of its own, one with a provider that has."""
+    vllm = {"TURNLOG_MODEL": "hosted_vllm/test", "HOSTED_VLLM_API_BASE": provider.url}
+    async with prepare_tutor_host(tmp_path, provider) as host:
+        folder = host.folder / f"blueprints/trickster/tasks/{DRAW}"
+        tuning = (folder / "openai.md").read_text().rstrip("\n")
+        async with start_tutor_service(host, provider, variables=vllm) as room:
+            one = await room.open_session(DRAW)
+            await room.submit_and_watch(one, "One")
+            without = await room.fetch_system_prompt(one, "1.1")
+            assert tuning not in without
+        persona, end = (folder / "persona.md").read_text().rstrip("\n"), "\n\n## What to do"
+        own = without.replace(end, f"\n\n{tuning}{end}")
+        async with start_tutor_service(host, provider) as room:
+            two = await room.open_session(DRAW)
+            await room.submit_and_watch(two, "One")
+            assert await room.fetch_system_prompt(two, "1.1") == own
+            (folder / "persona.md").write_text("You are too late.\n")
+            (folder / "openai.md").write_text("This is too late as well.\n")
+            (folder / "hosted_vllm.md").write_text("And so is this.\n")
+            await room.submit_and_watch(one, "Two")
+            assert await room.fetch_system_prompt(one, "2.1") == own
+            assert room.sent["messages"][0]["content"] == own
+        async with start_tutor_service(host, provider, variables=vllm) as room:
+            await room.submit_and_watch(two, "Two")
+            assert await room.fetch_system_prompt(two, "2.1") == without
+            assert room.sent["messages"][0]["content"] == without
+            assert persona in without
+            new = await room.open_session(DRAW)
+            await room.submit_and_watch(new, "One")
+            late = await room.fetch_system_prompt(new, "1.1")
+            assert late.startswith("You are too late.\n\n")
+            assert f"\n\nAnd so is this.{end}" in late
