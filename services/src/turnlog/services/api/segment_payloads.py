@@ -90,9 +90,10 @@ class AddSegmentRequest(SegmentPropertiesRequest):
 
     def convert_to_input(self) -> SegmentInput:
         """Return the segment as the library's input type."""
-        fields = self.merge_metadata()
-        ref_id = fields.pop("ref_id")
-        return SegmentInput(**fields | {"ref": self.ref if ref_id is None else ref_id})
+        fields: dict[str, Any] = self.merge_metadata()
+        fields["ref"] = fields.pop("ref_id") if self.ref is None else self.ref
+        fields.pop("ref_id", None)
+        return SegmentInput(**fields)
 
 
 class ImportRow(AddSegmentRequest):

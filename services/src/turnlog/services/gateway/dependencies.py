@@ -27,7 +27,7 @@ from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.platform.durability import Durability
-from turnlog.services.platform.process_health import HealthChecks
+from turnlog.services.platform.process_health import HealthCheck, HealthChecks
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -61,7 +61,7 @@ class GatewayDependencies:
     durability: Durability
     """What an acknowledgement by the event log guarantees."""
     prices: ModelPrices = field(default_factory=ModelPrices)
-    health_checks: HealthChecks = field(default_factory=dict)
+    health_checks: HealthChecks = field(default_factory=dict[str, HealthCheck])
     """What `/readyz` checks of this process beside NATS, the database and the read models."""
     read_model_timeout: float = 5.0
     """Seconds to wait for the read models to reach a sequence."""

@@ -24,7 +24,9 @@ PROBE_SESSION: Final = "readiness-probe"
 
 HEALTH_GRACE: Final = 1.0
 
-HealthChecks = Mapping[str, Callable[[], Awaitable[object]]]
+HealthCheck = Callable[[], Awaitable[object]]
+
+HealthChecks = Mapping[str, HealthCheck]
 """For each component, a request that it answers only when it is healthy."""
 
 

@@ -6,7 +6,7 @@ Unknown fields are refused with the nearest known one; nothing is ever evaluated
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, field_validator
 
@@ -38,7 +38,7 @@ OtherName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
 
 def _convert_to_tuple(written: object) -> object:
     """Convert a list, which is refused where a bare type may stand in place of the spec."""
-    return tuple(written) if isinstance(written, list) else written
+    return tuple(cast("list[object]", written)) if isinstance(written, list) else written
 
 
 OtherNames = Annotated[

@@ -15,8 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.projections.store.read.row_filters import select_columns
 from turnlog.projections.store.read.row_types import SegmentRow
-from turnlog.projections.store.schema.read_model_tables import replace_nul
-from turnlog.projections.store.schema.segment_tables import SEGMENTS
+from turnlog.projections.store.schema.read_model_tables import SEGMENTS, replace_nul
 from turnlog.projections.store.write.segment_projection import ACTIVE_SEGMENTS_BUILD
 
 SEGMENT_PAGE_SIZE: Final = 100

@@ -288,7 +288,6 @@ ROW_TABLES: Final = (
 )
 """Every table of rows. Sessions are last, so that clearing can be interrupted at any point."""
 
-
 Index(
     "projections_one_active",
     PROJECTIONS.c.name,
@@ -297,15 +296,11 @@ Index(
     sqlite_where=PROJECTIONS.c.active,
 )
 
-
 Index("sessions_newest_first", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.opened_position)
-
 
 Index("sessions_by_blueprint", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.blueprint)
 
-
 Index("sessions_by_origin", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.origin_session)
-
 
 Index(
     "sessions_by_attribute",
@@ -314,3 +309,43 @@ Index(
     ATTRIBUTES.c.name,
     ATTRIBUTES.c.digest,
 )
+
+
+# Segments belong to no session: they are a projection of their own, with its own name and position.
+LIBRARIES: Final = Table(
+    "libraries",
+    METADATA,
+    Column("build", BigInteger, primary_key=True, autoincrement=False),
+    Column("tenant", Text, primary_key=True),
+    Column("sequence", BigInteger, nullable=False),
+    Column("stopped", Text),
+)
+"""One row per tenant: the sequence its segments are folded to, and why folding stopped there."""
+
+SEGMENTS: Final = Table(
+    "segments",
+    METADATA,
+    Column("build", BigInteger, primary_key=True, autoincrement=False),
+    Column("tenant", Text, primary_key=True),
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("variant", Text, primary_key=True),
+    Column("scope", Text, nullable=False),
+    Column("ref", Text),
+    Column("locale", Text),
+    Column("content", Text),
+    Column("digest", Text, nullable=False),
+    Column("characters", BigInteger, nullable=False),
+    Column("tier", BigInteger, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("priority", Text, nullable=False),
+    Column("active", Boolean, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("edited_at", Text, nullable=False),
+    Column("edited_by", Text, nullable=False),
+    Column("sought", Text, nullable=False),
+)
+"""One row per variant of a segment. `content` is null if its blob is missing; `sought` is the text
+case-folded for searching, so that both databases find the same rows.
+"""
+
+Index("segments_by_place", SEGMENTS.c.build, SEGMENTS.c.tenant, SEGMENTS.c.scope, SEGMENTS.c.ref)

@@ -19,8 +19,7 @@ from turnlog.events.store.ports import LogIdentity
 from turnlog.projections.library.segment_library import LibrarySegment, SegmentVersion
 from turnlog.projections.library.tenant_libraries import LibraryChange
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.schema.read_model_tables import PROJECTIONS
-from turnlog.projections.store.schema.segment_tables import LIBRARIES, SEGMENTS
+from turnlog.projections.store.schema.read_model_tables import LIBRARIES, PROJECTIONS, SEGMENTS
 from turnlog.projections.store.write.row_changes import (
     ColumnValues,
     PutRow,
