@@ -47,6 +47,10 @@ class PromptCall:
     """The segments that the library returned for this call; recorded with it."""
     assembler: int = ASSEMBLER_VERSION
     """The version of the rules it is assembled by."""
+    is_foreseen: bool = False
+    """Whether it is a later call of the turn, assembled to see if it has room: what may come true
+    until then counts as true.
+    """
 
 
 @dataclass(frozen=True, slots=True)

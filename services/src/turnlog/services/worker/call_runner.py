@@ -101,6 +101,7 @@ class CallRunner:
             active.publish_tool_run,
         )
         state = await tooling.run_pending_tools(state, material)
+        await self.contexts.check_room(state, active.attempt, material, by)
         summing = SummaryStep(self.sessions, self.contexts)
         state = await summing.begin_due_summary(state, active.attempt, material, by)
         pinned = state.tools.get(state.profile)

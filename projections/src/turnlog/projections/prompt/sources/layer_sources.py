@@ -297,7 +297,7 @@ def is_condition_met(
             said = call.inputs.get("first_turn")
             return said if isinstance(said, bool) else state.completed == 0
         case "step_failed":
-            return has_step_failed(state.open)
+            return call.is_foreseen or has_step_failed(state.open)
         case "reply_redacted":
             return _is_note_due(state)
         case WhenContext(context=level):

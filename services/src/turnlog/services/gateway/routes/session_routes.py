@@ -28,6 +28,7 @@ from turnlog.projections.blueprint.validation.input_values import (
     check_values,
     compute_session_id,
 )
+from turnlog.projections.prompt.budget.fixed_limits import check_attribute_texts
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.state import SessionState
@@ -43,7 +44,8 @@ from turnlog.services.api.session_payloads import (
     SessionView,
 )
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.blueprints.plugins import check_plugins_registered
+from turnlog.services.blueprints.plugins import check_plugins_registered, collect_installed
+from turnlog.services.blueprints.tokenizers import load_vocabularies
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_checks import (
@@ -203,6 +205,9 @@ async def create_open_command(
     check_plugins_registered(blueprint)
     _require_known_profile(blueprint, form.profile)
     attributes = check_values(blueprint.attributes, form.attributes, "attributes")
+    await load_vocabularies(blueprint)
+    installed = collect_installed()
+    check_attribute_texts(blueprint, attributes, installed.vocabularies, deps.settings.model)
     cartridge = deps.blueprint_folders.read_cartridge(blueprint, attributes)
     read = deps.blueprint_folders.read_memory_policy(blueprint)
     material = SessionMaterial(blueprint, cartridge or {}, read.policy if read else None)

@@ -27,6 +27,7 @@ from turnlog.events.model.turn_events import TurnResolved, is_end_of_turn
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
+from turnlog.projections.prompt.budget.fixed_limits import check_turn_text
 from turnlog.projections.read_models.phase_visits import filter_visits, list_phase_visits
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.read_models.turn_activity import (
@@ -184,6 +185,8 @@ async def submit_to_session(
             raise create_cursor_refusal("this turn is new, and nothing of it was sent before")
         material = await deps.blueprints.load_material(state)
         inputs = check_values(material.blueprint.inputs, form.inputs, "inputs")
+        model = material.resolve_model(state, deps.settings.model)
+        check_turn_text(material, state, form.text, inputs, model)
         return SubmitTurn(
             form.text,
             material.blueprint.policies,

@@ -32,6 +32,7 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptNeeds,
     parse_provider,
 )
+from turnlog.projections.prompt.budget.fixed_limits import keep_fixed_parts
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.prior_results import find_prior_results, label_results
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
@@ -95,6 +96,29 @@ class CallContextBuilder:
         await self._pin_prompts(state, attempt, material.blueprint, call.provider, by)
         return await self._record_context(state.tenant, state.session, attempt, material, call, by)
 
+    async def check_room(
+        self,
+        state: SessionState,
+        attempt: AttemptRef,
+        material: SessionMaterial,
+        by: CommandMetadata,
+    ) -> None:
+        """Refuse a turn of several calls, before the first, if what is fixed in one cannot fit.
+
+        Raises `BudgetExceeded` with the sizes.
+        """
+        opened, kinds = state.open, material.list_call_kinds(state)
+        model = material.resolve_model(state, self.default_model)
+        is_at_start = opened is not None and not opened.calls and opened.plan is None
+        if not is_at_start or len(kinds) == 1 or model == MODEL_OFF:
+            return
+        at, provider = format_rfc3339(self.sessions.clock()), parse_provider(model)
+        pinned = await self._pin_prompts(state, attempt, material.blueprint, provider, by)
+        for kind in kinds:
+            call = PromptCall(kind, model, provider, at, is_foreseen=True)
+            bare = keep_fixed_parts(material, kind)
+            (await self.prompt_inputs.load_new_call(bare, pinned, call)).assemble_prompt()
+
     async def _pin_prompts(
         self,
         state: SessionState,
@@ -102,13 +126,13 @@ class CallContextBuilder:
         blueprint: Blueprint,
         provider: str,
         by: CommandMetadata,
-    ) -> None:
+    ) -> SessionState:
         layers = blueprint.layers.values()
         is_pinned = find_pinned_files(state.prompts, provider) is not None
         if is_pinned or not any(isinstance(each, PinnedLayer) for each in layers):
-            return
+            return state
         command = await self._read_prompts(state, attempt, blueprint, provider)
-        await self.sessions.handle(state.tenant, state.session, command, by)
+        return (await self.sessions.handle(state.tenant, state.session, command, by)).state
 
     async def _read_prompts(
         self, state: SessionState, attempt: AttemptRef, blueprint: Blueprint, provider: str

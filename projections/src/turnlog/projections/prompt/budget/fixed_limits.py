@@ -1,0 +1,110 @@
+"""Limits of fixed components that are checked before anything runs.
+
+A fixed component is never cut, so a text that exceeds its limit by itself can never be sent. The
+text of a turn is refused when it is submitted and an attribute when the session opens. All that is
+fixed is checked together at the start of a turn, for every call that the turn may make: a turn
+whose tools have run does not fail for its question or its system prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.budget_specs import (
+    MAX_CHARACTERS_PER_TOKEN,
+    BudgetSpec,
+    resolve_limit,
+)
+from turnlog.projections.blueprint.schema.call_specs import (
+    DEFAULT_MESSAGE_FORMAT,
+    HistoryMessageSlot,
+)
+from turnlog.projections.blueprint.schema.layer_specs import QUERY_COMPONENT, AttributeLayer
+from turnlog.projections.blueprint.template_slots import format_prompt_value
+from turnlog.projections.blueprint.token_counters import TokenVocabulary, build_token_counter
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.session.state import SessionState
+
+
+def check_turn_text(
+    material: SessionMaterial,
+    state: SessionState,
+    text: str | None,
+    inputs: Mapping[str, JsonValue],
+    model: str,
+) -> None:
+    """Refuse a text that exceeds the fixed limit of its component in a call of the turn."""
+    budgets = _list_budgets(material.blueprint, material.list_call_kinds(state))
+    for budget in budgets if text else ():
+        _check_text(
+            "text", text or "", QUERY_COMPONENT, budget, material.vocabularies, inputs, model
+        )
+
+
+def check_attribute_texts(
+    blueprint: Blueprint,
+    attributes: Mapping[str, JsonValue],
+    vocabularies: Mapping[str, TokenVocabulary],
+    model: str,
+) -> None:
+    """Refuse an attribute that exceeds the fixed limit of its component in any call.
+
+    The separator before it counts as well, as it does in a prompt.
+    """
+    for kind, call in blueprint.calls.items():
+        layers = [blueprint.layers.get(name) for name in call.layers]
+        for layer in layers:
+            if isinstance(layer, AttributeLayer):
+                value = format_prompt_value(attributes.get(layer.attribute))
+                text = f"{DEFAULT_MESSAGE_FORMAT.between}{value}"
+                for budget in _list_budgets(blueprint, (kind,)):
+                    field = f"attributes.{layer.attribute}"
+                    _check_text(field, text, layer.component, budget, vocabularies, {}, model)
+
+
+def _list_budgets(blueprint: Blueprint, kinds: Iterable[str]) -> list[BudgetSpec]:
+    named = dict.fromkeys(blueprint.calls[kind].budget for kind in kinds)
+    return [blueprint.budget[name] for name in named if name]
+
+
+def _check_text(
+    field: str,
+    text: str,
+    component: str,
+    budget: BudgetSpec,
+    vocabularies: Mapping[str, TokenVocabulary],
+    inputs: Mapping[str, JsonValue],
+    model: str,
+) -> None:
+    spec = budget.components.get(component)
+    limit = resolve_limit(spec.tokens, inputs) if spec and spec.fixed else None
+    # No token is shorter than a byte
+    if limit is None or len(text.encode()) <= limit:
+        return
+    if len(text) > limit * MAX_CHARACTERS_PER_TOKEN:
+        tokens = len(text) // MAX_CHARACTERS_PER_TOKEN
+        said = f"more than {tokens}"
+    else:
+        tokens = build_token_counter(budget.counter, vocabularies, model).count_tokens(text)
+        said = str(tokens)
+    if tokens > limit:
+        raise Refused(
+            "over-budget",
+            f"{said} tokens do not fit component {component}, which has {limit}",
+            field=field,
+            fix=f"shorten it by {tokens - limit} tokens",
+        )
+
+
+def keep_fixed_parts(material: SessionMaterial, kind: str) -> SessionMaterial:
+    """Return the material with a call that has neither history nor tools: what it always has."""
+    call = material.blueprint.calls[kind]
+    kept = tuple(slot for slot in call.messages if not isinstance(slot, HistoryMessageSlot))
+    bare = call.model_copy(update={"messages": kept, "tools": ()})
+    calls = {**material.blueprint.calls, kind: bare}
+    return replace(material, blueprint=material.blueprint.model_copy(update={"calls": calls}))
