@@ -50,8 +50,11 @@ async def run_in_thread(work: Callable[[], Result]) -> Result:
     return await came
 
 
-LONG_TEXT: Final = 16_384
-"""Characters from which on work on a text runs in a thread, so that the event loop goes on."""
+LONG_TEXT: Final = 8_192
+"""Characters from which on work on a text runs in a thread, so that the event loop goes on.
+
+No more than the least slice of a linear pattern, whose further forms then compile in threads only.
+"""
 
 
 async def run_text_work(work: Callable[[], Result], length: int) -> Result:

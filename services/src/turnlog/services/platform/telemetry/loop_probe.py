@@ -2,7 +2,8 @@
 
 Whatever runs for long on the event loop stops every turn, stream and health check of a process. A
 timer on the loop measures how late it fires, and a thread looks at the loop's stack while the timer
-is late. A process that was stopped or got no processor is late too, but nothing held its loop.
+is late. A process that was stopped or got no processor is late too, but nothing held its loop: the
+time for which the loop's thread waited for a processor, as Linux counts it, is not part of a hold.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import traceback
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -56,6 +58,8 @@ class LoopProbe:
     """When the timer fired last."""
     _processor_time: float = 0.0
     """The processor time of this process then."""
+    _waited: float = 0.0
+    """For how long the loop's thread had waited for a processor then."""
     _stack: str | None = None
     """What the loop was doing while the timer was late."""
 
@@ -67,14 +71,15 @@ class LoopProbe:
         try:
             while True:
                 await asyncio.sleep(_INTERVAL)
-                self._record_delay(max(0.0, time.perf_counter() - self._beat - _INTERVAL))
+                delay = time.perf_counter() - self._beat - _INTERVAL
+                self._record_delay(max(0.0, delay - _read_processor_wait() + self._waited))
                 self._mark_beat()
         finally:
             self._stopped.set()
 
     def _mark_beat(self) -> None:
         self._beat, self._processor_time = time.perf_counter(), time.process_time()
-        self._stack = None
+        self._waited, self._stack = _read_processor_wait(), None
 
     def _record_delay(self, seconds: float) -> None:
         worked = time.process_time() - self._processor_time
@@ -100,6 +105,18 @@ class LoopProbe:
     def _has_worked(self, seconds: float) -> bool:
         """Return whether the process had the processor, for this thread may have had to wait."""
         return time.process_time() - self._processor_time >= seconds / 2
+
+
+_SCHEDULER_FILE: Final = Path("/proc/thread-self/schedstat")
+"""Linux: nanoseconds run, nanoseconds waited for a processor, and time slices of a thread."""
+
+
+def _read_processor_wait() -> float:
+    """Return for how many seconds this thread has waited for a processor; 0 where nobody counts."""
+    try:
+        return int(_SCHEDULER_FILE.read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _get_frame(thread: int) -> FrameType | None:
