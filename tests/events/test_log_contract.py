@@ -217,6 +217,9 @@ async def test_all_events_under_a_leaf_are_read_wherever_they_lie(
     assert list(await log.read_events_by_leaf(fresh_tenant, "s", leaf, others[2].head)) == marks[:2]
     assert list(await log.read_events_by_leaf(fresh_tenant, "s", "phase", marks[-1].head)) == []
     assert list(await log.read_events_by_leaf(fresh_tenant, "other-1", leaf, marks[-1].head)) == []
+    raws = await log.read_raw_events_by_leaf(fresh_tenant, leaf)
+    assert [raw.stored for raw in raws] == [mark.stored for mark in marks]
+    assert list(await log.read_raw_events_by_leaf(fresh_tenant, "phase")) == []
 
 
 async def test_there_is_nothing_between_an_event_and_itself(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -21,6 +22,7 @@ from tests.layered_prompts.tutor_service import (
 from tests.services.gateway.streaming.sse_client import ResumingWatcher
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
+from turnlog.events.content import compute_digest
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.redaction_events import ReplyRedacted
 
@@ -142,3 +144,99 @@ async def test_a_reply_that_a_person_withholds_is_replaced_for_whoever_watched_i
     assert watcher.names == ["redact"]
     assert watcher.end_event
     assert watcher.end_event.json == {"reason": "too warm", "replacement": REPLACEMENT}
+
+
+SHORT = "Zanzibar"
+"""A reply so short that a plain digest of it could be guessed."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def redacted_session(room: TutorService) -> AsyncIterator[str]:
+    """A session whose first reply was withheld after a later call had included it."""
+    session = await room.open_session(DRAW)
+    await room.submit_and_watch(session, "One", answer_with_text(SHORT))
+    await room.submit_and_watch(session, "Two", answer_with_text("Later."))
+    display = f"/v1/sessions/{session}/turns/1/display"
+    shown = await room.service.http.put(display, json={"reply": f"<b>{SHORT}</b>"})
+    assert shown.status_code == 200
+    withheld = await room.post_command(session, "redactions", turn=1, reason="a name")
+    assert withheld.status_code == 200
+    yield session
+
+
+LINES = {"Accept": "application/x-ndjson"}
+
+
+async def read_stream_until_redaction(room: TutorService, path: str, session: str) -> str:
+    """Return the data lines of an event stream up to the redaction of a session."""
+    lines: list[str] = []
+    headers = {"Accept": "text/event-stream"}
+    async with room.service.http.stream("GET", path, headers=headers) as answer:
+        async for line in answer.aiter_lines():
+            lines.append(line)
+            if "reply-redacted" in line and session in line:
+                break
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("form", ["application/json", "application/x-ndjson", "text/event-stream"])
+@pytest.mark.parametrize("place", ["/v1/events", "/v1/sessions/{session}/events"])
+async def test_a_reply_redacted_later_is_on_no_event_route_and_neither_is_its_digest(
+    room: TutorService, redacted_session: str, form: str, place: str
+) -> None:
+    path = place.format(session=redacted_session)
+    if form == "text/event-stream":
+        text = await read_stream_until_redaction(room, path, redacted_session)
+    else:
+        query = f"{path}?limit=1000"
+        text = (await room.service.http.get(query, headers={"Accept": form})).text
+    assert "reply-redacted" in text
+    assert SHORT not in text
+    assert compute_digest(SHORT).removeprefix("sha256:") not in text
+    assert REPLACEMENT in text
+
+
+@pytest.mark.parametrize(
+    "place", ["/history", "/history?at={at}", "/export", "/export?format=chat"]
+)
+async def test_a_reply_redacted_later_is_in_no_history_and_no_export(
+    room: TutorService, redacted_session: str, place: str
+) -> None:
+    events = await room.load_events(redacted_session)
+    at = next(each.sequence for each in events if isinstance(each.event, ReplyRedacted)) - 1
+    url = f"/v1/sessions/{redacted_session}{place.format(at=at)}"
+    answer = await room.service.http.get(url)
+    assert answer.status_code == 200
+    assert SHORT not in answer.text
+    assert REPLACEMENT in answer.text
+
+
+async def test_a_reader_is_told_by_which_event_a_text_is_withheld_and_where_its_bytes_are(
+    room: TutorService, redacted_session: str
+) -> None:
+    events = await room.load_events(redacted_session)
+    by = next(each.sequence for each in events if isinstance(each.event, ReplyRedacted))
+    path = f"/v1/sessions/{redacted_session}/events"
+    answer = await room.service.http.get(f"{path}?types=turn-completed")
+    shown = answer.json()["events"]
+    assert [each.get("withheldby") for each in shown] == [by, None]
+    assert shown[0]["data"]["text"] == {"text": REPLACEMENT}
+    assert shown[0]["id"] != events[shown[0]["sequence"] - 1].envelope.id
+    (stored,) = (await room.service.http.get(shown[0]["storedat"])).json()["events"]
+    assert (stored["sequence"], stored["data"]["text"]) == (shown[0]["sequence"], {"text": SHORT})
+
+
+async def test_an_audit_gets_the_very_bytes_of_the_log_and_can_check_its_chain(
+    room: TutorService, redacted_session: str
+) -> None:
+    path = f"/v1/sessions/{redacted_session}/events"
+    lines = (await room.service.http.get(f"{path}?stored=true", headers=LINES)).content.splitlines()
+    assert lines == [each.stored for each in await room.load_events(redacted_session)]
+    digests = [compute_digest(line) for line in lines]
+    assert [json.loads(line).get("prevhash") for line in lines] == [None, *digests[:-1]]
+    exported = await room.service.http.get(
+        f"/v1/sessions/{redacted_session}/export", params={"stored": "true"}
+    )
+    assert exported.content.splitlines() == lines
+    verified = await room.service.get_json(f"/v1/sessions/{redacted_session}/verify")
+    assert verified["findings"] == []

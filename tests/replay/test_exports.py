@@ -26,7 +26,7 @@ from turnlog.events.errors import Refused
 from turnlog.projections.audit.verify.session_verification import verify_session
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.bundle.verifier import EventChain, verify_prompt
-from turnlog.services.cli.actions.session_export import export_bundle, export_files
+from turnlog.services.cli.actions.session_export import ExportForm, export_bundle, export_files
 from turnlog.services.cli.client.service_reader import ServiceReader
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -142,22 +142,30 @@ async def test_a_text_that_was_withheld_is_in_no_export(
     house: RecordedService, tmp_path: Path
 ) -> None:
     for form in ("ndjson", "chat", "parquet"):
-        await export_files(house.reader, ["drawing"], form, tmp_path / form)
+        await export_files(house.reader, ["drawing"], ExportForm(form), tmp_path / form)
     for content in (read_files(tmp_path) | read_files(house.bundle)).values():
         assert b"trick@example.org" not in content
 
 
-async def test_a_reply_redacted_after_it_was_said_is_in_the_events_and_that_is_told(
+async def test_a_reply_redacted_after_it_was_said_is_in_stored_events_only_and_that_is_told(
     house: RecordedService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for form in ("ndjson", "parquet"):
-        await export_files(house.reader, ["assistant"], form, tmp_path / form)
-        assert "2 replies were redacted after being said" in capsys.readouterr().err
+        await export_files(house.reader, ["assistant"], ExportForm(form), tmp_path / form)
+        told = "2 replies were redacted after being said: `--stored` exports what was said"
+        assert told in capsys.readouterr().err
+    assert b"At last." not in (tmp_path / "ndjson").read_bytes()
+    table = cast("dict[str, list[str]]", parquet.read_table(tmp_path / "parquet").to_pydict())
+    assert not any("At last." in text for text in table["stored"])
+    stored = ExportForm("ndjson", stored=True)
+    await export_files(house.reader, ["assistant"], stored, tmp_path / "stored")
+    assert "said: what was said is in the events" in capsys.readouterr().err
+    assert b"At last." in (tmp_path / "stored").read_bytes()
     await export_bundle(house.reader, ["assistant", "drawing"], tmp_path / "b", None)
     assert "2 replies were redacted after being said" in capsys.readouterr().err
     assert b"At last." in b"".join(read_files(tmp_path / "b").values())
-    await export_files(house.reader, ["drawing"], "ndjson", tmp_path / "by-rule")
-    await export_files(house.reader, ["assistant"], "chat", tmp_path / "chat")
+    await export_files(house.reader, ["drawing"], ExportForm("ndjson"), tmp_path / "by-rule")
+    await export_files(house.reader, ["assistant"], ExportForm("chat"), tmp_path / "chat")
     assert "redacted" not in capsys.readouterr().err
 
 
@@ -166,7 +174,9 @@ async def test_what_is_no_session_writes_nothing_and_one_named_twice_is_taken_on
 ) -> None:
     for name in ("../../escaped", "/escaped", "a b"):
         with pytest.raises(Refused, match="bad-id"):
-            await export_files(house.reader, ["game", name], "ndjson", tmp_path / "in" / "all")
+            await export_files(
+                house.reader, ["game", name], ExportForm("ndjson"), tmp_path / "in" / "all"
+            )
         with pytest.raises(Refused, match="bad-id"):
             await export_bundle(house.reader, [name], tmp_path / "in" / "b", None)
     assert read_files(tmp_path) == {}
@@ -177,7 +187,9 @@ async def test_what_is_no_session_writes_nothing_and_one_named_twice_is_taken_on
 
 
 async def test_lines_are_the_very_bytes_of_the_log(house: RecordedService, tmp_path: Path) -> None:
-    await export_files(house.reader, house.sessions, "ndjson", tmp_path / "all")
+    await export_files(
+        house.reader, house.sessions, ExportForm("ndjson", stored=True), tmp_path / "all"
+    )
     for session in house.sessions:
         kept = (tmp_path / "all" / f"{session}.ndjson").read_bytes()
         assert kept == b"".join(line + b"\n" for line in house.list_stored_lines(session))
@@ -186,7 +198,8 @@ async def test_lines_are_the_very_bytes_of_the_log(house: RecordedService, tmp_p
 async def test_a_table_has_a_row_for_each_event_with_its_very_bytes(
     house: RecordedService, tmp_path: Path
 ) -> None:
-    await export_files(house.reader, ["assistant"], "parquet", tmp_path / "table")
+    form = ExportForm("parquet", stored=True)
+    await export_files(house.reader, ["assistant"], form, tmp_path / "table")
     table = cast("dict[str, list[str]]", parquet.read_table(tmp_path / "table").to_pydict())
     assert [text.encode() for text in table["stored"]] == house.list_stored_lines("assistant")
     assert table["prevhash"][1:] == table["hash"][:-1]
@@ -196,7 +209,7 @@ async def test_a_table_has_a_row_for_each_event_with_its_very_bytes(
 async def test_talk_tells_what_users_saw_and_what_became_of_it(
     house: RecordedService, tmp_path: Path
 ) -> None:
-    await export_files(house.reader, ["assistant"], "chat", tmp_path / "talk.md")
+    await export_files(house.reader, ["assistant"], ExportForm("chat"), tmp_path / "talk.md")
     talk = (tmp_path / "talk.md").read_text()
     assert "> Who are you?\n\n**Reply**\n\n> A record. Of turns.\n" in talk
     assert "At last." not in talk, "it was redacted when later turns had long been answered"
@@ -215,4 +228,4 @@ async def test_nothing_that_is_there_is_overwritten_and_nothing_half_done_is_lef
         await export_bundle(house.reader, ["game", "nobody"], tmp_path / "b", None)
     assert read_files(tmp_path) == {}
     with pytest.raises(Refused, match="bad-option"):
-        await export_files(house.reader, ["game"], "parquet", None)
+        await export_files(house.reader, ["game"], ExportForm("parquet"), None)

@@ -75,6 +75,10 @@ class HistoryKind:
         owner = validate_id(tenant, "tenant")
         return f"{self.prefix}.{owner}.{validate_id(history, self.id_name)}.{leaf}"
 
+    def build_leaf_filter(self, tenant: str, leaf: str) -> str:
+        """Return the subject filter for the events of a tenant with this leaf."""
+        return f"{self.prefix}.{validate_id(tenant, 'tenant')}.*.{leaf}"
+
     def build_filter(self, tenant: str | None = None, history: str | None = None) -> str:
         """Return the subject filter for all events of a history, of a tenant, or of all tenants."""
         if tenant is None:

@@ -18,7 +18,7 @@ from pyarrow import parquet  # type: ignore[import-untyped] # pyright: ignore[re
 from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
 from turnlog.events.errors import Refused
 from turnlog.events.store.ports import RawEvent
-from turnlog.services.cli.actions.session_export import export_bundle, export_files
+from turnlog.services.cli.actions.session_export import ExportForm, export_bundle, export_files
 from turnlog.services.cli.client.service_reader import ServiceReader
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.tampers]
@@ -73,7 +73,7 @@ async def test_lines_are_all_there_and_the_one_that_cannot_be_read_is_named(
 ) -> None:
     for session in ("fourth", "last"):
         to, stored = tmp_path / session, house.list_stored_events(session)
-        await export_files(house.reader, [session], "ndjson", to)
+        await export_files(house.reader, [session], ExportForm("ndjson"), to)
         assert to.read_bytes() == b"".join(line + b"\n" for line in stored)
         where = stored.index(JUNK) + 1
         assert f"event {where} of session {session} cannot be read" in capsys.readouterr().err
@@ -98,11 +98,11 @@ async def test_a_bundle_has_the_very_bytes_and_its_verifier_names_the_event(
 async def test_talk_and_tables_say_where_an_event_cannot_be_read(
     house: SpoiledService, tmp_path: Path
 ) -> None:
-    await export_files(house.reader, ["fourth"], "chat", tmp_path / "talk.md")
+    await export_files(house.reader, ["fourth"], ExportForm("chat"), tmp_path / "talk.md")
     talk = (tmp_path / "talk.md").read_text()
     assert "*Event 4 cannot be read: " in talk
     assert "> Good day." in talk
-    await export_files(house.reader, ["fourth"], "parquet", tmp_path / "table")
+    await export_files(house.reader, ["fourth"], ExportForm("parquet"), tmp_path / "table")
     table = cast("dict[str, list[str]]", parquet.read_table(tmp_path / "table").to_pydict())
     assert table["name"].index(cast("str", None)) == table["sequence"].index(cast("str", 4)) == 3
     assert table["stored"][3] == JUNK.decode(errors="backslashreplace")
@@ -123,7 +123,7 @@ async def export_to_terminal(house: SpoiledService, session: str, form: str) -> 
     with os.fdopen(ours, "rb", buffering=0) as screen:
         os.set_blocking(ours, False)
         with os.fdopen(theirs, "w") as terminal, redirect_stdout(terminal):
-            await export_files(house.reader, [session], form, None)
+            await export_files(house.reader, [session], ExportForm(form), None)
             shown += screen.read() or b""
     return shown.decode()
 
@@ -132,7 +132,7 @@ async def test_what_is_piped_on_keeps_every_byte(
     house: SpoiledService, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     with os.fdopen(os.dup(1), "w") as pipe, redirect_stdout(pipe):
-        await export_files(house.reader, ["evil"], "ndjson", None)
+        await export_files(house.reader, ["evil"], ExportForm("ndjson"), None)
     stored = house.list_stored_events("evil")
     assert capfdbinary.readouterr().out == b"".join(line + b"\n" for line in stored)
 
@@ -143,7 +143,7 @@ async def test_a_table_names_what_is_to_be_installed_where_it_is_not(
     # As Python has it where pyarrow is not installed
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(Refused, match="pyarrow") as refused:
-        await export_files(house.reader, ["evil"], "parquet", tmp_path / "table")
+        await export_files(house.reader, ["evil"], ExportForm("parquet"), tmp_path / "table")
     assert (refused.value.code, refused.value.field) == ("not-installed", "format")
     assert refused.value.fix == "pip install 'turnlog-services[parquet]'"
     assert not (tmp_path / "table").exists()

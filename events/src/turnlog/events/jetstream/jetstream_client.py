@@ -223,6 +223,14 @@ class JetStreamLog:
             self.connection, self.kind.find_stream(tenant), subject, upto
         )
 
+    async def read_raw_events_by_leaf(self, tenant: str, leaf: str) -> Sequence[RawEvent]:
+        """See `EventLog.read_raw_events_by_leaf`."""
+        return await session_reads.read_raw_events_by_subject(
+            self.connection,
+            self.kind.find_stream(tenant),
+            self.kind.build_leaf_filter(tenant, leaf),
+        )
+
     async def read_events_at(
         self, tenant: str, stream_sequences: Sequence[int]
     ) -> Sequence[RecordedEvent]:

@@ -38,6 +38,7 @@ SHORT_RANGE: Final = 8
 
 EVENT_PAGE_SIZE: Final = 500
 """Events requested in one batch, and exact gets in flight at once."""
+from turnlog.events.store.ports import RawEvent
 
 
 async def read_last_event(
@@ -168,6 +169,23 @@ async def read_events_by_subject(
         events += [_decode_message(each) for each in page if each.stream_sequence <= last]
         start = page[-1].stream_sequence + 1 if page else last + 1
     return events
+
+
+async def read_raw_events_by_subject(
+    connection: NatsConnection, stream: str, subjects: str
+) -> list[RawEvent]:
+    """Return all events under `subjects`; the leader confirms their end."""
+    events: list[RawEvent] = []
+    start = 1
+    while True:
+        page = await get_consecutive_messages(connection, stream, subjects, start, EVENT_PAGE_SIZE)
+        if not page:
+            more = await get_next_message_at_leader(connection, stream, subjects, start)
+            if more is None:
+                return events
+            page = [more]
+        events += [RawEvent(each.subject, each.stream_sequence, each.payload) for each in page]
+        start = page[-1].stream_sequence + 1
 
 
 async def _fetch_forward(

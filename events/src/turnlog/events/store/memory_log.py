@@ -123,6 +123,12 @@ class MemoryLog:
         places = [each.stream_sequence for each in found if each and each.subject == subject]
         return [self._read_event(place) for place in places if place <= upto.stream_sequence]
 
+    async def read_raw_events_by_leaf(self, tenant: str, leaf: str) -> Sequence[RawEvent]:
+        """See `EventLog.read_raw_events_by_leaf`."""
+        prefix, ending = self.kind.build_filter(tenant).removesuffix(">"), f".{leaf}"
+        ours = [raw for raw in self.stored if raw and raw.subject.startswith(prefix)]
+        return [raw for raw in ours if raw.subject.endswith(ending)]
+
     async def read_events_at(
         self, tenant: str, stream_sequences: Sequence[int]
     ) -> Sequence[RecordedEvent]:

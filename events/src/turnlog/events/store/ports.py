@@ -104,6 +104,10 @@ class EventLog(Protocol):
         """
         ...
 
+    async def read_raw_events_by_leaf(self, tenant: str, leaf: str) -> Sequence[RawEvent]:
+        """Return all events of a tenant's histories with this leaf, in stored order."""
+        ...
+
     async def read_events_at(
         self, tenant: str, stream_sequences: Sequence[int]
     ) -> Sequence[RecordedEvent]:

@@ -116,6 +116,20 @@ def build_history(events: Iterable[RecordedEvent]) -> tuple[HistoryTurn, ...]:
     return tuple(turns[turn] for turn in sorted(turns))
 
 
+def apply_redactions(
+    turns: Iterable[HistoryTurn], redactions: Iterable[RecordedEvent]
+) -> tuple[HistoryTurn, ...]:
+    """Return turns of an earlier time without the replies that were withheld since."""
+    events = {each.event.turn: each for each in redactions if isinstance(each.event, ReplyRedacted)}
+    return tuple(_apply_redaction(turn, events.get(turn.turn)) for turn in turns)
+
+
+def _apply_redaction(turn: HistoryTurn, redaction: RecordedEvent | None) -> HistoryTurn:
+    if redaction is None or turn.reply is None or not isinstance(redaction.event, ReplyRedacted):
+        return turn
+    return _redact_turn(turn, redaction.event, redaction.envelope.time)
+
+
 def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
     """Apply one more event to the turns collected so far."""
     at = recorded.envelope.time

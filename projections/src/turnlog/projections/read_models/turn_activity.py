@@ -93,6 +93,16 @@ def update_activity(found: ActivityByTurn, recorded: RecordedEvent) -> None:
             pass
 
 
+def withhold_texts(activity: TurnActivity) -> TurnActivity:
+    """Return the activity of a turn whose reply is withheld: what was done, without the texts."""
+    return TurnActivity(
+        tuple(replace(step, goal=None) for step in activity.steps),
+        tuple(
+            replace(use, arguments="", detail="", text=None, characters=0) for use in activity.uses
+        ),
+    )
+
+
 def format_activity(activity: TurnActivity) -> Iterator[str]:
     """Yield one line for each step, with its tools indented below it, then the tools of no step."""
     for step in activity.steps:

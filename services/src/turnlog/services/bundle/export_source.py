@@ -8,8 +8,13 @@ from dataclasses import dataclass, field
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.audit.verify.hash_chain import ChainKey
+from turnlog.projections.read_models.withheld_events import RedactedTurns
 from turnlog.services.auditing.session_record import SessionRecordLoader
-from turnlog.services.sessions.paged_events import PagedEvent, read_event_pages
+from turnlog.services.sessions.paged_events import (
+    PagedEvent,
+    UndecodablePagedEvent,
+    read_event_pages,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +28,18 @@ class ExportSource:
     """The last event to export, or None where it cannot be decoded."""
     requested_at: str
     """When the export was requested, RFC 3339."""
+    redacted: RedactedTurns
+    """The redactions that readers of the export are subject to."""
 
     def iterate_pages(self) -> AsyncGenerator[Sequence[PagedEvent]]:
         """Yield the events in pages of bounded size."""
         return read_event_pages(self.log, self.key, self.last_event)
+
+    def format_event(self, event: PagedEvent) -> bytes:
+        """Return an event as readers get it; one that cannot be decoded as it is stored."""
+        if isinstance(event, UndecodablePagedEvent):
+            return event.stored
+        return self.redacted.format_for_reader(event)
 
 
 def encode_line(told: PagedEvent) -> bytes:

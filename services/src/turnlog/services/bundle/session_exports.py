@@ -41,8 +41,9 @@ PARQUET_COLUMNS: Final = {
 }
 """Column to type, one row for each event.
 
-`stored` is the whole event as JSON, exactly as in the log. An undecodable event has no name, and
-its line number as its sequence.
+`stored` is the whole event as JSON, exactly as in the log; of a withheld reply it is the form that
+readers get, and there is no hash, since a short text could be guessed from it. An undecodable event
+has no name, and its line number as its sequence.
 """
 
 
@@ -62,7 +63,7 @@ async def export_parquet(source: ExportSource) -> AsyncGenerator[bytes]:
     with parquet.ParquetWriter(pa.PythonFile(drain, "w"), schema, compression="zstd") as writer:
         async for page in source.iterate_pages():
             # Compression takes time, so it runs in a thread and does not block other requests.
-            await run_in_thread(partial(_write_rows, writer, schema, _build_rows(page, source.key)))
+            await run_in_thread(partial(_write_rows, writer, schema, _build_rows(page, source)))
             yield drain.pop_bytes()
     yield drain.pop_bytes()
 
@@ -71,16 +72,16 @@ def _write_rows(writer: Any, schema: Any, rows: list[ParquetRow]) -> None:  # no
     writer.write_table(import_pyarrow().Table.from_pylist(rows, schema))
 
 
-def _build_rows(page: Sequence[PagedEvent], key: ChainKey) -> list[ParquetRow]:
+def _build_rows(page: Sequence[PagedEvent], source: ExportSource) -> list[ParquetRow]:
     return [
-        _build_undecodable_row(each, key)
+        _build_undecodable_row(each, source.key)
         if isinstance(each, UndecodablePagedEvent)
-        else _build_event_row(each)
+        else _build_event_row(each, source.format_event(each))
         for each in page
     ]
 
 
-def _build_event_row(recorded: RecordedEvent) -> ParquetRow:
+def _build_event_row(recorded: RecordedEvent, form: bytes) -> ParquetRow:
     return {
         "tenant": recorded.tenant,
         "session": recorded.session,
@@ -89,9 +90,9 @@ def _build_event_row(recorded: RecordedEvent) -> ParquetRow:
         "time": recorded.envelope.time,
         "actor": recorded.envelope.actor,
         "source": recorded.envelope.source,
-        "hash": recorded.head.hash,
+        "hash": recorded.head.hash if form is recorded.stored else None,
         "prevhash": recorded.envelope.prevhash,
-        "stored": recorded.stored.decode(),
+        "stored": form.decode(),
     }
 
 

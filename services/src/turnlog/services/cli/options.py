@@ -113,6 +113,12 @@ PhaseOption = Annotated[
 ]
 
 
+StoredOption = Annotated[
+    bool,
+    typer.Option("--stored", help="For an audit: the stored events, with replies redacted later."),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class ReadTarget:
     """What a command reads: a running service, or a data directory that no service has open."""

@@ -32,6 +32,7 @@ from turnlog.projections.read_models.turn_activity import (
     ActivityByTurn,
     TurnActivity,
     format_activity,
+    withhold_texts,
 )
 
 
@@ -118,6 +119,7 @@ def render_turn(turn: HistoryTurn, activity: TurnActivity) -> str:
     mark = f" · {', '.join(marks)}" if marks else ""
     said = [f"### Turn {turn.turn} · {turn.submitted_at}{mark}\n"]
     said += _render_message("User", turn.text)
+    activity = withhold_texts(activity) if turn.redacted else activity
     said += (
         _render_quote("Worked out", "\n".join(format_activity(activity)))
         if activity != NO_ACTIVITY

@@ -34,10 +34,32 @@ from turnlog.services.cli.console import create_error_console
 from turnlog.services.cli.views.text_format import escape_controls, format_count, format_one_line
 
 
-async def stream_export(reader: ServiceReader, session: str, form: str) -> AsyncGenerator[bytes]:
+@dataclass(frozen=True, slots=True)
+class ExportForm:
+    """The format of an export, and whether withheld replies are in it as they are stored."""
+
+    name: str
+    stored: bool = False
+
+    @property
+    def has_withheld_texts(self) -> bool:
+        """Whether the stored bytes of every event are in it."""
+        return self.stored or self.name == BUNDLE_FORM.name
+
+    def build_query(self) -> dict[str, str]:
+        """Return the query parameters that ask for it."""
+        return {"format": self.name} | ({"stored": "true"} if self.stored else {})
+
+
+BUNDLE_FORM: Final = ExportForm("bundle")
+
+
+async def stream_export(
+    reader: ServiceReader, session: str, form: ExportForm
+) -> AsyncGenerator[bytes]:
     """Stream a session in an export format; raises `Unavailable` if the service breaks off."""
     path = f"/v1/sessions/{session}/export"
-    request = reader.client.build_request("GET", path, params={"format": form})
+    request = reader.client.build_request("GET", path, params=form.build_query())
     async with open_response(reader.client, request) as response:
         async for piece in response.aiter_bytes():
             yield piece
@@ -79,10 +101,12 @@ def list_unreadable_events(sessions: Iterable[BundledSession]) -> list[str]:
     ]
 
 
-async def describe_late_redactions(reader: ServiceReader, sessions: Iterable[str]) -> list[str]:
+async def describe_late_redactions(
+    reader: ServiceReader, sessions: Iterable[str], form: ExportForm
+) -> list[str]:
     """Return a warning if replies were redacted after they had been completed.
 
-    The texts of such replies are in the exported events.
+    It says whether the texts of such replies are in the exported events.
     """
     told = 0
     for session in sessions:
@@ -93,7 +117,9 @@ async def describe_late_redactions(reader: ServiceReader, sessions: Iterable[str
     if not told:
         return []
     replies = "1 reply was" if told == 1 else f"{told} replies were"
-    return [f"{replies} redacted after being said: what was said is in the events"]
+    if form.has_withheld_texts:
+        return [f"{replies} redacted after being said: what was said is in the events"]
+    return [f"{replies} redacted after being said: `--stored` exports what was said"]
 
 
 def format_unreadable_event(session: str, number: int, detail: str) -> str:
@@ -112,7 +138,7 @@ FILE_SUFFIXES: Final = {"ndjson": "ndjson", "parquet": "parquet", "chat": "md"}
 
 
 async def export_files(
-    reader: ServiceReader, sessions: Sequence[str], form: str, to: Path | None
+    reader: ServiceReader, sessions: Sequence[str], form: ExportForm, to: Path | None
 ) -> None:
     """Write sessions in an export format to a file, a folder of files, or standard output."""
     named = _check_session_ids(sessions)
@@ -120,8 +146,8 @@ async def export_files(
         await _write_to_output(reader, named, form)
     else:
         await _write_session_files(reader, named, form, to)
-    if form != "chat":
-        print_warnings(await describe_late_redactions(reader, named))
+    if form.name != "chat":
+        print_warnings(await describe_late_redactions(reader, named, form))
 
 
 def _check_session_ids(sessions: Sequence[str]) -> tuple[str, ...]:
@@ -130,7 +156,7 @@ def _check_session_ids(sessions: Sequence[str]) -> tuple[str, ...]:
 
 
 async def _write_session_files(
-    reader: ServiceReader, sessions: Sequence[str], form: str, to: Path
+    reader: ServiceReader, sessions: Sequence[str], form: ExportForm, to: Path
 ) -> None:
     with _create_atomically(to) as new:
         if len(sessions) == 1:
@@ -140,12 +166,14 @@ async def _write_session_files(
             for session in sessions:
                 await _write_file(
                     _stream_checked_export(reader, session, form),
-                    new / f"{session}.{FILE_SUFFIXES[form]}",
+                    new / f"{session}.{FILE_SUFFIXES[form.name]}",
                 )
 
 
-async def _write_to_output(reader: ServiceReader, sessions: Sequence[str], form: str) -> None:
-    if form == "parquet":
+async def _write_to_output(
+    reader: ServiceReader, sessions: Sequence[str], form: ExportForm
+) -> None:
+    if form.name == "parquet":
         detail, fix = (
             "parquet is binary and cannot be written to a terminal",
             "name a file: --to FILE",
@@ -166,10 +194,12 @@ def _choose_output_writer() -> Callable[[bytes], object]:
     return lambda piece: sys.stdout.write(escape_controls(decoder.decode(piece)))
 
 
-def _stream_checked_export(reader: ServiceReader, session: str, form: str) -> AsyncGenerator[bytes]:
+def _stream_checked_export(
+    reader: ServiceReader, session: str, form: ExportForm
+) -> AsyncGenerator[bytes]:
     """Stream a session in an export format; NDJSON lines are checked as they pass."""
     pieces = stream_export(reader, session, form)
-    return CheckedExportLines(session).forward_pieces(pieces) if form == "ndjson" else pieces
+    return CheckedExportLines(session).forward_pieces(pieces) if form.name == "ndjson" else pieces
 
 
 async def export_bundle(
@@ -192,14 +222,14 @@ async def export_bundle(
     where = f"unpack {to}, then" if to.suffix == ".zip" else f"cd {to};"
     of = format_count(len(named), "session")
     print_warnings(list_unreadable_events(each for one in listed for each in one.sessions))
-    print_warnings(await describe_late_redactions(reader, named))
+    print_warnings(await describe_late_redactions(reader, named, BUNDLE_FORM))
     create_error_console().print(f"a bundle of {of}; to check it: {where} python3 -I verify.py")
 
 
 async def _fetch_bundle(reader: ServiceReader, session: str, folder: Path) -> BundleManifest:
     """Fetch the bundle of one session and unpack it into the common folder."""
     packed = folder / "packed.zip"
-    await _write_file(stream_export(reader, session, "bundle"), packed)
+    await _write_file(stream_export(reader, session, BUNDLE_FORM), packed)
     manifest = unpack_bundle(packed, folder)
     packed.unlink()
     return manifest

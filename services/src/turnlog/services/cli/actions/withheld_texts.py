@@ -79,7 +79,8 @@ async def _load_withheld_text(
     recorded, redacted = _find_redaction(await log.read_range(tenant, session, None, last), turn)
     if redacted.withheld is None:
         detail = f"the reply of turn {turn} was recorded before it was withheld"
-        fix = f"its text stands in the turn's own event: `turnlog tail {session} --no-follow`"
+        tail = f"turnlog tail {session} --no-follow --stored"
+        fix = f"its text stands in the turn's own event: `{tail}`"
         raise Refused("no-withheld-text", detail, field="turn", fix=fix)
     text = (await blobs.get_blob(tenant, redacted.withheld)).decode()
     return WithheldText(

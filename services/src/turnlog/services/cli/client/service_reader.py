@@ -78,6 +78,8 @@ class EventQuery:
     """Only events after this sequence of the session, or of the stream when all are read."""
     types: str | None = None
     """Event names separated by commas; all if None."""
+    stored: bool = False
+    """Whether to read the stored bytes of withheld texts too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,7 @@ class ServiceReader:
     def _stream_event_lines(self, wanted: EventQuery, content_type: str) -> AsyncGenerator[str]:
         session = f"sessions/{wanted.session}/" if wanted.session else ""
         params = {"after": wanted.after} | ({"types": wanted.types} if wanted.types else {})
+        params |= {"stored": "true"} if wanted.stored else {}
         headers = {"Accept": content_type}
         path = f"/v1/{session}events"
         request = self.client.build_request("GET", path, params=params, headers=headers)

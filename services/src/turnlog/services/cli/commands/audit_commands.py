@@ -8,7 +8,13 @@ from typing import Annotated, Literal
 import typer
 
 from turnlog.services.cli.commands.command_runner import run_async, run_with_reader
-from turnlog.services.cli.options import LogTarget, OutputOption, ReadTarget, SessionArgument
+from turnlog.services.cli.options import (
+    LogTarget,
+    OutputOption,
+    ReadTarget,
+    SessionArgument,
+    StoredOption,
+)
 
 
 def explain_turn(
@@ -199,20 +205,24 @@ def export_sessions(
         Path | None,
         typer.Option(metavar="FILE|DIR", help="The file to write; a folder for several sessions."),
     ] = None,
+    stored: StoredOption = False,
     target: ReadTarget,
 ) -> None:
     """Export sessions as a verifiable bundle, JSON lines, a table or a Markdown transcript.
 
     A bundle contains the stored events, the texts they refer to, and one Python file that verifies
     them without any installation: `python3 -I verify.py`. Text that an output rule withheld is not
-    in the events. A reply that was redacted later is included; the command prints how many are.
+    in the events. A reply that was redacted later is in a bundle, and in events with `--stored`;
+    the command prints how many are.
     """
-    from turnlog.services.cli.actions.session_export import export_bundle, export_files
+    from turnlog.services.cli.actions.session_export import ExportForm, export_bundle, export_files
 
     if bundle is None:
         if checkpoint is not None:
             raise typer.BadParameter("it goes into a bundle", param_hint="--checkpoint")
-        run_with_reader(target, lambda reader: export_files(reader, sessions, format, to))
+        run_with_reader(
+            target, lambda reader: export_files(reader, sessions, ExportForm(format, stored), to)
+        )
     else:
         run_with_reader(target, lambda reader: export_bundle(reader, sessions, bundle, checkpoint))
 

@@ -7,7 +7,13 @@ from typing import Annotated
 import typer
 
 from turnlog.services.cli.commands.command_runner import run_with_reader
-from turnlog.services.cli.options import OutputOption, PhaseOption, ReadTarget, SessionArgument
+from turnlog.services.cli.options import (
+    OutputOption,
+    PhaseOption,
+    ReadTarget,
+    SessionArgument,
+    StoredOption,
+)
 
 
 def tail_events(
@@ -32,6 +38,7 @@ def tail_events(
     follow: Annotated[
         bool, typer.Option("--follow/--no-follow", help="Whether to wait for new events.")
     ] = True,
+    stored: StoredOption = False,
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
@@ -39,7 +46,7 @@ def tail_events(
     from turnlog.services.cli.actions.query_actions import print_events
     from turnlog.services.cli.client.service_reader import EventQuery
 
-    wanted = EventQuery(session, after, types)
+    wanted = EventQuery(session, after, types, stored)
     run_with_reader(target, lambda reader: print_events(reader, wanted, output, live=follow))
 
 

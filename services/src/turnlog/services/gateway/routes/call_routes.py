@@ -20,6 +20,7 @@ from turnlog.events.model.turn_events import is_end_of_turn
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.audit.record.event_queries import ToolUseOutcome, find_tool_use
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, STANDARD_COMPONENTS
+from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
 from turnlog.projections.store.read.session_queries import find_session, list_calls
 from turnlog.projections.store.read.token_ledger import (
@@ -91,6 +92,7 @@ async def show_tool_result(
 ) -> ToolResultView:
     """Return the arguments of a tool use, what prompts say of its result, and the whole result."""
     moment = await deps.time_travel.find_call(tenant, session, call)
+    await _refuse_withheld_turn(deps, tenant, session, moment.call_context.turn)
     used = find_tool_use(
         [each async for each in iterate_turn_rest(deps.command_handler.log, moment.recorded)],
         call,
@@ -102,6 +104,16 @@ async def show_tool_result(
     set_etag(response, used.sequence)
     whole = await _load_result_text(deps, tenant, used.returned.result if used.returned else None)
     return _create_tool_result_view(session, used, whole)
+
+
+async def _refuse_withheld_turn(
+    deps: GatewayDependencies, tenant: str, session: str, turn: int
+) -> None:
+    settled = find_settled_turn(await deps.command_handler.require_state(tenant, session), turn)
+    if settled is not None and settled.redacted:
+        detail = f"the reply of turn {turn} is withheld, and what it was worked out from"
+        fix = "for an audit, read the turn's events with `stored=true`"
+        raise Refused("reply-withheld", detail, fix=fix)
 
 
 async def iterate_turn_rest(

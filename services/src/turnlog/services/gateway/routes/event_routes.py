@@ -1,8 +1,10 @@
 """Routes for stored events, as JSON pages, NDJSON or a stream, and for exports of a session.
 
 The responses contain the stored bytes of each event, so that a client can check the hash chain
-itself: the SHA-256 of a line is the `prevhash` of the session's next event. Unknown event names in
-a filter are refused, because they would never match. Exports are streamed while the log is read, so
+itself: the SHA-256 of a line is the `prevhash` of the session's next event. Of what belongs to a
+withheld reply they contain another form, which has the replacement and names where the stored bytes
+are: an audit gets them with `stored=true`. A bundle always has them. Unknown event names in a
+filter are refused, because they would never match. Exports are streamed while the log is read, so
 that long sessions need little memory. A corrupt session is exported as it is stored, because an
 auditor needs it most.
 """
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
@@ -26,9 +28,11 @@ from turnlog.events.registry import EVENT_NAMES, format_event_name
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+from turnlog.projections.read_models.withheld_events import RedactedTurns
+from turnlog.services.auditing.redactions import load_session_redactions, load_tenant_redactions
 from turnlog.services.auditing.session_record import SessionRecordLoader
 from turnlog.services.bundle.bundle_zip import export_zip
-from turnlog.services.bundle.export_source import ExportSource, encode_line
+from turnlog.services.bundle.export_source import ExportSource
 from turnlog.services.bundle.session_exports import (
     export_markdown,
     export_parquet,
@@ -67,6 +71,8 @@ class EventRange(BaseModel):
     """Event names separated by commas, such as `turn-submitted,turn-completed`; all by default."""
     limit: Annotated[int, Field(ge=1, le=1_000)] | None = None
     """The maximum number of events in a page, or of lines."""
+    stored: bool = False
+    """Whether an audit asks for the stored bytes of texts that are withheld from other readers."""
 
     def parse_event_names(self) -> frozenset[str] | None:
         """Return the selected event names, or None for all."""
@@ -110,15 +116,26 @@ async def list_session_events(
     form = choose_media_type(request, JSON_MEDIA_TYPE, NDJSON_MEDIA_TYPE, SSE_MEDIA_TYPE)
     if form == SSE_MEDIA_TYPE:
         return await open_session_event_stream(
-            deps, tenant, session, event_range.choose_cursor(request), names
+            deps,
+            tenant,
+            session,
+            event_range.choose_cursor(request),
+            names,
+            stored=event_range.stored,
         )
     last = await deps.command_handler.load_last_event(tenant, session, event_range.after or 0)
     refuse_future(event_range.after or 0, last.sequence, "after")
     later = await deps.command_handler.load_events_after(last, event_range.after or 0)
+    redacted = (
+        RedactedTurns() if event_range.stored else await load_session_redactions(deps.log, last)
+    )
     headers = {"ETag": format_etag(last.sequence)}
     selected = [event for event in later if has_selected_name(event, names)]
     if form == NDJSON_MEDIA_TYPE:
-        lines = b"".join(format_line(event.stored) for event in selected[: event_range.limit])
+        lines = b"".join(
+            format_line(redacted.format_for_reader(event))
+            for event in selected[: event_range.limit]
+        )
         return Response(lines, headers=headers, media_type=NDJSON_MEDIA_TYPE)
     page = selected[: event_range.limit or DEFAULT_PAGE_SIZE]
     more = len(selected) > len(page)
@@ -128,7 +145,7 @@ async def list_session_events(
         "after": page[-1].sequence if more else last.sequence,
         "more": more,
     }
-    return _create_page_response(facts, [event.stored for event in page], headers)
+    return _create_page_response(facts, [*map(redacted.format_for_reader, page)], headers)
 
 
 @router.get(
@@ -149,7 +166,7 @@ async def list_tenant_events(
     form = choose_media_type(request, JSON_MEDIA_TYPE, NDJSON_MEDIA_TYPE, SSE_MEDIA_TYPE)
     if form == SSE_MEDIA_TYPE:
         return await open_tenant_event_stream(
-            deps, tenant, event_range.choose_cursor(request), names
+            deps, tenant, event_range.choose_cursor(request), names, stored=event_range.stored
         )
     await _check_position(deps, tenant, event_range.after or 0)
     if form == NDJSON_MEDIA_TYPE:
@@ -169,6 +186,7 @@ async def _create_tenant_page(
     deps: GatewayDependencies, tenant: str, event_range: EventRange, names: Collection[str] | None
 ) -> Response:
     after, limit = event_range.after or 0, event_range.limit or DEFAULT_PAGE_SIZE
+    redacted = await _load_tenant_redactions(deps, tenant, event_range)
     page: list[bytes] = []
     unreadable: list[int] = []
     more = False
@@ -183,7 +201,7 @@ async def _create_tenant_page(
                 if event is None:
                     unreadable.append(raw.stream_sequence)
                 elif has_selected_name(event, names):
-                    page.append(raw.stored)
+                    page.append(redacted.format_for_reader(event))
         except StreamHole:
             if after == (event_range.after or 0):
                 raise
@@ -195,6 +213,7 @@ async def _iterate_event_lines(
     deps: GatewayDependencies, tenant: str, event_range: EventRange, names: Collection[str] | None
 ) -> AsyncGenerator[bytes]:
     left = event_range.limit
+    redacted = await _load_tenant_redactions(deps, tenant, event_range)
     async with aclosing(_iterate_raw_events(deps, tenant, event_range.after or 0)) as raws:
         try:
             async for raw in raws:
@@ -202,10 +221,18 @@ async def _iterate_event_lines(
                     return
                 event = _decode_raw_event(raw)
                 if event is not None and has_selected_name(event, names):
-                    yield format_line(raw.stored)
+                    yield format_line(redacted.format_for_reader(event))
                     left = None if left is None else left - 1
         except StreamHole as hole:
             yield convert_error(hole).model_dump_json(exclude_none=True).encode() + b"\n"
+
+
+async def _load_tenant_redactions(
+    deps: GatewayDependencies, tenant: str, event_range: EventRange
+) -> RedactedTurns:
+    if event_range.stored:
+        return RedactedTurns()
+    return await load_tenant_redactions(deps.log, tenant)
 
 
 async def _iterate_raw_events(
@@ -243,6 +270,10 @@ def _create_page_response(
     return Response(body, headers=headers, media_type=JSON_MEDIA_TYPE)
 
 
+StoredQuery = Annotated[
+    bool, Query(description="Whether an audit asks for the stored bytes of withheld texts")
+]
+
 ExportFormat = Literal["ndjson", "chat", "parquet", "bundle"]
 
 
@@ -256,9 +287,9 @@ class ExportWriter:
 
 
 async def write_lines(source: ExportSource) -> AsyncGenerator[bytes]:
-    """Yield the stored bytes of events, one per line."""
+    """Yield the events as lines."""
     async for page in source.iterate_pages():
-        yield b"".join(map(encode_line, page))
+        yield b"".join(source.format_event(each) + b"\n" for each in page)
 
 
 EXPORT_WRITERS: Final[Mapping[ExportFormat, ExportWriter]] = {
@@ -280,8 +311,13 @@ async def export_session(
     tenant: RequestTenant,
     deps: Dependencies,
     format: Annotated[ExportFormat, Query(description="The export format")] = "ndjson",  # noqa: A002 - the name of the parameter
+    *,
+    stored: StoredQuery = False,
 ) -> StreamingResponse:
-    """Stream all events of a session in the requested format."""
+    """Stream all events of a session in the requested format.
+
+    A bundle has all events as they are stored, since its recipient checks them.
+    """
     if format == "parquet":
         import_pyarrow()
     last, writer = await _load_last_event(deps, tenant, session), EXPORT_WRITERS[format]
@@ -289,11 +325,22 @@ async def export_session(
         format_rfc3339(deps.command_handler.clock()),
         SessionRecordLoader(deps.command_handler),
     )
-    source = ExportSource(deps.log, records, (tenant, session), last, at)
+    redacted = RedactedTurns() if stored else await _load_export_redactions(deps, tenant, last)
+    source = ExportSource(deps.log, records, (tenant, session), last, at, redacted)
     headers = {"Content-Disposition": f'attachment; filename="{session}.{writer.suffix}"'}
     if last:
         headers["ETag"] = format_etag(last.sequence)
     return StreamingResponse(writer.write(source), headers=headers, media_type=writer.media_type)
+
+
+async def _load_export_redactions(
+    deps: GatewayDependencies, tenant: str, last: RecordedEvent | None
+) -> RedactedTurns:
+    """Return the redactions of the session; of all sessions where it cannot be read."""
+    if last is not None:
+        with suppress(Corrupt):
+            return await load_session_redactions(deps.log, last)
+    return await load_tenant_redactions(deps.log, tenant)
 
 
 async def _load_last_event(

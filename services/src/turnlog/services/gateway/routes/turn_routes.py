@@ -23,17 +23,23 @@ from turnlog.events.codec import CommandRef
 from turnlog.events.content import PlainText, get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
+from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnResolved, is_end_of_turn
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
 from turnlog.projections.prompt.budget.fixed_limits import check_turn_text
 from turnlog.projections.read_models.phase_visits import filter_visits, list_phase_visits
-from turnlog.projections.read_models.session_history import HistoryTurn, build_history
+from turnlog.projections.read_models.session_history import (
+    HistoryTurn,
+    apply_redactions,
+    build_history,
+)
 from turnlog.projections.read_models.turn_activity import (
     NO_ACTIVITY,
     TurnActivity,
     collect_activity,
+    withhold_texts,
 )
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
@@ -358,10 +364,19 @@ async def show_history(
     at: AtSequence = None,
     phase: Annotated[str | None, Query(description="Only turns of this phase")] = None,
 ) -> HistoryView:
-    """Return all turns with their texts, replies and outcomes, and the phases of the session."""
+    """Return all turns with their texts, replies and outcomes, and the phases of the session.
+
+    A reply that was withheld since is not in the history of an earlier sequence either.
+    """
     events = await deps.time_travel.load_events(tenant, session, at)
     set_etag(response, events[-1].sequence)
     history, visits = build_history(events), list_phase_visits(events)
+    if at is not None:
+        last = await deps.command_handler.load_last_event(tenant, session, at)
+        redactions = await deps.log.read_events_by_leaf(
+            tenant, session, ReplyRedacted.leaf, last.head
+        )
+        history = apply_redactions(history, redactions)
     if phase is not None:
         visits = filter_visits(visits, phase)
         history = tuple(turn for turn in history if any(turn.turn in stay.turns for stay in visits))
@@ -379,6 +394,7 @@ async def show_history(
 
 
 def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | None) -> TurnView:
+    activity = withhold_texts(activity) if turn.redacted else activity
     return TurnView(
         turn=turn.turn,
         status=turn.status,

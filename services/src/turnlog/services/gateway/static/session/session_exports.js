@@ -5,7 +5,7 @@ import { buildSessionPath } from "../app/http_client.js";
 
 const FORMATS = [
   ["bundle", "bundle", "events, texts and a verifier, for a third party"],
-  ["ndjson", "events", "the stored events, unchanged"],
+  ["ndjson", "events", "the stored events; withheld replies are replaced"],
   ["chat", "transcript", "a transcript for reading"],
   ["parquet", "table", "events as columns"],
 ];

@@ -1,0 +1,162 @@
+"""Stored events as ordinary readers get them: what belongs to a withheld reply is left out.
+
+A reply may be withheld long after it was recorded. Its event then still holds the text, because the
+hash chain covers the stored bytes. Readers get another form of the event: the replacement stands in
+place of every text that a model or a tool wrote in that turn, and of every summary of it. Digests
+from which a short text could be guessed are left out too: those of the text itself, of the prompts
+that included it, of the command's body, and the event's own id, without which the digest in the
+next event cannot be computed from a guess. The text of the user stays.
+
+The form names the redaction (`withheldby`) and where the stored bytes are (`storedat`). It is an
+envelope that decodes like any other, but its bytes are not those that the hash chain covers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Content
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import AttemptEnded, CallCompleted, ContextAssembled
+from turnlog.events.model.manifest import BlobSource, Manifest, PromptPart, SegmentSource
+from turnlog.events.model.memory_events import HistorySummarised
+from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.tool_events import StepPlanned, ToolCalled, ToolReturned
+from turnlog.events.model.turn_events import TurnCompleted, TurnDisplayed, TurnResolved
+from turnlog.events.registry import Event, KnownEvent
+
+WITHHELD_DIGEST: Final = "withheld"
+"""In place of a digest that an event must have."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRedaction:
+    """The redaction of a turn's reply, and its place in the session."""
+
+    sequence: int
+    replacement: Content
+
+
+@dataclass(frozen=True, slots=True)
+class RedactedTurns:
+    """The redactions of the sessions of one tenant that a reader has loaded."""
+
+    by_session: dict[str, dict[int, TurnRedaction]] = field(
+        default_factory=dict[str, dict[int, TurnRedaction]]
+    )
+
+    def apply_event(self, recorded: RecordedEvent) -> None:
+        """Note the redaction, if the event is one."""
+        if isinstance(recorded.event, ReplyRedacted):
+            turns = self.by_session.setdefault(recorded.session, {})
+            redaction = TurnRedaction(recorded.sequence, recorded.event.replacement)
+            turns.setdefault(recorded.event.turn, redaction)
+
+    def format_for_reader(self, recorded: RecordedEvent) -> bytes:
+        """Return an event as a reader gets it: as stored, or without what is withheld."""
+        turns = self.by_session.get(recorded.session)
+        if not turns:
+            return recorded.stored
+        redaction = _find_redaction(turns, recorded)
+        if redaction is None:
+            return recorded.stored
+        event = _withhold_texts(recorded.event, redaction.replacement)
+        return recorded.stored if event is None else _encode_event(recorded, event, redaction)
+
+
+def _find_redaction(
+    turns: dict[int, TurnRedaction], recorded: RecordedEvent
+) -> TurnRedaction | None:
+    """Return the redaction that an event must not undo, or None."""
+    match recorded.event:
+        case HistorySummarised(turns=ranges):
+            covered = (range(each.first, each.last + 1) for each in ranges)
+            found = [turns[turn] for numbers in covered for turn in turns if turn in numbers]
+            return _find_later(found, recorded.sequence)
+        case ContextAssembled(turn=turn):
+            earlier = [each for number, each in turns.items() if number <= turn]
+            return _find_later(earlier, recorded.sequence)
+        case (
+            TurnCompleted(turn=turn)
+            | TurnDisplayed(turn=turn)
+            | TurnResolved(turn=turn)
+            | AttemptEnded(turn=turn)
+            | CallCompleted(turn=turn)
+            | StepPlanned(turn=turn)
+            | ToolCalled(turn=turn)
+            | ToolReturned(turn=turn)
+            | ReplyRedacted(turn=turn)
+        ):
+            return turns.get(turn)
+        case _:
+            return None
+
+
+def _find_later(found: Iterable[TurnRedaction], sequence: int) -> TurnRedaction | None:
+    """Return the first redaction after a sequence; what came after it has the replacement."""
+    later = [each for each in found if each.sequence > sequence]
+    return min(later, key=lambda each: each.sequence, default=None)
+
+
+def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
+    """Return an event without what is withheld; None if it says nothing of it."""
+    match event:
+        case TurnCompleted():
+            return event.model_copy(update={"text": instead, "work": None})
+        case TurnDisplayed(reply=reply) if reply is not None:
+            return event.model_copy(update={"reply": instead})
+        case TurnResolved():
+            return event.model_copy(update={"results": instead, "answer": instead, "meta": {}})
+        case AttemptEnded(partial=partial) if partial is not None:
+            return event.model_copy(update={"partial": instead})
+        case CallCompleted(text=text):
+            hidden = {"digest": WITHHELD_DIGEST, "characters": 0}
+            return event.model_copy(update=hidden | {"text": text and instead})
+        case StepPlanned():
+            return event.model_copy(update={"goal": instead})
+        case ToolCalled():
+            return event.model_copy(update={"arguments": ""})
+        case ToolReturned(text=text, summary=summary):
+            texts = {"text": text and instead, "summary": summary and instead}
+            unsaid = {"detail": "", "result": None, "characters": 0}
+            return event.model_copy(update=texts | unsaid)
+        case HistorySummarised():
+            return event.model_copy(update={"summary": instead, "inputs": WITHHELD_DIGEST})
+        case ContextAssembled(manifest=manifest):
+            return event.model_copy(update={"manifest": _withhold_digests(manifest)})
+        case ReplyRedacted(withheld=withheld) if withheld is not None:
+            return event.model_copy(update={"withheld": None})
+        case _:
+            return None
+
+
+def _withhold_digests(manifest: Manifest) -> Manifest:
+    """Return a manifest without the digests of texts of the session and of the whole prompt."""
+    parts = tuple(map(_withhold_part_digest, manifest.parts))
+    return manifest.model_copy(update={"digest": WITHHELD_DIGEST, "parts": parts})
+
+
+def _withhold_part_digest(part: PromptPart) -> PromptPart:
+    if isinstance(part.source, BlobSource | SegmentSource):
+        return part
+    return part.model_copy(update={"digest": None})
+
+
+def _encode_event(recorded: RecordedEvent, event: KnownEvent, redaction: TurnRedaction) -> bytes:
+    session, sequence = recorded.session, recorded.sequence
+    form: dict[str, JsonValue] = recorded.envelope.model_dump(
+        mode="json", exclude_none=True, exclude={"commandhash", "data"}
+    )
+    form |= {
+        "id": f"{session}/{sequence}",
+        "type": event.type,
+        "withheldby": redaction.sequence,
+        "storedat": f"/v1/sessions/{session}/events?after={sequence - 1}&limit=1&stored=true",
+        "data": event.model_dump(mode="json", exclude_defaults=True),
+    }
+    return json.dumps(form, ensure_ascii=False, separators=(",", ":")).encode()
