@@ -32,13 +32,13 @@ from turnlog.events.jetstream.direct_get import (
     get_next_message_at_leader,
 )
 from turnlog.events.jetstream.nats_connection import NatsConnection
+from turnlog.events.store.ports import RawEvent
 
 SHORT_RANGE: Final = 8
 """Maximum events that are walked back one by one."""
 
 EVENT_PAGE_SIZE: Final = 500
 """Events requested in one batch, and exact gets in flight at once."""
-from turnlog.events.store.ports import RawEvent
 
 
 async def read_last_event(

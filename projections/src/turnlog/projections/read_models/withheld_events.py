@@ -78,8 +78,10 @@ def _find_redaction(
             covered = (range(each.first, each.last + 1) for each in ranges)
             found = [turns[turn] for numbers in covered for turn in turns if turn in numbers]
             return _find_later(found, recorded.sequence)
-        case ContextAssembled(turn=turn):
-            earlier = [each for number, each in turns.items() if number <= turn]
+        case ContextAssembled(turn=turn, call=call):
+            # The first prompt of a turn includes nothing that was written in it.
+            last = turn - 1 if call == f"{turn}.1" else turn
+            earlier = [each for number, each in turns.items() if number <= last]
             return _find_later(earlier, recorded.sequence)
         case (
             TurnCompleted(turn=turn)
