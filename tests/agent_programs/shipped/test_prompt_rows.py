@@ -1,0 +1,379 @@
+"""What the prompts of the shipped `uderia` are made of, row by row, read back over HTTP.
+
+Rows U1, U2, U14 to U17, U20, U27 and U30. Expected prompts are put together from the files of the
+blueprint, so a part that is missing, doubled or out of place fails.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from itertools import groupby
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.agent_programs.agent_service import (
+    MODEL,
+    AgentService,
+    answer_with_plan,
+    answer_with_text,
+    answer_with_tool_calls,
+)
+from turnlog.events.model.call_events import CallCompleted
+from turnlog.events.model.session_events import ProfileSwitched
+from turnlog.events.model.tool_events import StepPlanned, ToolsSnapshotted
+from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+UDERIA = SHIPPED_BLUEPRINTS / "uderia"
+
+LIMIT = "Most steps of a plan: 8"
+
+TOOLS = (
+    "- harbour_look: Looks for a thing.\n    what (string)\n"
+    "- harbour_pay: Pays for it.\n    what (string)"
+)
+
+INSTRUCTIONS = "Give times in UTC."
+
+
+def read_prompt_file(category: str) -> str:
+    """Return the text of a category as it ships."""
+    return (UDERIA / f"{category}.md").read_text().strip()
+
+
+def join_layers(*layers: str) -> str:
+    return "\n\n".join(layers)
+
+
+BASE, STRATEGY, TALK, CHARTS, RECOVERY = map(
+    read_prompt_file,
+    (
+        *("master_system", "workflow_classification", "conversation_execution"),
+        *("visualization", "error_recovery"),
+    ),
+)
+
+
+async def open_working_session(platform: AgentService, **attributes: object) -> str:
+    return await platform.open_shipped_session(
+        "uderia", attributes=attributes, profile="tool_enabled"
+    )
+
+
+async def open_talking_session(platform: AgentService, **attributes: object) -> str:
+    return await platform.open_shipped_session("uderia", attributes=attributes)
+
+
+async def run_tool_turn(platform: AgentService, session: str, text: str = "Which boats?") -> None:
+    """Run a turn of two steps, each with one tool."""
+    await platform.complete_turn(
+        session,
+        answer_with_plan(("Find boats.", ["harbour_look"]), ("Pay for one.", ["harbour_pay"])),
+        answer_with_tool_calls(("harbour_look", {"what": "boat"})),
+        answer_with_tool_calls(("harbour_pay", {"what": "boat"})),
+        answer_with_text("Three boats."),
+        text=text,
+    )
+
+
+async def run_short_turn(platform: AgentService, session: str, text: str = "Hello?") -> None:
+    """Run a turn whose plan has no steps."""
+    await platform.complete_turn(session, answer_with_plan(), answer_with_text("Yes."), text=text)
+
+
+async def read_messages(platform: AgentService, session: str, call: str) -> list[tuple[str, str]]:
+    """Return role and text of each message of a recorded call."""
+    messages = (await platform.fetch_prompt(session, call))["messages"]
+    return [(each["role"], each["content"]) for each in messages]
+
+
+async def list_layers(platform: AgentService, session: str, call: str) -> dict[str, list[str]]:
+    """Return the included layers of a recorded call by component, each component measured."""
+    manifest = (await platform.fetch_prompt(session, call))["manifest"]
+    included = [each for each in manifest["parts"] if each.get("role")]
+    assert all(each["tokens"] > 0 for each in included)
+    ordered = sorted(included, key=lambda part: str(part["component"]))
+    return {
+        component: [part["layer"] for part in parts]
+        for component, parts in groupby(ordered, lambda part: str(part["component"]))
+    }
+
+
+async def test_u1_the_system_prompt_is_base_strategy_tools_options_and_instructions(
+    platform: AgentService,
+) -> None:
+    session = await open_working_session(platform, charting=True, instructions=INSTRUCTIONS)
+    await run_short_turn(platform, session)
+    (system, user) = await read_messages(platform, session, "1.1")
+    whole = join_layers(BASE, STRATEGY, LIMIT, TOOLS, CHARTS, INSTRUCTIONS)
+    assert system == ("system", whole)
+    assert user == ("user", "Hello?")
+    assert await read_messages(platform, session, "1.2") == [
+        ("system", join_layers(BASE, CHARTS, INSTRUCTIONS)),
+        ("user", "Hello?"),
+    ]
+    plain = await open_working_session(platform)
+    await run_short_turn(platform, plain)
+    (system, _) = await read_messages(platform, plain, "1.1")
+    assert system[1] == join_layers(BASE, STRATEGY, LIMIT, TOOLS), "what is off leaves no trace"
+
+
+async def test_u2_every_contributor_is_a_component_of_its_own_and_measured(
+    platform: AgentService,
+) -> None:
+    session = await open_working_session(platform, charting=True, instructions=INSTRUCTIONS)
+    await run_tool_turn(platform, session)
+    await run_tool_turn(platform, session, "And now?")
+    assert await list_layers(platform, session, "2.1") == {
+        "system_prompt": ["base", "strategy", "plan_limit", "charting"],
+        "tools_context": ["tools_text"],
+        "instructions": ["instructions"],
+        "history": ["history"],
+        "hydration": ["hydration", "hydration"],
+        "query": ["input"],
+    }
+    assert await list_layers(platform, session, "2.3") == {
+        "system_prompt": ["base"],
+        "tools_context": ["harbour_pay"],
+        "plan": ["step_goal"],
+        "results": ["step_results"],
+        "query": ["input"],
+    }
+    manifest = (await platform.fetch_prompt(session, "2.1"))["manifest"]
+    measured = [each["tokens"] for each in manifest["parts"] if each.get("role")]
+    assert sum(measured) <= manifest["tokens"] <= 8_000
+
+
+async def test_u14_the_tools_of_a_profile_are_one_text_until_a_schema_changes(
+    platform: AgentService,
+) -> None:
+    first, second = [await open_working_session(platform) for _ in range(2)]
+    await run_short_turn(platform, first)
+    await run_short_turn(platform, second)
+    schema: Any = {"type": "object", "properties": {"pier": {"type": "integer"}}}
+    platform.shop.extra_offers = (ToolOffer("tide", "Tells the tide.", schema),)
+    third = await open_working_session(platform)
+    await run_short_turn(platform, third)
+    assert (await platform.http.post(f"/v1/sessions/{first}/schemas")).status_code == 200
+    await run_short_turn(platform, first)
+    more = f"{TOOLS}\n- harbour_tide: Tells the tide.\n    pier (integer)"
+    read = ((first, "1.1"), (second, "1.1"), (third, "1.1"), (first, "2.1"))
+    prompts = [(await read_messages(platform, *each))[0][1] for each in read]
+    assert prompts == [
+        join_layers(BASE, STRATEGY, LIMIT, tools) for tools in (TOOLS, TOOLS, more, TOOLS)
+    ]
+    pinned = [await platform.load_events(each, ToolsSnapshotted) for each in (first, second, third)]
+    ((one,), (two,), (three,)) = pinned
+    assert one == two
+    assert one.digest != three.digest
+
+
+async def test_u15_each_operation_has_what_it_needs_and_no_more(platform: AgentService) -> None:
+    session = await open_working_session(platform)
+    await run_tool_turn(platform, session)
+    talk = await open_talking_session(platform)
+    await platform.complete_turn(talk, answer_with_text("Hello."), text="Hello?")
+    assert platform.list_offered_tools() == [[], ["harbour_look"], ["harbour_pay"], [], []]
+    components = [
+        set(await list_layers(platform, session, f"1.{number}")) for number in range(1, 5)
+    ]
+    assert components == [
+        {"system_prompt", "tools_context", "query"},
+        {"system_prompt", "plan", "tools_context", "query"},
+        {"system_prompt", "plan", "results", "tools_context", "query"},
+        {"system_prompt", "results", "query"},
+    ]
+    assert await list_layers(platform, talk, "1.1") == {
+        "system_prompt": ["base", "conversation"],
+        "query": ["input"],
+    }
+
+
+async def test_u16_tool_enabled_plans_takes_tactics_and_answers(platform: AgentService) -> None:
+    session = await open_working_session(platform)
+    await run_tool_turn(platform, session)
+    await run_tool_turn(platform, session, "And now?")
+    look = 'harbour_look {"what": "boat"}\n  3 in stock'
+    pay = 'harbour_pay {"what": "boat"}\n  3 in stock'
+    assert await read_messages(platform, session, "2.2") == [
+        ("system", join_layers(BASE, "Find boats.")),
+        ("user", "And now?"),
+    ]
+    assert await read_messages(platform, session, "2.3") == [
+        ("system", join_layers(BASE, "Pay for one.", look)),
+        ("user", "And now?"),
+    ]
+    assert await read_messages(platform, session, "2.4") == [
+        ("system", join_layers(BASE, f"{look}\n{pay}")),
+        ("user", "And now?"),
+    ]
+    names = "- harbour_look\n- harbour_pay"
+    worked = f"Planned:\n1. Find boats.\n2. Pay for one.\nTools gave:\n{look}\n{pay}"
+    assert await read_messages(platform, session, "2.1") == [
+        ("system", join_layers(BASE, STRATEGY, LIMIT, names)),
+        ("user", "Which boats?"),
+        ("assistant", f"{worked}\n\nThree boats."),
+        ("system", f"What tools gave in the turn before:\nr1:\n{look}\nr2:\n{pay}"),
+        ("user", "And now?"),
+    ]
+
+
+async def test_u16_llm_only_has_the_whole_session_and_no_tools(platform: AgentService) -> None:
+    session = await open_talking_session(platform)
+    texts = [f"Thought {number}?" for number in range(1, 6)]
+    for text in texts:
+        await platform.complete_turn(session, answer_with_text(f"On {text}"), text=text)
+    before = [pair for text in texts[:-1] for pair in (("user", text), ("assistant", f"On {text}"))]
+    assert await read_messages(platform, session, "5.1") == [
+        ("system", join_layers(BASE, TALK)),
+        *before,
+        ("user", "Thought 5?"),
+    ]
+    assert (await platform.fetch_prompt(session, "5.1"))["tools"] == []
+    assert await platform.load_events(session, ToolsSnapshotted) == []
+
+
+@pytest.fixture
+def overrides(platform: AgentService) -> Iterator[dict[str, str]]:
+    """The shipped blueprint with files that its operator puts beside those that ship."""
+    folder = platform.folder / "uderia"
+    shutil.copytree(UDERIA, folder)
+    words = {
+        "openai/master_system.md": "You speak through this provider.",
+        "overrides/tool_enabled/workflow_classification.md": 'Plan as JSON: {"steps": []}',
+        "overrides/tool_enabled/error_recovery.md": "Try the other tool.",
+        "overrides/llm_only/master_system.md": "You only talk.",
+        "overrides/llm_only/conversation_execution.md": "Talk at length.",
+        "overrides/tool_enabled/visualization.md": "Draw bars.",
+    }
+    for name, text in words.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    yield words
+    shutil.rmtree(folder)
+
+
+async def test_u17_a_profile_has_its_own_words_for_the_categories_that_it_has(
+    platform: AgentService, overrides: dict[str, str]
+) -> None:
+    session = await open_working_session(platform, charting=True)
+    platform.shop.failing_tools = ["look"]
+    look = answer_with_tool_calls(("harbour_look", {"what": "boat"}))
+    plan = answer_with_plan(("Find boats.", ["harbour_look"]))
+    await platform.complete_turn(session, plan, look, look, answer_with_text("Three."), text="Hm?")
+    base, plan_words, recovery, other, talk, charts = overrides.values()
+    (system, _) = await read_messages(platform, session, "1.1")
+    assert system[1] == join_layers(base, plan_words, LIMIT, TOOLS, charts)
+    failed = 'harbour_look {"what": "boat"}\n  failed: the shelf is locked'
+    (system, _) = await read_messages(platform, session, "1.3")
+    assert system[1] == join_layers(base, "Find boats.", failed, recovery)
+    talking = await open_talking_session(platform)
+    await platform.complete_turn(talking, answer_with_text("Well."), text="Hm?")
+    (system, _) = await read_messages(platform, talking, "1.1")
+    assert system[1] == join_layers(other, talk)
+
+
+async def test_u17_where_no_profile_has_words_of_its_own_those_that_ship_stand(
+    platform: AgentService,
+) -> None:
+    platform.shop.failing_tools = ["look"]
+    look = answer_with_tool_calls(("harbour_look", {"what": "boat"}))
+    session = await open_working_session(platform)
+    plan = answer_with_plan(("Find boats.", ["harbour_look"]))
+    await platform.complete_turn(session, plan, look, look, answer_with_text("Three."), text="Hm?")
+    failed = 'harbour_look {"what": "boat"}\n  failed: the shelf is locked'
+    (system, _) = await read_messages(platform, session, "1.3")
+    assert system[1] == join_layers(BASE, "Find boats.", failed, RECOVERY)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def harbour(platform: AgentService) -> AsyncIterator[None]:
+    """The tool server that ships, as a real program."""
+    servers = McpToolServers()
+    platform.worker.servers = servers
+    yield
+    await servers.close()
+
+
+@pytest.mark.usefixtures("harbour")
+async def test_u20_tools_are_those_of_a_real_server(platform: AgentService) -> None:
+    session = await open_working_session(platform)
+    await platform.complete_turn(
+        session,
+        answer_with_plan(("Look at the lock.", ["harbour_locks"])),
+        answer_with_tool_calls(("harbour_locks", {})),
+        answer_with_text("At four."),
+        text="When is the lock opened?",
+    )
+    (system, _) = await read_messages(platform, session, "1.1")
+    assert "\n- harbour_locks: Tell when the lock is opened next, and how many wait." in system[1]
+    assert system[1].count("\n- harbour_") == 20
+    result = 'harbour_locks {}\n  {"next":"16:00","waiting":2}'
+    (system, _) = await read_messages(platform, session, "1.3")
+    assert system[1] == join_layers(BASE, result)
+
+
+async def test_u27_a_malformed_plan_is_repaired_and_each_repair_recorded(
+    platform: AgentService,
+) -> None:
+    session = await open_working_session(platform)
+    malformed = '```json\n{"steps": [{"goal": 7, "tools": "harbour_look"}, "Pay\u0001 now."]}\n```'
+    await platform.complete_turn(
+        session,
+        answer_with_text(f"Here it is:\n{malformed}"),
+        answer_with_tool_calls(("harbour_look", {"what": "boat"})),
+        answer_with_text("None."),
+        answer_with_text("Done."),
+        text="Pay.",
+    )
+    steps = await platform.load_events(session, StepPlanned)
+    assert [(each.goal.model_dump()["text"], each.tools) for each in steps] == [
+        ("7", ("harbour_look",)),
+        ("Pay now.", ()),
+    ]
+    completed = (await platform.load_events(session, CallCompleted))[0]
+    assert completed.repairs == (
+        "control characters taken out",
+        "taken out of a block of code",
+        "steps.0.goal: a number for a text",
+        "steps.0.tools: one for a list",
+        "steps.1: what `goal` should say, alone",
+    )
+    (system, _) = await read_messages(platform, session, "1.2")
+    assert system[1] == join_layers(BASE, "7")
+
+
+async def test_u30_profile_and_model_change_within_a_session_and_are_kept(
+    platform: AgentService,
+) -> None:
+    session = await open_working_session(platform)
+    await run_short_turn(platform, session)
+    path = f"/v1/sessions/{session}/profile"
+    assert (await platform.http.post(path, json={"profile": "llm_only"})).status_code == 200
+    await platform.complete_turn(session, answer_with_text("Well."), text="Tell me.")
+    assert await read_messages(platform, session, "2.1") == [
+        ("system", join_layers(BASE, TALK)),
+        ("user", "Hello?"),
+        ("assistant", "Yes."),
+        ("user", "Tell me."),
+    ]
+    other = "openai/gpt-5-mini"
+    assert (await platform.http.post(path, json={"model": other})).status_code == 200
+    await platform.complete_turn(session, answer_with_text("Still."), text="Again?")
+    assert [each["model"] for each in platform.bodies] == [*["heron"] * 3, "gpt-5-mini"]
+    switched = await platform.load_events(session, ProfileSwitched)
+    assert [(each.before, each.profile, each.model, each.reason) for each in switched] == [
+        ("tool_enabled", "llm_only", None, "asked"),
+        ("llm_only", "llm_only", other, "asked"),
+    ]
+    last = (await platform.load_recorded_events(session))[-1].sequence
+    used = await platform.fetch_json(f"/v1/sessions/{session}/calls", min_sequence=last)
+    assert used["models"] == [MODEL, other]
+    assert used["profiles"] == ["tool_enabled", "llm_only"]
