@@ -254,7 +254,7 @@ async def test_nobody_but_the_operator_has_a_say_in_what_a_model_is_asked_by(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     # What a window would be for another model is asked without asking that model
-    supposed = route.template.endswith(("/window", "/what-if"))
+    supposed = route.template.endswith(("/assemble", "/window", "/what-if"))
     shown = {"model"} if supposed else set[str]()
     for name in MODEL_PARAMETERS:
         if name in shown:
@@ -288,6 +288,7 @@ async def test_every_command_takes_a_key() -> None:
     without = [route for route in said if "Idempotency-Key" not in route.list_parameters("header")]
     # These record nothing; a release folds into rows what the log holds already
     assert {str(route) for route in without} == {
+        "POST /v1/assemble",
         "POST /v1/quarantine/{session}/release",
         "POST /v1/sessions/{session}/references/resolve",
         "POST /v1/sessions/{session}/window",
