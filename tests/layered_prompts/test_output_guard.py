@@ -11,6 +11,7 @@ from typing import Final, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from tests.layered_prompts.crashing_workers import SESSION, CrashingSession, remove_retry_delays
 from tests.layered_prompts.tutor_sessions import load_shipped_material
@@ -22,7 +23,12 @@ from turnlog.projections.blueprint.linear_patterns import MATCH_REACH
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.read_models.session_history import build_history
-from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard, build_guard
+from turnlog.services.worker.attempts.output_guard import (
+    GuardViolation,
+    OutputGuard,
+    build_guard,
+    find_listed_topic,
+)
 
 HoldBack = Literal["none", "sentence", "reply"]
 
@@ -217,3 +223,22 @@ async def test_what_is_withheld_lies_in_a_blob_that_the_record_names_and_nowhere
     (turn,) = build_history(events)
     replacement = MATERIALS[hold_back].blueprint.policies.replacement
     assert (turn.reply, turn.redacted) == (PlainText(text=replacement), True)
+
+
+TERMS: JsonValue = {"en": ["self-harm*"], "lt": ["savižal*", "žaloti save"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "On self harm.", "On SELFHARM.", "On self-harming.", "On self_harm.", "Apie savižalą.",
+        "Apie SAVIZALOS temą.", "Kam žaloti  save?", "Kam zaloti save?", "sa\u200bvižala",
+    ],
+)  # fmt: skip
+def test_a_term_is_found_whatever_its_case_accents_spacing_and_ending(text: str) -> None:
+    assert find_listed_topic(text, TERMS)
+
+
+@pytest.mark.parametrize("text", ["Myself, harmless as I am.", "Savaitė be žalos.", "Save it."])
+def test_a_term_is_not_found_within_other_words(text: str) -> None:
+    assert find_listed_topic(text, TERMS) is None

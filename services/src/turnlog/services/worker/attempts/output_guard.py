@@ -8,6 +8,7 @@ was published already, the guard can only withhold the rest and have the whole r
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -186,9 +187,27 @@ def _compile_rule(name: str, pattern: str) -> LinearPattern:
 
 
 def find_listed_topic(text: str, topics: JsonValue) -> str | None:
-    """Return why a text is refused: the first topic that it names, as whole words, in any case."""
-    for topic in topics if isinstance(topics, list) else []:
-        words = r"\s+".join(re.escape(word) for word in str(topic).split())
-        if words and compile_pattern(rf"(?i)\b{words}\b").has_match(text):
+    """Return why a text is refused: the first topic or term that it names.
+
+    `topics` is a list, or lists by locale, all of which apply. Case, accents, and up to three signs
+    or none between the words of a term do not matter; a term with a final `*` is the beginning of a
+    word.
+    """
+    listed = topics.values() if isinstance(topics, dict) else [topics]
+    plain = _remove_accents(text)
+    for topic in (str(each) for terms in listed if isinstance(terms, list) for each in terms):
+        words = _WORD_PATTERN.findall(_remove_accents(topic))
+        pattern = r"[\W_]{0,3}".join(map(re.escape, words))
+        end = r"\w*" if topic.endswith("*") else ""
+        if words and compile_pattern(rf"(?i)\b{pattern}{end}\b").has_match(plain):
             return f"it names {topic}"
     return None
+
+
+_WORD_PATTERN: Final = re.compile(r"[^\W_]+")
+
+
+def _remove_accents(text: str) -> str:
+    """Return a text without accents and invisible characters: `ž` as `z`."""
+    parts = unicodedata.normalize("NFKD", text)
+    return "".join(each for each in parts if unicodedata.category(each) not in {"Mn", "Cf"})
