@@ -90,7 +90,11 @@ def test_a_released_turn_is_what_was_queued_and_open_from_its_release() -> None:
 
 def test_an_answered_turn_refers_to_what_was_said_and_repeats_none_of_it() -> None:
     assert get_single_turn(TALKED) == SettledTurnRef(
-        1, "completed", build_text_ref(2, "text", "Hi"), build_text_ref(6, "text", "Hello")
+        1,
+        "completed",
+        build_text_ref(2, "text", "Hi"),
+        build_text_ref(6, "text", "Hello"),
+        request="00000000-0000-4000-8000-000000000002",
     )
     assert TALKED.opened_state.completed == 1
     assert "Hello" not in repr(TALKED.opened_state)
@@ -114,6 +118,7 @@ def test_a_reply_withheld_while_it_is_said_ends_its_turn() -> None:
         build_text_ref(2, "text", "Hi"),
         build_text_ref(4, "replacement", "(Withheld.)"),
         redacted=True,
+        request="00000000-0000-4000-8000-000000000002",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.resolvers.question_service import (
+    POLICY,
     PRICE,
     PRICE_ANSWER,
     RISK,
@@ -70,4 +71,23 @@ async def test_a8_a_question_that_leads_nowhere_has_an_empty_answer(
     (turn,) = (await a_bank.fetch_session_part("a8-nowhere", "/history"))["turns"]
     assert (turn["status"], turn["reply"], turn["fallback"]) == ("completed", "", "unroutable")
     assert len(a_bank.provider.exchanges) == asked
-    assert await a_bank.list_memory_messages("a8-nowhere") == [f"user: {UNRESOLVED_QUESTION}"]
+    told = [f"user: {UNRESOLVED_QUESTION}", "assistant: "]
+    assert await a_bank.list_memory_messages("a8-nowhere") == told
+    assert await a_bank.list_memory_messages("a8-nowhere", reader="planner") == told
+    assert await a_bank.list_memory_messages("a8-nowhere", reader="narrator", entity="fiis") == [
+        told[0]
+    ]
+
+
+async def test_a8_an_empty_answer_is_one_of_the_messages_that_the_memory_counts(
+    a_bank: QuestionService,
+) -> None:
+    with a_bank.edit_file(POLICY, "enabled: true\nmax_turns: 4\n"):
+        for number in range(3):
+            await a_bank.submit_question(f"{UNRESOLVED_QUESTION} {number}", "a8-counted")
+    assert await a_bank.list_memory_messages("a8-counted") == [
+        f"user: {UNRESOLVED_QUESTION} 1",
+        "assistant: ",
+        f"user: {UNRESOLVED_QUESTION} 2",
+        "assistant: ",
+    ]

@@ -40,7 +40,9 @@ async def test_a1_a_turn_is_a_question_and_its_answer_with_role_content_time_and
     times = [event.envelope.time for event in events]
     assert [each["created_at"] for each in told] == [times[1], times[-2]]
     assert {*told[0]} == {"role", "content", "created_at", "meta"}
-    assert told[0]["meta"] == {"turn": 1}
+    request = events[1].envelope.id
+    meta = {"turn": 1, "request_id": request, "intent": "fiis_financials_risk", "entity": "fiis"}
+    assert [each["meta"] for each in told] == [meta, meta]
 
 
 async def test_a1_the_question_is_recorded_before_anything_is_planned(

@@ -153,7 +153,7 @@ class OpenTurn:
     """Views for which this turn already requested a summary, successful or not."""
 
 
-FOLD_VERSION: Final = 8
+FOLD_VERSION: Final = 9
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -186,6 +186,12 @@ class SettledTurnRef:
     """The phase of the session at the time."""
     work: TextRef | None = None
     """The work summary of a turn of several calls; None where the reply is redacted."""
+    request: str = ""
+    """Id of the event that submitted or queued the turn."""
+    intent: str | None = None
+    """The intent that the resolver recognised."""
+    entity: str | None = None
+    """Kind of thing the turn is about, as the resolver named it."""
 
     @property
     def characters(self) -> int:

@@ -98,4 +98,9 @@ class MemoryView(ResponseModel):
     warnings: tuple[str, ...]
     """The faults of the policy file, for which defaults are used."""
     messages: tuple[JsonObject, ...]
-    """`role`, `content`, `created_at` and `meta` of each message, oldest first."""
+    """`role`, `content`, `created_at` and `meta` of each message, oldest first.
+
+    `meta` names the `turn`, its `request_id` (the id of the event that submitted it), and the
+    `intent` and `entity` that the resolver recognised. A turn that no reply was found for has an
+    assistant message with empty content.
+    """

@@ -332,4 +332,4 @@ async def load_memory_messages(
     turns = select_memory_turns(recall, state, sight)
     needs = PromptNeeds(blobs=(), text_refs=tuple(list_turn_refs(turns)), needs_older_turns=False)
     texts = await command_handler.texts.fetch_texts(state.tenant, needs)
-    return format_memory_messages(turns, texts.by_ref)
+    return format_memory_messages(recall, turns, texts.by_ref)

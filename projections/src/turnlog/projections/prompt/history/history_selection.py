@@ -26,6 +26,7 @@ from turnlog.projections.prompt.history.memory_access import (
     MemoryAccess,
     find_memory_exclusions,
     list_message_refs,
+    list_recalled_refs,
 )
 from turnlog.projections.prompt.history.turn_messages import (
     TurnExchange,
@@ -316,7 +317,7 @@ def build_exchanges(
 
 
 MemoryMessage = dict[str, JsonValue]
-"""An object of `role`, `content`, `created_at` and `meta`, which holds the turn number."""
+"""An object of `role`, `content`, `created_at` and `meta`; see `_format_turn_messages`."""
 
 
 def select_memory_turns(
@@ -334,19 +335,24 @@ def can_reach_older_turns(
 
 
 def format_memory_messages(
-    turns: Iterable[SettledTurnRef], texts: Mapping[TextRef, str]
+    recall: MemoryAccess, turns: Iterable[SettledTurnRef], texts: Mapping[TextRef, str]
 ) -> tuple[MemoryMessage, ...]:
     """Return the messages of turns, in order."""
-    return tuple(message for ref in turns for message in _format_turn_messages(ref, texts))
+    return tuple(message for ref in turns for message in _format_turn_messages(recall, ref, texts))
 
 
 def _format_turn_messages(
-    ref: SettledTurnRef, texts: Mapping[TextRef, str]
+    recall: MemoryAccess, ref: SettledTurnRef, texts: Mapping[TextRef, str]
 ) -> Iterator[MemoryMessage]:
-    for said in list_message_refs(ref):
+    for said in list_recalled_refs(recall, ref):
         yield {
             "role": "user" if said is ref.text else "assistant",
-            "content": texts[said],
+            "content": texts[said] if said.characters else "",
             "created_at": said.at,
-            "meta": {"turn": ref.turn},
+            "meta": {
+                "turn": ref.turn,
+                "request_id": ref.request,
+                "intent": ref.intent,
+                "entity": ref.entity,
+            },
         }

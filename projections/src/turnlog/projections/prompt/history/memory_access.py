@@ -30,6 +30,8 @@ class MemoryAccess:
     """Clock reading, RFC 3339."""
     entity: str | None = None
     """None before a resolver has named one."""
+    counts_empty_replies: bool = False
+    """Whether an empty reply, as of an unroutable turn, is a message; in a prompt it is none."""
 
     @property
     def denial_reason(self) -> str | None:
@@ -74,7 +76,7 @@ def find_memory_exclusions(recall: MemoryAccess, turns: Sequence[SettledTurnRef]
     messages = characters = 0
     over: str | None = None
     for ref in reversed(turns):
-        said = list_message_refs(ref)
+        said = list_recalled_refs(recall, ref)
         messages += len(said)
         characters += sum(each.characters for each in said)
         over = over or _find_exceeded_limit(recall, said, messages, characters)
@@ -88,6 +90,13 @@ def list_message_refs(ref: SettledTurnRef) -> tuple[TextRef, ...]:
     text, reply = ref.text, ref.reply
     asked = (text,) if text and text.characters else ()
     return (*asked, reply) if reply and reply.characters else asked
+
+
+def list_recalled_refs(recall: MemoryAccess, ref: SettledTurnRef) -> tuple[TextRef, ...]:
+    """Return the references of a turn's messages, as a reader of the memory counts them."""
+    said = list_message_refs(ref)
+    is_silent = ref.reply is not None and not ref.reply.characters
+    return (*said, ref.reply) if recall.counts_empty_replies and ref.reply and is_silent else said
 
 
 def _find_exceeded_limit(

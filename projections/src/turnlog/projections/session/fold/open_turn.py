@@ -110,7 +110,8 @@ def settle_turn(
 ) -> SessionState:
     """Settle an open or waiting turn, and add it to the settled turns."""
     open_or_waiting = (state.open, *state.waiting)
-    text = next((each.text for each in open_or_waiting if each and each.turn == turn), None)
+    settled = next((each for each in open_or_waiting if each and each.turn == turn), None)
+    resolved = settled.resolved if isinstance(settled, OpenTurn) else None
     done = status == "completed"
     counted = replace(
         state,
@@ -121,7 +122,18 @@ def settle_turn(
         returns=collect_prior_results(turn, state.open, state.phase) if done else state.returns,
     )
     return add_settled_turn(
-        counted, SettledTurnRef(turn, status, text, reply, phase=state.phase, work=work)
+        counted,
+        SettledTurnRef(
+            turn,
+            status,
+            settled.text if settled else None,
+            reply,
+            phase=state.phase,
+            work=work,
+            request=settled.event if settled else "",
+            intent=resolved.intent if resolved else None,
+            entity=resolved.entity if resolved else None,
+        ),
     )
 
 

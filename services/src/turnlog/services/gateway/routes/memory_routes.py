@@ -66,7 +66,8 @@ async def show_memory(
     material = await deps.blueprints.load_material(state)
     policy = material.memory or DEFAULT_MEMORY_POLICY
     at = format_rfc3339(deps.command_handler.clock())
-    recall = MemoryAccess(policy, reader, at, entity)
+    # The narrator reads a prompt, which has no empty messages
+    recall = MemoryAccess(policy, reader, at, entity, counts_empty_replies=reader != "narrator")
     messages = await load_memory_messages(
         deps.command_handler, state, recall, find_phase_visibility(material, state)
     )

@@ -119,7 +119,7 @@ class ResolverStep:
         return await load_memory_messages(
             self.sessions,
             state,
-            MemoryAccess(material.memory, "planner", at),
+            MemoryAccess(material.memory, "planner", at, counts_empty_replies=True),
             find_phase_visibility(material, state),
         )
 
