@@ -12,11 +12,11 @@ from typing import Literal, TextIO
 
 import structlog
 
-LogLevel = Literal["info", "warning"]
+from turnlog.services.platform.process_settings import LogLevel
 
 
 def configure_log(
-    stream: TextIO, log_format: Literal["console", "json"], *, minimum_level: int = logging.INFO
+    stream: TextIO, log_format: Literal["console", "json"], *, minimum_level: LogLevel
 ) -> None:
     """Send the log of this process to a stream, at `minimum_level` and above."""
     renderer: structlog.typing.Processor = (

@@ -49,6 +49,10 @@ HostList = Annotated[
 """Hosts as the address bar of a browser shows them; in an environment variable separated by `,`."""
 
 
+LogLevel = Literal["debug", "info", "warning", "error"]
+"""The levels of a process's own log, from the least to the most important."""
+
+
 class ProcessSettings(BaseSettings):
     """Settings that every process has."""
 
@@ -64,6 +68,8 @@ class ProcessSettings(BaseSettings):
     """The tenant of requests that name none."""
     log_format: Literal["console", "json"] = "console"
     """Format of this process's own log."""
+    log_level: LogLevel = "info"
+    """Least level that this process logs; `debug` adds what prompts leave out."""
     otlp_endpoint: str | None = None
     """OTLP address over HTTP that traces and metrics are sent to; without one there are none."""
     grace: Seconds = 10.0

@@ -6,7 +6,6 @@ The log is the one that the environment names, a running service's, or a data di
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -31,7 +30,7 @@ from turnlog.services.sessions.process_components import connect_components
 
 async def rebuild_read_models(target: LogTarget, environ: Mapping[str, str]) -> None:
     """Rebuild all read models and switch to them; readers keep the old rows until then."""
-    configure_log(sys.stderr, "console", minimum_level=logging.ERROR)
+    configure_log(sys.stderr, "console", minimum_level="error")
     async with (
         _open_settings(target, environ) as settings,
         connect_components(settings, "rebuild", Shutdown().create_loss_callback("nats")) as parts,

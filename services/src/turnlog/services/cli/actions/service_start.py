@@ -43,7 +43,7 @@ SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
 async def run_all_services(overrides: Mapping[str, Any]) -> None:
     """Start all services, print their address, and stop them on a signal."""
     settings = read_settings(AllInOneSettings, os.environ, overrides)
-    configure_log(sys.stderr, settings.log_format)
+    configure_log(sys.stderr, settings.log_format, minimum_level=settings.log_level)
     ending = Shutdown()
     ending.handle_signals()
     async with (
@@ -87,5 +87,5 @@ def _open_role(settings: RoleSettings, ending: Shutdown) -> AbstractAsyncContext
 
 def _read_role_settings(kind: type[SettingsT]) -> SettingsT:
     settings = read_settings(kind, os.environ)
-    configure_log(sys.stderr, settings.log_format)
+    configure_log(sys.stderr, settings.log_format, minimum_level=settings.log_level)
     return settings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -41,7 +40,7 @@ async def run_local_service(
     data_dir: Path, tenant: str, *, with_read_models: bool
 ) -> AsyncGenerator[str]:
     """Serve a data directory and yield the address; optionally bring its read models up to date."""
-    configure_log(sys.stderr, "console", minimum_level=logging.ERROR)
+    configure_log(sys.stderr, "console", minimum_level="error")
     ending = Shutdown()
     here = {"data_dir": data_dir, "tenant": tenant, "http": "127.0.0.1:0"}
     settings = read_settings(AllInOneSettings, os.environ, here)

@@ -93,13 +93,13 @@ async def run_demo(
     """Play a demo; with `stay`, keep everything running until a shutdown signal."""
     playing = get_scenario(name)
     with _open_data_dir(data_dir) as place, (place / "turnlog.log").open("a") as log:
-        configure_log(log, "console")
         given = {
             "data_dir": place,
             "http": http or _choose_address(),
             "model": model or _choose_model(os.environ) or playing.scripted_model,
         }
         settings = read_settings(AllInOneSettings, os.environ, given)
+        configure_log(log, "console", minimum_level=settings.log_level)
         ending = Shutdown()
         ending.handle_signals()
         async with AsyncExitStack() as running:
