@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -106,6 +107,17 @@ def test_a_blueprint_that_is_not_there_is_a_fault(turnlog: RunCommand, tmp_path:
     ran = turnlog("blueprint", "check", tmp_path / "none")
     assert ran.code == 1
     assert "put a blueprint.yaml there" in ran.out
+
+
+def test_a_service_with_a_ready_file_elsewhere_is_found_by_its_data_directory(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
+    data, elsewhere = tmp_path / "data", tmp_path / "elsewhere.json"
+    with run_blocking_turnlog_up(data, "--ready-file", str(elsewhere)) as up:
+        assert json.loads(elsewhere.read_bytes())["http"] == up.http
+        ran = turnlog("sessions", "--data-dir", data)
+        assert ran.code == 0
+    assert not elsewhere.exists()
 
 
 def test_a_service_whose_terminal_is_closed_ends_in_good_order_and_leaves_no_server(

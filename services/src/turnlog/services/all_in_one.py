@@ -2,6 +2,10 @@
 
 The roles are the same as in separate processes; here they share only the event loop and the
 projection signal. The ready file exists while all of them accept work.
+
+nats-server fixes its limit when it starts, at three quarters of the free disk, and a stream that
+met a full disk takes no writes until the server is restarted. So the server is restarted when it
+refuses writes although the disk has space again; its clients reconnect.
 """
 
 from __future__ import annotations
@@ -9,15 +13,21 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+import structlog
+from pydantic import BaseModel, ValidationError
 
 from turnlog.events.async_tasks import cancel_tasks
-from turnlog.events.errors import Refused
+from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.gateway import main as gateway
+from turnlog.services.platform.durability import check_store_writable, fetch_monitor_page
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.platform.process_settings import (
     AllInOneSettings,
@@ -29,6 +39,8 @@ from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.projector import main as projector
 from turnlog.services.sessions.session_snapshots import apply_directory_key
 from turnlog.services.worker import worker_process as worker
+
+_log = structlog.get_logger("turnlog.process")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +62,26 @@ async def run_all_in_one(
     async with await NatsServer.start(config) as server:
         settings = apply_directory_key(settings)
         exited = shutdown.watch_task(asyncio.create_task(server.wait_for_exit()), "nats-server")
+        guarding = shutdown.watch_task(
+            asyncio.create_task(_restart_when_space_returns(server, settings.data_dir)),
+            "nats-server",
+        )
         try:
             async with _run_roles(settings, server, shutdown) as http:
                 addresses = ServiceAddresses(http, server.url, settings.data_dir)
-                with_ready = settings.ready_file or settings.data_dir / "ready.json"
-                _write_ready_file(with_ready, addresses)
+                # The one in the data directory is where commands look for a running service.
+                ready_files = {settings.data_dir / "ready.json"}
+                if settings.ready_file is not None:
+                    ready_files.add(settings.ready_file)
+                for file in ready_files:
+                    _write_ready_file(file, addresses)
                 try:
                     yield addresses
                 finally:
-                    with_ready.unlink(missing_ok=True)
+                    for file in ready_files:
+                        file.unlink(missing_ok=True)
         finally:
-            await cancel_tasks(exited)
+            await cancel_tasks(exited, guarding)
 
 
 @asynccontextmanager
@@ -102,3 +123,54 @@ def _write_ready_file(file: Path, addresses: ServiceAddresses) -> None:
     half.touch(mode=0o600)
     half.write_text(json.dumps(ready))
     half.replace(file)
+
+
+SPACE_CHECK_INTERVAL: Final = 3.0
+"""Seconds between two looks at the space of the store."""
+
+LOW_ROOM_BYTES: Final = 2 * 1024 * 1024
+"""With less room than this the server may refuse an event."""
+
+WORTHWHILE_BYTES: Final = 16 * 1024 * 1024
+"""The least room that a restart must gain."""
+
+
+async def _restart_when_space_returns(server: NatsServer, data_dir: Path) -> None:
+    while True:
+        await asyncio.sleep(SPACE_CHECK_INTERVAL)
+        if await asyncio.to_thread(_would_restart_help, server.monitor_url or "", data_dir):
+            _log.warning("nats-server-restarts", reason="its store was full and has space again")
+            await server.restart()
+
+
+def _would_restart_help(monitor: str, data_dir: Path) -> bool:
+    try:
+        facts = _StoreFacts.model_validate(fetch_monitor_page(monitor, "jsz"))
+        is_stuck = False
+        try:
+            check_store_writable(monitor)
+        except Unavailable:
+            is_stuck = True
+    except (Unavailable, ValidationError):
+        return False
+    room = facts.config.max_storage - facts.storage
+    return can_gain_room(room, is_stuck=is_stuck, free=shutil.disk_usage(data_dir).free)
+
+
+def can_gain_room(room: int, *, is_stuck: bool, free: int) -> bool:
+    """Return whether a server that refuses writes would take them after a restart.
+
+    `room` is what its limit leaves, `is_stuck` whether it could not write to its disk, and `free`
+    the free bytes of the disk, of which a start claims three quarters.
+    """
+    gain = free * 3 // 4 - (0 if is_stuck else max(room, 0))
+    return (is_stuck or room < LOW_ROOM_BYTES) and gain >= WORTHWHILE_BYTES
+
+
+class _StoreLimit(BaseModel):
+    max_storage: int
+
+
+class _StoreFacts(BaseModel):
+    config: _StoreLimit
+    storage: int

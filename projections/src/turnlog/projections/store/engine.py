@@ -1,7 +1,8 @@
 """The database of the read models: SQLite in a file, or Postgres.
 
 Both are used the same way: short transactions, one writer at a time, errors by who must act. An
-unreachable database raises `Unavailable`. `is_refused_value` tells which values a database will
+unreachable database raises `Unavailable`, a damaged one `DamagedDatabase`: the rows can be built
+again, so the operator removes the database. `is_refused_value` tells which values a database will
 never store, because only their events may be quarantined. Statements are never logged with values,
 because values can be people's texts.
 """
@@ -9,18 +10,19 @@ because values can be people's texts.
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import aiosqlite
-from sqlalchemy import URL, AdaptedConnection, Connection, event, make_url
+from sqlalchemy import URL, AdaptedConnection, Connection, event, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from turnlog.events.errors import Refused, Unavailable
+from turnlog.events.errors import Corrupt, Refused, Unavailable
 
 _POSTGRES_TIMEOUT: Final = 30.0
 """Maximum seconds for connecting to Postgres, or for a statement there."""
@@ -30,6 +32,13 @@ _RETRY_PAUSE: Final = 0.01
 """Seconds between retries of operations for which SQLite does not wait itself."""
 _REFUSED_STATES: Final = ("22", "23", "54")
 """SQLSTATE classes of Postgres: bad data, broken constraint, beyond a limit."""
+_DAMAGE_CODES: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_DAMAGE_STATES: Final = ("XX001", "XX002")
+"""SQLSTATEs of Postgres: damaged data, damaged index."""
+
+
+class DamagedDatabase(Corrupt):
+    """The database is damaged; its rows must be built again from the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +46,24 @@ class ReadModelStore:
     """An open database."""
 
     engine: AsyncEngine
+    _damage: list[DamagedDatabase] = field(default_factory=list[DamagedDatabase], init=False)
+    """Filled once damage is found; nothing is read or written from then on."""
+
+    async def check_integrity(self) -> None:
+        """Read all pages of a SQLite database; raise `DamagedDatabase` if its structure is broken.
+
+        A second for about a gigabyte. Postgres has checksums of its own.
+        """
+        if self.engine.dialect.name == "sqlite":
+            async with self.open_reader() as connection:
+                found = await connection.scalar(text("PRAGMA quick_check(1)"))
+                if found != "ok":
+                    raise self._note_damage(str(found))
 
     @asynccontextmanager
     async def open_reader(self) -> AsyncGenerator[AsyncConnection]:
         """Yield a connection whose statements all see the same snapshot."""
-        async with _map_database_errors(), self.engine.connect() as connection:
+        async with self._map_errors(), self.engine.connect() as connection:
             if self.engine.dialect.name == "postgresql":
                 await connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
@@ -49,7 +71,7 @@ class ReadModelStore:
     @asynccontextmanager
     async def open_writer(self) -> AsyncGenerator[AsyncConnection]:
         """Yield a connection whose statements are committed together, or not at all."""
-        async with _map_database_errors(), self.engine.connect() as connection:
+        async with self._map_errors(), self.engine.connect() as connection:
             writer = await connection.execution_options(turnlog_writes=True)
             async with writer.begin():
                 yield writer
@@ -57,6 +79,29 @@ class ReadModelStore:
     async def close(self) -> None:
         """Close all connections."""
         await self.engine.dispose()
+
+    @asynccontextmanager
+    async def _map_errors(self) -> AsyncGenerator[None]:
+        for found in self._damage:
+            raise found
+        try:
+            yield
+        except (SQLAlchemyError, OSError, TimeoutError) as error:
+            if _is_damage(error):
+                raise self._note_damage(_get_first_line(error)) from error
+            raise Unavailable("database", _get_first_line(error)) from error
+
+    def _note_damage(self, detail: str) -> DamagedDatabase:
+        fix = "drop the database, create it again and start the projector"
+        name = self.engine.url.database
+        if self.engine.dialect.name == "sqlite":
+            files = f"{name}, {name}-wal and {name}-shm"
+            fix = f"stop everything that uses it, delete {files}, and start again"
+        damage = DamagedDatabase(
+            f"read models in {name}", f"{detail}: {fix}; the rows are built again from the log"
+        )
+        self._damage.append(damage)
+        return damage
 
 
 def open_store(url: str) -> ReadModelStore:
@@ -137,17 +182,17 @@ def _create_postgres_engine(url: URL) -> AsyncEngine:
     return create_async_engine(url, connect_args=options, hide_parameters=True)
 
 
-@asynccontextmanager
-async def _map_database_errors() -> AsyncGenerator[None]:
-    try:
-        yield
-    except (SQLAlchemyError, OSError, TimeoutError) as error:
-        raise Unavailable("database", _get_first_line(error)) from error
-
-
 def _get_first_line(error: Exception) -> str:
     cause = error.orig if isinstance(error, DBAPIError) else error
     return str(cause).partition("\n")[0] or type(error).__name__
+
+
+def _is_damage(error: Exception) -> bool:
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    code = getattr(cause, "sqlite_errorcode", None)
+    # An extended code has the primary one in its lowest byte.
+    is_sqlite_damage = isinstance(code, int) and code & 0xFF in _DAMAGE_CODES
+    return is_sqlite_damage or getattr(cause, "sqlstate", None) in _DAMAGE_STATES
 
 
 def is_refused_value(error: Exception) -> bool:

@@ -6,12 +6,14 @@ A gateway starts without its read models: turns are accepted, routes that need r
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Unavailable
-from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.engine import DamagedDatabase, ReadModelStore, open_store
 from turnlog.projections.store.read.idempotency_records import CommandLookup
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.schema.schema_migration import prepare_schema
@@ -22,6 +24,7 @@ from turnlog.services.gateway.app import build_app
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.http.http_protocol import create_http_protocol
 from turnlog.services.gateway.log_guard import LogGuard
+from turnlog.services.gateway.space_check import SpaceCheck
 from turnlog.services.platform.asgi_server import serve_asgi
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.shutdown import Shutdown
@@ -42,11 +45,12 @@ async def run_gateway(
     ) as parts:
         store = open_store(settings.database_url.get_secret_value())
         try:
-            with suppress(Unavailable):
+            with suppress(Unavailable, DamagedDatabase):
                 await prepare_schema(store)
             guard = LogGuard(parts.log, parts.library, store, settings.tenant)
             desk = _create_dependencies(settings, parts, store, projection_signal, guard)
             async with (
+                _run_integrity_check(store),
                 guard.run_checks(),
                 watch_log_identity(parts.connection, desk.command_handler, shutdown),
                 desk.record_watch.watch_streams(
@@ -57,6 +61,21 @@ async def run_gateway(
                 yield address
         finally:
             await store.close()
+
+
+@asynccontextmanager
+async def _run_integrity_check(store: ReadModelStore) -> AsyncGenerator[None]:
+    """Check the read models for damage while the body runs; `/readyz` then says so."""
+
+    async def check() -> None:
+        with suppress(Unavailable, DamagedDatabase):
+            await store.check_integrity()
+
+    checking = asyncio.create_task(check())
+    try:
+        yield
+    finally:
+        await cancel_tasks(checking)
 
 
 def _create_dependencies(
@@ -86,7 +105,13 @@ def _create_dependencies(
         projection_signal=projection_signal,
         tracing=components.tracing,
         durability=components.durability,
-        health_checks={"log": guard.require_current_log, "record": record.check_record},
+        health_checks={
+            "log": guard.require_current_log,
+            "space": SpaceCheck(
+                components.connection, settings.tenant, settings.nats_monitor
+            ).check_space,
+            "record": record.check_record,
+        },
         record_watch=record,
         prices=ModelPrices(settings.prices),
     )

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from pydantic import JsonValue
 
@@ -45,11 +46,29 @@ async def check_durability(
 
 
 def _has_sync_always(monitor: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{monitor}/varz", timeout=5) as answer:  # noqa: S310 - an operator's own setting
-            facts: JsonValue = json.load(answer)
-    except OSError as error:
-        raise Unavailable("nats-server monitoring", str(error)) from error
+    facts = fetch_monitor_page(monitor, "varz")
     for step in ("jetstream", "config", "sync_always"):
         facts = facts.get(step) if isinstance(facts, dict) else None
     return facts is True
+
+
+def check_store_writable(monitor: str) -> None:
+    """Raise `Unavailable` if the server could not write to its disk.
+
+    It then answers no append, also when the disk has space again, until it is restarted. Blocks.
+    """
+    facts = fetch_monitor_page(monitor, "healthz")
+    error = facts.get("error") if isinstance(facts, dict) else None
+    if error:
+        raise Unavailable("log", f"its server is unwell: {error}")
+
+
+def fetch_monitor_page(monitor: str, page: str) -> JsonValue:
+    """Return a page of the server's monitoring address, also one that reports an error. Blocks."""
+    try:
+        with urllib.request.urlopen(f"{monitor}/{page}", timeout=5) as answer:  # noqa: S310 - an operator's own setting
+            return cast("JsonValue", json.load(answer))
+    except urllib.error.HTTPError as error:
+        return cast("JsonValue", json.loads(error.read()))
+    except OSError as error:
+        raise Unavailable("nats-server monitoring", str(error)) from error

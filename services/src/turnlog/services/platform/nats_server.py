@@ -53,7 +53,9 @@ class NatsConfig:
     port: int = 0
     """0 is any free port."""
     monitor: bool = False
-    """Serve nats-server's own monitoring pages on a free loopback port."""
+    """Serve nats-server's own monitoring pages on a loopback port."""
+    monitor_port: int = 0
+    """0 is any free port."""
 
     @property
     def credentials_file(self) -> Path:
@@ -143,7 +145,7 @@ def _render_config(config: NatsConfig, password: str) -> str:
         "}",
     ]
     if config.monitor:
-        lines.append(f'http: "127.0.0.1:{RANDOM_PORT}"')
+        lines.append(f'http: "127.0.0.1:{config.monitor_port or RANDOM_PORT}"')
     return "\n".join([*lines, ""])
 
 
@@ -334,10 +336,12 @@ class NatsServer:
     def __init__(
         self, config: NatsConfig, binary: Path, owner: BinaryIO, run: NatsRun, url: str
     ) -> None:
-        self._config = replace(config, port=run.port)
+        monitor_port = urlsplit(run.monitor_url or "").port or 0
+        self._config = replace(config, port=run.port, monitor_port=monitor_port)
         self._binary = binary
         self._owner = owner
         self._run = run
+        self._restart_lock = asyncio.Lock()
         self.url = url
         """With user and password: never log it."""
 
@@ -363,14 +367,20 @@ class NatsServer:
         return self._run.monitor_url
 
     async def wait_for_exit(self) -> int:
-        """Wait until the current run ends for any reason, and return its exit code."""
-        return await self._run.process.wait()
+        """Wait until a run ends other than by a restart, and return its exit code."""
+        while True:
+            run = self._run
+            code = await run.process.wait()
+            async with self._restart_lock:
+                if run is self._run:
+                    return code
 
     async def restart(self) -> None:
-        """Stop the current run if it has not ended, and start one on the same store and port."""
-        await stop_run(self._run, timeout=STOP_TIMEOUT)
-        write_config(self._config)
-        self._run = await start_run(self._config, self._binary, timeout=START_TIMEOUT)
+        """Stop the current run if it has not ended, and start one on the same store and ports."""
+        async with self._restart_lock:
+            await stop_run(self._run, timeout=STOP_TIMEOUT)
+            write_config(self._config)
+            self._run = await start_run(self._config, self._binary, timeout=START_TIMEOUT)
 
     async def stop(self, *, timeout: float = STOP_TIMEOUT) -> None:
         """Stop the server, by force after `timeout` seconds, and release its data directory."""

@@ -152,7 +152,7 @@ class AllInOneSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
     nats: str = "127.0.0.1:0"
     """Host and port of the nats-server; port 0 is any free one."""
     ready_file: Path | None = None
-    """Written when everything accepts work; `ready.json` in the data directory by default."""
+    """Written when everything accepts work, like `ready.json` in the data directory."""
 
     def build_role_settings(self, role: type[Role], url: str, monitor: str | None) -> Role:
         """Return the settings of one role, pointed at the server and database of this process."""

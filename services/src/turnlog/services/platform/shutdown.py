@@ -1,7 +1,7 @@
 """How a process ends: on request, or because a component that it needs is lost.
 
-On request it exits with code 0. After a loss it exits with code 1 and names the component, so that
-its supervisor restarts it.
+On request it exits with code 0, also while it starts. After a loss it exits with code 1 and names
+the component, so that its supervisor restarts it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,20 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import structlog
 
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import TurnlogError, Unavailable
 
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
 _log = structlog.get_logger("turnlog.process")
+
+StartedT = TypeVar("StartedT")
 
 
 @dataclass
@@ -29,8 +35,8 @@ class Shutdown:
     def handle_signals(self) -> None:
         """End on SIGTERM, on Ctrl-C, and when the terminal is closed."""
         loop = asyncio.get_running_loop()
-        for told in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(told, self._requested.set)
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self._requested.set)
 
     def create_loss_callback(self, part: str) -> Callable[[], None]:
         """Return the callback for a component that is lost permanently."""
@@ -64,3 +70,32 @@ class Shutdown:
         await self._requested.wait()
         if self._failure:
             raise self._failure
+
+    async def run_until_end(
+        self,
+        service: AbstractAsyncContextManager[StartedT],
+        on_started: Callable[[StartedT], None],
+    ) -> None:
+        """Run a service until the end; a start that is under way then is cancelled."""
+        started = asyncio.Event()
+
+        async def run() -> None:
+            async with service as what:
+                started.set()
+                on_started(what)
+                await self.wait()
+
+        running = asyncio.create_task(run())
+        requested = asyncio.create_task(self._requested.wait())
+        try:
+            await asyncio.wait({running, requested}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not started.is_set():
+                # Once, and not by `cancel_tasks`: what has started is stopped in good order.
+                running.cancel()
+            await cancel_tasks(requested)
+        await asyncio.wait({running})
+        if running.cancelled():
+            await self.wait()
+        else:
+            running.result()

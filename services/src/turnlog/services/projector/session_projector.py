@@ -43,9 +43,12 @@ class SessionProjector:
 
     async def run(self) -> None:
         """Keep the rows up to date; ends by cancellation, or with `Corrupt`."""
-        failures = 0
+        failures, is_checked = 0, False
         while True:
             try:
+                if not is_checked:
+                    await self.folder.store.check_integrity()
+                    is_checked = True
                 async with aclosing(self._run_round()) as steps:
                     before = 0
                     async for at in steps:

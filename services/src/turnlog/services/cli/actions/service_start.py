@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, Literal, TypeVar, assert_never
 
 from rich.text import Text
 
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
-from turnlog.services.all_in_one import run_all_in_one
+from turnlog.services.all_in_one import ServiceAddresses, run_all_in_one
 from turnlog.services.cli.console import create_error_console
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.process_log import configure_log
@@ -39,6 +39,8 @@ _SETTINGS: Final[Mapping[ServiceRole, type[RoleSettings]]] = {
 
 SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
 
+StartedT = TypeVar("StartedT")
+
 
 async def run_all_services(overrides: Mapping[str, Any]) -> None:
     """Start all services, print their address, and stop them on a signal."""
@@ -46,14 +48,24 @@ async def run_all_services(overrides: Mapping[str, Any]) -> None:
     configure_log(sys.stderr, settings.log_format, minimum_level=settings.log_level)
     ending = Shutdown()
     ending.handle_signals()
-    async with (
-        run_all_in_one(settings, ending) as addresses,
-        run_loop_probe("all-in-one", settings.otlp_endpoint),
-    ):
-        ready = Text().append("turnlog is up", f"bold {GOOD}").append(f"  {addresses.http}")
-        create_error_console().print(ready.append(f"  data in {addresses.data_dir}"))
-        freeze_live_objects()
-        await ending.wait()
+    service = _run_with_probe(
+        run_all_in_one(settings, ending), "all-in-one", settings.otlp_endpoint
+    )
+    await ending.run_until_end(service, _show_addresses)
+
+
+@asynccontextmanager
+async def _run_with_probe(
+    service: AbstractAsyncContextManager[StartedT], name: str, endpoint: str | None
+) -> AsyncGenerator[StartedT]:
+    async with service as started, run_loop_probe(name, endpoint):
+        yield started
+
+
+def _show_addresses(addresses: ServiceAddresses) -> None:
+    ready = Text().append("turnlog is up", f"bold {GOOD}").append(f"  {addresses.http}")
+    create_error_console().print(ready.append(f"  data in {addresses.data_dir}"))
+    freeze_live_objects()
 
 
 async def run_service_role(role: ServiceRole) -> None:
@@ -61,9 +73,8 @@ async def run_service_role(role: ServiceRole) -> None:
     ending = Shutdown()
     ending.handle_signals()
     settings = _read_role_settings(_SETTINGS[role])
-    async with _open_role(settings, ending), run_loop_probe(role, settings.otlp_endpoint):
-        freeze_live_objects()
-        await ending.wait()
+    service = _run_with_probe(_open_role(settings, ending), role, settings.otlp_endpoint)
+    await ending.run_until_end(service, lambda _: freeze_live_objects())
 
 
 def _open_role(settings: RoleSettings, ending: Shutdown) -> AbstractAsyncContextManager[object]:

@@ -45,3 +45,17 @@ def run_async(work: Coroutine[Any, Any, ResultT]) -> ResultT:
         return asyncio.run(run_to_completion(work))
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED_EXIT_CODE) from None
+
+
+def exit_cleanly_on_signals() -> None:
+    """Exit with code 0 on SIGTERM and when the terminal is closed, until the service handles them.
+
+    Its imports take seconds, and nothing that needs an orderly end has begun meanwhile.
+    """
+    import signal
+
+    def leave(_number: int, _frame: object) -> None:
+        raise SystemExit(0)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async
+from turnlog.services.cli.commands.command_runner import exit_cleanly_on_signals, run_async
 from turnlog.services.cli.options import DEFAULT_DATA_DIR, ServiceTarget
 
 ModelOption = Annotated[
@@ -51,6 +51,7 @@ def start_all(
     model: ModelOption = None,
 ) -> None:
     """Start everything in one process: NATS, gateway, worker and projector."""
+    exit_cleanly_on_signals()
     from turnlog.services.cli.actions.service_start import run_all_services
 
     given = {
@@ -66,6 +67,7 @@ def start_all(
 
 def run_role(role: RoleArgument) -> None:
     """Start one role, configured by TURNLOG_... variables; see `turnlog config show`."""
+    exit_cleanly_on_signals()
     from turnlog.services.cli.actions.service_start import run_service_role
 
     run_async(run_service_role(role))
@@ -90,6 +92,7 @@ def run_demo(
     ] = False,
 ) -> None:
     """Start everything, play a conversation, and show what the log recorded."""
+    exit_cleanly_on_signals()
     from turnlog.services.cli.demo.demo_runner import run_demo
 
     run_async(run_demo(name, data_dir, http, model, stay=not exit_after))
