@@ -17,6 +17,7 @@ import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,7 @@ from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.gateway import main as gateway
+from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.durability import check_store_writable, fetch_monitor_page
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.platform.process_settings import (
@@ -138,12 +140,12 @@ WORTHWHILE_BYTES: Final = 16 * 1024 * 1024
 async def _restart_when_space_returns(server: NatsServer, data_dir: Path) -> None:
     while True:
         await asyncio.sleep(SPACE_CHECK_INTERVAL)
-        if await asyncio.to_thread(_would_restart_help, server.monitor_url or "", data_dir):
+        if await run_in_thread(partial(_can_restart_help, server.monitor_url or "", data_dir)):
             _log.warning("nats-server-restarts", reason="its store was full and has space again")
             await server.restart()
 
 
-def _would_restart_help(monitor: str, data_dir: Path) -> bool:
+def _can_restart_help(monitor: str, data_dir: Path) -> bool:
     try:
         facts = _StoreFacts.model_validate(fetch_monitor_page(monitor, "jsz"))
         is_stuck = False

@@ -8,8 +8,8 @@ server is restarted; only the monitoring address tells of it.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pydantic import BaseModel
@@ -20,6 +20,7 @@ from turnlog.events.jetstream.jetstream_client import JetStreamSnapshotStore
 from turnlog.events.jetstream.js_api import JsApiError, request_json
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.subjects import BLOBS_STREAM, LIBRARY_STREAM, SESSIONS_STREAM
+from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.durability import check_store_writable
 from turnlog.services.platform.process_health import PROBE_SESSION
 
@@ -52,7 +53,7 @@ class SpaceCheck:
     async def check_space(self) -> None:
         """Raise `Unavailable` if every write is refused."""
         if self.monitor is not None:
-            await asyncio.to_thread(check_store_writable, self.monitor)
+            await run_in_thread(partial(check_store_writable, self.monitor))
         for stream in (SESSIONS_STREAM, LIBRARY_STREAM, BLOBS_STREAM):
             await self._check_stream_limit(stream)
         try:
