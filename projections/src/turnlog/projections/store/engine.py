@@ -1,8 +1,8 @@
 """The database of the read models: SQLite in a file, or Postgres.
 
 Both are used the same way: short transactions, one writer at a time, errors by who must act. An
-unreachable database raises `Unavailable`, a damaged one `DamagedDatabase`: the rows can be built
-again, so the operator removes the database. `is_refused_value` tells which values a database will
+unreachable database raises `Unavailable`, and so does a damaged one, with what to do: the log is
+intact, so everything but the rows goes on. `is_refused_value` tells which values a database will
 never store, because only their events may be quarantined. Statements are never logged with values,
 because values can be people's texts.
 """
@@ -22,7 +22,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from turnlog.events.errors import Corrupt, Refused, Unavailable
+from turnlog.events.errors import Refused, Unavailable
 
 _POSTGRES_TIMEOUT: Final = 30.0
 """Maximum seconds for connecting to Postgres, or for a statement there."""
@@ -37,20 +37,16 @@ _DAMAGE_STATES: Final = ("XX001", "XX002")
 """SQLSTATEs of Postgres: damaged data, damaged index."""
 
 
-class DamagedDatabase(Corrupt):
-    """The database is damaged; its rows must be built again from the log."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReadModelStore:
     """An open database."""
 
     engine: AsyncEngine
-    _damage: list[DamagedDatabase] = field(default_factory=list[DamagedDatabase], init=False)
+    _damage: list[Unavailable] = field(default_factory=list[Unavailable], init=False)
     """Filled once damage is found; nothing is read or written from then on."""
 
     async def check_integrity(self) -> None:
-        """Read all pages of a SQLite database; raise `DamagedDatabase` if its structure is broken.
+        """Read all pages of a SQLite database; raise `Unavailable` if its structure is broken.
 
         A second for about a gigabyte. Postgres has checksums of its own.
         """
@@ -91,14 +87,14 @@ class ReadModelStore:
                 raise self._note_damage(_get_first_line(error)) from error
             raise Unavailable("database", _get_first_line(error)) from error
 
-    def _note_damage(self, detail: str) -> DamagedDatabase:
+    def _note_damage(self, detail: str) -> Unavailable:
         fix = "drop the database, create it again and start the projector"
         name = self.engine.url.database
         if self.engine.dialect.name == "sqlite":
             files = f"{name}, {name}-wal and {name}-shm"
             fix = f"stop everything that uses it, delete {files}, and start again"
-        damage = DamagedDatabase(
-            f"read models in {name}", f"{detail}: {fix}; the rows are built again from the log"
+        damage = Unavailable(
+            "database", f"{name}: {detail}: {fix}; the rows are built again from the log"
         )
         self._damage.append(damage)
         return damage

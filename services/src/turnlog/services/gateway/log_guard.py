@@ -23,7 +23,7 @@ import structlog
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import LogRolledBack, Unavailable
 from turnlog.events.jetstream.jetstream_client import JetStreamLog
-from turnlog.projections.store.engine import DamagedDatabase, ReadModelStore
+from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.projections.store.write.segment_projection import read_segments_position
 from turnlog.services.platform.process_health import CHECK_TIMEOUT
@@ -86,7 +86,7 @@ class LogGuard:
             async with asyncio.timeout(CHECK_TIMEOUT), self.store.open_reader() as connection:
                 sessions = await read_active_position(connection)
                 segments = await read_segments_position(connection)
-        except (TimeoutError, Unavailable, DamagedDatabase):
+        except (TimeoutError, Unavailable):
             return []
         known = ((self.log, sessions), (self.library, segments))
         return [(log, position) for log, position in known if position is not None]

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Unavailable
-from turnlog.projections.store.engine import DamagedDatabase, ReadModelStore, open_store
+from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.idempotency_records import CommandLookup
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.schema.schema_migration import prepare_schema
@@ -45,7 +45,7 @@ async def run_gateway(
     ) as parts:
         store = open_store(settings.database_url.get_secret_value())
         try:
-            with suppress(Unavailable, DamagedDatabase):
+            with suppress(Unavailable):
                 await prepare_schema(store)
             guard = LogGuard(parts.log, parts.library, store, settings.tenant)
             desk = _create_dependencies(settings, parts, store, projection_signal, guard)
@@ -68,7 +68,7 @@ async def _run_integrity_check(store: ReadModelStore) -> AsyncGenerator[None]:
     """Check the read models for damage while the body runs; `/readyz` then says so."""
 
     async def check() -> None:
-        with suppress(Unavailable, DamagedDatabase):
+        with suppress(Unavailable):
             await store.check_integrity()
 
     checking = asyncio.create_task(check())
