@@ -41,6 +41,7 @@ async def test_a_service_with_damaged_read_models_names_them_and_builds_them_aga
     host: ProcessHost, damage: Callable[[Path], None]
 ) -> None:
     async with run_turnlog_up(host) as up:
+        await up.service.wait_until_ready(up.process)
         session = await up.service.open_session()
         await up.service.list_calls(session)
     file = host.folder / "data/read-models.db"
@@ -54,6 +55,7 @@ async def test_a_service_with_damaged_read_models_names_them_and_builds_them_aga
     for suffix in ("", "-wal", "-shm"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)
     async with run_turnlog_up(host) as up:
+        await up.service.wait_until_ready(up.process)
         await up.service.list_calls(session)
 
 
