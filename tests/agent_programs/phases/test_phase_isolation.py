@@ -45,7 +45,7 @@ async def run_actions(walk: Walk, tokens: int = 100_000) -> PhaseWalker:
 def test_no_prompt_holds_a_mark_of_a_phase_it_may_not_see(walk: Walk, tokens: int) -> None:
     for phase, prompt in asyncio.run(run_actions(walk, tokens)).list_prompts():
         assert set(MARK.findall(prompt)) <= set(CAN_SEE[phase])
-        assert set(CARRIED.findall(prompt)) <= {phase}
+        assert set(CARRIED.findall(prompt)) <= set(CAN_SEE[phase])
 
 
 @settings(max_examples=8)
@@ -84,9 +84,8 @@ async def test_what_may_be_seen_is_seen_by_every_door() -> None:
     assert ("operate", "focus", "operate") in seen
     (first, *_) = (prompt for phase, prompt in walking.list_prompts() if phase == "focus")
     assert "sum-up said-in-ideate" in first
-    assert {phase for phase, prompt in walking.list_prompts() if CARRIED.search(prompt)} == {
-        "focus"
-    }
+    carrying = {phase for phase, prompt in walking.list_prompts() if CARRIED.search(prompt)}
+    assert carrying == {"focus", "operate"}
 
 
 async def test_a_summary_is_of_the_phase_that_it_was_made_in_too() -> None:

@@ -17,6 +17,7 @@ from tests.agent_programs.agent_service import (
     answer_with_tool_calls,
 )
 from turnlog.events.content import compute_digest
+from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.projections.tools.tool_catalog import ToolOffer
 
@@ -212,6 +213,48 @@ async def test_u18_each_phase_sees_what_it_may_see_and_nothing_goes_backward(
         f"/v1/sessions/{session}/phase", json={"to": "ideate", "carry": "It floats."}
     )
     assert refused.json()["code"] == "carry-backward"
+
+
+async def test_u18_a_carried_summary_stays_in_its_phase_and_later_ones_that_see_it_have_it(
+    platform: AgentService,
+) -> None:
+    session = await open_talking_session(platform)
+    await say(platform, session, "An idea?", "A boat.")
+    await enter_phase(platform, session, "focus", "We want a boat.")
+    await say(platform, session, "Which one?", "The small one.")
+    await enter_phase(platform, session, "operate", "It is the small one.")
+    await run_short_turn(platform, session, "Build it.")
+    await enter_phase(platform, session, "complete")
+    await run_short_turn(platform, session, "Check it.")
+    await enter_phase(platform, session, "ideate")
+    await run_short_turn(platform, session, "Another idea?")
+    from_ideate = "Summary from ideate phase: We want a boat."
+    from_focus = "Summary from focus phase: It is the small one."
+    focus, operate, complete, ideate = [
+        await platform.fetch_prompt(session, call) for call in ("2.1", "3.1", "4.1", "5.1")
+    ]
+    read = [
+        [(each["role"], each["content"]) for each in prompt["messages"][1:]]
+        for prompt in (focus, operate, complete, ideate)
+    ]
+    idea = [("user", "An idea?"), ("assistant", "A boat.")]
+    choice = [("user", "Which one?"), ("assistant", "The small one.")]
+    built = [("user", "Build it."), ("assistant", "Yes.")]
+    assert read[0] == [("system", from_ideate), *idea, ("user", "Which one?")]
+    assert read[1] == [("system", f"{from_ideate}\n{from_focus}"), *choice, ("user", "Build it.")]
+    assert read[2] == [("system", from_focus), *built, ("user", "Check it.")]
+    assert read[3] == [*idea, ("user", "Another idea?")]
+    sources = [
+        each["source"]["sequence"]
+        for each in operate["manifest"]["parts"]
+        if each["layer"] == "carried"
+    ]
+    entered = [
+        each.sequence
+        for each in await platform.load_recorded_events(session)
+        if isinstance(each.event, PhaseEntered) and each.event.carried
+    ]
+    assert sources == entered, "each with its origin"
 
 
 async def test_u31_the_form_that_is_shown_never_enters_a_prompt(platform: AgentService) -> None:

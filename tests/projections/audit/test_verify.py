@@ -386,7 +386,7 @@ def test_a_prompt_of_an_older_assembler_that_comes_out_otherwise_is_no_failure()
     report = verify_events(rewrite_manifest(CALLS[1], assembler=0, tokens=1))
     assert report.is_sound
     assert (report.verdicts.reproduction, report.prompts.unreproducible) == ("unreproducible", 1)
-    assert report.prompts.why == "it was assembled by version 0, and this is 2"
+    assert report.prompts.why == "it was assembled by version 0, and this is 3"
     assert (report.prompts.reference, report.prompts.assembly) == (2, 1)
 
 

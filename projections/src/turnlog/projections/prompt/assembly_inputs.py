@@ -14,13 +14,14 @@ from turnlog.projections.library.segment_selection import CallSegments
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.session.text_refs import TextRef
 
-ASSEMBLER_VERSION: Final = 2
+ASSEMBLER_VERSION: Final = 3
 """Version of the assembler; raised when the same record gives a different prompt.
 
-Version 2 condenses repeated questions by `repeats-2`.
+Version 2 condenses repeated questions by `repeats-2`. Version 3 includes what was carried into
+every visible phase, and not only into the current one.
 """
 
-SUPPORTED_ASSEMBLERS: Final = frozenset((1, ASSEMBLER_VERSION))
+SUPPORTED_ASSEMBLERS: Final = frozenset((1, 2, ASSEMBLER_VERSION))
 """The versions whose rules this one still has, for calls on record."""
 
 

@@ -76,8 +76,10 @@ from turnlog.projections.session.fold.settled_turns import (
 )
 from turnlog.projections.session.pinned_prompts import list_pinned_files
 from turnlog.projections.session.state import (
+    MAX_CARRIED_TEXTS,
     MAX_IDEMPOTENCY_RECORDS,
     UNBOUNDED_REACH,
+    CarriedText,
     IdempotencyRecord,
     LastReference,
     RecordedChoice,
@@ -91,13 +93,31 @@ from turnlog.projections.session.tool_disclosure import renew_disclosure
 def apply_phase_entered(
     state: SessionState, recorded: RecordedEvent, event: PhaseEntered
 ) -> SessionState:
-    """Return the state after entering a phase, without what the new phase may not see."""
+    """Return the state after entering a phase.
+
+    What was carried into the phase left stays with that phase. The last reference is dropped if the
+    new phase may not see it.
+    """
     been = tuple(dict.fromkeys((*state.visited, event.phase)))
     told = build_optional_text_ref(recorded, "carried", event.carried)
     reference = _filter_reference(state, event)
     return replace(
-        state, phase=event.phase, exchanges=0, visited=been, carried=told, reference=reference
+        state,
+        phase=event.phase,
+        exchanges=0,
+        visited=been,
+        carried=told,
+        carried_before=_list_carried_before(state),
+        reference=reference,
     )
+
+
+def _list_carried_before(state: SessionState) -> tuple[CarriedText, ...]:
+    """Return the texts carried into all phases so far, the current one included."""
+    if state.carried is None or state.phase is None:
+        return state.carried_before
+    kept = (*state.carried_before, CarriedText(state.phase, state.carried))
+    return kept[-MAX_CARRIED_TEXTS:]
 
 
 def _filter_reference(state: SessionState, event: PhaseEntered) -> LastReference | None:

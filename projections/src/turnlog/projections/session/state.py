@@ -153,7 +153,7 @@ class OpenTurn:
     """Views for which this turn already requested a summary, successful or not."""
 
 
-FOLD_VERSION: Final = 9
+FOLD_VERSION: Final = 10
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512
@@ -164,6 +164,9 @@ UNBOUNDED_REACH: Final = -1
 
 MAX_PRIOR_RESULTS: Final = 16
 """Most tool results of a turn that the next turn may include."""
+
+MAX_CARRIED_TEXTS: Final = 16
+"""Most texts kept that were carried into phases left since."""
 
 MAX_IDEMPOTENCY_RECORDS: Final = 64
 """Idempotency records kept in the state; older ones are looked up in the read model."""
@@ -264,6 +267,15 @@ class RecordedChoice:
     """The text of the choice in prompts."""
 
 
+@dataclass(frozen=True, slots=True)
+class CarriedText:
+    """A text that was carried into a phase, and belongs to it as its turns do."""
+
+    phase: str
+    """The phase it was carried into."""
+    text: TextRef
+
+
 @dataclass(frozen=True)
 class RedactionNote:
     """A redacted reply that the next turn's prompts must mention."""
@@ -313,7 +325,9 @@ class SessionState:
     visited: tuple[str, ...] = ()
     """Phases entered so far, each once, in the order of first entry."""
     carried: TextRef | None = None
-    """Text that the caller carried over from the previous phase."""
+    """Text that the caller carried into the current phase when it was entered."""
+    carried_before: tuple[CarriedText, ...] = ()
+    """Texts carried into the phases left since, oldest first."""
     choices: tuple[RecordedChoice, ...] = ()
     """Choices made so far."""
     note: RedactionNote | None = None

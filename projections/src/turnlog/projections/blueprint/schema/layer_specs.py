@@ -247,10 +247,10 @@ class ResultsLayer(_LayerBase):
 
 
 class CarryLayer(_LayerBase):
-    """The summary of the previous phase that was carried over when the session moved on."""
+    """The summaries that were carried into the phases that the current one may see."""
 
     carry: Literal["phase"]
-    """The summary is included as long as the session stays in the phase it was carried to."""
+    """A summary belongs to the phase it was carried to, as the turns of that phase do."""
     text: str = "Summary from {from} phase: {summary}"
     """The template of the carried text, with the phase that was left and its summary; recorded with
     the move.

@@ -77,6 +77,9 @@ from turnlog.projections.session.text_refs import TextRef
 INPUT_LAYER: Final = "input"
 """The built-in layer that holds the text of the turn."""
 
+_ASSEMBLER_OF_STAYING_CARRIES: Final = 3
+"""The first version of the assembler that includes what was carried into other visible phases."""
+
 EMPTY_RULE: Final = "nothing to say"
 """The rule of a layer whose text is empty."""
 
@@ -132,6 +135,10 @@ def _plan_pieces(
         )
     elif isinstance(layer, ResultsLayer):
         planned = combine_parts(_plan_result_pieces(layer, sources, form))
+    elif isinstance(layer, CarryLayer):
+        planned = combine_parts(
+            _plan_text_piece(ref, state, form) for ref in _list_carried_refs(sources)
+        )
     else:
         planned = _plan_source(layer, name, sources).map(
             lambda found: (_build_piece(*found, form),)
@@ -178,6 +185,17 @@ def _plan_result_pieces(
         yield build_filled(LayerPiece(None, "", rule=found.reason or EMPTY_RULE))
 
 
+def _list_carried_refs(sources: LayerSources) -> tuple[TextRef, ...]:
+    """Return the texts carried into the phases that the current one may see, oldest first."""
+    state, call = sources.state, sources.call
+    current = (state.carried,) if state.carried else ()
+    if call.assembler < _ASSEMBLER_OF_STAYING_CARRIES:
+        return current
+    visibility = find_phase_visibility(sources.material, state)
+    before = (each for each in state.carried_before if visibility.can_show(each.phase))
+    return (*(each.text for each in before), *current)
+
+
 def _plan_text_piece(
     ref: TextRef,
     state: SessionState,
@@ -211,11 +229,6 @@ def _plan_source(layer: LayerSpec, name: str, sources: LayerSources) -> PartTemp
             if file is None:
                 return build_filled(NO_TEXT)
             return _plan_sourced_text(file.digest, BlobSource(digest=file.digest, path=file.path))
-        case CarryLayer():
-            ref = state.carried
-            if ref is None:
-                return build_filled(NO_TEXT)
-            return _plan_sourced_text(ref, EventTextSource(sequence=ref.sequence, field=ref.field))
         case ResolvedLayer():
             return _plan_resolved_text(layer, state)
         case _:

@@ -102,6 +102,7 @@ def _purge_memory(state: SessionState, upto: int) -> SessionState:
         summaries=(),
         whole={},
         carried=None,
+        carried_before=(),
         reference=None,
         note=None,
         returns=None,
