@@ -101,7 +101,7 @@ async def test_what_a_switch_changed_in_a_prompt_is_laid_to_its_event(
     ]
 
 
-async def test_a_model_of_another_provider_pins_prompts_of_its_own(
+async def test_a_model_of_another_provider_has_prompts_of_its_own_from_the_same_pin(
     platform: AgentService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", platform.provider.url)
@@ -110,8 +110,8 @@ async def test_a_model_of_another_provider_pins_prompts_of_its_own(
     await platform.complete_turn(session, answer_with_text("One."))
     await switch_profile(platform, session, model="hosted_vllm/heron")
     await platform.complete_turn(session, answer_with_text("Two."))
-    pinned = await platform.load_events(session, PromptsSnapshotted)
-    assert [each.provider for each in pinned] == ["openai", "hosted_vllm"]
+    (pinned,) = await platform.load_events(session, PromptsSnapshotted)
+    assert (pinned.provider, "hosted_vllm" in pinned.others) == ("openai", True)
     spoken = [platform.get_request_texts(number)[0].splitlines()[0] for number in (0, 1)]
     assert spoken == ["You speak through openai.", "You speak through hosted_vllm."]
     window = await platform.fetch_json(f"/v1/sessions/{session}/window")
