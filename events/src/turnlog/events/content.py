@@ -7,6 +7,7 @@ digest and length. Only the codec seals and opens content.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from hashlib import sha256
 from json import JSONEncoder
@@ -35,6 +36,24 @@ def compute_joined_digest(pieces: Iterable[bytes]) -> Digest:
     for piece in pieces:
         whole.update(piece)
     return f"sha256:{whole.hexdigest()}"
+
+
+_SALTED_TEXT: Final = re.compile(rb"turnlog-withheld [0-9a-f]{64}\n")
+
+
+def encode_withheld_text(text: str, salt: bytes) -> bytes:
+    """Return a blob of a withheld text, whose digest does not let a short text be guessed.
+
+    `salt` is 32 bytes of chance; it is in the blob, and nowhere else.
+    """
+    return b"turnlog-withheld " + salt.hex().encode() + b"\n" + text.encode()
+
+
+def decode_withheld_text(blob: bytes) -> str:
+    """Return the text of such a blob; earlier releases stored the text alone."""
+    return (
+        _SALTED_TEXT.sub(b"", blob, count=1).decode() if _SALTED_TEXT.match(blob) else blob.decode()
+    )
 
 
 class PlainText(BaseModel):

@@ -23,4 +23,6 @@ class ReplyRedacted(EventModel):
     replacement: Content
     """The text used instead."""
     withheld: Digest | None = None
-    """Blob of a text that was never recorded as a reply; only the audit role can read it."""
+    """Blob of a text that was never recorded as a reply; only the audit role can read it. Its salt
+    keeps the text from being guessed from this digest; earlier releases stored none.
+    """

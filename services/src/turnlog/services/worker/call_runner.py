@@ -91,6 +91,8 @@ class CallRunner:
     ) -> SessionState:
         """Run the requested tools; what the call is for depends on their results."""
         blobs, material = self.contexts.blobs, active.material
+        # Compiling a pattern takes up to a tenth of a second.
+        guard = await run_in_thread(partial(build_guard, material))
         tooling = ToolRunner(
             self.sessions,
             blobs,
@@ -99,6 +101,7 @@ class CallRunner:
             active.attempt,
             by,
             active.publish_tool_run,
+            guard,
         )
         state = await tooling.run_pending_tools(state, material)
         await self.contexts.check_room(state, active.attempt, material, by)
@@ -107,12 +110,11 @@ class CallRunner:
         pinned = state.tools.get(state.profile)
         setup = CallSetup(material.find_stage(state), frozenset(pinned.tools if pinned else ()))
         await active.begin_stage(setup)
+        active.progress.guard = guard
         if setup.stage == "plan":
             prior_results = list_prior_results(material, state)
             active.progress.setup = replace(setup, prior_results=prior_results)
         if setup.stage == "reply":
-            # Compiling a pattern takes up to a tenth of a second.
-            active.progress.guard = await run_in_thread(partial(build_guard, material))
             active.progress.setup = replace(setup, work=await self._load_work(active, state))
         return state
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from turnlog.events.content import PlainText
+from turnlog.events.content import Digest, PlainText
 from turnlog.events.model.call_events import (
     AttemptCost,
     AttemptEnded,
@@ -82,8 +82,9 @@ def record_answer(
     *,
     store_text: bool,
     repairs: tuple[str, ...] = (),
+    withheld: Digest | None = None,
 ) -> tuple[AttemptEnded, CallCompleted]:
-    """End an attempt with an answer.
+    """End an attempt with an answer, or with one that is `withheld` in the blob of this digest.
 
     `store_text` keeps the answer in the call's own event. It is needed where no other event holds
     it.
@@ -103,7 +104,7 @@ def record_answer(
         call=attempt.call,
         attempt=attempt.attempt,
         finish=finish,
-        digest=text.digest,
+        digest=withheld or text.digest,
         characters=text.characters,
         text=text if store_text else None,
         repairs=repairs,

@@ -59,7 +59,7 @@ class AttemptAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRefused:
-    """A reply that breaks a safety rule."""
+    """An answer that breaks a safety rule: it ends its turn, or only its summary."""
 
     reason: str
     rule: str
@@ -129,6 +129,10 @@ def build_outcome_command(report: AttemptReport, outcome: AttemptOutcome) -> Out
     match outcome:
         case AttemptAnswer():
             return _build_answer_command(report, outcome)
+        case AnswerRefused(reason=reason, rule=rule) if report.stage == "summarise":
+            detail = f"the rule {rule} withholds it: {reason}"
+            fault = AttemptFault(code="withheld", detail=detail, retryable=False)
+            return GiveUpSummary(report.attempt, report.spent, fault)
         case AnswerRefused(reason=reason, rule=rule, blob=blob):
             return CompleteTurn(
                 report.attempt,

@@ -126,6 +126,7 @@ def complete_turn(state: SessionState, command: CompleteTurn) -> NewEvents:
         command.finish,
         store_text=command.raw is not None,
         repairs=command.repairs,
+        withheld=command.withheld.blob if command.withheld else None,
     )
     step = find_transition(state, command)
     replied = _build_reply_event(state, command, step)

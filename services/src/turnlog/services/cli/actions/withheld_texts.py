@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from rich.console import Group
 from rich.text import Text
 
-from turnlog.events.content import Digest
+from turnlog.events.content import Digest, decode_withheld_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.jetstream.jetstream_client import JetStreamBlobStore, JetStreamLog
@@ -82,7 +82,7 @@ async def _load_withheld_text(
         tail = f"turnlog tail {session} --no-follow --stored"
         fix = f"its text stands in the turn's own event: `{tail}`"
         raise Refused("no-withheld-text", detail, field="turn", fix=fix)
-    text = (await blobs.get_blob(tenant, redacted.withheld)).decode()
+    text = decode_withheld_text(await blobs.get_blob(tenant, redacted.withheld))
     return WithheldText(
         build_event_ref(recorded), redacted.rule, redacted.reason, redacted.withheld, text
     )

@@ -232,6 +232,9 @@ class ActiveAttempt:
         progress = self.progress
         if isinstance(chunk, FinishedAnswer):
             progress.finished = chunk
+            for call in chunk.tool_calls:
+                if violation := await progress.guard.check_json(call.arguments):
+                    return violation
             return await progress.guard.release_rest()
         if progress.first_token is None:
             progress.first_token = progress.measure_elapsed()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Literal, assert_never
 
 import structlog
 
+from turnlog.events.content import encode_withheld_text
 from turnlog.events.errors import Corrupt, Refused, TooLarge
 from turnlog.events.model.call_events import (
     AttemptFault,
@@ -189,9 +191,11 @@ class OutcomeRecorder:
             answer = replace(answer, plan=plan, repairs=(*answer.repairs, *plan.repairs))
         if active.stage != "summarise":
             _log_unusual_answer(active, answer)
-        # A repair may have removed what separated two halves of a forbidden text
-        if active.stage == "reply" and answer.repairs:
-            violation = await active.progress.guard.check_text(answer.text)
+        # A repair may have removed what separated two halves of a forbidden text, and the escapes
+        # of JSON may have hidden one.
+        goals = [step.goal for step in answer.plan.steps] if answer.plan else []
+        for text in (*([answer.text] if answer.repairs else []), *goals):
+            violation = await active.progress.guard.check_text(text)
             if violation is not None:
                 return await self._store_refused_answer(active, violation)
         return answer
@@ -217,7 +221,10 @@ class OutcomeRecorder:
     async def _store_refused_answer(
         self, active: ActiveAttempt, violation: GuardViolation
     ) -> AnswerRefused:
-        blob = await self.blobs.put_blob(active.context.tenant, active.text.encode())
+        requested = active.progress.finished.tool_calls if active.progress.finished else ()
+        text = "\n".join([active.text, *(call.arguments for call in requested)])
+        stored = encode_withheld_text(text, secrets.token_bytes(32))
+        blob = await self.blobs.put_blob(active.context.tenant, stored)
         return AnswerRefused(violation.reason, violation.rule, blob)
 
     def _find_failure_outcome(

@@ -1,4 +1,7 @@
-"""The output guard: check a reply before or while it is published.
+"""The output guard: check what a model or a tool says before or while it is published.
+
+A reply is checked while it is streamed. Plans, tactics and summaries are checked by the same rules
+as they arrive, and the arguments and the results of tools before they are recorded.
 
 It holds back as much as the blueprint says and finds the first rule that the text breaks. Published
 text never breaks a rule whose hold-back is long enough to see it. If a rule is broken by text that
@@ -16,7 +19,9 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
+from turnlog.events.content import encode_canonical
 from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.linear_patterns import (
     MATCH_REACH,
     LinearPattern,
@@ -106,6 +111,19 @@ class OutputGuard:
     async def check_text(self, text: str) -> GuardViolation | None:
         """Return the first rule that a text breaks, or None."""
         return await run_text_work(partial(self._find_violation, text), len(text))
+
+    async def check_json(self, written: str) -> GuardViolation | None:
+        """Return the first rule that JSON breaks, as written or once its escapes are resolved."""
+        return await run_text_work(partial(self._find_json_violation, written), len(written))
+
+    def _find_json_violation(self, written: str) -> GuardViolation | None:
+        found = self._find_violation(written)
+        if found or not self.rules or "\\" not in written:
+            return found
+        try:
+            return self._find_violation(encode_canonical(parse_json(written)))
+        except InvalidJson:
+            return None
 
     def _find_violation(self, text: str) -> GuardViolation | None:
         for name, find_reason in self.rules:

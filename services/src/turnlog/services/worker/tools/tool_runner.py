@@ -50,6 +50,7 @@ from turnlog.projections.tools.tool_catalog import (
 )
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
+from turnlog.services.worker.attempts.output_guard import OutputGuard
 from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure, ToolServers
 from turnlog.services.worker.turn_takeover import AttemptSuperseded
 
@@ -116,6 +117,8 @@ class ToolRunner:
     by: CommandMetadata
     report_run: Callable[[str], Awaitable[None]]
     """Called with the name of each tool before it runs."""
+    guard: OutputGuard
+    """The rules that results must not break."""
 
     async def run_pending_tools(
         self, state: SessionState, material: SessionMaterial
@@ -163,7 +166,7 @@ class ToolRunner:
         await self.report_run(use.tool)
         clock = asyncio.get_running_loop()
         since = clock.time()
-        answered = await self._call_server(pin, spec, arguments)
+        answered = await self._guard_answer(await self._call_server(pin, spec, arguments))
         taken = round((clock.time() - since) * 1000)
         returned = await self._build_return(state.tenant, called, answered, pin, spec)
         return await self._record_return(
@@ -175,6 +178,15 @@ class ToolRunner:
         if not isinstance(recorded.event, ToolCalled):
             raise Corrupt(f"event {recorded.sequence}", "it asks for no tool")
         return recorded.event
+
+    async def _guard_answer(self, answered: ToolAnswer) -> ToolAnswer:
+        """Replace a result that breaks a rule; its text is not kept."""
+        violation = await self.guard.check_json(answered.text)
+        if violation is None:
+            return answered
+        done = "" if answered.failed else "it was done, but "
+        detail = f"{done}its result is withheld by the rule {violation.rule}: {violation.reason}"
+        return replace(answered, text=detail)
 
     async def _call_server(
         self, pin: ToolPin, spec: ToolsSpec, arguments: dict[str, JsonValue]
