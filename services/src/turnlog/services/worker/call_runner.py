@@ -101,7 +101,7 @@ class CallRunner:
             active.attempt,
             by,
             active.publish_tool_run,
-            guard,
+            guard.describe_violation,
         )
         state = await tooling.run_pending_tools(state, material)
         await self.contexts.check_room(state, active.attempt, material, by)

@@ -116,6 +116,11 @@ class OutputGuard:
         """Return the first rule that JSON breaks, as written or once its escapes are resolved."""
         return await run_text_work(partial(self._find_json_violation, written), len(written))
 
+    async def describe_violation(self, written: str) -> str | None:
+        """Return the rule that a tool's result breaks, with the reason, or None."""
+        violation = await self.check_json(written)
+        return f"{violation.rule}: {violation.reason}" if violation else None
+
     def _find_json_violation(self, written: str) -> GuardViolation | None:
         found = self._find_violation(written)
         if found or not self.rules or "\\" not in written:

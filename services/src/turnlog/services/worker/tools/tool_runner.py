@@ -50,7 +50,6 @@ from turnlog.projections.tools.tool_catalog import (
 )
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
-from turnlog.services.worker.attempts.output_guard import OutputGuard
 from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure, ToolServers
 from turnlog.services.worker.turn_takeover import AttemptSuperseded
 
@@ -117,8 +116,8 @@ class ToolRunner:
     by: CommandMetadata
     report_run: Callable[[str], Awaitable[None]]
     """Called with the name of each tool before it runs."""
-    guard: OutputGuard
-    """The rules that results must not break."""
+    find_violation: Callable[[str], Awaitable[str | None]]
+    """Returns the rule that a result breaks, with the reason, or None."""
 
     async def run_pending_tools(
         self, state: SessionState, material: SessionMaterial
@@ -181,11 +180,11 @@ class ToolRunner:
 
     async def _guard_answer(self, answered: ToolAnswer) -> ToolAnswer:
         """Replace a result that breaks a rule; its text is not kept."""
-        violation = await self.guard.check_json(answered.text)
+        violation = await self.find_violation(answered.text)
         if violation is None:
             return answered
         done = "" if answered.failed else "it was done, but "
-        detail = f"{done}its result is withheld by the rule {violation.rule}: {violation.reason}"
+        detail = f"{done}its result is withheld by the rule {violation}"
         return replace(answered, text=detail)
 
     async def _call_server(
