@@ -19,6 +19,11 @@ from turnlog.events.model.redaction_events import ReplyRedacted
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "safety", "recitation"]
 """Why a model stopped, in one vocabulary for all providers."""
 
+FILTER_REASONS: Final[frozenset[FinishReason]] = frozenset(
+    {"content_filter", "safety", "recitation"}
+)
+"""A filter of the provider cut the answer."""
+
 
 class TurnSubmitted(EventModel):
     """A turn is open; a worker may claim it."""

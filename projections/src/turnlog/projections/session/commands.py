@@ -393,6 +393,8 @@ class CompleteTurn:
     repairs: tuple[str, ...] = ()
     work: str | None = None
     """Summary of how the turn was worked out, where later prompts include it."""
+    excludes_filtered: bool = False
+    """Whether the turn is excluded from windows if a filter of the provider cut the answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,7 @@ class TurnRunner:
             material.phases,
             whole.closed.tools,
             references=material.references,
+            excludes_filtered=material.blueprint.policies.filtered_replies == "exclude",
             work=await describe_turn_work(
                 self.sessions.texts, delivery.tenant, opened, material.blueprint
             ),

@@ -78,6 +78,8 @@ class Policies(StrictModel):
     """How often workers may claim one turn before it fails."""
     replacement: Annotated[str, Field(min_length=1)] = "(This reply was withheld.)"
     """The default text in place of a redacted reply."""
+    filtered_replies: Literal["exclude", "include"] = "exclude"
+    """Whether later windows include a turn whose reply a filter of the provider cut."""
     retries: RetryPolicy = RetryPolicy()
     """Retries of failed attempts."""
     safety: SafetySpec = SafetySpec()

@@ -120,6 +120,8 @@ class AttemptReport:
     max_tools: int = 0
     replacement: str = ""
     """What is shown in place of a refused reply."""
+    excludes_filtered: bool = False
+    """Whether a turn whose answer a filter of the provider cut is excluded from windows."""
     phases: PhaseGraph | None = None
     references: ReferencesSpec | None = None
 
@@ -185,6 +187,7 @@ def _build_answer_command(
                 raw=report.text if answer.repairs else None,
                 repairs=answer.repairs,
                 work=report.work,
+                excludes_filtered=report.excludes_filtered,
             )
 
 

@@ -15,9 +15,11 @@ from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.tool_events import PlanMade, StepPlanned, ToolCalled
 from turnlog.events.model.turn_events import (
+    FILTER_REASONS,
     ReplyFallback,
     TurnCancelled,
     TurnCompleted,
+    TurnExcluded,
     TurnFailed,
     TurnResolved,
     TurnSubmitted,
@@ -138,7 +140,13 @@ def complete_turn(state: SessionState, command: CompleteTurn) -> NewEvents:
     taken = any(isinstance(event, TurnSubmitted | TurnCancelled) for event in moved)
     released = () if taken else release_next_turn(state)
     about = () if command.withheld else record_reference(state, command.references)
-    return (*spoken, *record_signal_tools(state, command), replied, *about, *moved, *released)
+    excluded = (
+        (TurnExcluded(turn=attempt.turn),)
+        if command.excludes_filtered and command.finish in FILTER_REASONS
+        else ()
+    )
+    tools = record_signal_tools(state, command)
+    return (*spoken, *tools, replied, *excluded, *about, *moved, *released)
 
 
 def _build_reply_event(

@@ -255,6 +255,7 @@ class ActiveAttempt:
             offered_tools=self._list_offered_tools(),
             max_tools=(blueprint.tools or ToolsSpec(servers={})).most_calls,
             replacement=blueprint.policies.replacement,
+            excludes_filtered=blueprint.policies.filtered_replies == "exclude",
             phases=material.phases,
             references=material.references,
         )

@@ -25,6 +25,7 @@ from turnlog.events.model.call_events import (
     TokenUsage,
 )
 from turnlog.events.model.tool_events import ToolReturned
+from turnlog.events.model.turn_events import FILTER_REASONS
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
@@ -310,9 +311,11 @@ def get_answer_schema(spec: OutputSpec) -> JsonSchema:
 
 
 def _log_unusual_answer(active: ActiveAttempt, answer: AttemptAnswer) -> None:
-    """Log an answer that was cut short or repaired, without its text."""
+    """Log an answer that was cut short, filtered or repaired, without its text."""
     if answer.finish == "length":
         _log.warning("answer-cut-short", **describe_attempt(active))
+    if answer.finish in FILTER_REASONS:
+        _log.warning("answer-filtered", finish=answer.finish, **describe_attempt(active))
     if answer.repairs:
         _log.debug("answer-mended", repairs=answer.repairs, **describe_attempt(active))
 

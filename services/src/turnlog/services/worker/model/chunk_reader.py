@@ -14,7 +14,7 @@ from json.encoder import encode_basestring
 from types import MappingProxyType
 from typing import Final, cast
 
-from turnlog.events.model.turn_events import FinishReason
+from turnlog.events.model.turn_events import FILTER_REASONS, FinishReason
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
@@ -189,9 +189,6 @@ def map_finish_reason(said: str) -> FinishReason | None:
     return _REASON_BY_NAME.get(said.lower())
 
 
-_FILTER_REASONS: frozenset[FinishReason] = frozenset({"content_filter", "safety", "recitation"})
-
-
 def build_finished(
     reading: ChunkReader,
     *,
@@ -207,7 +204,7 @@ def build_finished(
     """
     reason = None if reason_name is None else map_finish_reason(reason_name)
     silent = not reading.spoken and not reading.tool_calls
-    if silent and (reason_name is None or (usage is None and reason not in _FILTER_REASONS)):
+    if silent and (reason_name is None or (usage is None and reason not in FILTER_REASONS)):
         raise ModelFailure("empty", "it ended with nothing said")
     if reason is None:
         raise ModelFailure("incomplete", f"it ended with {_describe_reason(reason_name)}")
