@@ -69,7 +69,7 @@ def test_every_cartridge_is_checked_with_line_and_nearest_name(
     replace_text(tutor / CARTRIDGE, "min_exchanges: 2", "min_exchange: 2")
     replace_text(tutor / "tasks/lucky-draw/cartridge.yaml", "next: end", "next: edn")
     assert list_faults(turnlog, tutor) == [
-        ("tutor/tasks/lucky-draw/cartridge.yaml", 23, "write `end`"),
+        ("tutor/tasks/lucky-draw/cartridge.yaml", 26, "write `end`"),
         (f"tutor/{CARTRIDGE}", 22, "write `min_exchanges`"),
     ]
 
