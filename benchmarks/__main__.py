@@ -24,23 +24,23 @@ REPORT_FILE = Path("build/bench.json")
 
 def main() -> int:
     """Measure what is requested; return 1 when a program that measures failed."""
-    asked = _parse_arguments()
+    options = _parse_arguments()
     before = read_machine()
     found: list[Figure] = []
     broken = 0
     with tempfile.TemporaryDirectory(prefix="turnlog-bench-") as folder:
-        terms = BenchmarkTerms(Path(folder), asked.long, asked.runs)
-        for name in asked.families or list_families():
+        terms = BenchmarkTerms(Path(folder), options.long, options.runs)
+        for name in options.families or list_families():
             print(f"{name} ...", flush=True)
             began = time.monotonic()
-            came = run_family(name, terms)
-            if isinstance(came, str):
-                print(came)
+            outcome = run_family(name, terms)
+            if isinstance(outcome, str):
+                print(outcome)
                 broken += 1
             else:
-                found += came
+                found += outcome
             print(f"{name} took {time.monotonic() - began:.0f} s", flush=True)
-    _write_report(asked.json, before, found)
+    _write_report(options.json, before, found)
     show_table(before, found)
     return 1 if broken else 0
 
@@ -51,12 +51,12 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--long", action="store_true", help="sessions of 10,000 real turns")
     parser.add_argument("--runs", type=int, default=3, help="how often each figure is taken")
     parser.add_argument("--json", type=Path, default=REPORT_FILE, help="where the figures are kept")
-    asked = parser.parse_args()
-    if unknown := set(asked.families) - set(list_families()):
+    options = parser.parse_args()
+    if unknown := set(options.families) - set(list_families()):
         parser.error(
             f"there is no {', '.join(sorted(unknown))}; there are {', '.join(list_families())}"
         )
-    return asked
+    return options
 
 
 def _write_report(file: Path, before: MachineFacts, found: Sequence[Figure]) -> None:

@@ -26,14 +26,16 @@ APPEND_COUNT: Final = 500
 
 async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Measure the two alternately, so that both see the same disk."""
-    ours: list[float] = []
+    own_times: list[float] = []
     bare: list[float] = []
     async with _run_jetstream(terms.folder) as on:
         for run in range(terms.runs):
             taken = await _measure_medians(on, run)
-            ours.append(taken[0])
+            own_times.append(taken[0])
             bare.append(taken[1])
-    ratios = tuple(mine / theirs for mine, theirs in zip(ours, bare, strict=True))
+    ratios = tuple(
+        own_time / bare_time for own_time, bare_time in zip(own_times, bare, strict=True)
+    )
     return (
         Figure(
             "append over bare publish",
@@ -43,7 +45,7 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
             ratios,
             require_at_most(1.5),
         ),
-        Figure("append", "p50 of one awaited append of one event", "ms", tuple(ours)),
+        Figure("append", "p50 of one awaited append of one event", "ms", tuple(own_times)),
         Figure("bare publish", "p50 of one awaited publish of nats-py", "ms", tuple(bare)),
     )
 
@@ -59,7 +61,7 @@ async def _run_jetstream(folder: Path) -> AsyncGenerator[JetStreamClient]:
 
 async def _measure_medians(on: JetStreamClient, run: int) -> tuple[float, float]:
     """Give the medians of one run, in milliseconds: ours and theirs."""
-    ours: list[float] = []
+    own_times: list[float] = []
     bare: list[float] = []
     head: ChainHead | None = None
     last = 0
@@ -67,13 +69,13 @@ async def _measure_medians(on: JetStreamClient, run: int) -> tuple[float, float]
         batch = encode_batch(TENANT, f"ours{run}", head, [make_draft(TurnExcluded(turn=1), n + 1)])
         began = time.perf_counter()
         outcome = await on.log.append_batch(batch)
-        ours.append(time.perf_counter() - began)
+        own_times.append(time.perf_counter() - began)
         assert isinstance(outcome, BatchAppended)
         head = outcome.events[-1].head
         began = time.perf_counter()
         last = await _publish_bare(on, f"bare{run}", batch, last)
         bare.append(time.perf_counter() - began)
-    return statistics.median(ours) * 1000, statistics.median(bare) * 1000
+    return statistics.median(own_times) * 1000, statistics.median(bare) * 1000
 
 
 async def _publish_bare(on: JetStreamClient, session: str, batch: EventBatch, last: int) -> int:

@@ -81,10 +81,14 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
 def _build_chain_figures(
     what: str, taken: Sequence[tuple[float, float, float]]
 ) -> Sequence[Figure]:
-    said = f"{what}: delivered by callback, digested, and held against what continues them"
+    description = f"{what}: delivered by callback, digested, and held against what continues them"
     return (
         Figure(
-            "chain", said, "events/s", tuple(each[0] for each in taken), require_at_least(40_000)
+            "chain",
+            description,
+            "events/s",
+            tuple(each[0] for each in taken),
+            require_at_least(40_000),
         ),
         Figure(
             "chain, own time",
@@ -96,13 +100,13 @@ def _build_chain_figures(
 
 
 def _build_verify_figures(what: str, taken: Sequence[VerifyCost]) -> Sequence[Figure]:
-    said = (
+    description = (
         f"{what}, windows of up to {TOKENS:,} tokens: chain, decoding, folding, and every prompt "
         "had again by its references and by assembling it"
     )
     clock, processor = zip(*((each.by_clock, each.by_processor) for each in taken), strict=True)
     return (
-        Figure("verify", said, "calls/s", clock, require_at_least(2_000)),
+        Figure("verify", description, "calls/s", clock, require_at_least(2_000)),
         Figure(
             "verify, own time",
             "the same, by the processor time of the verifying processes together",
@@ -149,12 +153,12 @@ async def _measure_verify(url: str, folder: Path) -> VerifyCost:
         began, own = time.perf_counter(), time.process_time()
         async with aclosing(auditing.verify_log(None)) as steps:
             over = [step async for step in steps if isinstance(step, VerifyOutcome)][-1]
-        wall, ours = time.perf_counter() - began, time.process_time() - own
+        wall, processor_time = time.perf_counter() - began, time.process_time() - own
     await store.close()
     assert not over.tally.findings
     prompts = over.tally.prompts
     assert prompts.calls == prompts.assembly == prompts.reference
     alone, beside = (resource.getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
-    ours += beside.ru_utime + beside.ru_stime
+    processor_time += beside.ru_utime + beside.ru_stime
     most = alone.ru_maxrss + beside.ru_maxrss * min(os.cpu_count() or 1, MAX_PROCESSES)
-    return VerifyCost(prompts.calls / wall, prompts.calls / ours, most)
+    return VerifyCost(prompts.calls / wall, prompts.calls / processor_time, most)

@@ -73,7 +73,7 @@ async def _measure_start(folder: Path, server: NatsServer, name: str) -> Process
     }
     async with run_process_host(folder, variables) as on:
         began = time.perf_counter()
-        process = await on.start_process(*COMMAND_WORDS[name], said=folder / f"{name}.log")
+        process = await on.start_process(*COMMAND_WORDS[name], output_file=folder / f"{name}.log")
         while not await _is_ready(address):
             assert process.returncode is None, f"{name} ended"
             await asyncio.sleep(READY_POLL_INTERVAL)

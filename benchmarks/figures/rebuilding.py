@@ -76,7 +76,7 @@ async def _measure_rebuild(log: EventLog, url: str) -> tuple[float, float]:
         await prepare_schema(store)
         began, own = time.perf_counter(), time.process_time()
         await rebuild_rows(LogFolder(log, store, create_tracing("bench", None), "bench"), progress)
-        wall, ours = time.perf_counter() - began, time.process_time() - own
+        wall, processor_time = time.perf_counter() - began, time.process_time() - own
     finally:
         await store.close()
-    return position / wall, position / ours
+    return position / wall, position / processor_time

@@ -46,8 +46,8 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
         server = await stack.enter_async_context(await NatsServer.start(NatsConfig(terms.folder)))
         on = await stack.enter_async_context(open_client(server.url, Layout(replicas=1)))
         await _run_bare_reply()
-        ours = await _find_capacity(lambda: _run_worker_reply(on))
-        bare = await _find_capacity(_run_bare_reply)
+        worker_capacity = await _find_capacity(lambda: _run_worker_reply(on))
+        bare_capacity = await _find_capacity(_run_bare_reply)
     what = (
         f"most replies of {1 / SPEECH.pace:.0f} tokens/s in one process, "
         f"in steps of {STREAM_STEP}, of "
@@ -55,16 +55,20 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
         "leaving the model"
     )
     return (
-        Figure("streams of one worker", f"{what}; a worker's attempts", "streams", (ours,)),
-        Figure("streams of bare litellm", f"{what}; heard, not published", "streams", (bare,)),
+        Figure(
+            "streams of one worker", f"{what}; a worker's attempts", "streams", (worker_capacity,)
+        ),
+        Figure(
+            "streams of bare litellm", f"{what}; heard, not published", "streams", (bare_capacity,)
+        ),
     )
 
 
 async def _find_capacity(say: ReplyRunner) -> float:
     carried = 0
     for number in range(STREAM_STEP, MAX_STREAMS + 1, STREAM_STEP):
-        said = await asyncio.gather(*(say() for _ in range(number)))
-        if statistics.median(late for each in said for late in each) > LATE_MILLISECONDS:
+        delays = await asyncio.gather(*(say() for _ in range(number)))
+        if statistics.median(late for each in delays for late in each) > LATE_MILLISECONDS:
             break
         carried = number
     return carried
@@ -72,8 +76,8 @@ async def _find_capacity(say: ReplyRunner) -> float:
 
 async def _run_bare_reply() -> list[float]:
     late: list[float] = []
-    asked = {"model": MODEL, "messages": list(MESSAGES), "num_retries": 0}
-    stream = await load_litellm().acompletion(**asked, stream=True)
+    arguments = {"model": MODEL, "messages": list(MESSAGES), "num_retries": 0}
+    stream = await load_litellm().acompletion(**arguments, stream=True)
     while (chunk := await anext(stream, None)) is not None:
         choices = getattr(chunk, "choices", None)
         late += _measure_delays(choices[0].delta.content or "") if choices else []
@@ -99,12 +103,12 @@ class DelayRecordingTokens(JetStreamTokenStream):
 
 
 async def _run_worker_reply(on: JetStreamClient) -> list[float]:
-    heard = DelayRecordingTokens(on.connection)
+    tokens = DelayRecordingTokens(on.connection)
     attempt, material = (
         AttemptRef(1, "1.1", 1),
         SessionMaterial(BlueprintFolders().load_blueprint("assistant")),
     )
-    active = start_attempt(AttemptContext("bench", "session", attempt, material), heard)
+    active = start_attempt(AttemptContext("bench", "session", attempt, material), tokens)
     sent = SentCall(attempt, ModelRequest(MODEL, MESSAGES))
     await active.stream_answer(sent, LitellmModel())
-    return heard.late
+    return tokens.late

@@ -50,7 +50,7 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
             "guarded and "
             "published to NATS, less that of bare litellm over the same, in parts of the latter",
             "%",
-            tuple(100 * (ours - theirs) / theirs for theirs, ours in taken),
+            tuple(100 * (worker_time - bare_time) / bare_time for bare_time, worker_time in taken),
             require_at_most(10),
         ),
         Figure("processor time a token, litellm", "the same, of bare litellm", "us", bare),
@@ -65,13 +65,13 @@ async def _measure_cost(work: Callable[[], Awaitable[None]]) -> float:
 
 
 async def _run_bare_stream() -> None:
-    asked = {"model": MODEL, "messages": list(MESSAGES), "num_retries": 0}
+    arguments = {"model": MODEL, "messages": list(MESSAGES), "num_retries": 0}
     options = {"stream": True, "stream_options": {"include_usage": True}}
-    stream = await load_litellm().acompletion(**asked, **options)
-    heard = 0
+    stream = await load_litellm().acompletion(**arguments, **options)
+    chunk_count = 0
     while await anext(stream, None) is not None:
-        heard += 1
-    assert heard > TOKEN_COUNT
+        chunk_count += 1
+    assert chunk_count > TOKEN_COUNT
 
 
 async def _run_worker_stream(on: JetStreamClient) -> None:

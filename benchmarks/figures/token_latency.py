@@ -19,17 +19,17 @@ SPEECH: Final = ModelSpeech(tokens=200, pace=0.02)
 async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Watch a model that sends its clock fifty times a second, once in each run."""
     async with run_server_process(SPEECH) as model:
-        told = {"TURNLOG_MODEL": "openai/bench", "OPENAI_API_BASE": model}
+        variables = {"TURNLOG_MODEL": "openai/bench", "OPENAI_API_BASE": model}
         async with (
-            run_service(terms.folder, 10, told) as running,
+            run_service(terms.folder, 10, variables) as running,
             connect_caller(running.http) as caller,
         ):
             opened = await caller.request_json("POST", "/v1/sessions", {"blueprint": "assistant"})
-            heard = [
+            delays = [
                 await _measure_turn_delays(caller, str(opened["session"]))
                 for _ in range(terms.runs + 1)
             ]
-    runs = heard[1:]  # litellm is still loading during the first turn.
+    runs = delays[1:]  # litellm is still loading during the first turn.
     middle = tuple(statistics.median(run) for run in runs)
     late = tuple(statistics.quantiles(run, n=100)[98] for run in runs)
     way = "from a model's server, that sends it as a clock reading, to an SSE client of the gateway"
@@ -45,7 +45,7 @@ async def _measure_turn_delays(caller: HttpCaller, session: str) -> list[float]:
     async for line in caller.stream_turn(session, "What time is it?"):
         now = time.monotonic_ns()
         if line.startswith(b'data: {"text":'):
-            said = str(json.loads(line.removeprefix(b"data: "))["text"])
-            late += [(now - int(clock)) / 1e6 for clock in said.split()]
+            text = str(json.loads(line.removeprefix(b"data: "))["text"])
+            late += [(now - int(clock)) / 1e6 for clock in text.split()]
     await caller.read_stream_end()
     return late

@@ -140,7 +140,9 @@ async def run_old_session(terms: BenchmarkTerms) -> AsyncGenerator[tuple[Process
 async def _run_projector(on: ProcessHost, log: EventLog) -> None:
     """Have the read models come as far as the session has."""
     async with run_gateway(on) as caller:
-        projector = await on.start_process("run", "projector", said=on.folder / "projector.log")
+        projector = await on.start_process(
+            "run", "projector", output_file=on.folder / "projector.log"
+        )
         await wait_for_read_models(caller, log, TENANT, SESSION)
         await stop_process(projector)
 
@@ -149,8 +151,10 @@ async def _run_projector(on: ProcessHost, log: EventLog) -> None:
 async def run_gateway(on: ProcessHost) -> AsyncGenerator[HttpCaller]:
     """Run a gateway while the body runs."""
     address = f"127.0.0.1:{find_free_port()}"
-    told = {"TURNLOG_HTTP": address}
-    process = await on.start_process("run", "gateway", said=on.folder / "gateway.log", told=told)
+    variables = {"TURNLOG_HTTP": address}
+    process = await on.start_process(
+        "run", "gateway", output_file=on.folder / "gateway.log", variables=variables
+    )
     await wait_for_gateway(f"http://{address}")
     async with connect_caller(f"http://{address}") as caller:
         yield caller
@@ -160,19 +164,20 @@ async def run_gateway(on: ProcessHost) -> AsyncGenerator[HttpCaller]:
 async def _measure_answers(on: ProcessHost, end: int, seed: int) -> TravelTimes:
     """Draw numbers, and query a gateway that was just started."""
     turns, sequences = _draw_numbers(TURNS - 1, seed), _draw_numbers(end, seed)
-    here = f"/v1/sessions/{SESSION}"
+    session_path = f"/v1/sessions/{SESSION}"
     async with run_gateway(on) as caller:
-        await _measure_requests(caller, [f"{here}/calls/{TURNS}.1/prompt"])
-        prompts = [f"{here}/calls/{turn}.1/prompt" for turn in turns]
+        await _measure_requests(caller, [f"{session_path}/calls/{TURNS}.1/prompt"])
+        prompts = [f"{session_path}/calls/{turn}.1/prompt" for turn in turns]
         return TravelTimes(
             await _measure_requests(caller, prompts),
             await _measure_requests(caller, prompts),
-            await _measure_requests(caller, [f"{here}?at={at}" for at in sequences]),
+            await _measure_requests(caller, [f"{session_path}?at={at}" for at in sequences]),
             await _measure_requests(
-                caller, [f"{here}/calls/{turn}.1/why" for turn in turns[:EXPLAINED_COUNT]]
+                caller, [f"{session_path}/calls/{turn}.1/why" for turn in turns[:EXPLAINED_COUNT]]
             ),
             await _measure_requests(
-                caller, [f"{here}/calls/{n}.1/diff/{n + 1}.1" for n in turns[:EXPLAINED_COUNT]]
+                caller,
+                [f"{session_path}/calls/{n}.1/diff/{n + 1}.1" for n in turns[:EXPLAINED_COUNT]],
             ),
         )
 
@@ -181,7 +186,7 @@ def _draw_numbers(most: int, seed: int) -> Sequence[int]:
     """Draw one number from each section up to `most`, in random order."""
     drawing = random.Random(seed)  # noqa: S311 - any will do, the same each time
     width = most // DRAWN_COUNT
-    drawn = [stretch * width + drawing.randint(1, width) for stretch in range(DRAWN_COUNT)]
+    drawn = [section * width + drawing.randint(1, width) for section in range(DRAWN_COUNT)]
     return drawing.sample(drawn, DRAWN_COUNT)
 
 

@@ -91,7 +91,7 @@ async def _measure_median(
         for recorded in await log.read_range(TENANT, session, before.head, last)
         if isinstance(recorded.event, AttemptEnded) and recorded.event.timings
     ]
-    return statistics.median(whole - model for whole, model in zip(took, inside, strict=True))
+    return statistics.median(total - model for total, model in zip(took, inside, strict=True))
 
 
 async def _measure_turn(caller: HttpCaller, session: str, prose: RandomProse) -> float:

@@ -66,12 +66,12 @@ def _extend_budget(text: str, tokens: int) -> str:
 
 async def _record_sessions(folder: Path, sessions: int) -> list[SessionRecord]:
     house, prose = SessionHarness(), RandomProse()
-    said = [
+    turns = [
         ScriptedTurn(prose.generate_text(CHARACTERS), prose.generate_text(CHARACTERS))
         for _ in range(TURNS)
     ]
     for number in range(sessions):
-        await run_conversation(house, folder, f"s-{number}", said)
+        await run_conversation(house, folder, f"s-{number}", turns)
     records = SessionRecordLoader(house.sessions)
     return [await records.load_record(TENANT, f"s-{number}") for number in range(sessions)]
 

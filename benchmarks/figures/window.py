@@ -123,5 +123,5 @@ async def _measure_median(
 async def _assemble_prompt(
     house: SessionHarness, material: SessionMaterial, state: SessionState, call: PromptCall
 ) -> AssembledPrompt:
-    asked = find_prompt_needs(material, state, call)
-    return assemble(material, state, call, await house.sessions.texts.fetch_texts(TENANT, asked))
+    needs = find_prompt_needs(material, state, call)
+    return assemble(material, state, call, await house.sessions.texts.fetch_texts(TENANT, needs))

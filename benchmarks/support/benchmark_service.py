@@ -37,7 +37,7 @@ class BenchmarkService:
 
 @asynccontextmanager
 async def run_service(
-    folder: Path, characters: int, told: Mapping[str, str] = NO_SETTINGS
+    folder: Path, characters: int, extra_variables: Mapping[str, str] = NO_SETTINGS
 ) -> AsyncGenerator[BenchmarkService]:
     """Run `turnlog up` in a folder; each reply has so many characters in ten pieces."""
     scripts = folder / "scripts"
@@ -46,11 +46,13 @@ async def run_service(
         "TURNLOG_SCRIPTS": str(scripts),
         "TURNLOG_MODEL": f"scripted/{SCRIPT_NAME}",
         "TURNLOG_HTTP": "127.0.0.1:0",
-        **told,
+        **extra_variables,
     }
     data_dir = folder / "data"
     async with run_process_host(folder, variables) as on:
-        process = await on.start_process("up", "--data-dir", str(data_dir), said=folder / "up.log")
+        process = await on.start_process(
+            "up", "--data-dir", str(data_dir), output_file=folder / "up.log"
+        )
         ready = json.loads(await wait_for_file(data_dir / "ready.json", process))
         yield BenchmarkService(ready["http"], ready["nats"], data_dir, process.pid)
 

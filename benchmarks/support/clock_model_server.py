@@ -54,9 +54,9 @@ async def run_server(speech: ModelSpeech) -> AsyncGenerator[str]:
 @asynccontextmanager
 async def run_server_process(speech: ModelSpeech) -> AsyncGenerator[str]:
     """Serve from a process of its own, whose processor time is not counted."""
-    told = ("--tokens", str(speech.tokens), "--pace", str(speech.pace))
+    arguments = ("--tokens", str(speech.tokens), "--pace", str(speech.pace))
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", __name__, *told, stdout=PIPE
+        sys.executable, "-m", __name__, *arguments, stdout=PIPE
     )
     assert process.stdout
     try:
@@ -104,8 +104,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, required=True)
     parser.add_argument("--pace", type=float, required=True)
-    asked = parser.parse_args()
-    asyncio.run(_serve_forever(ModelSpeech(asked.tokens, asked.pace)))
+    options = parser.parse_args()
+    asyncio.run(_serve_forever(ModelSpeech(options.tokens, options.pace)))
 
 
 if __name__ == "__main__":

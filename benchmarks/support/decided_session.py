@@ -103,8 +103,10 @@ class DecidedSession:
     async def run_turn(self) -> None:
         """Submit a turn and answer it."""
         policies = self.material.blueprint.policies
-        asked = self.apply_command(SubmitTurn(self.prose.generate_text(self.characters), policies))
-        state = self.apply_command(ClaimTurn(get_open_turn(asked).turn, "bench", policies))
+        submitted = self.apply_command(
+            SubmitTurn(self.prose.generate_text(self.characters), policies)
+        )
+        state = self.apply_command(ClaimTurn(get_open_turn(submitted).turn, "bench", policies))
         attempt, provider = get_attempt(state), parse_provider(MODEL)
         if provider not in state.prompts:
             state = self.apply_command(SnapshotPrompts(attempt, provider, self.files))

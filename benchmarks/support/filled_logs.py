@@ -62,9 +62,9 @@ def _build_turn_draft(event: KnownEvent, turn: int, prose: RandomProse) -> Event
     changed: dict[str, object] = {"turn": turn}
     if hasattr(event, "call"):
         changed["call"] = f"{turn}.1"
-    said = getattr(event, "text", None)
-    if isinstance(said, PlainText):
-        changed["text"] = PlainText(text=prose.generate_text(len(said.text)))
+    content = getattr(event, "text", None)
+    if isinstance(content, PlainText):
+        changed["text"] = PlainText(text=prose.generate_text(len(content.text)))
     copied = event.model_copy(update=changed)
     return EventDraft(copied, uuid4().hex, datetime.now(UTC), "/turnlog/bench", "bench")
 

@@ -58,10 +58,10 @@ class TutorCall:
 
     def read_back_call(self, assembled: AssembledPrompt) -> ChatRequest:
         """Read the call back by its manifest."""
-        asked, manifest = assembled.request, assembled.manifest
+        request, manifest = assembled.request, assembled.manifest
         messages = read_parts(manifest, self.lesson.session.events, self.turns, self.blobs)
         return ChatRequest(
-            asked.model, messages, read_tools(manifest, self.blobs), asked.parameters
+            request.model, messages, read_tools(manifest, self.blobs), request.parameters
         )
 
 

@@ -127,10 +127,12 @@ def build_plan_script(*steps: tuple[str, Sequence[str]]) -> list[ScriptStep]:
     return [json.dumps({"steps": [{"goal": goal, "tools": [*tools]} for goal, tools in steps]})]
 
 
-def build_tool_script(*wanted: tuple[str, str], named: str = "t{}") -> list[ScriptStep]:
+def build_tool_script(*requests: tuple[str, str], named: str = "t{}") -> list[ScriptStep]:
     """Return a script in which the model requests tools, each by name and arguments."""
-    numbered = enumerate(wanted, 1)
-    calls = tuple(ModelToolCall(named.format(n), tool, given) for n, (tool, given) in numbered)
+    numbered = enumerate(requests, 1)
+    calls = tuple(
+        ModelToolCall(named.format(n), tool, arguments) for n, (tool, arguments) in numbered
+    )
     return [FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)]
 
 
@@ -185,8 +187,8 @@ class AgentHarness:
 
     def list_offered_tools(self) -> list[list[str]]:
         """Return the names of the tools in each request."""
-        asked: list[Any] = [request.tools for request in self.house.model.requests]
-        return [[tool["function"]["name"] for tool in tools] for tools in asked]
+        tool_lists: list[Any] = [request.tools for request in self.house.model.requests]
+        return [[tool["function"]["name"] for tool in tools] for tools in tool_lists]
 
     def list_events(self, kind: type) -> list[Any]:
         return [each.event for each in self.house.list_events() if isinstance(each.event, kind)]

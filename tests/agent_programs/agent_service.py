@@ -53,9 +53,9 @@ def answer_with_plan(*steps: tuple[str, Sequence[str]], **more: object) -> Model
     return answer_with_text(json.dumps({"steps": named, **more}))
 
 
-def answer_with_tool_calls(*wanted: tuple[str, dict[str, Any]]) -> ModelAnswer:
+def answer_with_tool_calls(*requests: tuple[str, dict[str, Any]]) -> ModelAnswer:
     """Return an answer that requests tool calls, each by tool name and arguments."""
-    calls = tuple((tool, json.dumps(given)) for tool, given in wanted)
+    calls = tuple((tool, json.dumps(arguments)) for tool, arguments in requests)
     return ModelAnswer((), finish="tool_calls", tool_calls=calls)
 
 
@@ -133,8 +133,8 @@ class AgentService:
 
     async def complete_turn(self, session: str, *answers: ModelBehaviour, **form: Any) -> None:  # noqa: ANN401
         """Submit a turn and require that it completes."""
-        said = await self.submit_turn(session, *answers, **form)
-        assert said["status"] == "completed", said
+        turn = await self.submit_turn(session, *answers, **form)
+        assert turn["status"] == "completed", turn
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
@@ -147,8 +147,8 @@ class AgentService:
 
     def list_offered_tools(self) -> list[list[str]]:
         """Return the names of the tools in each request."""
-        asked = [body.get("tools", ()) for body in self.bodies]
-        return [[tool["function"]["name"] for tool in tools] for tools in asked]
+        tool_lists = [body.get("tools", ()) for body in self.bodies]
+        return [[tool["function"]["name"] for tool in tools] for tools in tool_lists]
 
     async def load_recorded_events(self, session: str) -> Sequence[RecordedEvent]:
         """Give all events of a session so far."""
@@ -195,22 +195,22 @@ class AgentService:
 @asynccontextmanager
 async def start_agent_service(folder: Path) -> AsyncGenerator[AgentService]:
     """Run an agent service whose files are in `folder`."""
-    held, kinds = MemoryBackend(), folder / "blueprints"
+    backend, kinds = MemoryBackend(), folder / "blueprints"
     kinds.mkdir()
     async with (
         OpenAIServer() as provider,
-        start_service(held, "agents", folder, working=False, blueprints=(kinds,)) as stand,
+        start_service(backend, "agents", folder, working=False, blueprints=(kinds,)) as stand,
     ):
         worker = build_worker(
-            *(held, stand.store, LitellmModel(), ModelPrices().load_table),
+            *(backend, stand.store, LitellmModel(), ModelPrices().load_table),
             named=MODEL,
             blueprints=(kinds,),
         )
-        working = asyncio.create_task(run_worker(held, stand.tenant, worker))
+        working = asyncio.create_task(run_worker(backend, stand.tenant, worker))
         try:
             with pytest.MonkeyPatch.context() as patched:
                 patched.setenv("OPENAI_API_BASE", provider.url)
                 patched.setenv("OPENAI_API_KEY", "sk-of-nobody")
-                yield AgentService(stand, held, provider, worker, FakeToolServer(), kinds)
+                yield AgentService(stand, backend, provider, worker, FakeToolServer(), kinds)
         finally:
             await cancel_tasks(working)

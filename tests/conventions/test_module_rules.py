@@ -40,11 +40,11 @@ def test_blocking_work_is_done_where_no_end_of_a_process_waits_for_it() -> None:
 
 @pytest.mark.parametrize("member", ["events", "projections"])
 def test_a_pure_module_asks_no_clock_draws_no_id_and_opens_no_file(member: str) -> None:
-    asked = [
+    impure_calls = [
         f"{module}:{call.lineno}"
         for module in iterate_modules(member)
         if is_pure(module)
         for call in ast.walk(ast.parse(module.read_bytes()))
         if isinstance(call, ast.Call) and ast.unparse(call.func) in IMPURE
     ]
-    assert asked == []
+    assert impure_calls == []

@@ -63,7 +63,7 @@ def test_a_class_name_is_unique() -> None:
     places = defaultdict[str, set[str]](set)
     for module, name in iterate_classes():
         places[name].add(module)
-    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
 
 
 def test_one_base_name_has_one_meaning() -> None:
@@ -71,7 +71,9 @@ def test_one_base_name_has_one_meaning() -> None:
     for module in load_modules():
         places[module.rpartition(".")[2]].append(module)
     packages = {path.parent.name for path in load_modules().values()}
-    shared = {name for name, where in places.items() if len(where) > 1} - packages - SHARED_NAMES
+    shared = (
+        {name for name, modules in places.items() if len(modules) > 1} - packages - SHARED_NAMES
+    )
     assert shared == load_allowed("base-name")
 
 

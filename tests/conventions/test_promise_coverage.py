@@ -40,10 +40,12 @@ def test_every_promise_on_the_page_is_shown_by_a_test_that_names_it() -> None:
 
 
 def test_every_test_on_the_page_is_there_and_names_the_promise_it_stands_beside() -> None:
-    there = set(iterate_promise_tests())
+    promise_tests = set(iterate_promise_tests())
     for line in PAGE.read_text().splitlines():
         if row := ROW.match(line + "\n"):
             named = NAMED.findall(line)
             assert named, f"{row[1]} names no test"
             for file, test in named:
-                assert (row[1], file, test) in there, f"{file}::{test} does not name {row[1]}"
+                assert (row[1], file, test) in promise_tests, (
+                    f"{file}::{test} does not name {row[1]}"
+                )

@@ -102,9 +102,9 @@ class ComposeHost:
 
 def find_free_ports(count: int) -> list[int]:
     """Find free ports; all stay bound until the last is found."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in held]
-    for each in held:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
         each.close()
     return ports
 

@@ -38,8 +38,8 @@ async def store(postgres_url: str) -> AsyncIterator[ReadModelStore]:
 
 def order_services() -> list[ComposeService]:
     """Return the services that run here, each after those it depends on."""
-    here = [service for service in load_services().values() if service.name != "postgres"]
-    return sorted(here, key=lambda service: len(service.stanza.get("depends_on", {})))
+    local_services = [service for service in load_services().values() if service.name != "postgres"]
+    return sorted(local_services, key=lambda service: len(service.stanza.get("depends_on", {})))
 
 
 async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it(
@@ -57,18 +57,18 @@ async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it
 
         opened = (await client.post("/v1/sessions", json={"blueprint": "assistant"})).json()
         turns = f"/v1/sessions/{opened['session']}/turns?wait={REPLY_WITHIN:g}"
-        told = (await client.post(turns, json={"text": "What does the log hold?"})).json()
-        assert told["status"] == "completed"
-        assert told["reply"].startswith("Everything that happened, in order:")
+        settled = (await client.post(turns, json={"text": "What does the log hold?"})).json()
+        assert settled["status"] == "completed"
+        assert settled["reply"].startswith("Everything that happened, in order:")
 
-        session, sequence = opened["session"], told["settled"]
+        session, sequence = opened["session"], settled["settled"]
         assert await wait_until_folded(
             store, ProjectionSignal(), TENANT, session, sequence, within=REPLY_WITHIN
         )
         listed = (await client.get("/v1/sessions")).json()["sessions"]
         assert [(each["session"], each["turns"]) for each in listed] == [(session, 1)]
         assert await select_turn_rows(store, session) == [
-            ("completed", told["settled"], "scripted/demo")
+            ("completed", settled["settled"], "scripted/demo")
         ]
     assert list(machine.home.iterdir()) == []
 
@@ -76,8 +76,8 @@ async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it
 async def select_turn_rows(store: ReadModelStore, session: str) -> list[tuple[object, ...]]:
     """Read a session's turns with the model that answered them."""
     mine = (match_session(table, TENANT, session) for table in (TURNS, CALLS))
-    told = select(TURNS.c.status, TURNS.c.reply_in, CALLS.c.model)
-    query = told.join(CALLS, CALLS.c.call == TURNS.c.call).where(*mine)
+    columns = select(TURNS.c.status, TURNS.c.reply_in, CALLS.c.model)
+    query = columns.join(CALLS, CALLS.c.call == TURNS.c.call).where(*mine)
     async with store.open_reader() as connection:
         return [tuple(row) for row in await connection.execute(query)]
 

@@ -70,17 +70,19 @@ def run_service(
         words, cwd=folder, env=shell.environment, stderr=subprocess.PIPE, text=True
     ) as service:
         assert service.stderr is not None
-        said = list(takewhile(lambda line: not line.startswith("turnlog is up"), service.stderr))
+        startup_lines = list(
+            takewhile(lambda line: not line.startswith("turnlog is up"), service.stderr)
+        )
         Thread(target=service.stderr.read, daemon=True).start()
         try:
-            yield DocShell(folder, read_address(folder, said), shell.exported)
+            yield DocShell(folder, read_address(folder, startup_lines), shell.exported)
         finally:
             service.terminate()
         assert service.wait() == 0
 
 
-def read_address(folder: Path, said: list[str]) -> str:
+def read_address(folder: Path, startup_lines: list[str]) -> str:
     """Read the address that a service writes before it reports that it is up."""
     ready = folder / ".turnlog/ready.json"
-    assert ready.exists(), "".join(said)
+    assert ready.exists(), "".join(startup_lines)
     return str(json.loads(ready.read_text())["http"])

@@ -49,11 +49,11 @@ def list_code(page: Path, language: str) -> list[str]:
 def compare_output(page: Path, language: str, printed: list[str]) -> None:
     """Compare the output with the page's, ignoring blanks at line ends."""
     mine = [block for block in list_blocks(page) if block.language == language]
-    for block, came in zip(mine, printed, strict=True):
+    for block, output in zip(mine, printed, strict=True):
         if block.printed is not None:
             says = compile_output_pattern(block.printed)
-            seen = re.sub(" +$", "", came, flags=re.MULTILINE).strip()
-            assert says.fullmatch(seen), f"{format_page_name(page)}:{block.line} printed\n{came}"
+            seen = re.sub(" +$", "", output, flags=re.MULTILINE).strip()
+            assert says.fullmatch(seen), f"{format_page_name(page)}:{block.line} printed\n{output}"
 
 
 @pytest.mark.parametrize("page", find_pages_with("python"), ids=format_page_name)

@@ -47,9 +47,9 @@ def test_the_screen_in_the_readme_is_what_the_demo_shows(tmp_path: Path) -> None
         text=True,
         check=True,
     )
-    shown = "\n".join(normalize_screen(done.stdout))
+    screen = "\n".join(normalize_screen(done.stdout))
     for piece in find_console_block("What the log holds").split("\n...\n"):
-        assert "\n".join(normalize_screen(piece)) in shown
+        assert "\n".join(normalize_screen(piece)) in screen
 
 
 def test_the_two_commands_of_the_readme_are_the_makefiles_own() -> None:

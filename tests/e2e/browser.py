@@ -66,9 +66,9 @@ class Browser:
             message["sessionId"] = self.tab
         answer = self.answers[self.sent]
         self.writer.write(json.dumps(message).encode() + b"\0")
-        said = await answer
-        assert "error" not in said, said
-        result: dict[str, Any] = said["result"]
+        response = await answer
+        assert "error" not in response, response
+        result: dict[str, Any] = response["result"]
         return result
 
     async def open_page(self, address: str) -> None:
@@ -78,11 +78,11 @@ class Browser:
 
     async def run_script(self, script: str) -> Any:  # noqa: ANN401 - JSON of any shape
         """Run an expression in the page and return its value, awaited if it is a promise."""
-        said = await self.send_command(
+        response = await self.send_command(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
-        assert "exceptionDetails" not in said, said
-        return said["result"].get("value")
+        assert "exceptionDetails" not in response, response
+        return response["result"].get("value")
 
     async def wait_for(self, script: str) -> Any:  # noqa: ANN401 - JSON of any shape
         """Wait until an expression is true in the page, and return its value."""
@@ -97,12 +97,14 @@ class Browser:
     def list_complaints(self) -> list[dict[str, Any]]:
         """List the errors of the page: exceptions and log entries."""
         kinds = ("Runtime.exceptionThrown", "Log.entryAdded")
-        return [said["params"] for said in self.events if said["method"] in kinds]
+        return [event["params"] for event in self.events if event["method"] in kinds]
 
     def list_requested_urls(self) -> list[str]:
         """List every address the page requested."""
-        asked = [said for said in self.events if said["method"] == "Network.requestWillBeSent"]
-        return [said["params"]["request"]["url"] for said in asked]
+        requests = [
+            event for event in self.events if event["method"] == "Network.requestWillBeSent"
+        ]
+        return [event["params"]["request"]["url"] for event in requests]
 
 
 def build_texts_script(selector: str) -> str:
@@ -128,19 +130,19 @@ def build_input_script(selector: str, value: object, event: str) -> str:
 async def run_browser(folder: Path) -> AsyncGenerator[Browser]:
     """Run a browser with its own profile."""
     assert CHROMIUM
-    heard, told = os.pipe()
-    listened, said = os.pipe()
+    browser_input, command_pipe = os.pipe()
+    answer_pipe, browser_output = os.pipe()
     words = (*FLAGS, f"--user-data-dir={folder / 'profile'}", "about:blank")
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", LAUNCH, str(heard), str(said), CHROMIUM, *words),
-        pass_fds=(heard, said),
+        *(sys.executable, "-c", LAUNCH, str(browser_input), str(browser_output), CHROMIUM, *words),
+        pass_fds=(browser_input, browser_output),
         stdin=DEVNULL,
         stdout=DEVNULL,
         stderr=DEVNULL,
     )
-    os.close(heard)
-    os.close(said)
-    browser = await _connect_pipes(listened, told)
+    os.close(browser_input)
+    os.close(browser_output)
+    browser = await _connect_pipes(answer_pipe, command_pipe)
     reading = asyncio.create_task(browser.read_messages())
     try:
         await _attach_tab(browser)
@@ -154,13 +156,13 @@ async def run_browser(folder: Path) -> AsyncGenerator[Browser]:
         browser.writer.close()
 
 
-async def _connect_pipes(listened: int, told: int) -> Browser:
+async def _connect_pipes(answer_pipe: int, command_pipe: int) -> Browser:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=READ_LIMIT)
     await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(listened, "rb")
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(answer_pipe, "rb")
     )
-    writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(told, "wb"))
+    writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(command_pipe, "wb"))
     return Browser(reader, writer)
 
 

@@ -62,10 +62,10 @@ async def separate(
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def stand(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningGateway]:
     """A gateway and a worker with a fake model, for the browser tests of a file."""
-    held = MemoryBackend()
-    async with start_service(held, "seen", tmp_path_factory.mktemp("stand")) as running:
+    backend = MemoryBackend()
+    async with start_service(backend, "seen", tmp_path_factory.mktemp("stand")) as running:
         yield running
-    assert find_unreproducible_calls(held.log.stored, held.blobs.blobs) == []
+    assert find_unreproducible_calls(backend.log.stored, backend.blobs.blobs) == []
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -81,5 +81,5 @@ async def browser(chromium: Browser, stand: RunningGateway) -> AsyncIterator[Bro
     chromium.events.clear()
     yield chromium
     assert chromium.list_complaints() == []
-    asked = [url for url in chromium.list_requested_urls() if url != "about:blank"]
-    assert [url for url in asked if not url.startswith(stand.address)] == []
+    urls = [url for url in chromium.list_requested_urls() if url != "about:blank"]
+    assert [url for url in urls if not url.startswith(stand.address)] == []

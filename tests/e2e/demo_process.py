@@ -38,18 +38,18 @@ def run_demo(*options: str, **environ: str) -> Generator[subprocess.Popen[str]]:
             process.kill()
 
 
-def normalize_screen(shown: str) -> str:
+def normalize_screen(screen: str) -> str:
     """Return a screen as one line, without its strokes."""
-    return " ".join(re.sub("[▌ ]+", " ", shown).split())
+    return " ".join(re.sub("[▌ ]+", " ", screen).split())
 
 
-def assert_plain_screen(shown: str, data_dir: Path) -> None:
+def assert_plain_screen(screen: str, data_dir: Path) -> None:
     """Check that nothing failed, and that output that is no terminal has no colours."""
-    assert "█" in shown
-    assert "\x1b" not in shown
+    assert "█" in screen
+    assert "\x1b" not in screen
     assert "Traceback" not in (data_dir / "turnlog.log").read_text()
     # The proposed commands are as long as the paths in them.
-    played = shown.partition("Your turn")[0]
+    played = screen.partition("Your turn")[0]
     assert all(len(line) <= 100 for line in played.splitlines())
 
 
@@ -64,15 +64,15 @@ def read_until(process: subprocess.Popen[str], last: str) -> str:
     raise AssertionError("".join(lines))
 
 
-def list_proposed_commands(shown: str) -> list[list[str]]:
+def list_proposed_commands(screen: str) -> list[list[str]]:
     """Parse the commands that the screen proposes, as a shell would."""
-    after = shown.partition("Your turn")[2].replace("\\\n", " ")
+    after = screen.partition("Your turn")[2].replace("\\\n", " ")
     lines = [line.strip() for line in after.splitlines()]
     return [shlex.split(line[2:]) for line in lines if line.startswith("$ ")]
 
 
-def run_proposed_command(command: list[str], said: str = "") -> str:
+def run_proposed_command(command: list[str], typed: str = "") -> str:
     """Run a proposed command, with text typed into it."""
     return subprocess.run(
-        command, input=said, capture_output=True, text=True, check=True, timeout=DEMO_TIMEOUT
+        command, input=typed, capture_output=True, text=True, check=True, timeout=DEMO_TIMEOUT
     ).stdout

@@ -31,8 +31,8 @@ def write_version_two(folder: Path, name: str) -> Path:
     """Write the next version of the assistant, under a name of its own."""
     shutil.copytree(SHIPPED_BLUEPRINTS / "assistant", folder / name, dirs_exist_ok=True)
     file = folder / name / "blueprint.yaml"
-    said = file.read_text().replace("blueprint: assistant", f"blueprint: {name}")
-    file.write_text(said.replace("version: 1", "version: 2"))
+    text = file.read_text().replace("blueprint: assistant", f"blueprint: {name}")
+    file.write_text(text.replace("version: 1", "version: 2"))
     return folder / name
 
 
@@ -158,8 +158,8 @@ async def test_growth_is_drawn_call_by_call(stand: RunningGateway, browser: Brow
     await browser.wait_for(open_tab("Growth"))
     await browser.wait_for("document.querySelector('.ledger .strip') !== null")
     assert await browser.run_script(build_texts_script(".ledger tbody a")) == ["1.1", "2.1"]
-    told = await stand.fetch_json("/v1/growth", session=session)
-    tokens = [str(call["tokens"]) for call in told["calls"]]
+    growth = await stand.fetch_json("/v1/growth", session=session)
+    tokens = [str(call["tokens"]) for call in growth["calls"]]
     assert await browser.run_script(build_texts_script(".ledger .right")) == tokens
     (summary,) = await browser.run_script(build_texts_script(".ledger h2"))
     assert "history grows by" in summary
@@ -173,7 +173,7 @@ async def test_the_proof_is_told_promise_by_promise(
     await browser.open_page(f"{stand.address}/#/sessions/{session}")
     await browser.wait_for(open_tab("Proof"))
     await browser.wait_for("document.querySelector('.promises') !== null")
-    told = dict(
+    verdicts = dict(
         zip(
             await browser.run_script(build_texts_script(".promises strong")),
             await browser.run_script(build_texts_script(".promises dt")),
@@ -181,7 +181,7 @@ async def test_the_proof_is_told_promise_by_promise(
         )
     )
     proven = {"integrity": "✓", "completeness": "\N{EN DASH}", "reproduction": "✓", "totals": "✓"}
-    assert told == proven
+    assert verdicts == proven
     verified = await stand.fetch_json(f"/v1/sessions/{session}/verify")
     assert (
         await browser.run_script("document.querySelector('.digest').textContent")

@@ -26,11 +26,11 @@ async def test_what_arrives_at_the_provider_is_the_recorded_prompt(
     provider.queue_behaviours(
         ModelAnswer(("Paris, ", "of course.")), ModelAnswer(("About two ", "million."))
     )
-    came = len(provider.exchanges)
+    exchange_count = len(provider.exchanges)
     first = await up.service.run_turn(session, "What is the capital of France?")
     second = await up.service.run_turn(session, "And how many live there?")
     assert [first["reply"], second["reply"]] == ["Paris, of course.", "About two million."]
-    for call, exchange in zip(("1.1", "2.1"), provider.exchanges[came:], strict=True):
+    for call, exchange in zip(("1.1", "2.1"), provider.exchanges[exchange_count:], strict=True):
         prompt = await up.service.get_json(f"/v1/sessions/{session}/calls/{call}/prompt")
         assert prompt["verified"]
         assert exchange.body["messages"] == prompt["messages"]
@@ -52,8 +52,8 @@ async def test_what_a_call_took_is_recorded_as_the_provider_counted_it(
         "completion_tokens_details": {"reasoning_tokens": 60},
     }
     provider.queue_behaviours(ModelAnswer(usage=usage, finish="length"))
-    told = await up.service.run_turn(session)
-    assert (told["status"], told["reply"], told["finish"]) == ("completed", "An answer.", "length")
+    turn = await up.service.run_turn(session)
+    assert (turn["status"], turn["reply"], turn["finish"]) == ("completed", "An answer.", "length")
     (call,) = await up.service.list_calls(session)
     assert (call["model"], call["finish"], call["known"]) == (
         "openai/gpt-4o-mini",

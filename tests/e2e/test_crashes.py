@@ -69,10 +69,10 @@ async def read_rest(events: AsyncGenerator[ReceivedEvent]) -> list[ReceivedEvent
     return [event async for event in events]
 
 
-def join_text_after_reset(heard: list[ReceivedEvent]) -> str:
+def join_text_after_reset(received: list[ReceivedEvent]) -> str:
     """Return the text that a watcher following the protocol has in the end."""
-    reset = max(number for number, each in enumerate(heard) if each.name == "attempt-reset")
-    return "".join(each.json["text"] for each in heard[reset:] if each.name == "token")
+    reset = max(number for number, each in enumerate(received) if each.name == "attempt-reset")
+    return "".join(each.json["text"] for each in received[reset:] if each.name == "token")
 
 
 def describe_attempt(ended: AttemptEnded) -> tuple[str, str, int | None]:
@@ -95,10 +95,10 @@ async def test_a_worker_stopped_too_long_is_replaced_and_heard_only_of_its_cost(
         events = watched.iterate_events()
         assert await read_first_token(events) == "Never "
         os.kill(turn.worker, signal.SIGSTOP)
-        heard = await read_rest(events)
+        received = await read_rest(events)
         os.kill(turn.worker, signal.SIGCONT)
-    assert heard[-1].name == "done"
-    assert join_text_after_reset(heard) == "An answer."
+    assert received[-1].name == "done"
+    assert join_text_after_reset(received) == "An answer."
     # The superseded worker's attempt has a cost of its own, which nobody can count exactly.
     late = await working.service.wait_for_event(
         turn.session, AttemptEnded, such=lambda ended: ended.outcome == "cancelled"
@@ -121,9 +121,11 @@ async def test_a_worker_killed_mid_stream_is_replaced_and_one_answer_recorded(
         events = watched.iterate_events()
         assert await read_first_token(events) == "Never "
         os.kill(turn.worker, signal.SIGKILL)
-        heard = await read_rest(events)
-    assert heard[-1].name == "done"
-    assert join_text_after_reset(heard) == await read_recorded_reply(working.service, turn.session)
+        received = await read_rest(events)
+    assert received[-1].name == "done"
+    assert join_text_after_reset(received) == await read_recorded_reply(
+        working.service, turn.session
+    )
     started = await working.service.list_events_of_type(turn.session, AttemptStarted)
     assert [each.attempt for each in started] == [1, 2]
     assert started[0].worker != started[1].worker
@@ -158,11 +160,15 @@ async def test_a_gateway_killed_after_its_append_is_asked_again_with_the_same_ke
     await working.start_gateway()
     again = asyncio.create_task(submit_once(service, session, "Once"))
     gate.set()
-    told = (await again).json()
+    response = (await again).json()
     events = await service.list_events(session)
     submitted = [each.sequence for each in events if isinstance(each.event, TurnSubmitted)]
-    assert submitted == [told["sequence"]]
-    assert (told["turn"], told["status"], told["reply"]) == (1, "completed", "An answer.")
+    assert submitted == [response["sequence"]]
+    assert (response["turn"], response["status"], response["reply"]) == (
+        1,
+        "completed",
+        "An answer.",
+    )
     other = await submit_once(service, session, "Twice")
     assert (other.status_code, other.json()["code"]) == (409, "key-reused")
 

@@ -14,34 +14,34 @@ REPLIES = 3
 
 def test_the_demo_of_questions_shows_what_was_meant_and_who_answered(tmp_path: Path) -> None:
     with run_demo("araquem", "--exit", "--data-dir", str(tmp_path / "data")) as process:
-        shown, _ = process.communicate(timeout=DEMO_TIMEOUT)
-    assert process.returncode == 0, shown
-    said = normalize_screen(shown)
-    assert "you What does it own? reply LOGT11 is Turnlog Warehouses, which owns" in said
-    assert "you Sing me a song. reply (nothing: unroutable)" in said
+        screen, _ = process.communicate(timeout=DEMO_TIMEOUT)
+    assert process.returncode == 0, screen
+    text = normalize_screen(screen)
+    assert "you What does it own? reply LOGT11 is Turnlog Warehouses, which owns" in text
+    assert "you Sing me a song. reply (nothing: unroutable)" in text
     for line in ("· ticker LOGT11", "the resolver: rate_limited", "in turn 3"):
-        assert line in said
-    assert "verified · 1 session, 32 events, 3 prompts" in shown
-    assert_plain_screen(shown, tmp_path / "data")
+        assert line in text
+    assert "verified · 1 session, 32 events, 3 prompts" in screen
+    assert_plain_screen(screen, tmp_path / "data")
 
 
 def test_the_demo_plays_a_story_and_says_what_was_cut_to_fit() -> None:
     with run_demo("game-master", "--exit") as process:
-        shown, _ = process.communicate(timeout=DEMO_TIMEOUT)
-    assert process.returncode == 0, shown
-    assert "Her eyes go to the sea." in normalize_screen(shown)
-    assert "the prompt  trim        input" in shown
-    assert "the prompt  lower_tier  npc" in shown
-    assert "segment 1, version 2" in shown
-    assert "every prompt reproduced byte for byte, both ways" in shown
+        screen, _ = process.communicate(timeout=DEMO_TIMEOUT)
+    assert process.returncode == 0, screen
+    assert "Her eyes go to the sea." in normalize_screen(screen)
+    assert "the prompt  trim        input" in screen
+    assert "the prompt  lower_tier  npc" in screen
+    assert "segment 1, version 2" in screen
+    assert "every prompt reproduced byte for byte, both ways" in screen
 
 
 def test_the_demo_of_agents_takes_tools_and_says_what_each_contributor_cost() -> None:
     with run_demo("uderia", "--exit") as process:
-        shown, _ = process.communicate(timeout=DEMO_TIMEOUT)
-    assert process.returncode == 0, shown
-    said = normalize_screen(shown)
-    assert "was it the wind? reply 153 of yesterday's 1,000 sailings" in said
+        screen, _ = process.communicate(timeout=DEMO_TIMEOUT)
+    assert process.returncode == 0, screen
+    text = normalize_screen(screen)
+    assert "was it the wind? reply 153 of yesterday's 1,000 sailings" in text
     for line in (
         "plan-made turn 2 in 3 steps",
         "harbour_departures answered · 70,506",
@@ -49,8 +49,8 @@ def test_the_demo_of_agents_takes_tools_and_says_what_each_contributor_cost() ->
         "history absent not for this phase turn 1",
         "carried ▌ Summary from focus phase: Look at the wind of yesterday first.",
     ):
-        assert line.replace("▌ ", "") in said
-    assert "8 by reference and 8 by assembly of 8" in shown
+        assert line.replace("▌ ", "") in text
+    assert "8 by reference and 8 by assembly of 8" in screen
 
 
 def test_a_demo_asks_a_real_model_where_there_is_one() -> None:
@@ -64,10 +64,10 @@ def test_a_demo_asks_a_real_model_where_there_is_one() -> None:
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as model:
         assert model.stdout is not None
         address = model.stdout.readline().split()[-1]
-        given = {"OPENAI_API_BASE": address, "OPENAI_API_KEY": "none"}
-        with run_demo("game-master", "--exit", "--model", "openai/any", **given) as process:
-            shown, _ = process.communicate(timeout=DEMO_TIMEOUT)
+        variables = {"OPENAI_API_BASE": address, "OPENAI_API_KEY": "none"}
+        with run_demo("game-master", "--exit", "--model", "openai/any", **variables) as process:
+            screen, _ = process.communicate(timeout=DEMO_TIMEOUT)
         model.kill()
-    assert process.returncode == 0, shown
-    assert "· openai/any" in shown
-    assert shown.count("I am on the wire.") >= REPLIES
+    assert process.returncode == 0, screen
+    assert "· openai/any" in screen
+    assert screen.count("I am on the wire.") >= REPLIES

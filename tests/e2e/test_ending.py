@@ -23,11 +23,11 @@ async def start_streaming_turn(
     service: LiveService, provider: OpenAIServer
 ) -> tuple[str, asyncio.Event]:
     """Start a turn whose model has sent one token; return its session and the gate it waits for."""
-    gate, asked = asyncio.Event(), len(provider.exchanges)
+    gate, exchange_count = asyncio.Event(), len(provider.exchanges)
     provider.queue_behaviours(ModelAnswer(gates={1: gate}))
     session = await service.open_session()
     await service.submit_turn(session)
-    await provider.wait_for_exchange(asked + 1)
+    await provider.wait_for_exchange(exchange_count + 1)
     async with service.watch_turn(session) as watched:
         async for event in watched.iterate_events():
             if event.name == "token":
@@ -87,5 +87,5 @@ async def test_each_role_ends_while_a_turn_streams_and_nothing_is_lost(
 async def test_only_the_worker_ever_imports_litellm(separate: SeparateRoles) -> None:
     """Gateway and projector would not have lived through these tests, nor those of crashes."""
     assert (separate.gateway.returncode, separate.projector.returncode) == (None, None)
-    worker = await separate.machine.start_process("run", "worker", told=WITHOUT_LITELLM)
+    worker = await separate.machine.start_process("run", "worker", variables=WITHOUT_LITELLM)
     assert await wait_for_exit_code(worker) == IMPORTED_EXIT_CODE

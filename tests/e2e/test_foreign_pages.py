@@ -82,8 +82,8 @@ async def test_a_name_that_was_rebound_to_the_gateway_reads_and_changes_nothing(
         (f"/v1/sessions/{session}/close", "POST"),
     ):
         sent = f"fetch('{path}', {{method: '{method}'}}).then((it) => it.json())"
-        said = await chromium.run_script(sent)
-        assert (said["status"], said["code"]) == (421, "unknown-host")
+        problem = await chromium.run_script(sent)
+        assert (problem["status"], problem["code"]) == (421, "unknown-host")
     assert await stand.count_stored_events() == before
 
 

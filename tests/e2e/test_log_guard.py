@@ -33,8 +33,8 @@ async def test_a_gateway_refuses_writes_on_a_log_that_is_behind_the_read_models(
     await restore_store(separate.server, folder, tmp_path / "older")
     assert await wait_for_exit_code(separate.projector) == ExitCode.VERIFICATION_FAILED
     assert separate.server.monitor_url  # It has another port after each start of the server.
-    told = WITHOUT_LITELLM | {"TURNLOG_NATS_MONITOR": separate.server.monitor_url}
-    separate.gateway = await separate.machine.start_process("run", "gateway", told=told)
+    variables = WITHOUT_LITELLM | {"TURNLOG_NATS_MONITOR": separate.server.monitor_url}
+    separate.gateway = await separate.machine.start_process("run", "gateway", variables=variables)
     readiness = await wait_for_readiness(separate, 503)
     assert "turnlog rebuild" in readiness["parts"]["log"]["detail"]
     for path, body in (

@@ -92,8 +92,8 @@ async def test_a_failing_provider_never_leaves_half_an_answer(
     session = await up.service.open_session("persistent")
     before = len(provider.exchanges)
     provider.queue_behaviours(*case.does)
-    told = await up.service.run_turn(session)
-    assert (told["status"], told["reason"] or told["finish"]) == case.ends
+    turn = await up.service.run_turn(session)
+    assert (turn["status"], turn["reason"] or turn["finish"]) == case.ends
     assert len(provider.exchanges) - before == len(case.does)
     ended = await up.service.list_events_of_type(session, AttemptEnded)
     assert [each.fault and each.fault.code for each in ended] == list(case.faults)
@@ -126,14 +126,14 @@ async def test_a_watcher_is_told_of_a_retry_and_ends_with_the_recorded_reply(
     )
     turn = await up.service.submit_turn(session)
     async with up.service.watch_turn(session, turn) as watched:
-        heard = await watched.read_all()
-    names = [each.name for each in heard]
+        received = await watched.read_all()
+    names = [each.name for each in received]
     reset = names.index("attempt-reset")
-    assert heard[reset].json["attempt"] == 2
+    assert received[reset].json["attempt"] == 2
     assert names[-1] == "done"
-    said = "".join(each.json["text"] for each in heard[reset:] if each.name == "token")
+    reply = "".join(each.json["text"] for each in received[reset:] if each.name == "token")
     history = await up.service.get_json(f"/v1/sessions/{session}/history")
-    assert said == history["turns"][0]["reply"] == "An answer."
+    assert reply == history["turns"][0]["reply"] == "An answer."
 
 
 async def test_a_watcher_is_told_why_a_turn_failed(up: TurnlogUp, provider: OpenAIServer) -> None:

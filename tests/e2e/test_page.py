@@ -109,14 +109,14 @@ async def test_the_prompt_of_a_call_is_shown_layer_by_layer_and_proven(
     await browser.open_page(address)
     await browser.wait_for("document.querySelector('.verdict.good') !== null")
     prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/2.1/prompt")
-    shown = await browser.run_script(
+    messages = await browser.run_script(
         "[...document.querySelectorAll('.message')].map((message) =>"
         " [...message.querySelectorAll('.passage')].map((passage) =>"
         " ['strong', '.text'].map((part) => passage.querySelector(part).textContent)))"
     )
-    whole = ["\n\n".join(text for _, text in message) for message in shown]
-    assert whole == [message["content"] for message in prompt["messages"]]
-    layers = [[layer for layer, _ in message] for message in shown]
+    joined = ["\n\n".join(text for _, text in message) for message in messages]
+    assert joined == [message["content"] for message in prompt["messages"]]
+    layers = [[layer for layer, _ in message] for message in messages]
     assert layers == [
         ["persona", "identity", "language", "instructions"],
         ["history"],
@@ -170,9 +170,9 @@ async def test_markup_in_what_was_said_stays_text_everywhere(
         f"#/sessions/{session}/calls/1.1": f"{build_texts_script('.passage .text')}.at(-1)",
         "#/": f"{build_texts_script('.list .title a')}[0]",
     }
-    for hash_, where in everywhere.items():
+    for hash_, selector in everywhere.items():
         await browser.open_page(f"{stand.address}/{hash_}")
-        assert "<b>bold</b>" in await browser.wait_for(where)
+        assert "<b>bold</b>" in await browser.wait_for(selector)
         assert await browser.run_script(f"{MADE_OF_TEXT}.length") == 0
 
 

@@ -42,21 +42,23 @@ async def test_sixty_waiting_turns_hold_up_nobody_else(
         ModelAnswer(gates={0: gate}), ModelAnswer(), ModelAnswer(), ModelAnswer(), last
     )
     busy, other = await service.open_session(), await service.open_session()
-    asked = len(provider.exchanges)
+    exchange_count = len(provider.exchanges)
     await service.submit_turn(busy, "turn 1")
-    await provider.wait_for_exchange(asked + 1)
+    await provider.wait_for_exchange(exchange_count + 1)
     async with asyncio.TaskGroup() as tasks:
         for number in range(2, MANY + 2):
             tasks.create_task(service.submit_turn(busy, f"turn {number}"))
-    told = await service.nats.connection.nc.jetstream().consumer_info(
+    consumer = await service.nats.connection.nc.jetstream().consumer_info(
         SESSIONS_STREAM, WORKERS_CONSUMER
     )
-    assert (told.num_pending, told.num_ack_pending) == (0, 1), "workers are told of waiting turns"
+    assert (consumer.num_pending, consumer.num_ack_pending) == (0, 1), (
+        "workers are told of waiting turns"
+    )
     assert (await service.run_turn(other))["status"] == "completed"
     names = await list_event_names(up, busy)
     assert (names.count("turn-queued"), names.count("turn-released")) == (MANY, 0)
     gate.set()
-    await provider.wait_for_exchange(asked + 5)
+    await provider.wait_for_exchange(exchange_count + 5)
     assert (await list_event_names(up, busy)).count("turn-released") == 3
     await service.http.post(f"/v1/sessions/{busy}/close")
     # The worker's last record of the abandoned turn; after it the session is quiet.
@@ -69,11 +71,11 @@ async def test_a_durable_that_is_deleted_is_made_again_and_no_turn_lost_or_repea
     up: TurnlogUp, provider: OpenAIServer
 ) -> None:
     service, gate = up.service, asyncio.Event()
-    asked = len(provider.exchanges)
+    exchange_count = len(provider.exchanges)
     provider.queue_behaviours(ModelAnswer(gates={1: gate}))
     streaming, waiting = await service.open_session(), await service.open_session()
     await service.submit_turn(streaming)
-    await provider.wait_for_exchange(asked + 1)
+    await provider.wait_for_exchange(exchange_count + 1)
     await service.nats.connection.nc.jetstream().delete_consumer(SESSIONS_STREAM, WORKERS_CONSUMER)
     assert (await service.run_turn(waiting))["status"] == "completed"
     gate.set()
@@ -82,7 +84,7 @@ async def test_a_durable_that_is_deleted_is_made_again_and_no_turn_lost_or_repea
     for session, turns in ((streaming, 2), (waiting, 1)):
         names = await list_event_names(up, session)
         assert (names.count("attempt-started"), names.count("turn-completed")) == (turns, turns)
-    assert len(provider.exchanges) == asked + 3
+    assert len(provider.exchanges) == exchange_count + 3
 
 
 @pytest.mark.promise("P9")

@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300
 async def test_every_role_ends_with_an_alarm_when_the_log_is_rolled_back_under_it(
     separate: SeparateRoles, tmp_path: Path
 ) -> None:
-    service, said = separate.service, tmp_path / "worker.log"
-    worker = await separate.machine.start_process("run", "worker", said=said)
+    service, output_file = separate.service, tmp_path / "worker.log"
+    worker = await separate.machine.start_process("run", "worker", output_file=output_file)
     await service.run_turn(await service.open_session())
     folder = separate.machine.folder / "nats"
     await copy_store(separate.server, folder, tmp_path)
@@ -28,10 +28,10 @@ async def test_every_role_ends_with_an_alarm_when_the_log_is_rolled_back_under_i
     await restore_store(separate.server, folder, tmp_path)
     for process in (worker, separate.gateway, separate.projector):
         assert await wait_for_exit_code(process) == ExitCode.VERIFICATION_FAILED
-    assert "part-lost" in said.read_text()
-    assert "turnlog rebuild" in said.read_text()
+    assert "part-lost" in output_file.read_text()
+    assert "turnlog rebuild" in output_file.read_text()
     # A restarted projector still knows it from its rows.
     assert separate.server.monitor_url
-    told = WITHOUT_LITELLM | {"TURNLOG_NATS_MONITOR": separate.server.monitor_url}
-    again = await separate.machine.start_process("run", "projector", told=told)
+    variables = WITHOUT_LITELLM | {"TURNLOG_NATS_MONITOR": separate.server.monitor_url}
+    again = await separate.machine.start_process("run", "projector", variables=variables)
     assert await wait_for_exit_code(again) == ExitCode.VERIFICATION_FAILED

@@ -20,7 +20,7 @@ async def test_work_is_accepted_while_litellm_loads(host: ProcessHost) -> None:
     fifo = host.folder / "litellm_import_guard"
     os.mkfifo(fifo)
     async with run_turnlog_up(
-        host, told={"PYTHONPATH": str(IMPORT_GUARD_FOLDER), "DOOR": str(fifo)}
+        host, variables={"PYTHONPATH": str(IMPORT_GUARD_FOLDER), "DOOR": str(fifo)}
     ) as up:
         assert (await up.service.get_json("/readyz"))["ready"]
         session = await up.service.open_session()

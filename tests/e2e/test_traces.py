@@ -35,7 +35,7 @@ class TracedTurn:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def traced(host: ProcessHost, provider: OpenAIServer) -> AsyncIterator[TracedTurn]:
     with run_collector() as collector:
-        async with run_turnlog_up(host, told={"TURNLOG_OTLP_ENDPOINT": collector.url}) as up:
+        async with run_turnlog_up(host, variables={"TURNLOG_OTLP_ENDPOINT": collector.url}) as up:
             session = await up.service.open_session("persistent")
             provider.queue_behaviours(ModelRefusal(500, message=ASKED), ModelAnswer((REPLIED,)))
             answer = await up.service.http.post(
@@ -84,7 +84,7 @@ async def test_spans_carry_what_the_conventions_ask_for(traced: TracedTurn) -> N
 
 @pytest.mark.promise("P19")
 async def test_neither_text_nor_key_is_in_any_trace(traced: TracedTurn) -> None:
-    said = "".join(span.everything for span in traced.collector.spans)
-    assert traced.session in said
+    trace_text = "".join(span.everything for span in traced.collector.spans)
+    assert traced.session in trace_text
     for secret in (ASKED, REPLIED, "You are terse.", "sk-of-nobody"):
-        assert secret not in said
+        assert secret not in trace_text

@@ -35,8 +35,8 @@ class TraceCollector:
 
     def find_spans(self, service: str, name: str) -> list[CollectedSpan]:
         """Find a service's spans of one name."""
-        wanted = (f"turnlog-{service}", name)
-        return [span for span in self.spans if (span.service, span.name) == wanted]
+        key = (f"turnlog-{service}", name)
+        return [span for span in self.spans if (span.service, span.name) == key]
 
 
 @contextmanager
@@ -86,5 +86,5 @@ def _parse_spans(sent: bytes) -> list[CollectedSpan]:
     ]
 
 
-def _read_attributes(given: Iterable[KeyValue]) -> dict[str, str]:
-    return {each.key: each.value.string_value or str(each.value.int_value) for each in given}
+def _read_attributes(attributes: Iterable[KeyValue]) -> dict[str, str]:
+    return {each.key: each.value.string_value or str(each.value.int_value) for each in attributes}

@@ -84,8 +84,8 @@ async def start_cluster(folder: Path) -> AsyncGenerator[NatsCluster]:
 
 
 def find_free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in held]
-    for each in held:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
         each.close()
     return ports

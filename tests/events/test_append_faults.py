@@ -116,14 +116,14 @@ async def test_an_append_to_a_server_that_hangs_may_yet_be_stored_and_is_once(
 ) -> None:
     batch = build_batch(fresh_tenant, "s", None, "one")
     async with (
-        open_client(own_server.url, StreamOptions()) as there,
+        open_client(own_server.url, StreamOptions()) as client,
         open_impatient_log(own_server.url, patience=0.5) as log,
     ):
         async with stop_process(own_server.pid):
             outcome = await log.append_batch(batch)
         assert isinstance(outcome, LogUnreachable)
         assert outcome.ambiguous
-        await wait_for_event(there.log, fresh_tenant, "s", 1)
+        await wait_for_event(client.log, fresh_tenant, "s", 1)
         assert isinstance(await log.append_batch(batch), BatchAlreadyStored)
         assert len(await read_past(log, fresh_tenant)) == 1
 
@@ -165,16 +165,16 @@ async def test_a_writer_goes_on_through_kills_of_the_server_and_nothing_is_lost_
 async def test_a_store_that_is_full_says_so_at_once_and_for_certain(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
-    async with open_client(own_server.url, StreamOptions()) as there:
-        info = await there.connection.nc.jetstream().stream_info("SESSIONS")
+    async with open_client(own_server.url, StreamOptions()) as client:
+        info = await client.connection.nc.jetstream().stream_info("SESSIONS")
         small = info.config.evolve(max_bytes=20_000)
-        await there.connection.nc.jetstream().update_stream(small)
-        (first,) = await append_texts(there.log, fresh_tenant, "s", "one")
+        await client.connection.nc.jetstream().update_stream(small)
+        (first,) = await append_texts(client.log, fresh_tenant, "s", "one")
         large = build_batch(fresh_tenant, "s", first.head, "x" * 30_000)
-        outcome = await there.log.append_batch(large)
+        outcome = await client.log.append_batch(large)
         assert isinstance(outcome, LogUnreachable)
         assert not outcome.ambiguous
         batch = build_batch(fresh_tenant, "s", first.head, "x" * 15_000, "x" * 15_000)
-        assert isinstance(await there.log.append_batch(batch), LogUnreachable)
-        await there.connection.nc.jetstream().update_stream(info.config)
-        require_appended(await there.log.append_batch(batch))
+        assert isinstance(await client.log.append_batch(batch), LogUnreachable)
+        await client.connection.nc.jetstream().update_stream(info.config)
+        require_appended(await client.log.append_batch(batch))

@@ -56,8 +56,8 @@ async def test_readers_right_behind_a_writer_never_see_a_hole(
             event
         ]
         if sequence % 20 == 0:
-            whole = await replicated.log.read_range(fresh_tenant, "s", None, event)
-            assert list_sequences(whole) == list(range(1, sequence + 1))
+            events = await replicated.log.read_range(fresh_tenant, "s", None, event)
+            assert list_sequences(events) == list(range(1, sequence + 1))
 
 
 async def test_a_writer_and_a_watcher_outlive_the_leader(

@@ -115,9 +115,9 @@ def test_any_value_in_any_field_is_an_event_or_junk(
     ],
 )
 def test_junk_is_told_with_its_place(junk: bytes) -> None:
-    with pytest.raises(Corrupt) as told:
+    with pytest.raises(Corrupt) as raised:
         decode_event(junk, 4711)
-    assert "4711" in told.value.where
+    assert "4711" in raised.value.where
 
 
 def test_an_event_of_a_later_release_is_unknown_and_keeps_its_data() -> None:

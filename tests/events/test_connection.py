@@ -28,11 +28,11 @@ async def test_a_server_that_is_not_there_is_told_within_patience() -> None:
 
 async def test_a_wrong_password_is_told_and_never_said(nats_url: str) -> None:
     port = urlsplit(nats_url).port
-    with pytest.raises(Unavailable) as told:
+    with pytest.raises(Unavailable) as raised:
         async with open_connection(f"nats://turnlog:hunter2@127.0.0.1:{port}", patience=0.5):
             pass
-    assert "Authorization" in str(told.value)
-    assert "hunter2" not in str(told.value)
+    assert "Authorization" in str(raised.value)
+    assert "hunter2" not in str(raised.value)
 
 
 async def test_two_silences_are_told_apart(own_server: NatsServer) -> None:
@@ -67,11 +67,11 @@ async def test_being_closed_by_the_server_is_told_and_leaving_is_not(nats_url: s
     async with open_connection(nats_url, on_closed=lambda: closed.append("left")):
         pass
     assert closed == []
-    told = asyncio.Event()
-    async with open_connection(nats_url, on_closed=told.set) as connection:
+    connection_closed = asyncio.Event()
+    async with open_connection(nats_url, on_closed=connection_closed.set) as connection:
         oversize = b"x" * connection.nc.max_payload
         await connection.nc.publish("a", oversize, headers={"over": "the limit"})
-        await told.wait()
+        await connection_closed.wait()
 
 
 async def test_answers_come_to_an_inbox_of_ones_own(nats_url: str) -> None:

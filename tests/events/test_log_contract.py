@@ -100,21 +100,21 @@ async def test_of_a_batch_in_conflict_nothing_is_stored(
 async def test_appending_behind_what_was_never_there_is_a_conflict(
     store: ContractStore, fresh_tenant: str
 ) -> None:
-    nowhere = ChainHead(7, 10**9, "sha256:" + "0" * 64)
+    unknown_head = ChainHead(7, 10**9, "sha256:" + "0" * 64)
     assert await store.log.append_batch(
-        build_batch(fresh_tenant, "s", nowhere, "one")
+        build_batch(fresh_tenant, "s", unknown_head, "one")
     ) == BatchConflict(0)
 
 
 async def test_sessions_of_one_name_do_not_meet_across_tenants(
     store: ContractStore, fresh_tenant: str
 ) -> None:
-    (mine,) = await append_texts(store.log, fresh_tenant, "s", "mine")
-    (theirs,) = await append_texts(store.log, f"{fresh_tenant}-2", "s", "theirs")
-    assert await store.log.read_last_event(fresh_tenant, "s") == mine
-    assert await store.log.read_last_event(f"{fresh_tenant}-2", "s") == theirs
+    (own_event,) = await append_texts(store.log, fresh_tenant, "s", "mine")
+    (other_event,) = await append_texts(store.log, f"{fresh_tenant}-2", "s", "theirs")
+    assert await store.log.read_last_event(fresh_tenant, "s") == own_event
+    assert await store.log.read_last_event(f"{fresh_tenant}-2", "s") == other_event
     with pytest.raises(Corrupt):
-        await store.log.read_events_at(fresh_tenant, [theirs.stream_sequence])
+        await store.log.read_events_at(fresh_tenant, [other_event.stream_sequence])
 
 
 async def test_of_fifty_writers_at_one_place_exactly_one_wins(
@@ -207,8 +207,8 @@ async def test_all_events_under_a_leaf_are_read_wherever_they_lie(
     log, head = store.log, None
     marks, others = list[RecordedEvent](), list[RecordedEvent]()
     for number in range(1, 5):
-        said = make_drafts([*said_by("one", first=number), TurnExcluded(turn=number)], 2 * number)
-        batch = encode_batch(fresh_tenant, "s", head, said)
+        drafts = make_drafts([*said_by("one", first=number), TurnExcluded(turn=number)], 2 * number)
+        batch = encode_batch(fresh_tenant, "s", head, drafts)
         *_, mark = added = require_appended(await log.append_batch(batch))
         marks, others, head = [*marks, mark], [*others, added[0]], mark.head
         await append_one_by_one(log, fresh_tenant, f"other-{number}", number)
@@ -273,10 +273,10 @@ async def test_following_a_tenant_without_events_ends_at_once(
 async def test_following_without_a_tenant_gives_everybody(
     store: ContractStore, fresh_tenant: str
 ) -> None:
-    (mine,) = await append_texts(store.log, fresh_tenant, "a", "mine")
-    (theirs,) = await append_texts(store.log, f"{fresh_tenant}-2", "b", "theirs")
-    raws = await read_past(store.log, None, mine.stream_sequence - 1)
-    assert [raw.stored for raw in raws] == [mine.stored, theirs.stored]
+    (own_event,) = await append_texts(store.log, fresh_tenant, "a", "mine")
+    (other_event,) = await append_texts(store.log, f"{fresh_tenant}-2", "b", "theirs")
+    raws = await read_past(store.log, None, own_event.stream_sequence - 1)
+    assert [raw.stored for raw in raws] == [own_event.stored, other_event.stored]
 
 
 async def test_following_live_goes_on_with_what_comes(

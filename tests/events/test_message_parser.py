@@ -92,9 +92,11 @@ def test_however_the_wire_is_cut_each_message_goes_whole_and_in_order_to_whom_it
     frames = RawParser(Parser(client), {b"%d" % TAKEN: taken.append})
     parse_stream(stream, sorted(data.draw(places)), frames)
 
-    ours = [s for s in sending if isinstance(s, SentMessage) and s.sid == TAKEN]
-    assert taken == [RawFrame(s.subject, s.reply, s.headers or b"", s.payload) for s in ours]
-    assert client.heard == [s for s in sending if s not in ours]
+    own_messages = [s for s in sending if isinstance(s, SentMessage) and s.sid == TAKEN]
+    assert taken == [
+        RawFrame(s.subject, s.reply, s.headers or b"", s.payload) for s in own_messages
+    ]
+    assert client.heard == [s for s in sending if s not in own_messages]
     assert not frames.partial_message
 
 
@@ -112,9 +114,11 @@ def test_what_nats_py_had_begun_when_the_first_was_taken_it_ends(
     frames.handlers[b"%d" % TAKEN] = taken.append
     parse_stream(stream, sorted(data.draw(places)), frames)
 
-    ours = [s for s in sending if isinstance(s, SentMessage) and s.sid == TAKEN]
-    assert taken == [RawFrame(s.subject, s.reply, s.headers or b"", s.payload) for s in ours]
-    assert client.heard == [begun, *(s for s in sending if s not in ours)]
+    own_messages = [s for s in sending if isinstance(s, SentMessage) and s.sid == TAKEN]
+    assert taken == [
+        RawFrame(s.subject, s.reply, s.headers or b"", s.payload) for s in own_messages
+    ]
+    assert client.heard == [begun, *(s for s in sending if s not in own_messages)]
 
 
 def test_what_was_begun_on_a_connection_that_broke_is_forgotten() -> None:

@@ -33,8 +33,8 @@ from turnlog.services.platform.nats_server import NatsServer
 
 
 async def test_what_is_missing_is_made_and_lasts_as_promised(own_server: NatsServer) -> None:
-    async with open_client(own_server.url, StreamOptions(token_retention=60)) as there:
-        js = there.connection.nc.jetstream()
+    async with open_client(own_server.url, StreamOptions(token_retention=60)) as client:
+        js = client.connection.nc.jetstream()
         lasting = (SESSIONS_STREAM, LIBRARY_STREAM, BLOBS_STREAM, SNAPSHOTS_STREAM)
         made = {name: (await js.stream_info(name)).config for name in lasting}
         for config in made.values():
@@ -54,12 +54,12 @@ async def test_what_is_missing_is_made_and_lasts_as_promised(own_server: NatsSer
 
 
 async def test_provisioning_again_changes_nothing(own_server: NatsServer) -> None:
-    async with open_client(own_server.url, StreamOptions()) as there:
-        before = await there.log.get_identity("t")
-        await append_texts(there.log, "t", "s", "one")
-        await provision_streams(there.connection, StreamOptions())
-        assert await there.log.get_identity("t") == before
-        assert await there.log.read_last_event("t", "s")
+    async with open_client(own_server.url, StreamOptions()) as client:
+        before = await client.log.get_identity("t")
+        await append_texts(client.log, "t", "s", "one")
+        await provision_streams(client.connection, StreamOptions())
+        assert await client.log.get_identity("t") == before
+        assert await client.log.read_last_event("t", "s")
 
 
 async def test_many_processes_may_provision_at_once(own_server: NatsServer) -> None:
@@ -90,12 +90,12 @@ async def test_many_processes_may_provision_at_once(own_server: NatsServer) -> N
 async def test_a_stream_that_would_break_a_promise_is_refused_by_name(
     own_server: NatsServer, stream: str, setting: str, change: dict[str, Any]
 ) -> None:
-    async with open_client(own_server.url, StreamOptions()) as there:
-        js = there.connection.nc.jetstream()
+    async with open_client(own_server.url, StreamOptions()) as client:
+        js = client.connection.nc.jetstream()
         config = (await js.stream_info(stream)).config
         await js.update_stream(config.evolve(**change))
         with pytest.raises(Corrupt) as refusal:
-            await provision_streams(there.connection, StreamOptions())
+            await provision_streams(client.connection, StreamOptions())
     assert refusal.value.where == f"stream {stream}, {setting}"
     assert "must be" in refusal.value.detail
 
@@ -144,8 +144,8 @@ async def test_terms_that_the_server_cannot_meet_are_told(own_server: NatsServer
 async def test_workers_are_handed_the_two_events_that_tell_of_work(
     own_server: NatsServer,
 ) -> None:
-    async with open_client(own_server.url, StreamOptions()) as there:
-        (first,) = await append_texts(there.log, "t", "s", "one")
+    async with open_client(own_server.url, StreamOptions()) as client:
+        (first,) = await append_texts(client.log, "t", "s", "one")
         later = encode_batch(
             "t",
             "s",
@@ -155,9 +155,9 @@ async def test_workers_are_handed_the_two_events_that_tell_of_work(
                 make_draft(TurnReleased(turn=2), 3),
             ],
         )
-        await there.log.append_batch(later)
-        assert await ensure_work_queue(there.connection, WorkQueueOptions(30, 100))
-        js = there.connection.nc.jetstream()
+        await client.log.append_batch(later)
+        assert await ensure_work_queue(client.connection, WorkQueueOptions(30, 100))
+        js = client.connection.nc.jetstream()
         pulled = await js.pull_subscribe_bind(durable=WORKERS_CONSUMER, stream=SESSIONS_STREAM)
         handed = [(await pulled.fetch(1, timeout=5))[0] for _ in range(2)]
         assert [message.subject for message in handed] == [
@@ -172,15 +172,15 @@ async def test_workers_are_handed_the_two_events_that_tell_of_work(
 async def test_a_durable_that_has_gone_is_made_again_from_where_it_had_come(
     own_server: NatsServer,
 ) -> None:
-    async with open_client(own_server.url, StreamOptions()) as there:
-        handout = WorkQueueOptions(30, 100)
-        assert await ensure_work_queue(there.connection, handout)
-        assert not await ensure_work_queue(there.connection, handout)
-        (first,) = await append_texts(there.log, "t", "a", "one")
-        (second,) = await append_texts(there.log, "t", "b", "two")
-        js = there.connection.nc.jetstream()
+    async with open_client(own_server.url, StreamOptions()) as client:
+        options = WorkQueueOptions(30, 100)
+        assert await ensure_work_queue(client.connection, options)
+        assert not await ensure_work_queue(client.connection, options)
+        (first,) = await append_texts(client.log, "t", "a", "one")
+        (second,) = await append_texts(client.log, "t", "b", "two")
+        js = client.connection.nc.jetstream()
         await js.delete_consumer(SESSIONS_STREAM, WORKERS_CONSUMER)
-        assert await ensure_work_queue(there.connection, handout, start=first.stream_sequence + 1)
+        assert await ensure_work_queue(client.connection, options, start=first.stream_sequence + 1)
         pulled = await js.pull_subscribe_bind(durable=WORKERS_CONSUMER, stream=SESSIONS_STREAM)
         (message,) = await pulled.fetch(1, timeout=5)
         assert message.data == second.stored
@@ -189,14 +189,14 @@ async def test_a_durable_that_has_gone_is_made_again_from_where_it_had_come(
 async def test_how_turns_are_handed_out_may_change_and_keeps_its_place(
     own_server: NatsServer,
 ) -> None:
-    async with open_client(own_server.url, StreamOptions()) as there:
-        await ensure_work_queue(there.connection, WorkQueueOptions(30, 100))
-        await append_texts(there.log, "t", "a", "one")
-        js = there.connection.nc.jetstream()
+    async with open_client(own_server.url, StreamOptions()) as client:
+        await ensure_work_queue(client.connection, WorkQueueOptions(30, 100))
+        await append_texts(client.log, "t", "a", "one")
+        js = client.connection.nc.jetstream()
         pulled = await js.pull_subscribe_bind(durable=WORKERS_CONSUMER, stream=SESSIONS_STREAM)
         (message,) = await pulled.fetch(1, timeout=5)
         await message.ack_sync()
-        assert not await ensure_work_queue(there.connection, WorkQueueOptions(5, 7))
+        assert not await ensure_work_queue(client.connection, WorkQueueOptions(5, 7))
         info = await js.consumer_info(SESSIONS_STREAM, WORKERS_CONSUMER)
         assert (info.config.ack_wait, info.config.max_ack_pending) == (5, 7)
         assert info.ack_floor
@@ -213,11 +213,11 @@ async def test_how_turns_are_handed_out_may_change_and_keeps_its_place(
 async def test_a_durable_that_would_lose_turns_is_refused_by_name(
     own_server: NatsServer, setting: str, change: dict[str, Any]
 ) -> None:
-    async with open_client(own_server.url, StreamOptions()) as there:
-        await ensure_work_queue(there.connection, WorkQueueOptions(30, 100))
-        js = there.connection.nc.jetstream()
+    async with open_client(own_server.url, StreamOptions()) as client:
+        await ensure_work_queue(client.connection, WorkQueueOptions(30, 100))
+        js = client.connection.nc.jetstream()
         config = (await js.consumer_info(SESSIONS_STREAM, WORKERS_CONSUMER)).config
         await js.add_consumer(SESSIONS_STREAM, config.evolve(**change))
         with pytest.raises(Corrupt) as refusal:
-            await ensure_work_queue(there.connection, WorkQueueOptions(30, 100))
+            await ensure_work_queue(client.connection, WorkQueueOptions(30, 100))
     assert refusal.value.where == f"consumer {WORKERS_CONSUMER}, {setting}"

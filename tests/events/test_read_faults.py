@@ -118,10 +118,10 @@ async def test_readers_live_on_through_kills_of_the_server(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
     async with (
-        open_client(own_server.url, StreamOptions()) as there,
+        open_client(own_server.url, StreamOptions()) as client,
         open_client(own_server.url, StreamOptions()) as reader,
     ):
-        log = there.log
+        log = client.log
         events = await append_one_by_one(log, fresh_tenant, "s", 20)
         async with (
             aclosing(reader.log.watch_session(fresh_tenant, "s")) as watched,
@@ -166,13 +166,13 @@ async def test_readers_whose_connection_is_cut_miss_and_repeat_nothing(
 async def test_a_reader_whose_connection_was_closed_ends_when_it_is_told_to(
     nats_url: str, fresh_tenant: str
 ) -> None:
-    async with open_client(nats_url, StreamOptions()) as there:
-        await append_one_by_one(there.log, fresh_tenant, "s", 1)
-        async with aclosing(there.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
+    async with open_client(nats_url, StreamOptions()) as client:
+        await append_one_by_one(client.log, fresh_tenant, "s", 1)
+        async with aclosing(client.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
             await anext(bulks)
             reading = asyncio.ensure_future(anext(bulks))
             await asyncio.sleep(0)
-            await there.connection.nc.close()
+            await client.connection.nc.close()
             reading.cancel()
             await asyncio.wait((reading,), timeout=5)
             assert reading.cancelled()
@@ -181,15 +181,15 @@ async def test_a_reader_whose_connection_was_closed_ends_when_it_is_told_to(
 async def test_a_log_that_was_lost_and_made_anew_is_never_followed_on(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
-    async with open_client(own_server.url, StreamOptions()) as there:
-        await append_one_by_one(there.log, fresh_tenant, "s", 3)
-        before = await there.log.get_identity(fresh_tenant)
-        async with aclosing(there.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
+    async with open_client(own_server.url, StreamOptions()) as client:
+        await append_one_by_one(client.log, fresh_tenant, "s", 3)
+        before = await client.log.get_identity(fresh_tenant)
+        async with aclosing(client.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
             await anext(bulks)
-            await there.connection.nc.jetstream().delete_stream(SESSIONS_STREAM)
+            await client.connection.nc.jetstream().delete_stream(SESSIONS_STREAM)
             async with open_client(own_server.url, StreamOptions()):
-                assert await there.log.get_identity(fresh_tenant) != before
-            await append_one_by_one(there.log, fresh_tenant, "s", 9)
+                assert await client.log.get_identity(fresh_tenant) != before
+            await append_one_by_one(client.log, fresh_tenant, "s", 9)
             with pytest.raises(Corrupt) as noticed:
                 async with asyncio.timeout(60):
                     await anext(bulks)
@@ -200,11 +200,11 @@ async def test_a_log_that_was_rolled_back_is_never_followed_on(
     own_server: NatsServer, fresh_tenant: str, tmp_path: Path
 ) -> None:
     folder, copy = tmp_path / "nats", tmp_path / "copy"
-    async with open_client(own_server.url, StreamOptions()) as there:
-        events = await append_one_by_one(there.log, fresh_tenant, "s", 2)
+    async with open_client(own_server.url, StreamOptions()) as client:
+        events = await append_one_by_one(client.log, fresh_tenant, "s", 2)
         await copy_store(own_server, folder, copy)
-        async with aclosing(there.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
-            await append_one_by_one(there.log, fresh_tenant, "s", 2, events[-1].head)
+        async with aclosing(client.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
+            await append_one_by_one(client.log, fresh_tenant, "s", 2, events[-1].head)
             while (await take_items(bulks, 1))[0][-1].stream_sequence < 4:
                 pass
             await restore_store(own_server, folder, copy)
@@ -216,12 +216,12 @@ async def test_a_log_that_was_rolled_back_and_grew_again_is_never_followed_on(
     own_server: NatsServer, fresh_tenant: str, tmp_path: Path
 ) -> None:
     folder, copy = tmp_path / "nats", tmp_path / "copy"
-    async with open_client(own_server.url, StreamOptions()) as there:
-        events = await append_one_by_one(there.log, fresh_tenant, "s", 2)
+    async with open_client(own_server.url, StreamOptions()) as client:
+        events = await append_one_by_one(client.log, fresh_tenant, "s", 2)
         await copy_store(own_server, folder, copy)
         await extend_store(copy, lambda log: append_one_by_one(log, fresh_tenant, "new", 5))
-        async with aclosing(there.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
-            await append_one_by_one(there.log, fresh_tenant, "s", 2, events[-1].head)
+        async with aclosing(client.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
+            await append_one_by_one(client.log, fresh_tenant, "s", 2, events[-1].head)
             while (await take_items(bulks, 1))[0][-1].stream_sequence < 4:
                 pass
             await restore_store(own_server, folder, copy)
@@ -230,25 +230,25 @@ async def test_a_log_that_was_rolled_back_and_grew_again_is_never_followed_on(
 
 
 async def test_a_past_that_cannot_be_read_on_is_told(own_server: NatsServer) -> None:
-    async with open_client(own_server.url, StreamOptions()) as there:
-        await there.connection.nc.jetstream().delete_stream(SESSIONS_STREAM)
+    async with open_client(own_server.url, StreamOptions()) as client:
+        await client.connection.nc.jetstream().delete_stream(SESSIONS_STREAM)
         with pytest.raises(Unavailable):
-            await read_past(there.log, None)
+            await read_past(client.log, None)
         with pytest.raises(Unavailable):
-            await there.log.read_last_event("t", "s")
+            await client.log.read_last_event("t", "s")
 
 
 async def test_events_nobody_told_the_watcher_of_are_found(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
-    async with open_client(own_server.url, StreamOptions()) as there:
-        (first,) = await append_texts(there.log, fresh_tenant, "s", "one")
-        async with aclosing(there.log.watch_session(fresh_tenant, "s")) as watched:
+    async with open_client(own_server.url, StreamOptions()) as client:
+        (first,) = await append_texts(client.log, fresh_tenant, "s", "one")
+        async with aclosing(client.log.watch_session(fresh_tenant, "s")) as watched:
             assert await anext(watched) == first
-            js = there.connection.nc.jetstream()
+            js = client.connection.nc.jetstream()
             info = await js.stream_info(SESSIONS_STREAM)
             await js.update_stream(info.config.evolve(republish=None))
-            (second,) = await append_texts(there.log, fresh_tenant, "s", "two", after=first.head)
+            (second,) = await append_texts(client.log, fresh_tenant, "s", "two", after=first.head)
             assert await take_items(watched, 1) == [second]
 
 

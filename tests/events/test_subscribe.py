@@ -68,10 +68,10 @@ def build_closed(reply: str, attempt: int = 1) -> AttemptClosed:
     )
 
 
-async def publish_tokens(on: JetStreamClient, tenant: str, turn: int, *said: TokenEvent) -> None:
-    for event in said[:-1]:
+async def publish_tokens(on: JetStreamClient, tenant: str, turn: int, *events: TokenEvent) -> None:
+    for event in events[:-1]:
         await on.tokens.publish_token(tenant, "s", turn, event)
-    assert await on.tokens.publish_and_confirm(tenant, "s", turn, said[-1])
+    assert await on.tokens.publish_and_confirm(tenant, "s", turn, events[-1])
 
 
 def describe_items(items: list[ConsumerItem]) -> list[str]:
@@ -300,8 +300,8 @@ async def test_what_is_heard_over_many_cursors_is_what_was_recorded(
             handled += done
             cursor = stream.cursor
     await answering
-    said = [item.event for item in handled if isinstance(item, TurnTokenEvent)]
-    assert "".join(word.text for word in said if isinstance(word, Token)) == reply
+    token_events = [item.event for item in handled if isinstance(item, TurnTokenEvent)]
+    assert "".join(word.text for word in token_events if isinstance(word, Token)) == reply
 
 
 async def test_words_that_came_while_nobody_listened_are_heard_before_the_recorded_reply(

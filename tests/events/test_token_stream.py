@@ -56,9 +56,9 @@ async def test_tokens_are_held_in_order_with_the_time_they_came(
 ) -> None:
     await publish_tokens(store, fresh_tenant, build_tokens(5))
     assert await store.tokens.publish_and_confirm(fresh_tenant, "s", 1, build_closed("word" * 5))
-    held = await store.tokens.read_token_events(fresh_tenant, "s", 1)
-    assert [stamped.event for stamped in held] == [*build_tokens(5), build_closed("word" * 5)]
-    assert [stamped.at for stamped in held] == sorted(stamped.at for stamped in held)
+    stored = await store.tokens.read_token_events(fresh_tenant, "s", 1)
+    assert [stamped.event for stamped in stored] == [*build_tokens(5), build_closed("word" * 5)]
+    assert [stamped.at for stamped in stored] == sorted(stamped.at for stamped in stored)
 
 
 async def test_more_tokens_than_fit_one_answer_come_whole(
@@ -68,8 +68,8 @@ async def test_more_tokens_than_fit_one_answer_come_whole(
     assert await store.tokens.publish_and_confirm(
         fresh_tenant, "s", 1, build_closed("word" * 2_500)
     )
-    held = await store.tokens.read_token_events(fresh_tenant, "s", 1)
-    assert [stamped.event for stamped in held[:-1]] == build_tokens(2_500)
+    stored = await store.tokens.read_token_events(fresh_tenant, "s", 1)
+    assert [stamped.event for stamped in stored[:-1]] == build_tokens(2_500)
 
 
 async def test_a_turn_nobody_spoke_in_holds_nothing(
@@ -129,15 +129,15 @@ async def test_a_slow_watcher_misses_nothing(store: ContractStore, fresh_tenant:
 
 
 async def test_what_came_and_was_not_read_yet_is_bounded() -> None:
-    came = LiveSubscription()
+    subscription = LiveSubscription()
     for _ in range(100):
-        await came.add_message(Msg(Client(), data=b"x" * 100_000))
+        await subscription.add_message(Msg(Client(), data=b"x" * 100_000))
     kept = 0
-    while await came.wait_for_next(timeout=0) is not None:
+    while await subscription.wait_for_next(timeout=0) is not None:
         kept += 1
     assert kept == LIVE_BUFFER_BYTES // (100_000 + MESSAGE_OVERHEAD_BYTES)
-    await came.add_message(Msg(Client(), data=b"there is room again"))
-    assert await came.wait_for_next(timeout=0) is not None
+    await subscription.add_message(Msg(Client(), data=b"there is room again"))
+    assert await subscription.wait_for_next(timeout=0) is not None
 
 
 async def test_a_token_of_a_later_release_is_passed_over(

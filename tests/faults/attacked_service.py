@@ -82,7 +82,7 @@ class AttackedService:
         return port
 
     async def start_role(
-        self, role: AttackedRole, told: Mapping[str, str] = NO_VARIABLES
+        self, role: AttackedRole, variables: Mapping[str, str] = NO_VARIABLES
     ) -> RunningRole:
         """Start one more process of a role, with additional settings."""
         files = {CRASH_AT: self._get_point_file(role), CLOCK_AHEAD: self.folder / f"{role}.clock"}
@@ -96,8 +96,8 @@ class AttackedService:
         way = {"TURNLOG_NATS_URL": self.network[role].url, "TURNLOG_NATS_MONITOR": monitor}
         process = await self.machine.start_process(
             *("run", role),
-            said=self.folder / f"{role}.log",
-            told={"PYTHONPATH": str(CRASH_FOLDER), **way, **named, **health, **told},
+            output_file=self.folder / f"{role}.log",
+            variables={"PYTHONPATH": str(CRASH_FOLDER), **way, **named, **health, **variables},
         )
         running = RunningRole(role, process, f"http://{place}")
         self.running.append(running)
@@ -260,12 +260,12 @@ class BackgroundService:
 @contextmanager
 def run_background_service(folder: Path) -> Generator[BackgroundService]:
     """Run a service while the body runs."""
-    came: Future[BackgroundService] = Future()
+    future: Future[BackgroundService] = Future()
     over = asyncio.Event()
 
     async def hold() -> None:
         async with run_attacked_service(folder) as at:
-            came.set_result(BackgroundService(at, asyncio.get_running_loop()))
+            future.set_result(BackgroundService(at, asyncio.get_running_loop()))
             await over.wait()
 
     ended: Future[None] = Future()
@@ -274,12 +274,12 @@ def run_background_service(folder: Path) -> Generator[BackgroundService]:
         try:
             asyncio.run(hold())
         except BaseException as raised:  # noqa: BLE001 - raised where the test is
-            (ended if came.done() else came).set_exception(raised)
+            (ended if future.done() else future).set_exception(raised)
         else:
             ended.set_result(None)
 
     threading.Thread(target=live, name="site", daemon=True).start()
-    stage = came.result()
+    stage = future.result()
     try:
         yield stage
     finally:

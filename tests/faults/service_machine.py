@@ -155,17 +155,17 @@ def build_machine(
             evidence = await collect_evidence(stage.service, self.history)
             events = [each for session in evidence.log.values() for each in session]
             tries = filter_checkable(self.history.tries, {e.envelope.commandkey for e in events})
-            heard = [each for each in self.history.heard if each.end != "redact"]
-            evidence.history.tries[:], evidence.history.heard[:] = tries, heard
+            replies = [each for each in self.history.heard if each.end != "redact"]
+            evidence.history.tries[:], evidence.history.heard[:] = tries, replies
             assert check_evidence(evidence) == ()
             for session, expected in self.model.items():
                 await self._compare(session, expected)
 
         async def _compare(self, session: str, expected: ExpectedSession) -> None:
-            told = await stage.service.service.get_json(f"/v1/sessions/{session}/history")
-            turns: dict[int, dict[str, Any]] = {each["turn"]: each for each in told["turns"]}
-            said = {turn: each["text"] for turn, each in turns.items() if each["text"]}
-            assert said == expected.texts
+            history = await stage.service.service.get_json(f"/v1/sessions/{session}/history")
+            turns: dict[int, dict[str, Any]] = {each["turn"]: each for each in history["turns"]}
+            texts = {turn: each["text"] for turn, each in turns.items() if each["text"]}
+            assert texts == expected.texts
             assert {t for t, each in turns.items() if each["redacted"]} >= expected.withheld
             assert {t for t, each in turns.items() if each["excluded"]} == expected.left_out
 

@@ -33,15 +33,15 @@ async def run_soak(minutes: float, seed: int, folder: Path) -> int:
     chance, history = random.Random(seed), ClientHistory()  # noqa: S311 - chance, not secrecy
     ends = time.monotonic() + 60 * minutes
     async with run_attacked_service(folder) as at:
-        async with run_load(at, history, CLIENT_COUNT) as talking:
-            told = 0.0
+        async with run_load(at, history, CLIENT_COUNT) as load:
+            reported_at = 0.0
             while time.monotonic() < ends:
-                said = await run_random_attack(at, chance)
+                description = await run_random_attack(at, chance)
                 await at.start_missing()
-                await talking.wait_for_turns()
-                print(f"{_format_time_left(ends)}  {said}", flush=True)
-                if time.monotonic() - told > REPORT_INTERVAL:
-                    told = time.monotonic()
+                await load.wait_for_turns()
+                print(f"{_format_time_left(ends)}  {description}", flush=True)
+                if time.monotonic() - reported_at > REPORT_INTERVAL:
+                    reported_at = time.monotonic()
                     print(f"{_format_time_left(ends)}  {describe_memory(at)}", flush=True)
         findings = check_evidence(await collect_evidence(at, history))
         print(describe_memory(at))
@@ -67,8 +67,8 @@ async def run_random_attack(at: AttackedService, chance: random.Random) -> str:
 
 def describe_memory(at: AttackedService) -> str:
     """Return the memory of each process as text."""
-    held = [f"{each.role} {_read_megabytes(each.process.pid)} MB" for each in at.running]
-    return ", ".join([*held, f"nats {_read_megabytes(at.server.pid)} MB"])
+    lines = [f"{each.role} {_read_megabytes(each.process.pid)} MB" for each in at.running]
+    return ", ".join([*lines, f"nats {_read_megabytes(at.server.pid)} MB"])
 
 
 def _read_megabytes(pid: int) -> int:
@@ -84,11 +84,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Attack a service under load for a while.")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=None)
-    asked = parser.parse_args()
-    seed = random.randrange(10**6) if asked.seed is None else asked.seed  # noqa: S311
+    options = parser.parse_args()
+    seed = random.randrange(10**6) if options.seed is None else options.seed  # noqa: S311
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="turnlog-soak-") as folder:
-        sys.exit(asyncio.run(run_soak(asked.minutes, seed, Path(folder))))
+        sys.exit(asyncio.run(run_soak(options.minutes, seed, Path(folder))))
 
 
 if __name__ == "__main__":

@@ -55,10 +55,10 @@ def reply_to(text: str) -> str:
 def build_evidence(
     session: SessionScenario = TWO_TURNS,
     tries: Sequence[CommandTry] = TRIES,
-    heard: HeardReply = HEARD,
-    shown: int = 7,
+    heard_reply: HeardReply = HEARD,
+    read_sequence: int = 7,
 ) -> CheckedEvidence:
-    history = ClientHistory(list(tries), [heard], [ReadResult(SESSION, 7, shown)])
+    history = ClientHistory(list(tries), [heard_reply], [ReadResult(SESSION, 7, read_sequence)])
     rows = {"turns": [ROW]}
     at = START + timedelta(hours=1)
     log = {SESSION: session.events}
@@ -160,7 +160,7 @@ PLANTED = {
     "a hole in the sequence": ("gap", build_evidence(remove_event(4))),
     "an event of other bytes": ("unproven", build_evidence(alter_text())),
     "a turn settled twice": ("two answers", build_evidence(TWO_TURNS.append_events(LATE))),
-    "a read older than it was to be": ("stale read", build_evidence(shown=6)),
+    "a read older than it was to be": ("stale read", build_evidence(read_sequence=6)),
     "a turn that nobody ends": (
         "overdue",
         build_evidence(TWO_TURNS.apply_steps(submit_turn("Three"))),
@@ -177,11 +177,11 @@ PLANTED = {
     ),
     "tokens that do not make the reply": (
         "tokens",
-        build_evidence(heard=replace(HEARD, text="So: ")),
+        build_evidence(heard_reply=replace(HEARD, text="So: ")),
     ),
     "an end that was not the turn's": (
         "tokens",
-        build_evidence(heard=replace(HEARD, end="failed")),
+        build_evidence(heard_reply=replace(HEARD, end="failed")),
     ),
     "rows that the log does not make": (
         "rows",

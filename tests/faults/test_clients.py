@@ -74,11 +74,11 @@ async def test_a_command_is_known_again_after_every_process_was_started_anew(
 async def test_the_provider_is_left_as_soon_as_a_turn_is_cancelled(
     attacked: AttackedService, client: AttackClient, history: ClientHistory
 ) -> None:
-    asked = len(attacked.provider.exchanges)
+    exchange_count = len(attacked.provider.exchanges)
     attacked.provider.queue_behaviours(EchoAnswer(gates={1: asyncio.Event()}))
     await client.open_session()
     turn = await client.submit_turn()
-    exchange = await attacked.provider.wait_for_exchange(asked + 1)
+    exchange = await attacked.provider.wait_for_exchange(exchange_count + 1)
     await attacked.service.wait_for_worker_pid(client.session)
     began = time.monotonic()
     answer = await attacked.service.http.post(f"/v1/sessions/{client.session}/cancel")
@@ -97,11 +97,11 @@ async def test_the_provider_is_left_as_soon_as_a_turn_is_cancelled(
 async def test_five_hundred_watchers_come_back_at_once_and_all_hear_the_same(
     attacked: AttackedService, client: AttackClient, history: ClientHistory
 ) -> None:
-    gate, asked = asyncio.Event(), len(attacked.provider.exchanges)
+    gate, exchange_count = asyncio.Event(), len(attacked.provider.exchanges)
     attacked.provider.queue_behaviours(EchoAnswer(gates={1: gate}))
     await client.open_session("persistent")
     turn = await client.submit_turn()
-    await attacked.provider.wait_for_exchange(asked + 1)
+    await attacked.provider.wait_for_exchange(exchange_count + 1)
     async with asyncio.TaskGroup() as tasks:
         watching = [tasks.create_task(client.watch_turn(turn)) for _ in range(CROWD)]
         await attacked.kill_processes(attacked.get_process("gateway"))

@@ -29,12 +29,12 @@ PAUSES = (
 async def test_a_crash_breaks_no_promise(
     attacked: AttackedService, client: AttackClient, history: ClientHistory, crash: CrashPoint
 ) -> None:
-    talking = asyncio.create_task(client.run_conversation(2))
+    conversation = asyncio.create_task(client.run_conversation(2))
     for point in crash.points:
         attacked.set_kill_point(crash.role, point)
         await attacked.wait_for_death(crash.role)
     await attacked.start_missing()
-    await talking
+    await conversation
     await assert_no_findings(attacked, history)
 
 
@@ -45,11 +45,11 @@ async def test_a_crash_breaks_no_promise(
 async def test_u16_a_crash_in_a_turn_of_several_calls_repeats_nothing_that_must_not_be(
     attacked: AttackedService, client: AttackClient, history: ClientHistory, crash: CrashPoint
 ) -> None:
-    talking = asyncio.create_task(client.run_conversation(1, "errand"))
+    conversation = asyncio.create_task(client.run_conversation(1, "errand"))
     attacked.set_kill_point(crash.role, crash.points[0])
     await attacked.wait_for_death(crash.role)
     await attacked.start_missing()
-    await talking
+    await conversation
     (turn,) = history.heard
     assert turn.end == "done"
     await assert_no_findings(attacked, history)
@@ -61,9 +61,9 @@ async def test_a_process_that_stops_at_a_point_and_goes_on_breaks_no_promise(
     attacked: AttackedService, client: AttackClient, history: ClientHistory, crash: CrashPoint
 ) -> None:
     attacked.set_stop_point(crash.role, crash.points[0])
-    talking = asyncio.create_task(client.run_conversation(2))
+    conversation = asyncio.create_task(client.run_conversation(2))
     process = await attacked.wait_for_stop(crash.role)
     await asyncio.sleep(2 * ACK_WAIT)
     process.send_signal(signal.SIGCONT)
-    await talking
+    await conversation
     await assert_no_findings(attacked, history)

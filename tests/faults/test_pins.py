@@ -70,5 +70,5 @@ async def test_a_session_keeps_the_prompts_it_began_with_also_in_processes_start
     await attacked.start_missing()
     assert await read_system_prompt(attacked, old) == first
     await new.open_session("edited")
-    said = await read_system_prompt(attacked, new)
-    assert said == first.replace("version 1", "version 2")
+    prompt = await read_system_prompt(attacked, new)
+    assert prompt == first.replace("version 1", "version 2")

@@ -33,8 +33,8 @@ SUITE = (
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AttackedService]:
     """A site whose collector of traces is down, as it may be."""
-    nowhere = {"TURNLOG_OTLP_ENDPOINT": f"http://127.0.0.1:{find_free_port()}"}
-    async with run_attacked_service(tmp_path_factory.mktemp("site"), nowhere) as running:
+    variables = {"TURNLOG_OTLP_ENDPOINT": f"http://127.0.0.1:{find_free_port()}"}
+    async with run_attacked_service(tmp_path_factory.mktemp("site"), variables) as running:
         yield running
 
 
@@ -45,10 +45,10 @@ async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[At
 async def test_an_attack_breaks_no_promise(
     attacked: AttackedService, history: ClientHistory, attack: Attack
 ) -> None:
-    async with run_load(attacked, history) as talking:
+    async with run_load(attacked, history) as load:
         await attack(attacked)
         await attacked.start_missing()
-        await talking.wait_for_turns()
+        await load.wait_for_turns()
     await assert_no_findings(attacked, history)
 
 
@@ -56,9 +56,9 @@ async def test_an_attack_breaks_no_promise(
 async def test_everything_is_killed_again_and_again(
     attacked: AttackedService, history: ClientHistory
 ) -> None:
-    async with run_load(attacked, history) as talking:
+    async with run_load(attacked, history) as load:
         for _ in range(KILL_ROUNDS):
             await kill_everything(attacked)
             await attacked.start_missing()
-            await talking.wait_for_turns()
+            await load.wait_for_turns()
     await assert_no_findings(attacked, history)

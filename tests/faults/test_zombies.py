@@ -39,22 +39,24 @@ SUITE = ("after-token:3", "before-append:turn-completed")
 @asynccontextmanager
 async def record_acknowledgements(at: AttackedService) -> AsyncGenerator[list[Msg]]:
     """Record all acknowledgements that workers send."""
-    heard: list[Msg] = []
+    messages: list[Msg] = []
 
     async def hear(message: Msg) -> None:
-        heard.append(message)
+        messages.append(message)
 
     nc = at.service.nats.connection.nc
     listening = await nc.subscribe(f"$JS.ACK.{SESSIONS_STREAM}.{WORKERS_CONSUMER}.>", cb=hear)
     try:
-        yield heard
+        yield messages
     finally:
         await listening.unsubscribe()
 
 
 def filter_first_delivery(words: list[Msg], place: int) -> list[bytes]:
     """Return what was sent for the first delivery of a turn's event."""
-    return [said.data for said in words if said.subject.split(".")[4:6] == ["1", str(place)]]
+    return [
+        message.data for message in words if message.subject.split(".")[4:6] == ["1", str(place)]
+    ]
 
 
 async def find_submitted_place(at: AttackedService, session: str) -> int:

@@ -22,7 +22,7 @@ async def provider() -> AsyncIterator[OpenAIServer]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def room(
+async def tutor_service(
     provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[TutorService]:
     folder = tmp_path_factory.mktemp("school")

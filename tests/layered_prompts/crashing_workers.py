@@ -42,9 +42,9 @@ class YieldingProxy:
         if not inspect.iscoroutinefunction(found):
             return found
 
-        async def slowly(*given: object, **named: object) -> object:
+        async def slowly(*arguments: object, **named: object) -> object:
             await asyncio.sleep(0)
-            done: object = await found(*given, **named)
+            done: object = await found(*arguments, **named)
             await asyncio.sleep(0)
             return done
 
@@ -106,14 +106,14 @@ class CrashingSession:
     @property
     def opening_event(self) -> RecordedEvent | None:
         """The event by which workers learn of the turn that is open; none when none is."""
-        asked: RecordedEvent | None = None
+        latest: RecordedEvent | None = None
         for event in self.house.list_events():
             match event.event:
                 case TurnSubmitted() | TurnReleased():
-                    asked = event
+                    latest = event
                 case _:
                     pass
-        return asked
+        return latest
 
     def start_answer(self) -> asyncio.Task[DeliveryVerdict]:
         """Let a new worker take the turn that was opened last."""

@@ -39,35 +39,37 @@ async def hold_debrief(room: TutorService, session: str) -> str:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_t8_a_debrief_that_was_cancelled_or_withheld_is_held_again_until_it_was_shown(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_session(DRAW)
-    await room.submit_and_watch(session, "One")
+    session = await tutor_service.open_session(DRAW)
+    await tutor_service.submit_and_watch(session, "One")
     pause = asyncio.Event()
-    room.provider.queue_behaviours(
+    tutor_service.provider.queue_behaviours(
         answer_with_signal("understood", "Well done."), ModelAnswer(gates={1: pause})
     )
-    await room.watch_turn(session, await room.service.submit_turn(session, "It is bait."))
-    assert (await room.post_command(session, "cancel")).status_code == 200
+    await tutor_service.watch_turn(
+        session, await tutor_service.service.submit_turn(session, "It is bait.")
+    )
+    assert (await tutor_service.post_command(session, "cancel")).status_code == 200
     pause.set()
-    assert list_event_names(await room.watch_turn(session, 3))[-1] == "cancelled"
+    assert list_event_names(await tutor_service.watch_turn(session, 3))[-1] == "cancelled"
     for turn, answer, end in (
         (4, answer_with_text(FORBIDDEN), "redact"),
         (5, answer_with_text(FORBIDDEN), "redact"),
         (6, answer_with_text("Here is how it went."), "done"),
     ):
-        assert (await room.fetch_session(session))["phase"] == "debrief"
-        room.provider.queue_behaviours(answer)
-        assert f"turn {turn} holds the debrief again" in await hold_debrief(room, session)
-        assert list_event_names(await room.watch_turn(session, turn))[-1] == end
-    assert (await room.fetch_session(session))["phase"] == "end"
-    system = await room.fetch_system_prompt(session, "6.1")
+        assert (await tutor_service.fetch_session(session))["phase"] == "debrief"
+        tutor_service.provider.queue_behaviours(answer)
+        assert f"turn {turn} holds the debrief again" in await hold_debrief(tutor_service, session)
+        assert list_event_names(await tutor_service.watch_turn(session, turn))[-1] == end
+    assert (await tutor_service.fetch_session(session))["phase"] == "end"
+    system = await tutor_service.fetch_system_prompt(session, "6.1")
     assert system.endswith(
         "Your previous response was withheld by the safety check. "
         "Go on with the debrief without repeating it."
     )
     assert "Stay in character" not in system
-    told = await room.post_command(session, "turns")
+    told = await tutor_service.post_command(session, "turns")
     assert (told.status_code, told.json()["code"]) == (409, "phase-takes-no-turns")
 
 

@@ -75,39 +75,42 @@ phases:
 
 
 async def test_t1_layers_stand_in_order_joined_by_a_blank_line_and_absent_ones_leave_no_trace(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_dialogue()
-    await room.submit_and_watch(session, "Labas")
+    session = await tutor_service.open_dialogue()
+    await tutor_service.submit_and_watch(session, "Labas")
     files = [
-        room.read_prompt_file(f"default/{name}.md") for name in ("persona", "behaviour", "safety")
+        tutor_service.read_prompt_file(f"default/{name}.md")
+        for name in ("persona", "behaviour", "safety")
     ]
     layers = [*files, TASK, LIMITS, LANGUAGE, PATH]
-    assert await room.fetch_system_prompt(session, "1.1") == "\n\n".join(layers)
-    assert room.sent["messages"][0]["content"] == "\n\n".join(layers)
-    parts = (await room.fetch_prompt(session, "1.1"))["manifest"]["parts"]
+    assert await tutor_service.fetch_system_prompt(session, "1.1") == "\n\n".join(layers)
+    assert tutor_service.sent["messages"][0]["content"] == "\n\n".join(layers)
+    parts = (await tutor_service.fetch_prompt(session, "1.1"))["manifest"]["parts"]
     absent = {part["layer"]: part["rule"] for part in parts if part["treatment"] == "absent"}
     assert absent == {"provider": "nothing to say", "redaction_note": "when reply_redacted"}
 
 
 async def test_t2_a_file_is_the_tasks_own_else_the_default_else_none_and_the_provider_a_tasks_only(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    with edit_file(room.trickster / "default/behaviour.md", None):
-        session = await room.open_session(DRAW)
-        await room.submit_and_watch(session, "Labas")
-    system = await room.fetch_system_prompt(session, "1.1")
-    own, other = (room.read_prompt_file(f"tasks/{DRAW}/{name}.md") for name in ("openai", "gemini"))
+    with edit_file(tutor_service.trickster / "default/behaviour.md", None):
+        session = await tutor_service.open_session(DRAW)
+        await tutor_service.submit_and_watch(session, "Labas")
+    system = await tutor_service.fetch_system_prompt(session, "1.1")
+    own, other = (
+        tutor_service.read_prompt_file(f"tasks/{DRAW}/{name}.md") for name in ("openai", "gemini")
+    )
     persona, safety = (
-        room.read_prompt_file(f"tasks/{DRAW}/persona.md"),
-        room.read_prompt_file("default/safety.md"),
+        tutor_service.read_prompt_file(f"tasks/{DRAW}/persona.md"),
+        tutor_service.read_prompt_file("default/safety.md"),
     )
     assert system.startswith(f"{persona}\n\n{safety}\n\n{own}\n\n## What to do in this task")
-    assert room.read_prompt_file("default/persona.md") not in system
+    assert tutor_service.read_prompt_file("default/persona.md") not in system
     assert other not in system
     sources = {
         part["layer"]: part["source"]["path"]
-        for part in (await room.fetch_prompt(session, "1.1"))["manifest"]["parts"]
+        for part in (await tutor_service.fetch_prompt(session, "1.1"))["manifest"]["parts"]
         if part["source"] and "path" in part["source"]
     }
     assert sources == {
@@ -118,39 +121,43 @@ async def test_t2_a_file_is_the_tasks_own_else_the_default_else_none_and_the_pro
 
 
 async def test_t3_the_task_stands_under_its_heading_and_an_empty_field_leaves_no_line(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_session(room.write_task("bare", BARE))
-    await room.submit_and_watch(session, "Labas")
-    layers = (await room.fetch_system_prompt(session, "1.1")).split("\n\n")
+    session = await tutor_service.open_session(tutor_service.write_task("bare", BARE))
+    await tutor_service.submit_and_watch(session, "Labas")
+    layers = (await tutor_service.fetch_system_prompt(session, "1.1")).split("\n\n")
     assert layers[3] == "## What to do in this task\nCurrent phase: talk"
 
 
 async def test_t4_a_cartridge_without_safety_limits_is_refused_at_opening_with_file_and_line(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
     unsafe = BARE.replace("intensity_ceiling: low", "intensity_ceiling: ''")
-    refused = await room.request_session(room.write_task("half-safe", unsafe), session="never")
+    refused = await tutor_service.request_session(
+        tutor_service.write_task("half-safe", unsafe), session="never"
+    )
     assert refused.status_code == 422
     (fault,) = refused.json()["faults"]
     assert fault["field"] == "safety.intensity_ceiling"
     assert fault["detail"].startswith("trickster/tasks/half-safe/cartridge.yaml:2: ")
     unlimited = BARE.replace("safety:", "safely:")
-    refused = await room.request_session(room.write_task("unsafe", unlimited), session="never")
+    refused = await tutor_service.request_session(
+        tutor_service.write_task("unsafe", unlimited), session="never"
+    )
     missing = [each["field"] for each in refused.json()["faults"]]
     assert missing == ["safety.content_boundaries", "safety.intensity_ceiling"]
-    assert (await room.service.http.get("/v1/sessions/never")).status_code == 404
+    assert (await tutor_service.service.http.get("/v1/sessions/never")).status_code == 404
 
 
-async def test_t4_the_safety_limits_stand_in_every_prompt(room: TutorService) -> None:
-    session = await room.open_session("bare")
-    await room.submit_and_watch(session, "Labas")
+async def test_t4_the_safety_limits_stand_in_every_prompt(tutor_service: TutorService) -> None:
+    session = await tutor_service.open_session("bare")
+    await tutor_service.submit_and_watch(session, "Labas")
     limits = "## Safety limits\nStay away from: weapons\nIntensity at most: low"
-    assert limits in (await room.fetch_system_prompt(session, "1.1")).split("\n\n")
+    assert limits in (await tutor_service.fetch_system_prompt(session, "1.1")).split("\n\n")
 
 
 @pytest.mark.parametrize(
-    ("given", "language"),
+    ("attributes", "language"),
     [
         ({}, "Lithuanian"),
         ({"locale": "lt-LT"}, "Lithuanian"),
@@ -160,11 +167,11 @@ async def test_t4_the_safety_limits_stand_in_every_prompt(room: TutorService) ->
     ],
 )
 async def test_t5_the_language_is_always_named(
-    room: TutorService, given: dict[str, str], language: str
+    tutor_service: TutorService, attributes: dict[str, str], language: str
 ) -> None:
-    session = await room.open_dialogue(**given)
-    await room.submit_and_watch(session, "Labas")
-    assert f"\n\nAlways respond in {language}.\n\n" in await room.fetch_system_prompt(
+    session = await tutor_service.open_dialogue(**attributes)
+    await tutor_service.submit_and_watch(session, "Labas")
+    assert f"\n\nAlways respond in {language}.\n\n" in await tutor_service.fetch_system_prompt(
         session, "1.1"
     )
 
@@ -196,31 +203,35 @@ phases:
     ],
 )
 async def test_t6_choices_with_a_label_are_told_in_order_and_without_any_nothing_is(
-    room: TutorService, choices: tuple[str, ...], path: list[str] | None
+    tutor_service: TutorService, choices: tuple[str, ...], path: list[str] | None
 ) -> None:
-    if not (room.trickster / "tasks/silent").exists():
-        room.write_task("silent", SILENT)
-    session = await room.open_session("silent")
+    if not (tutor_service.trickster / "tasks/silent").exists():
+        tutor_service.write_task("silent", SILENT)
+    session = await tutor_service.open_session("silent")
     for choice in choices:
-        assert (await room.post_command(session, "choices", choice=choice)).status_code == 200
-    await room.submit_and_watch(session, "Labas")
-    last = (await room.fetch_system_prompt(session, "1.1")).split("\n\n")[-1]
-    told = "\n".join(["## What the student chose before", *(path or ())])
-    assert last == (told if path else LANGUAGE)
+        assert (
+            await tutor_service.post_command(session, "choices", choice=choice)
+        ).status_code == 200
+    await tutor_service.submit_and_watch(session, "Labas")
+    last = (await tutor_service.fetch_system_prompt(session, "1.1")).split("\n\n")[-1]
+    expected = "\n".join(["## What the student chose before", *(path or ())])
+    assert last == (expected if path else LANGUAGE)
 
 
 async def test_t7_the_call_after_a_redacted_reply_carries_the_note_its_retry_too_and_no_later_one(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_dialogue()
-    came = len(room.provider.exchanges)
-    await room.submit_and_watch(
+    session = await tutor_service.open_dialogue()
+    exchange_count = len(tutor_service.provider.exchanges)
+    await tutor_service.submit_and_watch(
         session, "Who are you?", answer_with_text("Hm. ", FORBIDDEN, "Soon.")
     )
-    room.provider.queue_behaviours(ModelRefusal(500))
-    await room.submit_and_watch(session, "Pardon?", answer_with_text("A friend."))
-    await room.submit_and_watch(session, "Really?", answer_with_text("Of course."))
-    sent: list[Any] = [exchange.body["messages"] for exchange in room.provider.exchanges[came:]]
+    tutor_service.provider.queue_behaviours(ModelRefusal(500))
+    await tutor_service.submit_and_watch(session, "Pardon?", answer_with_text("A friend."))
+    await tutor_service.submit_and_watch(session, "Really?", answer_with_text("Of course."))
+    sent: list[Any] = [
+        exchange.body["messages"] for exchange in tutor_service.provider.exchanges[exchange_count:]
+    ]
     assert [messages[0]["content"].endswith(f"\n\n{NOTE}") for messages in sent] == [
         False, True, True, False,
     ]  # fmt: skip
@@ -230,118 +241,134 @@ async def test_t7_the_call_after_a_redacted_reply_carries_the_note_its_retry_too
         {"role": "assistant", "content": REPLACEMENT},
     ]
     assert "trick@example.org" not in str(sent)
-    (first, *_) = await room.fetch_history(session)
+    (first, *_) = await tutor_service.fetch_history(session)
     assert (first["text"], first["reply"], first["redacted"]) == ("Who are you?", REPLACEMENT, True)
 
 
 async def test_t8_a_debrief_starts_itself_reveals_the_same_data_and_sees_the_whole_history(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_dialogue()
+    session = await tutor_service.open_dialogue()
     for n in range(2):
-        await room.submit_and_watch(session, f"Why {n}?", answer_with_text(f"Because {n}."))
+        await tutor_service.submit_and_watch(
+            session, f"Why {n}?", answer_with_text(f"Because {n}.")
+        )
     lesson = answer_with_text("Here is ", "how it went.")
-    heard = await room.submit_and_watch(
+    received = await tutor_service.submit_and_watch(
         session, "I see it now.", answer_with_signal("understood", "Well done."), lesson
     )
-    assert heard[-1].json["next_phase"] == "debrief"
-    spoken = await room.watch_turn(session, 4)
-    assert join_tokens(spoken) == "Here is how it went."
-    assert spoken[-1].json == {"debrief_complete": True}
+    assert received[-1].json["next_phase"] == "debrief"
+    debrief_events = await tutor_service.watch_turn(session, 4)
+    assert join_tokens(debrief_events) == "Here is how it went."
+    assert debrief_events[-1].json == {"debrief_complete": True}
     files = [
-        room.read_prompt_file(f"default/{name}.md") for name in ("persona", "behaviour", "safety")
+        tutor_service.read_prompt_file(f"default/{name}.md")
+        for name in ("persona", "behaviour", "safety")
     ]
-    prompt = await room.fetch_prompt(session, "4.1")
+    prompt = await tutor_service.fetch_prompt(session, "4.1")
     assert prompt["messages"][0]["content"] == "\n\n".join([*files, REVEAL, LIMITS, LANGUAGE, PATH])
     talk = ["Why 0?", "Because 0.", "Why 1?", "Because 1.", "I see it now.", "Well done."]
     assert [each["content"] for each in prompt["messages"][1:]] == [*talk, REQUEST]
     assert prompt["messages"][-1]["role"] == "user"
-    assert prompt["messages"] == room.sent["messages"]
-    assert (prompt["tools"], list_tool_names(room.sent), prompt["manifest"]["budget"]) == (
+    assert prompt["messages"] == tutor_service.sent["messages"]
+    assert (prompt["tools"], list_tool_names(tutor_service.sent), prompt["manifest"]["budget"]) == (
         [],
         [],
         None,
     )
     (submitted,) = [
         each.event
-        for each in await room.load_events(session)
+        for each in await tutor_service.load_events(session)
         if isinstance(each.event, TurnSubmitted) and each.event.turn == 4
     ]
     assert submitted.text is None
-    assert (await room.fetch_session(session))["phase"] == "end"
+    assert (await tutor_service.fetch_session(session))["phase"] == "end"
 
 
 async def test_t8_a_debrief_that_failed_is_held_again_when_asked_for_without_a_text(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_dialogue()
+    session = await tutor_service.open_dialogue()
     for n in range(2):
-        await room.submit_and_watch(session, f"Why {n}?", answer_with_text(f"Because {n}."))
-    room.provider.queue_behaviours(
+        await tutor_service.submit_and_watch(
+            session, f"Why {n}?", answer_with_text(f"Because {n}.")
+        )
+    tutor_service.provider.queue_behaviours(
         answer_with_signal("understood", "Well done."), ModelRefusal(401)
     )
-    await room.watch_turn(session, await room.service.submit_turn(session, "I see it now."))
-    assert list_event_names(await room.watch_turn(session, 4)) == ["failed"]
-    told = await room.post_command(session, "turns", text="Hello?")
-    assert (told.status_code, told.json()["code"]) == (409, "phase-takes-no-turns")
-    assert "leave out the text" in told.json()["fix"]
-    room.provider.queue_behaviours(answer_with_text("Here is how it went."))
-    assert (await room.post_command(session, "turns")).json()["turn"] == 5
-    assert join_tokens(await room.watch_turn(session, 5)) == "Here is how it went."
-    assert (await room.fetch_session(session))["phase"] == "end"
+    await tutor_service.watch_turn(
+        session, await tutor_service.service.submit_turn(session, "I see it now.")
+    )
+    assert list_event_names(await tutor_service.watch_turn(session, 4)) == ["failed"]
+    response = await tutor_service.post_command(session, "turns", text="Hello?")
+    assert (response.status_code, response.json()["code"]) == (409, "phase-takes-no-turns")
+    assert "leave out the text" in response.json()["fix"]
+    tutor_service.provider.queue_behaviours(answer_with_text("Here is how it went."))
+    assert (await tutor_service.post_command(session, "turns")).json()["turn"] == 5
+    assert join_tokens(await tutor_service.watch_turn(session, 5)) == "Here is how it went."
+    assert (await tutor_service.fetch_session(session))["phase"] == "end"
 
 
 async def test_t9_prompts_are_those_of_the_first_call_for_good_also_after_restarting_everything(
     provider: OpenAIServer, tmp_path: Path
 ) -> None:
     async with prepare_tutor_host(tmp_path, provider) as host:
-        async with start_tutor_service(host, provider) as room:
-            file, late = (room.trickster / f"default/{name}.md" for name in ("persona", "late"))
-            session = await room.open_dialogue()
+        async with start_tutor_service(host, provider) as tutor_service:
+            file, late = (
+                tutor_service.trickster / f"default/{name}.md" for name in ("persona", "late")
+            )
+            session = await tutor_service.open_dialogue()
             file.write_text("You are the one between opening and first call.\n")
-            await room.submit_and_watch(session, "One")
+            await tutor_service.submit_and_watch(session, "One")
             file.write_text("You are too late.\n")
             late.write_text("Nobody looks here.\n")
-            (room.trickster / f"tasks/{SHARE}/persona.md").write_text("You are later still.\n")
-            (room.trickster / f"tasks/{SHARE}/openai.md").write_text("Nor here.\n")
-            await room.submit_and_watch(session, "Two")
-            first = await room.fetch_system_prompt(session, "1.1")
+            (tutor_service.trickster / f"tasks/{SHARE}/persona.md").write_text(
+                "You are later still.\n"
+            )
+            (tutor_service.trickster / f"tasks/{SHARE}/openai.md").write_text("Nor here.\n")
+            await tutor_service.submit_and_watch(session, "Two")
+            first = await tutor_service.fetch_system_prompt(session, "1.1")
             assert first.startswith("You are the one between opening and first call.\n\n")
-            assert await room.fetch_system_prompt(session, "2.1") == first
-        async with start_tutor_service(host, provider) as room:
-            await room.submit_and_watch(session, "Three")
-            assert await room.fetch_system_prompt(session, "3.1") == first
-            assert room.sent["messages"][0]["content"] == first
-            new = await room.open_dialogue()
-            await room.submit_and_watch(new, "One")
-            system = await room.fetch_system_prompt(new, "1.1")
+            assert await tutor_service.fetch_system_prompt(session, "2.1") == first
+        async with start_tutor_service(host, provider) as tutor_service:
+            await tutor_service.submit_and_watch(session, "Three")
+            assert await tutor_service.fetch_system_prompt(session, "3.1") == first
+            assert tutor_service.sent["messages"][0]["content"] == first
+            new = await tutor_service.open_dialogue()
+            await tutor_service.submit_and_watch(new, "One")
+            system = await tutor_service.fetch_system_prompt(new, "1.1")
             assert system.startswith("You are later still.\n\n")
             assert "\n\nNor here.\n\n" in system
 
 
 async def test_t9_a_file_that_was_not_there_at_the_first_call_is_never_seen_either(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
     persona, behaviour, safety = (
-        room.trickster / f"default/{name}.md" for name in ("persona", "behaviour", "safety")
+        tutor_service.trickster / f"default/{name}.md"
+        for name in ("persona", "behaviour", "safety")
     )
     with edit_file(persona, None), edit_file(behaviour, None), edit_file(safety, None):
-        session = await room.open_dialogue()
-        await room.submit_and_watch(session, "One")
-    await room.submit_and_watch(session, "Two")
-    assert (await room.fetch_system_prompt(session, "1.1")).startswith("## What to do in this task")
-    assert await room.fetch_system_prompt(session, "2.1") == await room.fetch_system_prompt(
-        session, "1.1"
+        session = await tutor_service.open_dialogue()
+        await tutor_service.submit_and_watch(session, "One")
+    await tutor_service.submit_and_watch(session, "Two")
+    assert (await tutor_service.fetch_system_prompt(session, "1.1")).startswith(
+        "## What to do in this task"
     )
+    assert await tutor_service.fetch_system_prompt(
+        session, "2.1"
+    ) == await tutor_service.fetch_system_prompt(session, "1.1")
 
 
 async def test_t10_over_budget_the_oldest_pairs_go_first_and_the_system_prompt_stays(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_dialogue()
+    session = await tutor_service.open_dialogue()
     for letter in "abcd":
-        await room.submit_and_watch(session, letter * 100_000, answer_with_text(f"{letter}?"))
-    prompt = await room.fetch_prompt(session, "4.1")
+        await tutor_service.submit_and_watch(
+            session, letter * 100_000, answer_with_text(f"{letter}?")
+        )
+    prompt = await tutor_service.fetch_prompt(session, "4.1")
     assert [(each["role"], each["content"][:1]) for each in prompt["messages"]] == [
         ("system", "Y"), ("user", "c"), ("assistant", "c"), ("user", "d"),
     ]  # fmt: skip
@@ -349,14 +376,14 @@ async def test_t10_over_budget_the_oldest_pairs_go_first_and_the_system_prompt_s
     assert (manifest["budget"], manifest["counter"]["name"]) == (100_000, "chars/3")
     (cut,) = [part for part in manifest["parts"] if part["treatment"] == "dropped"]
     assert (cut["source"]["first"], cut["source"]["last"]) == (1, 2)
-    whole = (await room.fetch_prompt(session, "2.1"))["messages"]
-    assert [each["content"][:1] for each in whole[1:]] == ["a", "a", "b"]
-    assert prompt["messages"][0] == whole[0]
+    messages = (await tutor_service.fetch_prompt(session, "2.1"))["messages"]
+    assert [each["content"][:1] for each in messages[1:]] == ["a", "a", "b"]
+    assert prompt["messages"][0] == messages[0]
 
 
-async def list_tool_outcomes(room: TutorService, session: str) -> list[tuple[str, str]]:
+async def list_tool_outcomes(tutor_service: TutorService, session: str) -> list[tuple[str, str]]:
     """Return each requested tool with its outcome."""
-    events = [each.event for each in await room.load_events(session)]
+    events = [each.event for each in await tutor_service.load_events(session)]
     called = [event for event in events if isinstance(event, ToolCalled)]
     returned = [event for event in events if isinstance(event, ToolReturned)]
     pairs = zip(called, returned, strict=True)
@@ -364,23 +391,25 @@ async def list_tool_outcomes(room: TutorService, session: str) -> list[tuple[str
     return [(c.tool, r.outcome) for c, r in zip(called, returned, strict=True)]
 
 
-async def list_phases(room: TutorService, session: str) -> list[tuple[str, str | None, bool]]:
+async def list_phases(
+    tutor_service: TutorService, session: str
+) -> list[tuple[str, str | None, bool]]:
     """Return the phases of a session with their signals and whether they were forced."""
-    events = [each.event for each in await room.load_events(session)]
+    events = [each.event for each in await tutor_service.load_events(session)]
     entered = [event for event in events if isinstance(event, PhaseEntered)]
     return [(event.phase, event.signal, event.forced) for event in entered]
 
 
 async def test_t11_the_tool_is_offered_from_min_exchanges_on_with_the_signals_of_the_phase(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_dialogue()
+    session = await tutor_service.open_dialogue()
     offered: list[list[str]] = []
     for n in range(3):
-        await room.submit_and_watch(session, f"Why {n}?")
-        offered.append(list_tool_names(room.sent))
+        await tutor_service.submit_and_watch(session, f"Why {n}?")
+        offered.append(list_tool_names(tutor_service.sent))
     assert offered == [[], [], ["transition_phase"]]
-    (tool,) = (await room.fetch_prompt(session, "3.1"))["tools"]
+    (tool,) = (await tutor_service.fetch_prompt(session, "3.1"))["tools"]
     signal = tool["function"]["parameters"]["properties"]["signal"]
     assert signal["enum"] == ["understood", "partial", "max_reached"]
     assert signal["description"].splitlines() == [
@@ -389,14 +418,14 @@ async def test_t11_the_tool_is_offered_from_min_exchanges_on_with_the_signals_of
         "partial: The student suspects something, but does not say what or why.",
         "max_reached: The dialogue leads nowhere any more, and the student has not understood.",
     ]
-    assert room.sent["tools"] == [tool]
+    assert tutor_service.sent["tools"] == [tool]
 
 
 async def test_t11_a_signal_that_is_early_or_invented_is_refused_and_recorded_and_changes_nothing(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_dialogue()
-    early = await room.submit_and_watch(
+    session = await tutor_service.open_dialogue()
+    early = await tutor_service.submit_and_watch(
         session, "One", answer_with_signal("understood", "Too early.")
     )
     invented = ModelAnswer(
@@ -409,45 +438,47 @@ async def test_t11_a_signal_that_is_early_or_invented_is_refused_and_recorded_an
         ),
         finish="tool_calls",
     )
-    await room.submit_and_watch(session, "Two")
-    clever = await room.submit_and_watch(session, "Three", invented)
+    await tutor_service.submit_and_watch(session, "Two")
+    clever = await tutor_service.submit_and_watch(session, "Three", invented)
     assert [each[-1].json["next_phase"] for each in (early, clever)] == [None, None]
-    assert await list_tool_outcomes(room, session) == [
+    assert await list_tool_outcomes(tutor_service, session) == [
         *[("transition_phase", "refused")] * 4,
         ("delete_everything", "refused"),
     ]
-    stands = await room.fetch_session(session)
-    assert (stands["phase"], stands["exchanges"]) == ("talk", 3)
-    assert [turn["reply"] for turn in await room.fetch_history(session)][::2] == [
+    session_view = await tutor_service.fetch_session(session)
+    assert (session_view["phase"], session_view["exchanges"]) == ("talk", 3)
+    assert [turn["reply"] for turn in await tutor_service.fetch_history(session)][::2] == [
         "Too early.", "Too clever.",
     ]  # fmt: skip
 
 
 async def test_t11_signals_follow_the_cartridge_and_most_exchanges_force_the_transition(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_session(DRAW)
-    await room.submit_and_watch(session, "One")
-    partly = await room.submit_and_watch(session, "Two", answer_with_signal("partial", "So so."))
+    session = await tutor_service.open_session(DRAW)
+    await tutor_service.submit_and_watch(session, "One")
+    partly = await tutor_service.submit_and_watch(
+        session, "Two", answer_with_signal("partial", "So so.")
+    )
     assert partly[-1].json == {
         "phase_transition": "partial", "next_phase": "again", "exchanges_count": 2,
     }  # fmt: skip
     # `again` has no way on for `partial`, so it is not offered there
-    refused = await room.submit_and_watch(
+    refused = await tutor_service.submit_and_watch(
         session, "Three", answer_with_signal("partial", "So so still.")
     )
     assert refused[-1].json["next_phase"] is None
-    forced = await room.submit_and_watch(
+    forced = await tutor_service.submit_and_watch(
         session, "Four", answer_with_text("Time is up."), answer_with_text("Now look.")
     )
     assert forced[-1].json == {
         "phase_transition": "max_reached", "next_phase": "debrief", "exchanges_count": 2,
     }  # fmt: skip
-    assert (await room.watch_turn(session, 5))[-1].json == {"debrief_complete": True}
-    assert await list_tool_outcomes(room, session) == [
+    assert (await tutor_service.watch_turn(session, 5))[-1].json == {"debrief_complete": True}
+    assert await list_tool_outcomes(tutor_service, session) == [
         ("transition_phase", "accepted"), ("transition_phase", "refused"),
     ]  # fmt: skip
-    assert await list_phases(room, session) == [
+    assert await list_phases(tutor_service, session) == [
         ("talk", None, False),
         ("again", "partial", False),
         ("debrief", "max_reached", True),
@@ -456,25 +487,27 @@ async def test_t11_signals_follow_the_cartridge_and_most_exchanges_force_the_tra
 
 
 async def test_t11_an_answer_that_is_a_signal_and_no_word_ends_the_phase_too(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_session(DRAW)
-    await room.submit_and_watch(session, "One")
+    session = await tutor_service.open_session(DRAW)
+    await tutor_service.submit_and_watch(session, "One")
     wordless = ModelAnswer((), tool_calls=(("transition_phase", '{"signal": "understood"}'),))
-    heard = await room.submit_and_watch(session, "Two", wordless, answer_with_text("Now look."))
-    assert heard[-1].json["next_phase"] == "debrief"
-    assert (await room.watch_turn(session, 3))[-1].json == {"debrief_complete": True}
+    received = await tutor_service.submit_and_watch(
+        session, "Two", wordless, answer_with_text("Now look.")
+    )
+    assert received[-1].json["next_phase"] == "debrief"
+    assert (await tutor_service.watch_turn(session, 3))[-1].json == {"debrief_complete": True}
 
 
-async def test_t11_a_phase_takes_only_what_it_offers(room: TutorService) -> None:
-    session = await room.open_session()
+async def test_t11_a_phase_takes_only_what_it_offers(tutor_service: TutorService) -> None:
+    session = await tutor_service.open_session()
     taken = [
-        await room.post_command(session, "turns", text="Labas"),
-        await room.post_command(session, "choices", choice="burn"),
-        await room.post_command(session, "phase", signal="understood"),
-        await room.post_command(session, "choices", choice="read"),
-        await room.post_command(session, "choices", choice="read"),
-        await room.post_command(session, "phase", signal="understood"),
+        await tutor_service.post_command(session, "turns", text="Labas"),
+        await tutor_service.post_command(session, "choices", choice="burn"),
+        await tutor_service.post_command(session, "phase", signal="understood"),
+        await tutor_service.post_command(session, "choices", choice="read"),
+        await tutor_service.post_command(session, "choices", choice="read"),
+        await tutor_service.post_command(session, "phase", signal="understood"),
     ]
     assert [(each.status_code, each.json().get("code")) for each in taken] == [
         (409, "phase-takes-no-turns"),
@@ -485,48 +518,55 @@ async def test_t11_a_phase_takes_only_what_it_offers(room: TutorService) -> None
         (409, "signal-not-offered"),
     ]
     assert taken[0].json()["fix"] == "choose one of: read, share"
-    assert await list_phases(room, session) == [("choose", None, False), ("talk", "choice", False)]
+    assert await list_phases(tutor_service, session) == [
+        ("choose", None, False),
+        ("talk", "choice", False),
+    ]
 
 
-async def test_t11_a_closed_session_takes_no_choice_and_no_signal(room: TutorService) -> None:
-    session = await room.open_session()
-    assert (await room.post_command(session, "close")).status_code == 200
+async def test_t11_a_closed_session_takes_no_choice_and_no_signal(
+    tutor_service: TutorService,
+) -> None:
+    session = await tutor_service.open_session()
+    assert (await tutor_service.post_command(session, "close")).status_code == 200
     taken = [
-        await room.post_command(session, "choices", choice="read"),
-        await room.post_command(session, "phase", signal="understood"),
+        await tutor_service.post_command(session, "choices", choice="read"),
+        await tutor_service.post_command(session, "phase", signal="understood"),
     ]
     assert [each.json()["code"] for each in taken] == ["session-closed", "session-closed"]
 
 
-async def test_t11_a_teacher_may_send_a_signal_that_the_phase_offers(room: TutorService) -> None:
-    session = await room.open_dialogue()
+async def test_t11_a_teacher_may_send_a_signal_that_the_phase_offers(
+    tutor_service: TutorService,
+) -> None:
+    session = await tutor_service.open_dialogue()
     for n in range(2):
-        await room.submit_and_watch(session, f"Why {n}?")
+        await tutor_service.submit_and_watch(session, f"Why {n}?")
     gate = asyncio.Event()
-    room.provider.queue_behaviours(ModelAnswer(("Never ", "heard."), gates={1: gate}))
-    turn = await room.service.submit_turn(session, "And?")
-    busy = await room.post_command(session, "phase", signal="understood")
+    tutor_service.provider.queue_behaviours(ModelAnswer(("Never ", "heard."), gates={1: gate}))
+    turn = await tutor_service.service.submit_turn(session, "And?")
+    busy = await tutor_service.post_command(session, "phase", signal="understood")
     assert (busy.status_code, busy.json()["code"]) == (409, "turn-open")
     gate.set()
-    await room.watch_turn(session, turn)
-    room.provider.queue_behaviours(answer_with_text("Now look."))
-    assert (await room.post_command(session, "phase", signal="partial")).status_code == 200
-    assert join_tokens(await room.watch_turn(session, 4)) == "Now look."
-    assert (await list_phases(room, session))[-2:] == [
+    await tutor_service.watch_turn(session, turn)
+    tutor_service.provider.queue_behaviours(answer_with_text("Now look."))
+    assert (await tutor_service.post_command(session, "phase", signal="partial")).status_code == 200
+    assert join_tokens(await tutor_service.watch_turn(session, 4)) == "Now look."
+    assert (await list_phases(tutor_service, session))[-2:] == [
         ("debrief", "partial", False), ("end", "next", False),
     ]  # fmt: skip
-    over = await room.post_command(session, "turns", text="More?")
+    over = await tutor_service.post_command(session, "turns", text="More?")
     assert (over.status_code, over.json()["code"]) == (409, "phase-takes-no-turns")
 
 
 async def test_t12_a_dialogue_streams_its_tokens_and_then_where_it_stands(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_dialogue()
-    heard = await room.submit_and_watch(
+    session = await tutor_service.open_dialogue()
+    received = await tutor_service.submit_and_watch(
         session, "Labas", answer_with_text("Hello. ", "Have you ", "heard?")
     )
-    assert [(each.name, each.json) for each in heard] == [
+    assert [(each.name, each.json) for each in received] == [
         ("token", {"text": "Hello. "}),
         ("token", {"text": "Have you heard?"}),
         ("done", {"phase_transition": None, "next_phase": None, "exchanges_count": 1}),
@@ -534,50 +574,56 @@ async def test_t12_a_dialogue_streams_its_tokens_and_then_where_it_stands(
 
 
 async def test_t12_a_redacted_reply_ends_with_the_reason_and_the_replacement(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_dialogue()
-    heard = await room.submit_and_watch(
+    session = await tutor_service.open_dialogue()
+    received = await tutor_service.submit_and_watch(
         session, "Labas", answer_with_text("Hello. ", FORBIDDEN, "Soon.")
     )
-    assert list_event_names(heard) == ["token", "redact"]
-    assert heard[-1].json == {"reason": "it matches a pattern", "replacement": REPLACEMENT}
-    topic = await room.submit_and_watch(
+    assert list_event_names(received) == ["token", "redact"]
+    assert received[-1].json == {"reason": "it matches a pattern", "replacement": REPLACEMENT}
+    topic = await tutor_service.submit_and_watch(
         session, "And?", answer_with_text("Think of Self-Harm, ", "my friend.")
     )
     assert list_event_names(topic) == ["redact"]
     assert topic[-1].json == {"reason": "it names self-harm", "replacement": REPLACEMENT}
 
 
-async def test_t12_a_turn_that_fails_or_is_cancelled_says_so(room: TutorService) -> None:
-    session = await room.open_dialogue()
-    room.provider.queue_behaviours(ModelRefusal(401))
-    failed = await room.watch_turn(session, await room.service.submit_turn(session, "One"))
+async def test_t12_a_turn_that_fails_or_is_cancelled_says_so(tutor_service: TutorService) -> None:
+    session = await tutor_service.open_dialogue()
+    tutor_service.provider.queue_behaviours(ModelRefusal(401))
+    failed = await tutor_service.watch_turn(
+        session, await tutor_service.service.submit_turn(session, "One")
+    )
     assert list_event_names(failed) == ["failed"]
     assert failed[-1].json == {"code": "unauthorised", "retryable": False, "partial": ""}
-    room.provider.queue_behaviours(ModelAnswer(("Never. ", "Heard."), gates={1: asyncio.Event()}))
-    came = len(room.provider.exchanges)
-    turn = await room.service.submit_turn(session, "Two")
-    await room.provider.wait_for_exchange(came + 1)
-    assert (await room.service.http.post(f"/v1/sessions/{session}/cancel")).status_code == 200
-    assert (await room.watch_turn(session, turn))[-1].name == "cancelled"
+    tutor_service.provider.queue_behaviours(
+        ModelAnswer(("Never. ", "Heard."), gates={1: asyncio.Event()})
+    )
+    exchange_count = len(tutor_service.provider.exchanges)
+    turn = await tutor_service.service.submit_turn(session, "Two")
+    await tutor_service.provider.wait_for_exchange(exchange_count + 1)
+    assert (
+        await tutor_service.service.http.post(f"/v1/sessions/{session}/cancel")
+    ).status_code == 200
+    assert (await tutor_service.watch_turn(session, turn))[-1].name == "cancelled"
 
 
 async def test_t12_an_attempt_that_is_given_up_is_announced_and_every_call_has_its_usage(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_dialogue()
+    session = await tutor_service.open_dialogue()
     broken = ModelAnswer(("Half. ", "An ans"), breaks=AnswerBreak(2, "disconnect"))
     usage = {"prompt_tokens": 300, "completion_tokens": 20}
-    room.provider.queue_behaviours(broken, ModelAnswer(("Whole.",), usage=usage))
-    turn = await room.service.submit_turn(session, "Labas")
-    heard = await room.watch_turn(session, turn)
-    reset = list_event_names(heard).index("attempt-reset")
-    assert heard[reset].json == {"attempt": 2}
-    assert join_tokens(heard[reset:]) == "Whole."
-    (call,) = await room.service.list_calls(session)
+    tutor_service.provider.queue_behaviours(broken, ModelAnswer(("Whole.",), usage=usage))
+    turn = await tutor_service.service.submit_turn(session, "Labas")
+    received = await tutor_service.watch_turn(session, turn)
+    reset = list_event_names(received).index("attempt-reset")
+    assert received[reset].json == {"attempt": 2}
+    assert join_tokens(received[reset:]) == "Whole."
+    (call,) = await tutor_service.service.list_calls(session)
     taken = [(each["outcome"], each["known"]) for each in call["attempts"]]
     assert taken == [("failed", "estimated"), ("answered", "reported")]
     assert (call["attempts"][1]["input_tokens"], call["attempts"][1]["output_tokens"]) == (300, 20)
-    done = await room.service.list_events_of_type(session, TurnCompleted, turn)
+    done = await tutor_service.service.list_events_of_type(session, TurnCompleted, turn)
     assert len(done) == 1

@@ -63,13 +63,13 @@ def write_package(folder: Path) -> Path:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def room(
+async def tutor_service(
     provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[TutorService]:
     """A tutor service with that package and a layer from its source."""
     folder = tmp_path_factory.mktemp("school")
-    told = {"PYTHONPATH": str(write_package(folder / "packages"))}
-    async with prepare_tutor_host(folder, provider, told) as host:
+    variables = {"PYTHONPATH": str(write_package(folder / "packages"))}
+    async with prepare_tutor_host(folder, provider, variables) as host:
         file = folder / "blueprints/trickster/blueprint.yaml"
         text = file.read_text().replace("  redaction_note:\n", LAYER)
         file.write_text(text.replace("student_path, redaction_note", "student_path, profile"))
@@ -77,21 +77,23 @@ async def room(
             yield classroom
 
 
-def write_task(room: TutorService, name: str, levels: str) -> str:
-    return room.write_task(name, CARTRIDGE.replace("TASK", name).replace("LEVELS", levels))
+def write_task(tutor_service: TutorService, name: str, levels: str) -> str:
+    return tutor_service.write_task(name, CARTRIDGE.replace("TASK", name).replace("LEVELS", levels))
 
 
 async def test_t13_a_level_is_answered_by_a_layer_whose_source_a_package_brings(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_session(write_task(room, "known", "[session_only, learning_profile]"))
+    session = await tutor_service.open_session(
+        write_task(tutor_service, "known", "[session_only, learning_profile]")
+    )
     for _ in range(2):
-        await room.submit_and_watch(session, "Labas")
+        await tutor_service.submit_and_watch(session, "Labas")
     expected = "They learn by example, asked 1 time(s) in known."
     for call in ("1.1", "2.1"):
-        assert (await room.fetch_system_prompt(session, call)).endswith(f"\n\n{expected}")
-    assert room.sent["messages"][0]["content"].endswith(f"\n\n{expected}")
-    parts = (await room.fetch_prompt(session, "2.1"))["manifest"]["parts"]
+        assert (await tutor_service.fetch_system_prompt(session, call)).endswith(f"\n\n{expected}")
+    assert tutor_service.sent["messages"][0]["content"].endswith(f"\n\n{expected}")
+    parts = (await tutor_service.fetch_prompt(session, "2.1"))["manifest"]["parts"]
     (profile,) = [part for part in parts if part["layer"] == "profile"]
     assert profile["source"]["path"] == "source:school_profile"
     assert (profile["component"], profile["rule"]) == (
@@ -104,25 +106,25 @@ async def test_t13_a_level_is_answered_by_a_layer_whose_source_a_package_brings(
     [("silent", "[]"), ("only", "[session_only]"), ("unknown", "[full_history]")],
 )
 async def test_t13_a_level_that_is_not_asked_for_or_not_known_is_session_only(
-    room: TutorService, name: str, levels: str
+    tutor_service: TutorService, name: str, levels: str
 ) -> None:
-    session = await room.open_session(write_task(room, name, levels))
-    await room.submit_and_watch(session, "Labas")
-    assert (await room.fetch_system_prompt(session, "1.1")).endswith(
+    session = await tutor_service.open_session(write_task(tutor_service, name, levels))
+    await tutor_service.submit_and_watch(session, "Labas")
+    assert (await tutor_service.fetch_system_prompt(session, "1.1")).endswith(
         "Always respond in Lithuanian."
     )
-    parts = (await room.fetch_prompt(session, "1.1"))["manifest"]["parts"]
+    parts = (await tutor_service.fetch_prompt(session, "1.1"))["manifest"]["parts"]
     (profile,) = [part for part in parts if part["layer"] == "profile"]
     assert (profile["treatment"], profile["rule"]) == ("absent", "when context learning_profile")
-    logged = (room.trickster.parents[1] / "said").read_text()
+    logged = (tutor_service.trickster.parents[1] / "said").read_text()
     assert ("context-unknown" in logged and "full_history" in logged) == (name == "unknown")
 
 
 async def test_t13_a_source_that_no_package_registers_is_refused_at_opening(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    file = room.trickster / "blueprint.yaml"
+    file = tutor_service.trickster / "blueprint.yaml"
     file.write_text(file.read_text().replace("source: school_profile", "source: school_profil"))
-    refused = await room.request_session("known")
+    refused = await tutor_service.request_session("known")
     assert (refused.status_code, refused.json()["code"]) == (422, "unknown-source")
     assert refused.json()["fix"] == "write `school_profile`"

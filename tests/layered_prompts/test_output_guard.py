@@ -80,13 +80,13 @@ def feed_guard(
 async def feed_running_guard(
     guard: OutputGuard, pieces: Iterable[str]
 ) -> tuple[list[str], GuardViolation | None]:
-    shown: list[str] = []
+    texts: list[str] = []
     for piece in (*pieces, None):
         released = await (guard.release_rest() if piece is None else guard.add_text(piece))
         if isinstance(released, GuardViolation):
-            return shown, released
-        shown += [released] if released else []
-    return shown, None
+            return texts, released
+        texts += [released] if released else []
+    return texts, None
 
 
 @pytest.mark.parametrize("hold_back", HOLDS)
@@ -95,8 +95,8 @@ def test_nothing_forbidden_is_ever_shown_and_a_reply_that_holds_it_never_ends_we
     hold_back: HoldBack, pieces: tuple[str, ...]
 ) -> None:
     reply = "".join(pieces)
-    shown, violation = feed_guard(build_guard(MATERIALS[hold_back]), pieces)
-    text = "".join(shown)
+    texts, violation = feed_guard(build_guard(MATERIALS[hold_back]), pieces)
+    text = "".join(texts)
     assert reply.startswith(text)
     assert not BROKEN.search(text)
     if BROKEN.search(reply):
@@ -110,15 +110,15 @@ def test_nothing_forbidden_is_ever_shown_and_a_reply_that_holds_it_never_ends_we
 @given(draw_chunks())
 def test_a_held_back_sentence_is_shown_whole_or_not_at_all(pieces: tuple[str, ...]) -> None:
     reply = "".join(pieces)
-    shown, _ = feed_guard(build_guard(MATERIALS["sentence"]), pieces)
-    for token in shown:
+    texts, _ = feed_guard(build_guard(MATERIALS["sentence"]), pieces)
+    for token in texts:
         assert token == reply[-len(token) :] or token[-1].isspace()
 
 
 @given(draw_chunks())
 def test_a_reply_held_back_whole_is_shown_at_once_or_not_at_all(pieces: tuple[str, ...]) -> None:
-    shown, violation = feed_guard(build_guard(MATERIALS["reply"]), pieces)
-    assert shown == ([] if violation else ["".join(pieces)])
+    texts, violation = feed_guard(build_guard(MATERIALS["reply"]), pieces)
+    assert texts == ([] if violation else ["".join(pieces)])
 
 
 @pytest.mark.parametrize("hold_back", HOLDS)
@@ -129,9 +129,9 @@ def test_what_is_forbidden_is_found_wherever_it_lies(
 ) -> None:
     reply = "so " * (before // 3) + f"Write to {SECRET} today. " + "so " * 1_000
     pieces = [reply[at : at + size] for at in range(0, len(reply), size)]
-    shown, violation = feed_guard(build_guard(MATERIALS[hold_back]), pieces)
+    texts, violation = feed_guard(build_guard(MATERIALS[hold_back]), pieces)
     assert violation == GuardViolation("contact-details", "it matches a pattern")
-    assert not BROKEN.search("".join(shown))
+    assert not BROKEN.search("".join(texts))
 
 
 @pytest.mark.parametrize("hold_back", HOLDS)
@@ -140,8 +140,8 @@ def test_a_reply_of_one_character_does_not_stop_the_guard_of_the_shipped_tutor(
 ) -> None:
     """A pattern that backtracks is busy for half a minute with the first 3,000 of them."""
     pieces = ["@" * 50] * 2_000
-    shown, violation = feed_guard(build_guard(MATERIALS[hold_back]), pieces)
-    assert (violation, "".join(shown)) == (None, "".join(pieces))
+    texts, violation = feed_guard(build_guard(MATERIALS[hold_back]), pieces)
+    assert (violation, "".join(texts)) == (None, "".join(pieces))
 
 
 @pytest.mark.parametrize("hold_back", HOLDS)
@@ -156,8 +156,8 @@ def test_the_work_for_a_reply_grows_with_its_length_only(hold_back: HoldBack, un
 
     pieces = [unit * 40] * 5_000
     guard = OutputGuard(hold_back, (("count", count_characters),))
-    shown, violation = feed_guard(guard, pieces)
-    assert (violation, "".join(shown)) == (None, "".join(pieces))
+    texts, violation = feed_guard(guard, pieces)
+    assert (violation, "".join(texts)) == (None, "".join(pieces))
     length = len("".join(pieces))
     assert searched <= 2 * length + len(pieces) * MATCH_REACH
 
@@ -175,9 +175,9 @@ def test_a_rule_about_the_beginning_of_a_reply_does_not_end_it_in_the_middle(
 
     pieces = ["Begin. ", *["And on. "] * 5_000]
     guard = OutputGuard(hold_back, (("beginning", find_late_beginning),))
-    shown, violation = feed_guard(guard, pieces)
-    assert (violation, "".join(shown)) == (None, "".join(pieces))
-    assert len(shown) > MATCH_REACH // 8, "no more is held back than it must"
+    texts, violation = feed_guard(guard, pieces)
+    assert (violation, "".join(texts)) == (None, "".join(pieces))
+    assert len(texts) > MATCH_REACH // 8, "no more is held back than it must"
     assert searched <= 20 * len("".join(pieces)) + len(pieces) * 2 * MATCH_REACH
 
 
@@ -197,25 +197,25 @@ async def publish_reply(hold_back: HoldBack, *pieces: str) -> tuple[CrashingSess
     await play.open_session()
     await play.submit_text("Who are you?")
     await play.answer_turn(*pieces)
-    held = await play.house.tokens.read_token_events("t", SESSION, 1)
-    assert not any(isinstance(each.event, AttemptClosed) for each in held)
-    return play, [each.event.text for each in held if isinstance(each.event, Token)]
+    token_events = await play.house.tokens.read_token_events("t", SESSION, 1)
+    assert not any(isinstance(each.event, AttemptClosed) for each in token_events)
+    return play, [each.event.text for each in token_events if isinstance(each.event, Token)]
 
 
 @pytest.mark.parametrize(
-    ("hold_back", "shown", "said"),
+    ("hold_back", "published_count", "withheld_count"),
     [("none", 3, 4), ("sentence", 1, 5), ("reply", 0, 5)],
 )
 async def test_what_is_withheld_lies_in_a_blob_that_the_record_names_and_nowhere_else(
-    hold_back: HoldBack, shown: int, said: int
+    hold_back: HoldBack, published_count: int, withheld_count: int
 ) -> None:
     pieces = ("Ask me. ", "At trick", "@exa", "mple.org.", " Soon.")
     play, published = await publish_reply(hold_back, *pieces)
-    assert published == list(pieces[:shown])
+    assert published == list(pieces[:published_count])
     events = play.house.list_events()
     (redacted,) = [each.event for each in events if isinstance(each.event, ReplyRedacted)]
     assert redacted.rule == "contact-details"
-    withheld = "".join(pieces[:said])
+    withheld = "".join(pieces[:withheld_count])
     assert redacted.withheld is not None
     blob = await play.house.blobs.get_blob("t", redacted.withheld)
     assert decode_withheld_text(blob) == withheld

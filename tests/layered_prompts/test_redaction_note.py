@@ -54,9 +54,9 @@ def has_note(request: ModelRequest) -> bool:
 
 def list_noted_turns(play: CrashingSession) -> set[int]:
     """Return the turns whose calls all include the note; a turn with some is an error."""
-    told = {call.turn for call in play.calls if has_redaction_note(call)}
-    assert all(has_redaction_note(call) for call in play.calls if call.turn in told)
-    return told
+    noted = {call.turn for call in play.calls if has_redaction_note(call)}
+    assert all(has_redaction_note(call) for call in play.calls if call.turn in noted)
+    return noted
 
 
 def assert_noted_requests(play: CrashingSession, text: str) -> None:

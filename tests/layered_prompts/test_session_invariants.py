@@ -81,8 +81,8 @@ class FinishedSession:
 
 async def collect_session(play: CrashingSession) -> FinishedSession:
     events = tuple(play.house.list_events())
-    wanted = collect_blob_digests(events)
-    blobs = {digest: (await play.house.blobs.get_blob("t", digest)).decode() for digest in wanted}
+    digests = collect_blob_digests(events)
+    blobs = {digest: (await play.house.blobs.get_blob("t", digest)).decode() for digest in digests}
     sent = tuple(
         _compute_request_digest(play, number) for number in range(len(play.house.model.requests))
     )
@@ -90,12 +90,12 @@ async def collect_session(play: CrashingSession) -> FinishedSession:
 
 
 def _compute_request_digest(play: CrashingSession, number: int) -> str:
-    asked = play.house.model.requests[number]
+    request = play.house.model.requests[number]
     messages = tuple(
-        ChatMessage(said["role"], said["content"])  # type: ignore[arg-type]
-        for said in asked.messages
+        ChatMessage(message["role"], message["content"])  # type: ignore[arg-type]
+        for message in request.messages
     )
-    return ChatRequest(asked.model, messages, asked.tools, asked.parameters).digest  # type: ignore[arg-type]
+    return ChatRequest(request.model, messages, request.tools, request.parameters).digest  # type: ignore[arg-type]
 
 
 def play_session(actions: list[Action]) -> FinishedSession:
@@ -138,9 +138,9 @@ def is_edge_open(entered: PhaseEntered, exchanges: int) -> bool:
             return due and entered.phase == left.ai_transitions.on_max_exchanges
         case _:
             # The exchange of a signal does not count as one before it.
-            came = exchanges - (entered.turn is not None)
+            earlier_exchanges = exchanges - (entered.turn is not None)
             target = GRAPH.find_next_phase(entered.before, entered.signal or "")
-            return came >= left.min_exchanges and entered.phase == target
+            return earlier_exchanges >= left.min_exchanges and entered.phase == target
 
 
 @lessons
@@ -171,9 +171,9 @@ def rebuild_digest(made: ReadBackCall, blobs: dict[str, str]) -> str:
     manifest = made.call.manifest
     call = PromptCall(manifest.kind, made.call.model, parse_provider(made.call.model), manifest.at)
     places = {event.stream_sequence: event.event for event in made.before}
-    wanted = find_prompt_needs(TIGHT_MATERIAL, state, call)
-    said = {each: getattr(places[each.place], each.field).text for each in wanted.text_refs}
-    return assemble(TIGHT_MATERIAL, state, call, PromptTexts(blobs, said)).manifest.digest
+    needs = find_prompt_needs(TIGHT_MATERIAL, state, call)
+    texts = {each: getattr(places[each.place], each.field).text for each in needs.text_refs}
+    return assemble(TIGHT_MATERIAL, state, call, PromptTexts(blobs, texts)).manifest.digest
 
 
 @lessons
@@ -210,14 +210,16 @@ def assert_only_visible_turns(made: ReadBackCall) -> None:
         for part in made.parts
         if isinstance(part.source, HistorySource) and part.is_included
     ]
-    shown = {number for run in runs for number in range(run.first, run.last + 1)}
+    included = {number for run in runs for number in range(run.first, run.last + 1)}
     usable = {n for n, turn in made.turns.items() if turn.status == "completed"}
     usable -= {n for n, turn in made.turns.items() if turn.excluded}
-    assert shown <= usable
+    assert included <= usable
     if made.call.manifest.kind == "debrief":
         # One that began by itself and was answered by a tool alone has nothing to show
         nothing = PlainText(text="")
-        assert shown == {n for n in usable if made.turns[n].text or made.turns[n].reply != nothing}
+        assert included == {
+            n for n in usable if made.turns[n].text or made.turns[n].reply != nothing
+        }
     assert FORBIDDEN_HERE not in str(made.request.encode_plain())
 
 
@@ -254,7 +256,7 @@ def is_continued(old: PromptPart, new: PromptPart, messages: tuple[ChatMessage, 
 
 
 def _format_messages(messages: tuple[ChatMessage, ...]) -> str:
-    return "".join(f"{said.role} {compute_digest(said.content)}\n" for said in messages)
+    return "".join(f"{message.role} {compute_digest(message.content)}\n" for message in messages)
 
 
 @lessons
@@ -262,7 +264,7 @@ def _format_messages(messages: tuple[ChatMessage, ...]) -> str:
 def test_a_note_stands_in_all_calls_of_the_turn_after_a_withheld_reply_and_in_no_other(
     actions: list[Action],
 ) -> None:
-    latest, untold, told = 0, False, 0
+    latest, note_due, noted_turn = 0, False, 0
     for recorded in play_session(actions).events:
         match recorded.event:
             case TurnCompleted(turn=turn):
@@ -270,10 +272,10 @@ def test_a_note_stands_in_all_calls_of_the_turn_after_a_withheld_reply_and_in_no
             case ReplyRedacted(turn=turn, withheld=withheld):
                 latest = turn if withheld else latest
                 if turn == latest:
-                    untold, told = True, 0
+                    note_due, noted_turn = True, 0
             case ContextAssembled(turn=turn) as call:
-                assert has_redaction_note(call) == (untold or turn == told)
-                untold, told = False, turn if has_redaction_note(call) else 0
+                assert has_redaction_note(call) == (note_due or turn == noted_turn)
+                note_due, noted_turn = False, turn if has_redaction_note(call) else 0
             case _:
                 pass
 

@@ -32,12 +32,14 @@ SECRET = "trick@example.org"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def session(room: TutorService) -> AsyncIterator[str]:
+async def session(tutor_service: TutorService) -> AsyncIterator[str]:
     """A session whose second reply was withheld, and whose third call had the note."""
-    session = await room.open_session(DRAW)
-    await room.submit_and_watch(session, "One", answer_with_text("Hello. "))
-    await room.submit_and_watch(session, "Two", answer_with_text("Well. ", FORBIDDEN, "Soon."))
-    await room.submit_and_watch(session, "Three", answer_with_text("As I said. "))
+    session = await tutor_service.open_session(DRAW)
+    await tutor_service.submit_and_watch(session, "One", answer_with_text("Hello. "))
+    await tutor_service.submit_and_watch(
+        session, "Two", answer_with_text("Well. ", FORBIDDEN, "Soon.")
+    )
+    await tutor_service.submit_and_watch(session, "Three", answer_with_text("As I said. "))
     yield session
 
 
@@ -57,21 +59,21 @@ async def session(room: TutorService) -> AsyncIterator[str]:
     ],
 )
 async def test_the_withheld_text_is_nowhere_that_people_and_programs_read(
-    room: TutorService, session: str, place: str
+    tutor_service: TutorService, session: str, place: str
 ) -> None:
-    answer = await room.service.http.get(f"/v1/sessions/{session}{place}")
+    answer = await tutor_service.service.http.get(f"/v1/sessions/{session}{place}")
     assert answer.status_code == 200
     assert SECRET not in answer.text
 
 
 async def test_the_withheld_text_is_in_no_event_and_in_the_blob_that_one_of_them_names(
-    room: TutorService, session: str
+    tutor_service: TutorService, session: str
 ) -> None:
-    events = await room.load_events(session)
+    events = await tutor_service.load_events(session)
     assert SECRET not in str([each.stored for each in events])
     (redacted,) = [each.event for each in events if isinstance(each.event, ReplyRedacted)]
     assert redacted.withheld
-    blob = await room.service.nats.blobs.get_blob("default", redacted.withheld)
+    blob = await tutor_service.service.nats.blobs.get_blob("default", redacted.withheld)
     text = decode_withheld_text(blob)
     assert text.startswith("Well. Write to me at trick@example.org. ")
     assert decode_withheld_text(text.encode()) == text, "as earlier releases stored it"
@@ -81,30 +83,30 @@ async def test_the_withheld_text_is_in_no_event_and_in_the_blob_that_one_of_them
 
 
 async def test_who_watches_later_gets_the_replacement_and_no_token(
-    room: TutorService, session: str
+    tutor_service: TutorService, session: str
 ) -> None:
-    heard = await room.watch_turn(session, 2)
-    assert list_event_names(heard) == ["redact"]
-    assert heard[0].json["replacement"] == REPLACEMENT
+    received = await tutor_service.watch_turn(session, 2)
+    assert list_event_names(received) == ["redact"]
+    assert received[0].json["replacement"] == REPLACEMENT
 
 
 async def test_a_client_that_comes_back_in_between_ends_with_the_replacement_only(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
     gate = asyncio.Event()
-    room.provider.queue_behaviours(
+    tutor_service.provider.queue_behaviours(
         ModelAnswer(("Well. ", "So. ", FORBIDDEN, "Soon."), gates={2: gate})
     )
-    session = await room.open_session(DRAW)
-    turn = await room.service.submit_turn(session, "Who are you?")
-    port = room.service.http.base_url.port
+    session = await tutor_service.open_session(DRAW)
+    turn = await tutor_service.service.submit_turn(session, "Who are you?")
+    port = tutor_service.service.http.base_url.port
     assert port is not None
-    async with room.service.watch_turn(session, turn) as answer:
+    async with tutor_service.service.watch_turn(session, turn) as answer:
         first = await anext(answer.iterate_events())
     path = f"/v1/sessions/{session}/turns/{turn}/stream"
     watcher = ResumingWatcher(port, path, text=first.json["text"], last_id=first.id)
     gate.set()
-    await room.service.wait_for_event(session, ReplyRedacted, turn=turn)
+    await tutor_service.service.wait_for_event(session, ReplyRedacted, turn=turn)
     await watcher.watch_connection()
     assert watcher.names == ["redact"]
     assert watcher.end_event
@@ -116,33 +118,35 @@ async def test_a_client_that_comes_back_in_between_ends_with_the_replacement_onl
 
 
 async def test_a_rule_that_holds_nothing_back_is_followed_by_a_redaction_of_what_was_shown(
-    provider: OpenAIServer, room: TutorService
+    provider: OpenAIServer, tutor_service: TutorService
 ) -> None:
-    file = room.trickster / "blueprint.yaml"
+    file = tutor_service.trickster / "blueprint.yaml"
     shy = file.read_text().replace("hold_back: sentence", "hold_back: none")
     with edit_file(file, shy):
-        session = await room.open_session(DRAW)
+        session = await tutor_service.open_session(DRAW)
     pieces = ("Write to trick", "@exa", "mple", ".org or so.")
     provider.queue_behaviours(ModelAnswer(pieces))
-    heard = await room.watch_turn(session, await room.service.submit_turn(session, "Who are you?"))
-    assert join_tokens(heard) == "".join(pieces[:3])
-    assert list_event_names(heard)[-1] == "redact"
-    (turn,) = await room.fetch_history(session)
+    received = await tutor_service.watch_turn(
+        session, await tutor_service.service.submit_turn(session, "Who are you?")
+    )
+    assert join_tokens(received) == "".join(pieces[:3])
+    assert list_event_names(received)[-1] == "redact"
+    (turn,) = await tutor_service.fetch_history(session)
     assert turn["reply"] == REPLACEMENT
 
 
 async def test_a_reply_that_a_person_withholds_is_replaced_for_whoever_watched_it_to_its_end(
-    room: TutorService,
+    tutor_service: TutorService,
 ) -> None:
-    session = await room.open_session(DRAW)
-    heard = await room.submit_and_watch(session, "One", answer_with_text("Hello."))
-    assert list_event_names(heard) == ["token", "done"]
-    withheld = await room.post_command(session, "redactions", turn=1, reason="too warm")
+    session = await tutor_service.open_session(DRAW)
+    received = await tutor_service.submit_and_watch(session, "One", answer_with_text("Hello."))
+    assert list_event_names(received) == ["token", "done"]
+    withheld = await tutor_service.post_command(session, "redactions", turn=1, reason="too warm")
     assert withheld.status_code == 200
-    port = room.service.http.base_url.port
+    port = tutor_service.service.http.base_url.port
     assert port is not None
     path = f"/v1/sessions/{session}/turns/1/stream"
-    watcher = ResumingWatcher(port, path, text="Hello.", last_id=heard[-1].id)
+    watcher = ResumingWatcher(port, path, text="Hello.", last_id=received[-1].id)
     await watcher.watch_connection()
     assert watcher.names == ["redact"]
     assert watcher.end_event
@@ -154,15 +158,15 @@ SHORT = "Zanzibar"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def redacted_session(room: TutorService) -> AsyncIterator[str]:
+async def redacted_session(tutor_service: TutorService) -> AsyncIterator[str]:
     """A session whose first reply was withheld after a later call had included it."""
-    session = await room.open_session(DRAW)
-    await room.submit_and_watch(session, "One", answer_with_text(SHORT))
-    await room.submit_and_watch(session, "Two", answer_with_text("Later."))
+    session = await tutor_service.open_session(DRAW)
+    await tutor_service.submit_and_watch(session, "One", answer_with_text(SHORT))
+    await tutor_service.submit_and_watch(session, "Two", answer_with_text("Later."))
     display = f"/v1/sessions/{session}/turns/1/display"
-    shown = await room.service.http.put(display, json={"reply": f"<b>{SHORT}</b>"})
+    shown = await tutor_service.service.http.put(display, json={"reply": f"<b>{SHORT}</b>"})
     assert shown.status_code == 200
-    withheld = await room.post_command(session, "redactions", turn=1, reason="a name")
+    withheld = await tutor_service.post_command(session, "redactions", turn=1, reason="a name")
     assert withheld.status_code == 200
     yield session
 
@@ -185,14 +189,14 @@ async def read_stream_until_redaction(room: TutorService, path: str, session: st
 @pytest.mark.parametrize("form", ["application/json", "application/x-ndjson", "text/event-stream"])
 @pytest.mark.parametrize("place", ["/v1/events", "/v1/sessions/{session}/events"])
 async def test_a_reply_redacted_later_is_on_no_event_route_and_neither_is_its_digest(
-    room: TutorService, redacted_session: str, form: str, place: str
+    tutor_service: TutorService, redacted_session: str, form: str, place: str
 ) -> None:
     path = place.format(session=redacted_session)
     if form == "text/event-stream":
-        text = await read_stream_until_redaction(room, path, redacted_session)
+        text = await read_stream_until_redaction(tutor_service, path, redacted_session)
     else:
         query = f"{path}?limit=1000"
-        text = (await room.service.http.get(query, headers={"Accept": form})).text
+        text = (await tutor_service.service.http.get(query, headers={"Accept": form})).text
     assert "reply-redacted" in text
     assert SHORT not in text
     assert compute_digest(SHORT).removeprefix("sha256:") not in text
@@ -203,43 +207,45 @@ async def test_a_reply_redacted_later_is_on_no_event_route_and_neither_is_its_di
     "place", ["/history", "/history?at={at}", "/export", "/export?format=chat"]
 )
 async def test_a_reply_redacted_later_is_in_no_history_and_no_export(
-    room: TutorService, redacted_session: str, place: str
+    tutor_service: TutorService, redacted_session: str, place: str
 ) -> None:
-    events = await room.load_events(redacted_session)
+    events = await tutor_service.load_events(redacted_session)
     at = next(each.sequence for each in events if isinstance(each.event, ReplyRedacted)) - 1
     url = f"/v1/sessions/{redacted_session}{place.format(at=at)}"
-    answer = await room.service.http.get(url)
+    answer = await tutor_service.service.http.get(url)
     assert answer.status_code == 200
     assert SHORT not in answer.text
     assert REPLACEMENT in answer.text
 
 
 async def test_a_reader_is_told_by_which_event_a_text_is_withheld_and_where_its_bytes_are(
-    room: TutorService, redacted_session: str
+    tutor_service: TutorService, redacted_session: str
 ) -> None:
-    events = await room.load_events(redacted_session)
+    events = await tutor_service.load_events(redacted_session)
     by = next(each.sequence for each in events if isinstance(each.event, ReplyRedacted))
     path = f"/v1/sessions/{redacted_session}/events"
-    answer = await room.service.http.get(f"{path}?types=turn-completed")
+    answer = await tutor_service.service.http.get(f"{path}?types=turn-completed")
     shown = answer.json()["events"]
     assert [each.get("withheldby") for each in shown] == [by, None]
     assert shown[0]["data"]["text"] == {"text": REPLACEMENT}
     assert shown[0]["id"] != events[shown[0]["sequence"] - 1].envelope.id
-    (stored,) = (await room.service.http.get(shown[0]["storedat"])).json()["events"]
+    (stored,) = (await tutor_service.service.http.get(shown[0]["storedat"])).json()["events"]
     assert (stored["sequence"], stored["data"]["text"]) == (shown[0]["sequence"], {"text": SHORT})
 
 
 async def test_an_audit_gets_the_very_bytes_of_the_log_and_can_check_its_chain(
-    room: TutorService, redacted_session: str
+    tutor_service: TutorService, redacted_session: str
 ) -> None:
     path = f"/v1/sessions/{redacted_session}/events"
-    lines = (await room.service.http.get(f"{path}?stored=true", headers=LINES)).content.splitlines()
-    assert lines == [each.stored for each in await room.load_events(redacted_session)]
+    lines = (
+        await tutor_service.service.http.get(f"{path}?stored=true", headers=LINES)
+    ).content.splitlines()
+    assert lines == [each.stored for each in await tutor_service.load_events(redacted_session)]
     digests = [compute_digest(line) for line in lines]
     assert [json.loads(line).get("prevhash") for line in lines] == [None, *digests[:-1]]
-    exported = await room.service.http.get(
+    exported = await tutor_service.service.http.get(
         f"/v1/sessions/{redacted_session}/export", params={"stored": "true"}
     )
     assert exported.content.splitlines() == lines
-    verified = await room.service.get_json(f"/v1/sessions/{redacted_session}/verify")
+    verified = await tutor_service.service.get_json(f"/v1/sessions/{redacted_session}/verify")
     assert verified["findings"] == []

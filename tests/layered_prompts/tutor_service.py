@@ -55,23 +55,23 @@ class TutorService:
     def service(self) -> LiveService:
         return self.up.service
 
-    async def request_session(self, task: str, **given: JsonValue) -> httpx.Response:
+    async def request_session(self, task: str, **attributes: JsonValue) -> httpx.Response:
         """Request a session of a task; `session` is its id, all other keywords are attributes."""
-        named = {"session": given.pop("session")} if "session" in given else {}
-        form = {"blueprint": "trickster", "attributes": {"task": task, **given}, **named}
+        named = {"session": attributes.pop("session")} if "session" in attributes else {}
+        form = {"blueprint": "trickster", "attributes": {"task": task, **attributes}, **named}
         return await self.service.http.post("/v1/sessions", json=form)
 
-    async def open_session(self, task: str = SHARE, **given: JsonValue) -> str:
+    async def open_session(self, task: str = SHARE, **attributes: JsonValue) -> str:
         """Open a session of a task and return its id."""
-        answer = await self.request_session(task, **given)
+        answer = await self.request_session(task, **attributes)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["session"])
 
     async def open_dialogue(
-        self, task: str = SHARE, choice: str = "share", **given: JsonValue
+        self, task: str = SHARE, choice: str = "share", **attributes: JsonValue
     ) -> str:
         """Open a session, record the choice that leads to its dialogue, and return its id."""
-        session = await self.open_session(task, **given)
+        session = await self.open_session(task, **attributes)
         assert (await self.post_command(session, "choices", choice=choice)).status_code == 200
         return session
 
@@ -132,7 +132,7 @@ class TutorService:
 
 @asynccontextmanager
 async def prepare_tutor_host(
-    folder: Path, provider: OpenAIServer, told: Mapping[str, str] = NO_VARIABLES
+    folder: Path, provider: OpenAIServer, extra_variables: Mapping[str, str] = NO_VARIABLES
 ) -> AsyncGenerator[ProcessHost]:
     """Give a machine whose service reads its trickster from a copy under `folder`."""
     shutil.copytree(SHIPPED_BLUEPRINTS / "trickster", folder / "blueprints/trickster")
@@ -141,7 +141,7 @@ async def prepare_tutor_host(
         # No process dies in these tests; a busy machine must not look like one that does.
         "TURNLOG_ACK_WAIT": "60",
     }
-    async with run_process_host(folder, {**variables, **told}) as host:
+    async with run_process_host(folder, {**variables, **extra_variables}) as host:
         yield host
 
 
@@ -153,7 +153,7 @@ async def start_tutor_service(
     variables: Mapping[str, str] = NO_VARIABLES,
 ) -> AsyncGenerator[TutorService]:
     """Start the service; it is stopped on exit and its data stays."""
-    async with run_turnlog_up(host, said=told_to, told=variables) as up:
+    async with run_turnlog_up(host, output_file=told_to, variables=variables) as up:
         yield TutorService(up, provider, host.folder / "blueprints/trickster")
 
 
@@ -185,13 +185,13 @@ def answer_with_text(*words: str) -> ModelAnswer:
     return ModelAnswer(words)
 
 
-def list_event_names(heard: Sequence[ReceivedEvent]) -> list[str]:
-    return [each.name for each in heard]
+def list_event_names(received: Sequence[ReceivedEvent]) -> list[str]:
+    return [each.name for each in received]
 
 
-def join_tokens(heard: Sequence[ReceivedEvent]) -> str:
+def join_tokens(received: Sequence[ReceivedEvent]) -> str:
     """Return the joined text of all token events."""
-    return "".join(each.json["text"] for each in heard if each.name == "token")
+    return "".join(each.json["text"] for each in received if each.name == "token")
 
 
 def list_tool_names(body: Mapping[str, Any]) -> list[str]:

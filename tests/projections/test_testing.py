@@ -42,18 +42,18 @@ def test_a_key_travels_with_its_command() -> None:
 
 def test_asking_records_nothing_and_expecting_goes_on() -> None:
     session = given(open_session())
-    asked = session.when(submit_turn("Hi"))
+    outcome = session.when(submit_turn("Hi"))
     assert session.apply_projection(build_history) == ()
-    after = asked.then(SUBMITTED)
+    after = outcome.then(SUBMITTED)
     assert [turn.turn for turn in after.apply_projection(build_history)] == [1]
 
 
 def test_an_expectation_that_does_not_hold_shows_both_sides() -> None:
-    asked = given(open_session()).when(submit_turn("Hi"))
+    outcome = given(open_session()).when(submit_turn("Hi"))
     with pytest.raises(AssertionError, match=r"what came:\n  turn-submitted(.|\n)*nothing"):
-        asked.then()
+        outcome.then()
     with pytest.raises(AssertionError, match="turn-queued"):
-        asked.then_names("turn-queued")
+        outcome.then_names("turn-queued")
 
 
 def test_an_expected_refusal_must_be_that_refusal() -> None:

@@ -38,8 +38,10 @@ def parse_or_fault(text: str) -> tuple[Blueprint | None, tuple[BlueprintFault, .
 
 
 @given(st.integers(0, len(GOOD)), st.integers(0, 12), st.lists(PIECES, max_size=4).map(" ".join))
-def test_whatever_is_mistyped_is_answered_with_faults(at: int, gone: int, typed: str) -> None:
-    assert_parsed_or_faulted(GOOD[:at] + typed + GOOD[at + gone :])
+def test_whatever_is_mistyped_is_answered_with_faults(
+    at: int, removed_length: int, typed: str
+) -> None:
+    assert_parsed_or_faulted(GOOD[:at] + typed + GOOD[at + removed_length :])
 
 
 @given(st.text(max_size=60))

@@ -50,19 +50,19 @@ FEW = st.integers(1, 60)
     base=LONG,
     notes=LONG,
     talk=st.lists(st.tuples(LONG, LONG), max_size=4),
-    said=LONG,
+    text=LONG,
     fixed=FEW,
     some=FEW,
 )
 def test_a_component_keeps_to_its_limit(
-    base: str, notes: str, talk: list[tuple[str, str]], said: str, fixed: int, some: int
+    base: str, notes: str, talk: list[tuple[str, str]], text: str, fixed: int, some: int
 ) -> None:
     blueprint = parse_blueprint(TEXT.format(notes=notes or "none", fixed=fixed, some=some))
     files = {"base": base}
     turns = [
-        step for asked, answered in talk for step in build_exchange(asked or "?", answered or "!")
+        step for question, answer in talk for step in build_exchange(question or "?", answer or "!")
     ]
-    session = open_with_blueprint(blueprint, files).apply_steps(*turns, submit_turn(said or "?"))
+    session = open_with_blueprint(blueprint, files).apply_steps(*turns, submit_turn(text or "?"))
     found = assemble_or_refuse(session, blueprint, files)
     if isinstance(found, BudgetExceeded):
         assert found.of.component in {"system_prompt", "query"}

@@ -40,15 +40,15 @@ def draw_session(draw: st.DrawFn) -> TrackedSession:
     led.add_segment(2, "She hums.", "npc.a", 0)
     led.add_segment(3, "She lies.", "npc.a", 2)
     run_turns(draw, led)
-    for deed in draw(st.lists(DEEDS, min_size=4, max_size=14)):
-        apply_action(draw, led, deed)
+    for action in draw(st.lists(DEEDS, min_size=4, max_size=14)):
+        apply_action(draw, led, action)
     run_turns(draw, led)
     return led
 
 
-def apply_action(draw: st.DrawFn, led: TrackedSession, deed: str) -> None:
-    turns, shelf = sorted(led.world.turns), sorted(led.world.shelf)
-    match deed:
+def apply_action(draw: st.DrawFn, led: TrackedSession, action: str) -> None:
+    turns, numbers = sorted(led.world.turns), sorted(led.world.shelf)
+    match action:
         case "talk":
             run_turns(draw, led)
         case "mark":
@@ -56,12 +56,12 @@ def apply_action(draw: st.DrawFn, led: TrackedSession, deed: str) -> None:
         case "redact":
             led.redact_reply(draw(st.sampled_from(turns)), f"(withheld {draw(WORDS)})")
         case "edit":
-            led.edit_segment(draw(st.sampled_from(shelf)), draw(WORDS))
+            led.edit_segment(draw(st.sampled_from(numbers)), draw(WORDS))
         case "switch":
-            led.toggle_segment(draw(st.sampled_from(shelf)))
+            led.toggle_segment(draw(st.sampled_from(numbers)))
         case "put":
             ref = draw(st.none() | st.sampled_from(NPC_REFS))
-            led.add_segment(len(shelf) + 1, draw(WORDS), ref, draw(st.integers(0, 2)))
+            led.add_segment(len(numbers) + 1, draw(WORDS), ref, draw(st.integers(0, 2)))
         case _:
             led.choose_path(draw(st.sampled_from(["red", "blue"])))
 
@@ -122,17 +122,17 @@ def iterate_changed_things(change: PromptChange) -> Iterator[tuple[str, ...]]:
     yield (change.layer, *number)
 
 
-def merge_shared_reasons(wanted: ExpectedDiff, found: CallDiff) -> ExpectedDiff:
+def merge_shared_reasons(expected: ExpectedDiff, found: CallDiff) -> ExpectedDiff:
     """Share the reasons of turns that came, went or changed together."""
-    shared = dict(wanted)
+    shared = dict(expected)
     for change in found.changes:
         things = [
             thing
             for thing in iterate_changed_things(change)
-            if thing[0] == "turn" and thing in wanted
+            if thing[0] == "turn" and thing in expected
         ]
-        every = frozenset(why for thing in things for why in wanted[thing][1])
-        shared |= {thing: (wanted[thing][0], every) for thing in things}
+        every = frozenset(reason for thing in things for reason in expected[thing][1])
+        shared |= {thing: (expected[thing][0], every) for thing in things}
     return shared
 
 
@@ -145,8 +145,8 @@ def test_every_difference_of_two_calls_has_the_cause_that_the_generator_knows(
     for before in data.draw(st.lists(st.sampled_from(calls), min_size=1, max_size=3)):
         after = data.draw(st.sampled_from(calls))
         found = diff_calls(led, before, after)
-        wanted = derive_expected_diff(led, before, after)
-        assert map_expected(found) == merge_shared_reasons(wanted, found)
+        expected = derive_expected_diff(led, before, after)
+        assert map_expected(found) == merge_shared_reasons(expected, found)
         assert found.same == (not found.changes)
 
 

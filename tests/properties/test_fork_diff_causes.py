@@ -45,10 +45,10 @@ def build_fork_events(events: Sequence[RecordedEvent], at: int) -> list[Recorded
     ]
 
 
-def apply_actions(draw: st.DrawFn, led: TrackedSession, deeds: Sequence[str]) -> None:
-    for deed in deeds:
+def apply_actions(draw: st.DrawFn, led: TrackedSession, actions: Sequence[str]) -> None:
+    for action in actions:
         turns = sorted(led.world.turns)
-        match deed:
+        match action:
             case "talk":
                 run_turn(draw, led)
             case "mark":
@@ -86,22 +86,32 @@ def compute_expected(
     was, now = (each.calls[max(each.calls, key=parse_turn_number)] for each in (origin, fork))
     found: dict[str, tuple[str, set[Found]]] = {}
     for turn in {*was.turns, *now.turns}:
-        here, there = was.turns.get(turn), now.turns.get(turn)
-        stood, stands = (bool(each and not each.excluded) for each in (here, there))
-        why = {*iterate_turn_reasons("s1", here, there), *iterate_turn_reasons("fork", there, here)}
-        if stood != stands:
-            found[f"turn {turn}"] = ("added" if stands else "removed", why)
-        elif here and there and stands and get_texts(here) != get_texts(there):
-            found[f"turn {turn}"] = ("changed", why)
+        origin_turn, fork_turn = was.turns.get(turn), now.turns.get(turn)
+        was_included, is_included = (
+            bool(each and not each.excluded) for each in (origin_turn, fork_turn)
+        )
+        causes = {
+            *iterate_turn_reasons("s1", origin_turn, fork_turn),
+            *iterate_turn_reasons("fork", fork_turn, origin_turn),
+        }
+        if was_included != is_included:
+            found[f"turn {turn}"] = ("added" if is_included else "removed", causes)
+        elif (
+            origin_turn
+            and fork_turn
+            and is_included
+            and get_texts(origin_turn) != get_texts(fork_turn)
+        ):
+            found[f"turn {turn}"] = ("changed", causes)
     if was.text != now.text:
-        asked: set[Found] = {("said", "s1", was.asked[0]), ("said", "fork", now.asked[0])}
-        found["input"] = ("changed", asked)
+        reasons: set[Found] = {("said", "s1", was.asked[0]), ("said", "fork", now.asked[0])}
+        found["input"] = ("changed", reasons)
     if was.phase[0] != now.phase[0]:
         entered: set[Found] = {("phase", "s1", was.phase[1]), ("phase", "fork", now.phase[1])}
         found["where"] = ("changed", entered)
     return {
-        thing: (what, frozenset(each for each in why if each[2] > at))
-        for thing, (what, why) in found.items()
+        thing: (what, frozenset(each for each in causes if each[2] > at))
+        for thing, (what, causes) in found.items()
     }
 
 
@@ -133,8 +143,8 @@ def parse_turn_number(call: str) -> int:
     return int(call.partition(".")[0])
 
 
-def get_texts(told: TrackedTurn) -> tuple[str, str]:
-    return told.text, told.reply
+def get_texts(turn: TrackedTurn) -> tuple[str, str]:
+    return turn.text, turn.reply
 
 
 def list_changed_things(change: PromptChange) -> list[str]:
@@ -148,7 +158,7 @@ def map_found(found: CallDiff) -> dict[str, tuple[str, Why]]:
         thing: (
             change.what,
             frozenset(
-                (why.what, by.session, by.sequence) for why in change.because for by in why.by
+                (cause.what, by.session, by.sequence) for cause in change.because for by in cause.by
             ),
         )
         for change in found.changes
@@ -157,14 +167,14 @@ def map_found(found: CallDiff) -> dict[str, tuple[str, Why]]:
 
 
 def merge_shared_reasons(
-    wanted: dict[str, tuple[str, Why]], found: CallDiff
+    expected: dict[str, tuple[str, Why]], found: CallDiff
 ) -> dict[str, tuple[str, Why]]:
     """Share the reasons of turns that came, went or changed together."""
-    shared = dict(wanted)
+    shared = dict(expected)
     for change in found.changes:
-        things = [thing for thing in list_changed_things(change) if thing in wanted]
-        every = frozenset(why for thing in things for why in wanted[thing][1])
-        shared |= {thing: (wanted[thing][0], every) for thing in things}
+        things = [thing for thing in list_changed_things(change) if thing in expected]
+        every = frozenset(reason for thing in things for reason in expected[thing][1])
+        shared |= {thing: (expected[thing][0], every) for thing in things}
     return shared
 
 
@@ -180,6 +190,10 @@ def test_what_they_differ_in_is_what_either_went_through_alone(
         build_call_snapshot(build_complete_log(origin.session.events), left),
         build_call_snapshot(build_complete_log(events), right),
     )
-    wanted = compute_expected(origin, fork, at)
-    told = {thing: why for thing, why in map_found(found).items() if thing not in ("path", "note")}
-    assert told == merge_shared_reasons(wanted, found)
+    expected = compute_expected(origin, fork, at)
+    actual = {
+        thing: reasons
+        for thing, reasons in map_found(found).items()
+        if thing not in ("path", "note")
+    }
+    assert actual == merge_shared_reasons(expected, found)

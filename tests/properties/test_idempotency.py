@@ -71,8 +71,8 @@ def test_what_comes_without_a_key_is_not_remembered() -> None:
 def test_the_latest_commands_are_remembered_and_the_others_counted(keys: list[int]) -> None:
     session, remembered, forgotten = TALKED, list[str](), 0
     for at, key in enumerate(f"k{key}" for key in keys):
-        asked = RestoreTurn(1) if at % 2 else ExcludeTurn(1)
-        session = session.apply_steps(KeyedCommand(asked, key))
+        command = RestoreTurn(1) if at % 2 else ExcludeTurn(1)
+        session = session.apply_steps(KeyedCommand(command, key))
         remembered = [*(known for known in remembered if known != key), key]
         forgotten += len(remembered) > MAX_IDEMPOTENCY_RECORDS
         remembered = remembered[-MAX_IDEMPOTENCY_RECORDS:]

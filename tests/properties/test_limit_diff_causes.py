@@ -66,8 +66,8 @@ def test_a_turn_over_the_limit_went_because_of_those_that_came_after_it(
     }
     for each in pushed:
         # Told together, since they went for one reason; each was pushed out by another one
-        came = {led.world.turns[turn + most].completed for turn in collect_turns([each])}
-        assert extract_reasons(each) == {("limit", by) for by in came}
+        later_turns = {led.world.turns[turn + most].completed for turn in collect_turns([each])}
+        assert extract_reasons(each) == {("limit", by) for by in later_turns}
 
 
 @few
@@ -96,29 +96,34 @@ def run_turn(led: TrackedSession, text: str, reply: str, **inputs: JsonValue) ->
 @few
 @given(st.lists(LENGTHS, min_size=3, max_size=7), st.lists(LENGTHS, min_size=7, max_size=7))
 def test_a_turn_that_found_no_room_went_because_of_all_that_took_more(
-    asked: list[int], said: list[int]
+    question_lengths: list[int], reply_lengths: list[int]
 ) -> None:
     led = TrackedSession(build_tracked_blueprint(calls=PLAIN, budget=ROOM))
-    calls = [run_turn(led, "x" * length, "y" * said[n]) for n, length in enumerate(asked)]
+    calls = [
+        run_turn(led, "x" * length, "y" * reply_lengths[n])
+        for n, length in enumerate(question_lengths)
+    ]
     found = diff_calls(led, calls[-2], calls[-1])
-    last = len(asked)
-    why = {("room", led.world.turns[last - 1].completed or 0)}
-    if asked[-1] > asked[-2]:
-        why.add(("room", led.world.asked[0]))
+    last = len(question_lengths)
+    expected = {("room", led.world.turns[last - 1].completed or 0)}
+    if question_lengths[-1] > question_lengths[-2]:
+        expected.add(("room", led.world.asked[0]))
     dropped = list_removed(found, "drop_oldest_pairs")
-    assert all(extract_reasons(each) == why for each in dropped)
+    assert all(extract_reasons(each) == expected for each in dropped)
     assert collect_turns(dropped) == compute_fitting_turns(
-        asked, said, last - 1
-    ) - compute_fitting_turns(asked, said, last)
+        question_lengths, reply_lengths, last - 1
+    ) - compute_fitting_turns(question_lengths, reply_lengths, last)
 
 
-def compute_fitting_turns(asked: list[int], said: list[int], turn: int) -> set[int]:
+def compute_fitting_turns(
+    question_lengths: list[int], reply_lengths: list[int], turn: int
+) -> set[int]:
     """Compute plainly which turns fit beside the text of a turn."""
-    room = 60 - asked[turn - 1]
+    remaining = 60 - question_lengths[turn - 1]
     found: set[int] = set()
     for before in range(turn - 1, 0, -1):
-        room -= asked[before - 1] + said[before - 1]
-        if room < 0:
+        remaining -= question_lengths[before - 1] + reply_lengths[before - 1]
+        if remaining < 0:
             break
         found.add(before)
     return found
@@ -126,14 +131,16 @@ def compute_fitting_turns(asked: list[int], said: list[int], turn: int) -> set[i
 
 @few
 @given(st.integers(20, 39))
-def test_what_a_smaller_budget_left_out_went_because_of_the_turn_that_brought_it(room: int) -> None:
+def test_what_a_smaller_budget_left_out_went_because_of_the_turn_that_brought_it(
+    tokens: int,
+) -> None:
     led = TrackedSession(build_tracked_blueprint(calls=PLAIN, budget=ROOM))
     run_turn(led, "x" * 10, "y" * 10)
     before = run_turn(led, "x" * 20, "y", mood="m" * 20)
-    after = run_turn(led, "x", "y", mood="m" * 20, room=room)
+    after = run_turn(led, "x", "y", mood="m" * 20, room=tokens)
     found = diff_calls(led, before, after)
-    brought = led.session.events
-    (submitted,) = [e.sequence for e in brought if getattr(e.event, "inputs", {}).get("room")]
+    events = led.session.events
+    (submitted,) = [e.sequence for e in events if getattr(e.event, "inputs", {}).get("room")]
     mood = [each for each in found.changes if each.layer == "mood"]
     dropped = list_removed(found, "drop_oldest_pairs")
     assert [each.rule for each in mood] == ["trim 9"] * len(mood)

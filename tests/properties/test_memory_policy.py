@@ -48,11 +48,13 @@ EXCHANGES = st.lists(
 def draw_conversation(draw: st.DrawFn) -> tuple[SettledTurnRef, ...]:
     """Draw settled turns, oldest first, with times that never go back."""
     gaps, turns, age = draw(EXCHANGES), list[SettledTurnRef](), 120
-    for number, (asked, answered, before, thinking) in enumerate(gaps, 1):
+    for number, (question_length, reply_length, before, thinking) in enumerate(gaps, 1):
         age = max(0, age - before)
-        text = _build_text_ref(number, "text", asked, age)
+        text = _build_text_ref(number, "text", question_length, age)
         age = max(0, age - thinking)
-        reply = None if answered is None else _build_text_ref(number, "reply", answered, age)
+        reply = (
+            None if reply_length is None else _build_text_ref(number, "reply", reply_length, age)
+        )
         turns.append(SettledTurnRef(number, "completed", text, reply))
     return tuple(turns)
 
@@ -71,12 +73,12 @@ def compute_allowed_turns(
         return set()
     for first in range(len(turns) + 1):
         tail = turns[first:]
-        said = [each for ref in tail for each in (ref.text, ref.reply) if each and each.characters]
-        ages = [(NOW - datetime.fromisoformat(each.at)).total_seconds() for each in said]
+        refs = [each for ref in tail for each in (ref.text, ref.reply) if each and each.characters]
+        ages = [(NOW - datetime.fromisoformat(each.at)).total_seconds() for each in refs]
         fits = (
-            all(len(said) <= most for most in (policy.max_turns, block.max_turns) if most)
+            all(len(refs) <= most for most in (policy.max_turns, block.max_turns) if most)
             and all(
-                sum(each.characters for each in said) <= most
+                sum(each.characters for each in refs) <= most
                 for most in (policy.max_chars, block.max_chars)
                 if most
             )
@@ -92,5 +94,5 @@ def test_what_is_told_is_the_longest_end_of_the_conversation_that_no_limit_forbi
     policy: MemoryPolicy, turns: tuple[SettledTurnRef, ...], entity: str
 ) -> None:
     recall = MemoryAccess(policy, "narrator", format_rfc3339(NOW), entity)
-    told = {ref.turn for ref in turns} - find_memory_exclusions(recall, turns).keys()
-    assert told == compute_allowed_turns(policy, policy.narrator, entity, [*turns])
+    included = {ref.turn for ref in turns} - find_memory_exclusions(recall, turns).keys()
+    assert included == compute_allowed_turns(policy, policy.narrator, entity, [*turns])

@@ -40,8 +40,8 @@ def draw_session(draw: st.DrawFn) -> TrackedSession:
     views: list[dict[str, JsonValue]] = [{"recent": {}}, {"recent": {"max_turns": 2}}]
     led = TrackedSession(build_tracked_blueprint(history=draw(st.sampled_from(views))))
     led.add_segment(1, "The sea is near.")
-    for deed in ("talk", *draw(st.lists(DEEDS, min_size=4, max_size=14)), "talk"):
-        apply_action(draw, led, deed)
+    for action in ("talk", *draw(st.lists(DEEDS, min_size=4, max_size=14)), "talk"):
+        apply_action(draw, led, action)
     return led
 
 
@@ -73,9 +73,9 @@ def answer_from_partial_log(
         except MissingState as unfolded:
             known = known.add_state(fold_until(events, unfolded.sequence))
         except MissingEvents as further:
-            wanted = further.wanted
-            onward = wanted.start == 1 or known.find_range(wanted.start - 1)
-            some = wanted[:STEP] if onward else wanted[-STEP:]
+            sequences = further.wanted
+            onward = sequences.start == 1 or known.find_range(sequences.start - 1)
+            some = sequences[:STEP] if onward else sequences[-STEP:]
             before = len(known.events), known.stretches
             known = known.add_events(events[some.start - 1 : some.stop - 1])
             assert (len(known.events), known.stretches) != before, "it asks for what it has"
@@ -111,12 +111,12 @@ def test_why_is_told_from_part_of_a_session_as_from_all_of_it(
 ) -> None:
     events = list_events(led)
     call = data.draw(st.sampled_from(sorted(led.calls)))
-    told = answer_from_partial_log(
+    explanation = answer_from_partial_log(
         events, {call}, lambda known: explain_call(known, call, led.library)
     )
-    assert told == explain_call(build_complete_log(events), call, led.library)
+    assert explanation == explain_call(build_complete_log(events), call, led.library)
     turn = int(call.partition(".")[0])
-    told = answer_from_partial_log(
+    explanation = answer_from_partial_log(
         events, set(), lambda known: explain_turn(known, turn, led.library)
     )
-    assert told == explain_turn(build_complete_log(events), turn, led.library)
+    assert explanation == explain_turn(build_complete_log(events), turn, led.library)

@@ -164,9 +164,9 @@ def test_a_turn_stands_word_for_word_a_withheld_reply_as_its_replacement(case: P
     for part, source in case.runs:
         if part.message is not None:
             numbers = range(source.first, source.last + 1)
-            spoken = [message for n in numbers for message in build_turn_messages(turns[n])]
-            found = case.messages[part.message : part.message + len(spoken)]
-            assert list(found) == spoken
+            messages = [message for n in numbers for message in build_turn_messages(turns[n])]
+            found = case.messages[part.message : part.message + len(messages)]
+            assert list(found) == messages
 
 
 @few
@@ -181,9 +181,9 @@ def test_a_prompt_reads_back_from_the_log_byte_for_byte(case: PromptCase) -> Non
 @few
 @given(draw_case(), draw_requests(most=10))
 def test_a_prompt_reads_back_the_same_whatever_happened_after_it(
-    case: PromptCase, asked: list[SessionRequest]
+    case: PromptCase, requests: list[SessionRequest]
 ) -> None:
-    later = continue_session(case.session, asked)
+    later = continue_session(case.session, requests)
     blobs = build_blobs(case.variant.files)
     assert read_prompt(case.assembled.manifest, later.events, blobs) == case.messages
 
@@ -236,8 +236,8 @@ def test_the_manifest_of_an_unbroken_run_is_as_small_after_many_turns_as_after_t
 ) -> None:
     session = open_session(variant).apply_steps(*build_exchange("Hi", "Hello"))
     short = build_case(variant, session.apply_steps(submit_turn("Hm?")))
-    for asked, answered in talk:
-        session = session.apply_steps(*build_exchange(asked, answered))
+    for question, reply in talk:
+        session = session.apply_steps(*build_exchange(question, reply))
     long = build_case(variant, session.apply_steps(submit_turn("Hm?")))
     assert len(short.assembled.manifest.parts) == len(long.assembled.manifest.parts)
 
@@ -276,12 +276,12 @@ def test_a_cut_takes_the_oldest_turns_and_no_more_than_it_must(
 def iterate_windows(variant: BlueprintVariant, talk: list[tuple[str, str]]) -> Iterator[PromptCase]:
     """Iterate over the windows of all calls of a conversation."""
     session = open_session(variant)
-    for asked, answered in talk:
-        session = session.apply_steps(submit_turn(asked))
+    for question, reply in talk:
+        session = session.apply_steps(submit_turn(question))
         case = build_case(variant, session)
         if isinstance(case.found, AssembledPrompt):
             yield case
-        session = session.apply_steps(claim_turn(), complete_turn(answered))
+        session = session.apply_steps(claim_turn(), complete_turn(reply))
 
 
 def find_first_change(before: Sequence[PromptPart], after: Sequence[PromptPart]) -> int | None:

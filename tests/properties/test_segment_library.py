@@ -70,37 +70,37 @@ EDITS = st.builds(
 COMMANDS = st.lists(ROWS.map(ImportSegments) | EDITS, max_size=6)
 
 
-def record_events(shelf: SegmentLibrary, events: tuple[LibraryEvent, ...]) -> SegmentLibrary:
+def record_events(library: SegmentLibrary, events: tuple[LibraryEvent, ...]) -> SegmentLibrary:
     """Record events, and fold what was stored."""
     if not events:
-        return shelf
+        return library
     drafts = [EventDraft(event, make_id(1), FIRST_EVENT_TIME, "/test", "ann") for event in events]
-    batch = encode_batch("t", SEGMENT_FAMILY, shelf.head, drafts, LIBRARY_HISTORY)
-    stored = enumerate((message.payload for message in batch.messages), shelf.sequence + 1)
-    return fold([decode_event(payload, place) for place, payload in stored], shelf)
+    batch = encode_batch("t", SEGMENT_FAMILY, library.head, drafts, LIBRARY_HISTORY)
+    stored = enumerate((message.payload for message in batch.messages), library.sequence + 1)
+    return fold([decode_event(payload, place) for place, payload in stored], library)
 
 
 def run_commands(commands: list[LibraryCommand]) -> SegmentLibrary:
     """Give the library these commands lead to; what is refused leads nowhere."""
-    shelf = SegmentLibrary("t")
+    library = SegmentLibrary("t")
     for command in commands:
         try:
-            shelf = record_events(shelf, decide(shelf, command))
+            library = record_events(library, decide(library, command))
         except Refused:
             continue
-    return shelf
+    return library
 
 
 def matches_input(segment: LibrarySegment, row: SegmentInput) -> bool:
-    said = (
+    version = (
         segment.active_versions.get(row.variant)
         if row.active
         else segment.latest_versions.get(row.variant)
     )
     place = (segment.scope, segment.ref, segment.locale)
-    if said is None or place != (row.scope, row.ref, row.locale):
+    if version is None or place != (row.scope, row.ref, row.locale):
         return False
-    return said.text == row.text and (row.variant in segment.active_versions) == row.active
+    return version.text == row.text and (row.variant in segment.active_versions) == row.active
 
 
 @given(commands=COMMANDS, rows=ROWS)
@@ -128,17 +128,17 @@ def test_what_was_imported_is_there_and_importing_again_changes_nothing(
 def test_versions_count_up_and_nothing_that_was_said_is_lost(
     commands: list[LibraryCommand],
 ) -> None:
-    shelf = SegmentLibrary("t")
+    library = SegmentLibrary("t")
     for command in commands:
-        before = shelf
+        before = library
         try:
-            shelf = record_events(before, decide(before, command))
+            library = record_events(before, decide(before, command))
         except Refused:
             continue
         for number, segment in before.segments.items():
-            now = shelf.segments[number].versions
+            now = library.segments[number].versions
             assert now[: len(segment.versions)] == segment.versions
-    for segment in shelf.segments.values():
+    for segment in library.segments.values():
         numbers = [version.version for version in segment.versions]
         assert numbers == sorted({*numbers})
 
@@ -151,10 +151,10 @@ def test_versions_count_up_and_nothing_that_was_said_is_lost(
 def test_what_is_chosen_is_on_of_one_locale_and_the_same_however_it_was_folded(
     commands: list[LibraryCommand], session: str, locales: list[str]
 ) -> None:
-    shelf = run_commands(commands)
-    chosen = select_segments(shelf, SegmentRequest("npc", "npc.1"), locales, session)
+    library = run_commands(commands)
+    chosen = select_segments(library, SegmentRequest("npc", "npc.1"), locales, session)
     assert not chosen.omitted
     assert len({each.segment.locale for each in chosen.choices}) <= 1
     for each in chosen.choices:
         assert each.segment.active_versions[each.version.variant] == each.version
-    assert chosen == select_segments(shelf, SegmentRequest("npc", "npc.1"), locales, session)
+    assert chosen == select_segments(library, SegmentRequest("npc", "npc.1"), locales, session)

@@ -85,11 +85,11 @@ few = settings(max_examples=60)
 def draw_segments(draw: st.DrawFn) -> tuple[SelectedSegment, ...]:
     """Draw a library: what must be there, and anything else."""
     scopes = ["core", "ruleset", *draw(st.lists(OF_PLACE, max_size=4))]
-    said = st.text("abc .", max_size=30).map(str.strip)
-    placed = [build_segment(n, scope, f"#{n} {draw(said)}") for n, scope in enumerate(scopes, 1)]
+    texts = st.text("abc .", max_size=30).map(str.strip)
+    placed = [build_segment(n, scope, f"#{n} {draw(texts)}") for n, scope in enumerate(scopes, 1)]
     people = [
         build_segment(
-            n, "npc", f"#{n} {draw(said)}", draw(st.sampled_from(PEOPLE)),
+            n, "npc", f"#{n} {draw(texts)}", draw(st.sampled_from(PEOPLE)),
             tier=draw(st.integers(0, 3)),
             type=draw(st.sampled_from(["", "", "npc_cue"])),
             priority=draw(st.sampled_from(["low", "normal", "high"])),
@@ -127,32 +127,32 @@ def build_limited_blueprint(
     return replace_budget(tokens=tokens, sections={"npc": npc}, ladder=ladder)
 
 
-def assemble_or_refuse(tale: GameMasterTurn) -> AssembledPrompt | BudgetExceeded:
+def assemble_or_refuse(game_turn: GameMasterTurn) -> AssembledPrompt | BudgetExceeded:
     try:
-        return tale.assemble_prompt()
+        return game_turn.assemble_prompt()
     except BudgetExceeded as over:
         return over
 
 
-def assemble_or_skip(tale: GameMasterTurn) -> AssembledPrompt:
+def assemble_or_skip(game_turn: GameMasterTurn) -> AssembledPrompt:
     """Give the prompt of those tales that have one."""
-    found = assemble_or_refuse(tale)
+    found = assemble_or_refuse(game_turn)
     assume(isinstance(found, AssembledPrompt))
     assert isinstance(found, AssembledPrompt)
     return found
 
 
 @given(draw_case())
-def test_what_does_not_fit_is_refused_with_figures_that_say_so(tale: GameMasterTurn) -> None:
-    over = assemble_or_refuse(tale)
+def test_what_does_not_fit_is_refused_with_figures_that_say_so(game_turn: GameMasterTurn) -> None:
+    over = assemble_or_refuse(game_turn)
     if isinstance(over, BudgetExceeded):
-        assert over.tokens > over.limit == tale.inputs["token_budget"]
+        assert over.tokens > over.limit == game_turn.inputs["token_budget"]
         assert {size.layer for size in over.sizes} >= {"core", "ruleset"}
         assert {size.layer for size in over.required_layers} <= {"core", "ruleset", "input"}
 
 
-def assemble_prompt_text(tale: GameMasterTurn) -> str:
-    found = assemble_or_skip(tale)
+def assemble_prompt_text(game_turn: GameMasterTurn) -> str:
+    found = assemble_or_skip(game_turn)
     (message,) = found.request.messages
     assert message.role == "user"
     return message.content
@@ -163,108 +163,112 @@ def list_shown_segments(block: str) -> list[int]:
 
 
 @given(draw_case())
-def test_layers_stand_in_order_and_what_is_always_kept_is_there(tale: GameMasterTurn) -> None:
-    read = parse_blocks(assemble_prompt_text(tale))
+def test_layers_stand_in_order_and_what_is_always_kept_is_there(game_turn: GameMasterTurn) -> None:
+    read = parse_blocks(assemble_prompt_text(game_turn))
     names = [name.lower() for name in read]
     assert names == [layer for layer in ORDER if layer in names]
     for scope in ("core", "ruleset"):
-        texts = [each.text for each in tale.segments if each.scope == scope]
+        texts = [each.text for each in game_turn.segments if each.scope == scope]
         assert read[scope.upper()] == "\n".join(texts)
-    assert "input" in names or not tale.text
+    assert "input" in names or not game_turn.text
 
 
 @given(draw_case())
-def test_a_prompt_and_its_section_are_within_their_budgets(tale: GameMasterTurn) -> None:
-    prompt = assemble_prompt_text(tale)
-    assert -(-len(prompt) // 4) <= int(str(tale.inputs["token_budget"]))
+def test_a_prompt_and_its_section_are_within_their_budgets(game_turn: GameMasterTurn) -> None:
+    prompt = assemble_prompt_text(game_turn)
+    assert -(-len(prompt) // 4) <= int(str(game_turn.inputs["token_budget"]))
     people = parse_blocks(prompt).get("NPC", "")
-    assert -(-len(people) // 4) <= int(str(tale.inputs["npc_token_budget"]))
+    assert -(-len(people) // 4) <= int(str(game_turn.inputs["npc_token_budget"]))
 
 
 @given(draw_case())
-def test_the_account_is_what_a_reader_of_the_prompt_finds(tale: GameMasterTurn) -> None:
-    found = assemble_or_skip(tale)
+def test_the_account_is_what_a_reader_of_the_prompt_finds(game_turn: GameMasterTurn) -> None:
+    found = assemble_or_skip(game_turn)
     prompt = found.request.messages[0].content
     read = {name.lower(): content for name, content in parse_blocks(prompt).items()}
     told_of = {each.layer: each for each in list_layer_reports(found.manifest)}
     assert [each.layer for each in told_of.values() if each.stands] == list(read)
     assert found.manifest.tokens == -(-len(prompt) // 4)
     for layer, account in told_of.items():
-        stands = (
+        expected = (
             list_shown_segments(read[layer])
-            if layer in read and layer not in get_input_texts(tale)
+            if layer in read and layer not in get_input_texts(game_turn)
             else []
         )
-        assert list(account.segments) == stands
+        assert list(account.segments) == expected
     assert list(told_of["npc"].segments) == list_shown_segments(read.get("npc", ""))
-    assert_npc_segments(tale, told_of["npc"])
-    for layer, whole in get_input_texts(tale).items():
+    assert_npc_segments(game_turn, told_of["npc"])
+    for layer, text in get_input_texts(game_turn).items():
         cut = told_of[layer].trimmed or told_of[layer].compressed
-        assert bool(cut) == (
-            remove_guard_blanks(remove_cue(read.get(layer, whole)), whole) != whole
-        )
+        assert bool(cut) == (remove_guard_blanks(remove_cue(read.get(layer, text)), text) != text)
 
 
-def get_input_texts(tale: GameMasterTurn) -> dict[str, str]:
+def get_input_texts(game_turn: GameMasterTurn) -> dict[str, str]:
     given_ = {
-        name: str(tale.inputs[name])
+        name: str(game_turn.inputs[name])
         for name in ("game_state", "player", "rng")
-        if tale.inputs.get(name)
+        if game_turn.inputs.get(name)
     }
-    return given_ | ({"input": tale.text} if tale.text else {})
+    return given_ | ({"input": game_turn.text} if game_turn.text else {})
 
 
-def remove_cue(stands: str) -> str:
+def remove_cue(text: str) -> str:
     """Remove the line that replaces what `compress` cut."""
-    head, cue, _ = stands.rpartition("[cut]")
-    return head.removesuffix("\n") if cue else stands
+    head, cue, _ = text.rpartition("[cut]")
+    return head.removesuffix("\n") if cue else text
 
 
-def remove_guard_blanks(stands: str, whole: str) -> str:
+def remove_guard_blanks(guarded: str, original: str) -> str:
     """Remove the blanks that keep lines from being read as delimiters."""
     kept, at = "", 0
-    for sign in stands:
-        if at < len(whole) and sign == whole[at]:
+    for sign in guarded:
+        if at < len(original) and sign == original[at]:
             kept, at = kept + sign, at + 1
         else:
             assert sign == " "
     return kept
 
 
-def assert_npc_segments(tale: GameMasterTurn, account: LayerReport) -> None:
+def assert_npc_segments(game_turn: GameMasterTurn, account: LayerReport) -> None:
     """Recompute what was told of whom."""
-    by_id = {each.id: each for each in tale.segments}
-    standing = [by_id[n] for n in account.segments]
-    items = tale.inputs["npcs"]
+    by_id = {each.id: each for each in game_turn.segments}
+    included = [by_id[n] for n in account.segments]
+    items = game_turn.inputs["npcs"]
     assert isinstance(items, list)
     allowed = {str(i["npc"]): int(str(i["tier"])) for i in items if isinstance(i, dict)}
-    assert all(each.tier <= allowed[str(each.ref)] for each in standing)
+    assert all(each.tier <= allowed[str(each.ref)] for each in included)
     for low in account.lowered:
-        mine = [each for each in tale.segments if each.ref == low.item and each.type != "npc_cue"]
+        mine = [
+            each for each in game_turn.segments if each.ref == low.item and each.type != "npc_cue"
+        ]
         open_ = [each.tier for each in mine if each.tier <= allowed[low.item]]
         assert low.from_tier == max(open_)
         assert min(open_) <= low.to_tier < low.from_tier
-        left = [each for each in standing if each.ref == low.item and each.type != "npc_cue"]
+        left = [each for each in included if each.ref == low.item and each.type != "npc_cue"]
         assert not left or {e.tier for e in left} == {t for t in open_ if t <= low.to_tier}
 
 
 @few
 @given(draw_case(st.integers(80, 200)))
-def test_no_step_is_taken_before_the_one_above_it_is_exhausted(tale: GameMasterTurn) -> None:
+def test_no_step_is_taken_before_the_one_above_it_is_exhausted(game_turn: GameMasterTurn) -> None:
     """Without the last step that was taken, the same ladder does not get there."""
-    found = assemble_or_refuse(tale)
+    found = assemble_or_refuse(game_turn)
     if isinstance(found, BudgetExceeded):
         return
     words = [(step.step, step.on) for step in found.manifest.steps if step.section is None]
-    rungs = [(step.action_name, step.target) for step in tale.blueprint.budget["prompt"].ladder]
-    assert [each for each in rungs if each in words] == words
-    last = max((rungs.index(each) for each in words), default=-1)
+    steps = [
+        (step.action_name, step.target) for step in game_turn.blueprint.budget["prompt"].ladder
+    ]
+    assert [each for each in steps if each in words] == words
+    last = max((steps.index(each) for each in words), default=-1)
     if last >= 0:
-        less = assemble_or_refuse(replace(tale, blueprint=build_limited_blueprint(LADDER[:last])))
+        less = assemble_or_refuse(
+            replace(game_turn, blueprint=build_limited_blueprint(LADDER[:last]))
+        )
         assert isinstance(less, BudgetExceeded)
     assert (
         assemble_or_skip(
-            replace(tale, blueprint=build_limited_blueprint(LADDER[: last + 1]))
+            replace(game_turn, blueprint=build_limited_blueprint(LADDER[: last + 1]))
         ).request
         == found.request
     )
@@ -272,41 +276,41 @@ def test_no_step_is_taken_before_the_one_above_it_is_exhausted(tale: GameMasterT
 
 @few
 @given(draw_case())
-def test_every_step_says_what_it_saved(tale: GameMasterTurn) -> None:
-    found = assemble_or_skip(tale)
+def test_every_step_says_what_it_saved(game_turn: GameMasterTurn) -> None:
+    found = assemble_or_skip(game_turn)
     for section in ("npc", None):
         steps = [step for step in found.manifest.steps if step.section == section]
         assert all(step.before >= step.after for step in steps)
         assert all(a.after == b.before for a, b in pairwise(steps))
-    whole = [step for step in found.manifest.steps if step.section is None]
-    assert not whole or whole[-1].after == found.manifest.tokens
+    prompt_steps = [step for step in found.manifest.steps if step.section is None]
+    assert not prompt_steps or prompt_steps[-1].after == found.manifest.tokens
 
 
 @given(draw_case())
 def test_a_prompt_is_had_again_from_its_record_by_reference_and_by_assembling(
-    tale: GameMasterTurn,
+    game_turn: GameMasterTurn,
 ) -> None:
-    found = assemble_or_skip(tale)
-    blobs = {each.digest: each.text for each in tale.segments}
-    assert read_prompt(found.manifest, tale.session.events, blobs) == found.request.messages
-    bare = replace(tale.call, gathered=replace(tale.call.gathered, segments={}))
-    wanted = list_segment_requests(tale.material, tale.session.opened_state, bare)
-    again = replace(bare, gathered=restore_segments(wanted, found.manifest, blobs))
-    assert tale.assemble_prompt(again) == found
+    found = assemble_or_skip(game_turn)
+    blobs = {each.digest: each.text for each in game_turn.segments}
+    assert read_prompt(found.manifest, game_turn.session.events, blobs) == found.request.messages
+    bare = replace(game_turn.call, gathered=replace(game_turn.call.gathered, segments={}))
+    requests = list_segment_requests(game_turn.material, game_turn.session.opened_state, bare)
+    again = replace(bare, gathered=restore_segments(requests, found.manifest, blobs))
+    assert game_turn.assemble_prompt(again) == found
 
 
 @given(draw_case())
 def test_every_segment_that_was_given_is_on_the_record_with_its_digest(
-    tale: GameMasterTurn,
+    game_turn: GameMasterTurn,
 ) -> None:
-    found = assemble_or_skip(tale)
-    given_ = {each.id for those in tale.call.gathered.segments.values() for each in those}
+    found = assemble_or_skip(game_turn)
+    given_ = {each.id for those in game_turn.call.gathered.segments.values() for each in those}
     sources = [
         part.source for part in found.manifest.parts if isinstance(part.source, SegmentSource)
     ]
-    standing = [part.layer for part in found.manifest.parts]
-    if "entry_start" in standing and not any(s.scope == "entry_start" for s in sources):
-        given_ -= {each.id for each in tale.segments if each.scope == "entry_start"}
+    layers = [part.layer for part in found.manifest.parts]
+    if "entry_start" in layers and not any(s.scope == "entry_start" for s in sources):
+        given_ -= {each.id for each in game_turn.segments if each.scope == "entry_start"}
     assert {source.segment for source in sources} == given_
-    texts = {each.id: each.text for each in tale.segments}
+    texts = {each.id: each.text for each in game_turn.segments}
     assert all(source.digest == compute_digest(texts[source.segment]) for source in sources)

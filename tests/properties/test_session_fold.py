@@ -35,9 +35,9 @@ def test_folding_never_fails_whatever_was_recorded(events: list[KnownEvent]) -> 
 @fewer_examples
 @given(draw_requests(closing=True))
 def test_an_event_of_a_later_release_changes_nothing_but_the_head(
-    asked: list[SessionRequest],
+    requests: list[SessionRequest],
 ) -> None:
-    session = run_requests(asked)
+    session = run_requests(requests)
     last = session.events[-1]
     envelope = last.envelope.model_copy(update={"commandkey": None})
     later = RecordedEvent(envelope, UnknownEvent("turnlog.turn-praised.v1", {}), 9_999, last.stored)
@@ -48,9 +48,9 @@ def test_an_event_of_a_later_release_changes_nothing_but_the_head(
 @fewer_examples
 @given(draw_requests(closing=True), st.sampled_from([0, 1, 50, 300]), st.integers(0, 200))
 def test_a_snapshot_and_the_tail_behind_it_give_the_state_folded_from_nothing(
-    asked: list[SessionRequest], reach: int, cut: int
+    requests: list[SessionRequest], reach: int, cut: int
 ) -> None:
-    events = run_requests(asked, reach=reach).events
+    events = run_requests(requests, reach=reach).events
     snapshot = STATE_ADAPTER.dump_json(require_state(fold(events[: 1 + cut % len(events)])))
     resumed = fold(events[1 + cut % len(events) :], STATE_ADAPTER.validate_json(snapshot))
     assert resumed == fold(events)
@@ -68,8 +68,8 @@ def test_every_state_survives_its_json(events: list[KnownEvent]) -> None:
 
 @fewer_examples
 @given(draw_requests(closing=True))
-def test_a_session_folded_whole_keeps_every_turn_one_by_one(asked: list[SessionRequest]) -> None:
-    events = run_requests(asked, reach=1).events
+def test_a_session_folded_whole_keeps_every_turn_one_by_one(requests: list[SessionRequest]) -> None:
+    events = run_requests(requests, reach=1).events
     state = require_state(fold_unbounded(events))
     assert state.earlier == ()
     assert {ref.turn for ref in state.turns} == list_settled_turns(events)

@@ -54,9 +54,9 @@ REACHES = st.sampled_from([0, 1, 50, 200])
 @fewer_examples
 @given(ASKED, REACHES)
 def test_every_settled_turn_is_kept_once_as_what_became_of_it(
-    asked: list[SessionRequest], reach: int
+    requests: list[SessionRequest], reach: int
 ) -> None:
-    session = run_requests(asked, reach=reach)
+    session = run_requests(requests, reach=reach)
     assert read_state_marks(session.opened_state) == sorted(
         read_history_marks(session.events).items()
     )
@@ -64,8 +64,8 @@ def test_every_settled_turn_is_kept_once_as_what_became_of_it(
 
 @fewer_examples
 @given(ASKED, REACHES)
-def test_a_turn_is_found_wherever_it_is_kept(asked: list[SessionRequest], reach: int) -> None:
-    state = run_requests(asked, reach=reach).opened_state
+def test_a_turn_is_found_wherever_it_is_kept(requests: list[SessionRequest], reach: int) -> None:
+    state = run_requests(requests, reach=reach).opened_state
     settled = {turn for turn, _ in read_state_marks(state)}
     for turn in range(-1, state.submitted + 2):
         assert (find_settled_turn(state, turn) is not None) == (turn in settled)
@@ -73,8 +73,10 @@ def test_a_turn_is_found_wherever_it_is_kept(asked: list[SessionRequest], reach:
 
 @fewer_examples
 @given(ASKED, REACHES)
-def test_older_turns_take_as_few_runs_as_they_can(asked: list[SessionRequest], reach: int) -> None:
-    runs = run_requests(asked, reach=reach).opened_state.earlier
+def test_older_turns_take_as_few_runs_as_they_can(
+    requests: list[SessionRequest], reach: int
+) -> None:
+    runs = run_requests(requests, reach=reach).opened_state.earlier
     for before, after in pairwise(runs):
         assert before.last < after.first
         alike = (before.status, before.excluded, before.redacted) == (
@@ -88,9 +90,11 @@ def test_older_turns_take_as_few_runs_as_they_can(asked: list[SessionRequest], r
 @fewer_examples
 @given(ASKED, st.sampled_from([1, 50, 200]))
 def test_a_turn_is_let_go_only_when_those_behind_it_fill_the_window(
-    asked: list[SessionRequest], reach: int
+    requests: list[SessionRequest], reach: int
 ) -> None:
-    session = run_requests([r for r in asked if r.what not in {"exclude", "redact"}], reach=reach)
+    session = run_requests(
+        [r for r in requests if r.what not in {"exclude", "redact"}], reach=reach
+    )
     behind = count_characters(session.events, {ref.turn for ref in session.opened_state.turns})
     if session.opened_state.earlier:
         assert behind >= reach
@@ -99,9 +103,11 @@ def test_a_turn_is_let_go_only_when_those_behind_it_fill_the_window(
 @fewer_examples
 @given(ASKED, st.sampled_from([1, 50, 200]))
 def test_what_is_kept_one_by_one_is_bounded_by_the_window(
-    asked: list[SessionRequest], reach: int
+    requests: list[SessionRequest], reach: int
 ) -> None:
-    session = run_requests([r for r in asked if r.what not in {"restore", "redact"}], reach=reach)
+    session = run_requests(
+        [r for r in requests if r.what not in {"restore", "redact"}], reach=reach
+    )
     behind_the_oldest = {ref.turn for ref in session.opened_state.turns[1:]}
     assert count_characters(session.events, behind_the_oldest) < reach
 
@@ -114,7 +120,9 @@ def count_characters(events: tuple[RecordedEvent, ...], turns: set[int]) -> int:
 def measure_turn(turn: HistoryTurn) -> int:
     if turn.status != "completed" or turn.excluded:
         return 0
-    return sum(len(said.text) for said in (turn.text, turn.reply) if isinstance(said, PlainText))
+    return sum(
+        len(content.text) for content in (turn.text, turn.reply) if isinstance(content, PlainText)
+    )
 
 
 def test_no_session_keeps_more_turns_one_by_one_than_the_most() -> None:

@@ -156,8 +156,8 @@ def test_a_window_reads_back_byte_for_byte_and_is_had_again_from_any_way_to_its_
 @fewer_examples
 @given(draw_case(), draw_requests(most=8))
 def test_a_window_reads_back_the_same_whatever_happened_after_it(
-    case: ShippedCallCase, asked: list[SessionRequest]
+    case: ShippedCallCase, requests: list[SessionRequest]
 ) -> None:
     found = case.assembled
-    later = continue_session(case.session, asked)
+    later = continue_session(case.session, requests)
     assert read_prompt(found.manifest, later.events, case.blobs) == found.request.messages

@@ -73,7 +73,7 @@ class RecordedCall:
 
     @property
     def list_usable_turns(self) -> list[int]:
-        return [turn for turn, told in self.turns.items() if not told.excluded]
+        return [turn for turn, tracked in self.turns.items() if not tracked.excluded]
 
     @property
     def list_shown_turns(self) -> list[int]:
@@ -103,8 +103,8 @@ class UpgradedSession:
     def run_turn(self) -> None:
         call = self.led.submit_turn("and?")
         now = self.led.calls[call]
-        told = (now.pinned, now.fixed, now.turns)
-        self.calls.append(RecordedCall(call, self.made, self.moves, self.renamed, *told))
+        facts = (now.pinned, now.fixed, now.turns)
+        self.calls.append(RecordedCall(call, self.made, self.moves, self.renamed, *facts))
         self.led.answer_turn("so it is")
 
     def upgrade_blueprint(self, made: BlueprintVersion) -> None:
@@ -119,10 +119,10 @@ def draw_session(draw: st.DrawFn) -> UpgradedSession:
     made = draw(VERSIONS)
     moved = UpgradedSession(TrackedSession(made.blueprint, made.persona, made.name), made)
     moved.run_turn()
-    for deed in draw(
+    for action in draw(
         st.lists(st.sampled_from(["talk", "talk", "move", "mark"]), min_size=3, max_size=9)
     ):
-        match deed:
+        match action:
             case "talk":
                 moved.run_turn()
             case "move":
@@ -147,17 +147,22 @@ def iterate_expected(
     if was.made.persona != now.made.persona:
         yield ("persona",), ("changed", frozenset({("pinned", now.pinned)}))
     for turn in now.turns:
-        thing, stood, stands = (
+        thing, was_included, is_included = (
             ("turn", str(turn)),
             turn in was.list_shown_turns,
             turn in now.list_shown_turns,
         )
-        told = now.turns[turn]
-        since = ("restored", told.marked) if told.marked else ("answered", told.completed or 0)
-        if stood and not stands:
-            out = frozenset({("excluded", told.marked or 0)})
-            yield thing, ("removed", out if told.excluded else explain_limit(turn, now, was, moves))
-        elif stands and not stood:
+        tracked = now.turns[turn]
+        since = (
+            ("restored", tracked.marked) if tracked.marked else ("answered", tracked.completed or 0)
+        )
+        if was_included and not is_included:
+            out = frozenset({("excluded", tracked.marked or 0)})
+            yield (
+                thing,
+                ("removed", out if tracked.excluded else explain_limit(turn, now, was, moves)),
+            )
+        elif is_included and not was_included:
             over_then = turn in was.list_usable_turns
             yield (
                 thing,
@@ -169,28 +174,32 @@ def iterate_expected(
 
 
 def explain_limit(
-    turn: int, here: RecordedCall, there: RecordedCall, moves: DiffReasons
+    turn: int, own_call: RecordedCall, other_call: RecordedCall, moves: DiffReasons
 ) -> DiffReasons:
     """Return why a turn is over the limit here and not there: newer turns, or the limit."""
-    behind = [each for each in here.list_usable_turns if each > turn]
-    new = [each for each in behind if each not in there.list_usable_turns]
-    came = frozenset(("limit", find_deciding_event(each, here, there)) for each in new)
-    limit = here.get_turn_limit or 0
-    if here.made.blueprint == there.made.blueprint:
-        by = sorted(here.turns[each].marked or here.turns[each].completed or 0 for each in behind)
+    behind = [each for each in own_call.list_usable_turns if each > turn]
+    new = [each for each in behind if each not in other_call.list_usable_turns]
+    limit_causes = frozenset(
+        ("limit", find_deciding_event(each, own_call, other_call)) for each in new
+    )
+    limit = own_call.get_turn_limit or 0
+    if own_call.made.blueprint == other_call.made.blueprint:
+        by = sorted(
+            own_call.turns[each].marked or own_call.turns[each].completed or 0 for each in behind
+        )
         pushed = by[limit - 1]
-        return came if pushed <= there.fixed else frozenset({("limit", pushed)})
+        return limit_causes if pushed <= other_call.fixed else frozenset({("limit", pushed)})
     by_itself = len(behind) - len(new) >= limit
-    let_it_stand = there.get_turn_limit is None or len(behind) < there.get_turn_limit
+    let_it_stand = other_call.get_turn_limit is None or len(behind) < other_call.get_turn_limit
     if by_itself and let_it_stand:
         return moves
-    return came | moves if by_itself or let_it_stand else came
+    return limit_causes | moves if by_itself or let_it_stand else limit_causes
 
 
-def find_deciding_event(turn: int, here: RecordedCall, there: RecordedCall) -> int:
+def find_deciding_event(turn: int, own_call: RecordedCall, other_call: RecordedCall) -> int:
     """Return the event that included a turn here, or that excluded it there."""
-    told, other = here.turns[turn], there.turns.get(turn)
-    here_by = told.marked or told.completed or 0
+    tracked, other = own_call.turns[turn], other_call.turns.get(turn)
+    here_by = tracked.marked or tracked.completed or 0
     if other and other.marked and other.marked > here_by:
         return other.marked
     return here_by
@@ -212,7 +221,9 @@ def assert_explained(moved: UpgradedSession, was: RecordedCall, now: RecordedCal
         build_call_snapshot(build_complete_log(events), was.call),
         build_call_snapshot(build_complete_log(events), now.call),
     )
-    wanted: ExpectedDiff = dict(iterate_expected(was, now))
+    expected: ExpectedDiff = dict(iterate_expected(was, now))
     beside = {("opening",), ("where",), ("path",), ("input",), ("note",)}
-    said = {thing: why for thing, why in map_expected(found).items() if thing not in beside}
-    return said == merge_shared_reasons(wanted, found)
+    actual = {
+        thing: reasons for thing, reasons in map_expected(found).items() if thing not in beside
+    }
+    return actual == merge_shared_reasons(expected, found)

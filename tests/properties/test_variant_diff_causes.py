@@ -71,15 +71,15 @@ class VariantSessions:
     def add_segment(self, text: str, variant: str) -> None:
         number = len(self.versions) + 1
         self.versions[number] = 1
-        said = build_segment_text(self._store_text(text), 0)
-        new = NewSegment(id=number, scope="lore", variant=variant, text=said)
+        segment_text = build_segment_text(self._store_text(text), 0)
+        new = NewSegment(id=number, scope="lore", variant=variant, text=segment_text)
         self._apply_library_event(SegmentsAdded(segments=(new,)))
 
     def edit_segment(self, number: int, text: str, variant: str) -> None:
         self.versions[number] += 1
-        said = build_segment_text(self._store_text(text), 0)
+        segment_text = build_segment_text(self._store_text(text), 0)
         new = NewSegmentVersion(
-            id=number, version=self.versions[number], variant=variant, text=said
+            id=number, version=self.versions[number], variant=variant, text=segment_text
         )
         self._apply_library_event(SegmentsEdited(versions=(new,)))
 
@@ -97,14 +97,14 @@ class VariantSessions:
 
     def map_given_versions(self, name: str, upto: int) -> dict[int, Said]:
         """Say which version of each segment a name is given."""
-        shelf = fold(self.library[:upto], SegmentLibrary(TENANT))
-        choices = select_segments(shelf, LORE, (), name).choices
+        library = fold(self.library[:upto], SegmentLibrary(TENANT))
+        choices = select_segments(library, LORE, (), name).choices
         return {each.segment.id: self._describe_version(each.version) for each in choices}
 
     def get_variant_version(self, number: int, variant: str, upto: int) -> Said:
         """Say what a variant says, whether it is switched on or not."""
-        shelf = fold(self.library[:upto], SegmentLibrary(TENANT))
-        return self._describe_version(shelf.segments[number].latest_versions[variant])
+        library = fold(self.library[:upto], SegmentLibrary(TENANT))
+        return self._describe_version(library.segments[number].latest_versions[variant])
 
     def _describe_version(self, version: SegmentVersion) -> Said:
         return version.version, self.texts[version.text.digest], version.variant
@@ -117,13 +117,13 @@ class VariantSessions:
     def _select_segments(self, name: str, want: SegmentRequest) -> tuple[SelectedSegment, ...]:
         if want.scope != "lore":
             return ()
-        shelf = fold(self.library, SegmentLibrary(TENANT))
+        library = fold(self.library, SegmentLibrary(TENANT))
         return tuple(
             SelectedSegment(
                 each.segment.id, "lore", None, None, each.version.version, each.version.variant,
                 0, "", "normal", each.version.text.digest, self.texts[each.version.text.digest],
             )
-            for each in select_segments(shelf, want, (), name).choices
+            for each in select_segments(library, want, (), name).choices
         )  # fmt: skip
 
     def _store_text(self, text: str) -> str:
@@ -143,15 +143,15 @@ def draw_sessions(draw: st.DrawFn) -> VariantSessions:
         {name: TrackedSession(build_tracked_blueprint(layers=TRACKED_LAYERS)) for name in NAMES}
     )
     made.add_segment("x", "a")
-    for deed in draw(st.lists(DEEDS, min_size=3, max_size=8)):
-        apply_action(draw, made, deed)
+    for action in draw(st.lists(DEEDS, min_size=3, max_size=8)):
+        apply_action(draw, made, action)
     made.run_turns()
     return made
 
 
-def apply_action(draw: st.DrawFn, made: VariantSessions, deed: str) -> None:
+def apply_action(draw: st.DrawFn, made: VariantSessions, action: str) -> None:
     number = draw(st.sampled_from(sorted(made.versions)))
-    match deed:
+    match action:
         case "say":
             made.run_turns()
         case "put":
@@ -163,13 +163,13 @@ def apply_action(draw: st.DrawFn, made: VariantSessions, deed: str) -> None:
 
 
 def fill_inactive_versions(
-    made: VariantSessions, number: int, gave: Sequence[Said | None]
+    made: VariantSessions, number: int, given_versions: Sequence[Said | None]
 ) -> Sequence[Said | None]:
     """Fill in the last given variant's version while it is inactive."""
     found: list[Said | None] = []
-    for upto, said in enumerate(gave):
+    for upto, version in enumerate(given_versions):
         last = found[-1] if found else None
-        found.append(said or (made.get_variant_version(number, last[2], upto) if last else None))
+        found.append(version or (made.get_variant_version(number, last[2], upto) if last else None))
     return found
 
 
@@ -184,17 +184,21 @@ def compute_expected(
         if was.get(number, NOTHING)[1] == now.get(number, NOTHING)[1]:
             continue
         then = made.map_given_versions(other, before).get(number)
-        why = {("variant", 1)} if number in was and then != was[number] else set[tuple[str, int]]()
-        gave = [made.map_given_versions(other, upto).get(number) for upto in range(after + 1)]
-        both = None not in (gave[before], gave[after])
-        told = (
-            fill_inactive_versions(made, number, gave)
-            if both
-            else [said is not None for said in gave]
+        reasons = (
+            {("variant", 1)} if number in was and then != was[number] else set[tuple[str, int]]()
         )
-        steps = [n for n in range(before + 1, after + 1) if told[n] != told[n - 1]]
-        why |= {("library", step) for step in steps[-1:]}
-        found[str(number)] = frozenset(why)
+        given_versions = [
+            made.map_given_versions(other, upto).get(number) for upto in range(after + 1)
+        ]
+        both = None not in (given_versions[before], given_versions[after])
+        versions = (
+            fill_inactive_versions(made, number, given_versions)
+            if both
+            else [version is not None for version in given_versions]
+        )
+        steps = [n for n in range(before + 1, after + 1) if versions[n] != versions[n - 1]]
+        reasons |= {("library", step) for step in steps[-1:]}
+        found[str(number)] = frozenset(reasons)
     return found
 
 
@@ -209,10 +213,10 @@ def test_a_segment_differs_by_the_name_that_drew_it_and_by_what_was_done_to_it(
         turns = sorted((data.draw(turn), data.draw(turn)))
         early, late = zip(names, turns, strict=True)
         found = compare_calls(made.build_call_snapshot(*early), made.build_call_snapshot(*late))
-        told = {
+        actual = {
             next(iterate_changed_things(each))[1]: extract_reasons(each)
             for each in found.changes
             if each.layer == "lore"
         }
         seen = [(name, made.seen[turn - 1]) for name, turn in (early, late)]
-        assert told == compute_expected(made, *seen)
+        assert actual == compute_expected(made, *seen)

@@ -111,10 +111,12 @@ def read_positioned_events(lines: Sequence[bytes]) -> tuple[RecordedEvent, ...]:
     placed directly after the batch before.
     """
     before = [Envelope.model_validate_json(line).prevstreamseq for line in lines[1:]]
-    last = next((n for n, said in enumerate(reversed(before)) if said is not None), len(before))
+    last = next(
+        (n for n, previous in enumerate(reversed(before)) if previous is not None), len(before)
+    )
     place = max(filter(None, before), default=0) + last + 1
     places = [place]
-    for said in reversed(before):
-        place = place - 1 if said is None else said
+    for previous in reversed(before):
+        place = place - 1 if previous is None else previous
         places.append(place)
     return tuple(map(decode_event, lines, reversed(places)))

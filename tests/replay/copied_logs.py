@@ -100,9 +100,9 @@ async def replace_streams(
 
 async def _rebuild_stream(on: JetStreamClient, stream: str) -> None:
     """Make a stream again."""
-    (wanted,) = (each for each in build_durable_streams(StreamOptions()) if each["name"] == stream)
+    (config,) = (each for each in build_durable_streams(StreamOptions()) if each["name"] == stream)
     await request_json(on.connection, f"$JS.API.STREAM.DELETE.{stream}", _JetStreamReply)
-    made = json.dumps(wanted).encode()
+    made = json.dumps(config).encode()
     await request_json(on.connection, f"$JS.API.STREAM.CREATE.{stream}", _JetStreamReply, made)
 
 

@@ -55,8 +55,8 @@ def record_demo(name: DemoName, folder: Path) -> None:
     """Play a demo as its users do and export its log as a bundle."""
     with TemporaryDirectory() as data:
         with run_demo(name, "--exit", "--data-dir", data) as process:
-            shown, _ = process.communicate(timeout=DEMO_TIMEOUT)
-        assert process.returncode == 0, shown
+            screen, _ = process.communicate(timeout=DEMO_TIMEOUT)
+        assert process.returncode == 0, screen
         listed = json.loads(_run_turnlog("sessions", "-o", "json", "--data-dir", data))["sessions"]
         ids = [each["session"] for each in listed]
         _run_turnlog("export", *ids, "--bundle", str(folder), "--data-dir", data)

@@ -82,8 +82,10 @@ def build_transition_scripts(stand: RunningGateway, signal: str) -> Sequence[Seq
     """Give a script whose answer asks for a transition, and one of what is said after it."""
     call = ModelToolCall("call-1", TRANSITION_TOOL, f'{{"signal": "{signal}"}}')
     wish = replace(build_finish(finish="tool_calls"), tool_calls=(call,))
-    ended, meant = (partial(setattr, stand.model, "end", end) for end in (build_finish(), wish))
-    return ("So be it. ", meant), (ended, "So you ", "see.")
+    ended, transition = (
+        partial(setattr, stand.model, "end", end) for end in (build_finish(), wish)
+    )
+    return ("So be it. ", transition), (ended, "So you ", "see.")
 
 
 async def wait_for_completion(stand: RunningGateway, session: str, turn: int) -> None:
@@ -101,31 +103,31 @@ async def play_assistant(stand: RunningGateway) -> str:
     """Play failures, a cancelled turn, exclusions, a redaction and more text than fits."""
     attributes = {"language": "French", "instructions": "Say only what you know."}
     session = await stand.open_session("assistant", session="assistant", attributes=attributes)
-    here = f"/v1/sessions/{session}"
+    session_path = f"/v1/sessions/{session}"
     assert (
         await submit_turn(stand, session, "Who are you?", "A record. ", "Of turns.") == "completed"
     )
     assert await submit_turn(stand, session, "And now?", REFUSED) == "failed"
     stand.model.scripts = [[DOWN], ["At ", "last."]]
     assert await submit_turn(stand, session, "Are you there?") == "completed"
-    held = asyncio.Event()
-    stand.model.scripts = [["Hm", held]]
+    gate = asyncio.Event()
+    stand.model.scripts = [["Hm", gate]]
     await stand.submit_turn(session, "Never mind.")
-    await post_json(stand, f"{here}/cancel")
-    held.set()
-    assert (await stand.http.put(f"{here}/turns/1/exclusion")).is_success
+    await post_json(stand, f"{session_path}/cancel")
+    gate.set()
+    assert (await stand.http.put(f"{session_path}/turns/1/exclusion")).is_success
     assert await submit_turn(stand, session, "What was first?", "I forget.") == "completed"
     await post_json(
-        stand, f"{here}/redactions", turn=5, reason="it is rude", replacement="(Sorry.)"
+        stand, f"{session_path}/redactions", turn=5, reason="it is rude", replacement="(Sorry.)"
     )
-    assert (await stand.http.delete(f"{here}/turns/1/exclusion")).is_success
+    assert (await stand.http.delete(f"{session_path}/turns/1/exclusion")).is_success
     for number in range(5):
         assert (
             await submit_turn(stand, session, f"{number} " * 1_800, "I see. " * 800) == "completed"
         )
-    await post_json(stand, f"{here}/redactions", turn=3, reason="it was wrong")
+    await post_json(stand, f"{session_path}/redactions", turn=3, reason="it was wrong")
     assert await submit_turn(stand, session, "Naïve — 你好 🙂?", "Oui.") == "completed"
-    await post_json(stand, f"{here}/close")
+    await post_json(stand, f"{session_path}/close")
     return session
 
 
@@ -134,10 +136,10 @@ async def play_choice(stand: RunningGateway) -> str:
     attributes = {"task": "share-before-reading", "locale": "en"}
     session = await stand.open_session("trickster", session="choosing", attributes=attributes)
     await post_json(stand, f"/v1/sessions/{session}/choices", choice="share")
-    early, spoken = build_transition_scripts(stand, "partial")
+    early, reply_script = build_transition_scripts(stand, "partial")
     for text in ("Why share it?", "Who says so?"):
-        assert await submit_turn(stand, session, text, spoken[0], *early) == "completed"
-    stand.model.scripts = [["It is funny. ", early[1]], spoken]
+        assert await submit_turn(stand, session, text, reply_script[0], *early) == "completed"
+    stand.model.scripts = [["It is funny. ", early[1]], reply_script]
     assert await submit_turn(stand, session, "Is it true?") == "completed"
     await wait_for_completion(stand, session, 4)
     return session
@@ -204,13 +206,13 @@ async def play_agent_phases(stand: RunningGateway) -> str:
     """Play isolated phases, plans, tools, prior results, a summary and a purge."""
     attributes = {"charting": True, "instructions": "Name the ship."}
     session = await stand.open_session("uderia", session="agent", attributes=attributes)
-    here = f"/v1/sessions/{session}"
+    session_path = f"/v1/sessions/{session}"
     assert (
         await submit_turn(stand, session, "Why are we late?", "The wind, ", "or the crew.")
         == "completed"
     )
     for phase, carried in (("focus", "Wind or crew."), ("operate", "Ask for the wind.")):
-        await post_json(stand, f"{here}/phase", to=phase, carry=carried)
+        await post_json(stand, f"{session_path}/phase", to=phase, carry=carried)
     steps = (("Count what was late.", ["harbour_delays"]), ("List all.", ["harbour_departures"]))
     over, every = ("harbour_delays", '{"over": 15}'), ("harbour_departures", "{}")
     stand.model.scripts = [
@@ -223,13 +225,13 @@ async def play_agent_phases(stand: RunningGateway) -> str:
     known = ['{"steps": [{"goal": "Take the count.", "from": "r1"}]}']
     stand.model.scripts = [known, ["Four ships alike."]]
     assert await submit_turn(stand, session, "Which was worst?") == "completed"
-    await post_json(stand, f"{here}/profile", profile="llm_only")
+    await post_json(stand, f"{session_path}/profile", profile="llm_only")
     for number in range(3):
-        told = ["It blew all day. " * 300]
-        stand.model.scripts = [told] if number < 2 else [["Wind."], told]
+        script = ["It blew all day. " * 300]
+        stand.model.scripts = [script] if number < 2 else [["Wind."], script]
         assert await submit_turn(stand, session, f"{number}: what then? " * 100) == "completed"
-    await post_json(stand, f"{here}/profile", profile="tool_enabled")
-    await post_json(stand, f"{here}/purge")
+    await post_json(stand, f"{session_path}/profile", profile="tool_enabled")
+    await post_json(stand, f"{session_path}/purge")
     wrong = ("harbour_delays", '{"over": "much"}')
     stand.model.scripts = [
         build_plan_script(steps[0]),

@@ -46,17 +46,17 @@ class RecordedService:
     def list_stored_lines(self, session: str) -> list[bytes]:
         """Return the stored lines of a session."""
         places = self.held.log.sessions["golden", session]
-        held = (self.held.log.stored[place - 1] for place in places)
-        return [raw.stored for raw in held if raw]
+        raws = (self.held.log.stored[place - 1] for place in places)
+        return [raw.stored for raw in raws if raw]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RecordedService]:
-    folder, held = tmp_path_factory.mktemp("played"), MemoryBackend()
-    async with start_service(held, "golden", folder) as stand:
+    folder, backend = tmp_path_factory.mktemp("played"), MemoryBackend()
+    async with start_service(backend, "golden", folder) as stand:
         sessions = await play_sessions(stand)
         await export_bundle(ServiceReader(stand.http), sessions, folder / "bundle", None)
-        yield RecordedService(stand, held, sessions, folder / "bundle")
+        yield RecordedService(stand, backend, sessions, folder / "bundle")
 
 
 def run_verifier(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -81,8 +81,8 @@ async def test_every_call_of_every_blueprint_that_is_shipped_is_had_again_both_w
             copy.read_events(session), copy.read_texts(), get_verification_means()
         )
         fixed = len(list_context_sequences(copy, session))
-        told = report.prompts
-        assert (report.findings, told.reference, told.assembly) == ((), fixed, fixed)
+        prompts = report.prompts
+        assert (report.findings, prompts.reference, prompts.assembly) == ((), fixed, fixed)
         opened = json.loads(copy.sessions[session][0])["data"]["blueprint"]
         shipped -= {opened["name"]}
         made += fixed
@@ -96,8 +96,8 @@ async def test_the_verifier_needs_nothing_but_the_folder_it_lies_in(house: Recor
     assert done.returncode == 0
     head, _, prompt = done.stdout.partition("verified\n")
     assert head.count("  ok ") == 1 + len(house.sessions)
-    shown = await house.stand.fetch_json("/v1/sessions/drawing/calls/2.1/prompt")
-    assert json.loads(prompt) == shown["messages"]
+    prompt_view = await house.stand.fetch_json("/v1/sessions/drawing/calls/2.1/prompt")
+    assert json.loads(prompt) == prompt_view["messages"]
 
 
 async def test_a_bundle_that_was_touched_ends_the_verifier_with_five(
@@ -120,9 +120,9 @@ async def test_what_the_stranger_reads_back_is_what_the_house_reads_back(
         session.read_lines(copy.sessions[name], "golden", name)
         for _, call in session.iterate_calls():
             path = f"/v1/sessions/{name}/calls/{call['call']}/prompt"
-            shown = await house.stand.fetch_json(path)
-            assert verify_prompt(call, session, copy.blobs) == shown["messages"]
-            assert call["manifest"]["digest"] == shown["digest"]
+            prompt_view = await house.stand.fetch_json(path)
+            assert verify_prompt(call, session, copy.blobs) == prompt_view["messages"]
+            assert call["manifest"]["digest"] == prompt_view["digest"]
 
 
 async def test_a_bundle_is_a_zip_as_well_and_holds_what_the_folder_holds(

@@ -64,8 +64,8 @@ def test_a_golden_log_is_read_back_by_the_strangers_verifier(log: Path) -> None:
 
 
 def test_this_version_has_a_log_of_its_own_and_all_of_it_is_had_again(golden: BundleCopy) -> None:
-    told = [event.event for session in golden.sessions for event in golden.read_events(session)]
-    made = [event.manifest.assembler for event in told if isinstance(event, ContextAssembled)]
+    events = [event.event for session in golden.sessions for event in golden.read_events(session)]
+    made = [event.manifest.assembler for event in events if isinstance(event, ContextAssembled)]
     assert set(made) == {ASSEMBLER_VERSION}, ANEW
     again = [report.prompts for _, report in iterate_reports(golden)]
     assert sum(each.reference for each in again) == len(made)

@@ -117,7 +117,7 @@ async def test_streams_of_a_server_that_were_made_anew_are_found_out_like_a_log_
     done = {"nothing at all": SOUND.copy_bundle()}
     for name, tampering in TAMPERINGS.items():
         tampering.apply_to(done.setdefault(name, SOUND.copy_bundle()))
-    told: dict[str, int] = {}
+    faults: dict[str, int] = {}
     async with (
         await NatsServer.start(NatsConfig(tmp_path / "nats")) as server,
         open_client(server.url, StreamOptions()) as on,
@@ -128,8 +128,8 @@ async def test_streams_of_a_server_that_were_made_anew_are_found_out_like_a_log_
                 TENANT, on.log, on.blobs, select_two_sessions(checkpoint), tmp_path
             )
             if found:
-                told[name] = find_first_fault(found, TUTOR)
-    assert told == {name: tampering.event for name, tampering in TAMPERINGS.items()}
+                faults[name] = find_first_fault(found, TUTOR)
+    assert faults == {name: tampering.event for name, tampering in TAMPERINGS.items()}
 
 
 def test_nothing_is_found_where_nothing_was_done(

@@ -110,8 +110,8 @@ class QuestionService:
 
     async def list_memory_messages(self, conversation: str, **query: str) -> list[str]:
         """Return the messages of the memory, one line each."""
-        told = (await self.fetch_session_part(conversation, "/memory", **query))["messages"]
-        return [f"{message['role']}: {message['content']}" for message in told]
+        messages = (await self.fetch_session_part(conversation, "/memory", **query))["messages"]
+        return [f"{message['role']}: {message['content']}" for message in messages]
 
     async def fetch_prompt(self, conversation: str, call: str) -> dict[str, Any]:
         """Return the prompt of a call and require that it is verified."""
@@ -151,7 +151,7 @@ class QuestionHost:
 
 @asynccontextmanager
 async def prepare_question_host(
-    folder: Path, provider: OpenAIServer, told: Mapping[str, str] = NO_VARIABLES
+    folder: Path, provider: OpenAIServer, extra_variables: Mapping[str, str] = NO_VARIABLES
 ) -> AsyncGenerator[QuestionHost]:
     """Give a town whose araquem is read from a copy under `folder`."""
     shutil.copytree(SHIPPED_BLUEPRINTS / "araquem", folder / "blueprints/araquem")
@@ -165,7 +165,9 @@ async def prepare_question_host(
             "TURNLOG_BLUEPRINTS": str(folder / "blueprints"),
             "TURNLOG_ACK_WAIT": "60",
         }
-        async with run_process_host(folder, {**build_settings(provider), **places, **told}) as host:
+        async with run_process_host(
+            folder, {**build_settings(provider), **places, **extra_variables}
+        ) as host:
             yield QuestionHost(host, server)
 
 
@@ -184,8 +186,10 @@ async def start_question_service(
         running = QuestionService(host, provider, [], client)
         for _ in range(gateways):
             port = find_free_port()
-            told = {"TURNLOG_HTTP": f"127.0.0.1:{port}"}
-            running.processes.append(await host.start_process("run", "gateway", told=told))
+            variables = {"TURNLOG_HTTP": f"127.0.0.1:{port}"}
+            running.processes.append(
+                await host.start_process("run", "gateway", variables=variables)
+            )
             service = await open_.enter_async_context(
                 connect_service(f"http://127.0.0.1:{port}", url)
             )

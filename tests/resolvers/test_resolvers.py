@@ -99,14 +99,16 @@ async def test_a_resolver_that_fails_fails_the_turn_with_a_code(
     a_bank: QuestionService, answerer: ResolverServer, behaviours: list[Behaviour], code: str
 ) -> None:
     conversation = str(behaviours)[:60]
-    asked = len(answerer.requests)
+    request_count = len(answerer.requests)
     answerer.set_behaviours(*behaviours)
     refused = await a_bank.post_question(RISK, conversation)
     assert (refused.status_code, refused.json()["code"]) == (502, "not-answered")
     events = [each.event for each in await a_bank.load_events(conversation)]
     (failed,) = [event for event in events if isinstance(event, TurnFailed)]
     assert failed.code == code
-    assert len(answerer.requests) - asked == len(behaviours), "what may pass is tried again, once"
+    assert len(answerer.requests) - request_count == len(behaviours), (
+        "what may pass is tried again, once"
+    )
     ends = [event for event in events if isinstance(event, AttemptEnded)]
     assert len(ends) == len(behaviours)
 
@@ -114,14 +116,14 @@ async def test_a_resolver_that_fails_fails_the_turn_with_a_code(
 async def test_a_turn_that_was_resolved_is_not_resolved_again_by_a_later_attempt(
     a_bank: QuestionService, answerer: ResolverServer
 ) -> None:
-    asked = len(answerer.requests)
+    request_count = len(answerer.requests)
     answerer.set_behaviours(FOUND)
     a_bank.provider.queue_behaviours(
         ModelAnswer(("It ", "costs"), breaks=AnswerBreak(1, "disconnect")),
         answer_with_text("It costs."),
     )
     assert (await a_bank.submit_question(RISK, "again"))["answer"] == "It costs."
-    assert len(answerer.requests) - asked == 1
+    assert len(answerer.requests) - request_count == 1
 
 
 async def test_who_watches_is_shown_the_answer_that_stands_for_a_broken_one(
@@ -133,8 +135,10 @@ async def test_who_watches_is_shown_the_answer_that_stands_for_a_broken_one(
     await a_bank.submit_question(RISK, "watched")
     path = await a_bank.fetch_session_part("watched")
     async with a_bank.service.watch_turn(path["session"], 1) as answer:
-        heard = await answer.read_all()
-    last_reset = max((n for n, each in enumerate(heard) if each.name == "attempt-reset"), default=0)
-    shown = [each.json["text"] for each in heard[last_reset:] if each.name == "token"]
-    assert "".join(shown) == "It costs 1.50."
-    assert heard[-1].json["fallback"] == "disconnected"
+        received = await answer.read_all()
+    last_reset = max(
+        (n for n, each in enumerate(received) if each.name == "attempt-reset"), default=0
+    )
+    texts = [each.json["text"] for each in received[last_reset:] if each.name == "token"]
+    assert "".join(texts) == "It costs 1.50."
+    assert received[-1].json["fallback"] == "disconnected"

@@ -69,10 +69,10 @@ def iterate_cases(test: Callable[..., Awaitable[None]]) -> Iterator[Requirement]
         yield test
     for names, values in found:
         for value in values:
-            given = (
+            arguments = (
                 {names: value} if isinstance(names, str) else dict(zip(names, value, strict=True))
             )
-            yield partial(test, **given)
+            yield partial(test, **arguments)
 
 
 REQUIREMENTS = dict(iterate_requirements())
@@ -108,19 +108,21 @@ async def test_a7_memory_is_shared_by_all_processes_and_outlives_them(
 ) -> None:
     one = replace(a_bank, client="bank")
     earlier = [] if a_bank.client == FRESH else ["Calm.", "Cheap."]
-    told = await one.list_memory_messages("a7") if earlier else []
-    assert [line for line in told if line.startswith("assistant")] == [
+    memory = await one.list_memory_messages("a7") if earlier else []
+    assert [line for line in memory if line.startswith("assistant")] == [
         f"assistant: {reply}" for reply in earlier
     ]
     one.provider.queue_behaviours(answer_with_text("Calm."), answer_with_text("Cheap."))
     await one.submit_question(RISK, "a7")
     assert (await one.submit_question(PRICE, "a7"))["results"][0]["ticker"] == "LOGT11"
     prompt = await one.fetch_prompt("a7", f"{len(earlier) + 2}.1")
-    spoken = [f"{said['role']}: {said['content']}" for said in prompt["messages"][1:]]
-    assert spoken == [*told, f"user: {RISK}", "assistant: Calm.", f"user: {PRICE}"]
-    told = await one.list_memory_messages("a7")
-    assert told == await one.list_memory_messages("a7"), "both gateways tell the same"
-    assert told == [*spoken, "assistant: Cheap."]
+    sent_messages = [
+        f"{message['role']}: {message['content']}" for message in prompt["messages"][1:]
+    ]
+    assert sent_messages == [*memory, f"user: {RISK}", "assistant: Calm.", f"user: {PRICE}"]
+    memory = await one.list_memory_messages("a7")
+    assert memory == await one.list_memory_messages("a7"), "both gateways tell the same"
+    assert memory == [*sent_messages, "assistant: Cheap."]
 
 
 async def test_a7_the_first_questions_of_a_conversation_open_one_session(
@@ -138,15 +140,15 @@ async def test_a7_the_first_questions_of_a_conversation_open_one_session(
         assert [turn["status"] for turn in turns] == ["completed"] * 4
 
 
-@pytest.mark.parametrize("odd", conversation_requirements.ODD_CONVERSATION_IDS)
+@pytest.mark.parametrize("identifier", conversation_requirements.ODD_CONVERSATION_IDS)
 async def test_a1_anything_may_be_a_client_and_a_conversation(
-    a_bank: QuestionService, odd: str
+    a_bank: QuestionService, identifier: str
 ) -> None:
-    client = f"{odd[:900]}{a_bank.client}"
+    client = f"{identifier[:900]}{a_bank.client}"
     strange = replace(a_bank, client=client)
-    await strange.submit_question(UNRESOLVED_QUESTION, odd)
+    await strange.submit_question(UNRESOLVED_QUESTION, identifier)
     assert [
-        turn["text"] for turn in (await strange.fetch_session_part(odd, "/history"))["turns"]
+        turn["text"] for turn in (await strange.fetch_session_part(identifier, "/history"))["turns"]
     ] == [UNRESOLVED_QUESTION]
 
 

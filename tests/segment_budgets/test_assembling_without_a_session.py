@@ -70,13 +70,13 @@ async def test_the_callers_first_turn_flag_is_trusted(coast: GameService) -> Non
 
 
 async def test_nothing_is_written_and_no_model_is_called(coast: GameService) -> None:
-    log, asked = coast.service.nats.log, len(coast.provider.exchanges)
+    log, exchange_count = coast.service.nats.log, len(coast.provider.exchanges)
     before = await log.get_last_stream_sequence(TENANT)
     sessions = await coast.service.get_json("/v1/sessions")
     await assemble_turn(coast, "I knock.", **STATE)
     assert await log.get_last_stream_sequence(TENANT) == before
     assert await coast.service.get_json("/v1/sessions") == sessions
-    assert len(coast.provider.exchanges) == asked
+    assert len(coast.provider.exchanges) == exchange_count
 
 
 @pytest.mark.parametrize("blueprint", OPENINGS)

@@ -66,9 +66,9 @@ async def open_example_session(coast: GameService) -> str:
 async def test_the_first_prompt_is_the_examples_byte_for_byte(coast: GameService) -> None:
     *_, secrets, state, player, text = read_example_lines()
     session = await open_example_session(coast)
-    given = {"game_state": state, "player": player}
+    inputs = {"game_state": state, "player": player}
     first = await coast.play_turn(
-        session, text, **given, npcs=build_npc_inputs((INN, 1)), first_turn=True
+        session, text, **inputs, npcs=build_npc_inputs((INN, 1)), first_turn=True
     )
     assert coast.sent == first["prompt"] == EXAMPLE.read_text().rstrip("\n")
     assert compute_digest(first["prompt"]) == compute_digest(EXAMPLE.read_text().rstrip("\n"))
@@ -78,7 +78,7 @@ async def test_the_first_prompt_is_the_examples_byte_for_byte(coast: GameService
     assert "truncated" not in first["meta"]
 
     later = await coast.play_turn(
-        session, text, **given, npcs=build_npc_inputs((INN, 2)), first_turn=False
+        session, text, **inputs, npcs=build_npc_inputs((INN, 2)), first_turn=False
     )
     assert later["meta"]["order"] == [
         name for name in first["meta"]["order"] if name != "entry_start"

@@ -134,17 +134,17 @@ async def test_p5_a_turn_sets_how_long_its_input_and_its_state_may_be_when_they_
     full = await coast.play_turn(session, text, game_state=state, first_turn=False)
     budget = full["meta"]["tokensEstimated"] - 1
     for chars, left in ((None, 799), (500, 495), (100, 95)):
-        given = {} if chars is None else {"input_trim_chars": chars}
+        inputs = {} if chars is None else {"input_trim_chars": chars}
         cut = await coast.play_turn(
-            session, text, game_state=state, first_turn=False, token_budget=budget, **given
+            session, text, game_state=state, first_turn=False, token_budget=budget, **inputs
         )
         assert cut["meta"]["truncated"] == {
             "inputTrimmed": {"fromChars": len(text), "toChars": left}
         }
     for chars, sentences in ((None, 21), (50, 2), (20, 1)):
-        given = {} if chars is None else {"game_state_compress_chars": chars}
+        inputs = {} if chars is None else {"game_state_compress_chars": chars}
         cut = await coast.play_turn(
-            session, "Hm", game_state=state, first_turn=False, token_budget=250, **given
+            session, "Hm", game_state=state, first_turn=False, token_budget=250, **inputs
         )
         assert cut["meta"]["truncated"] == {"gameStateCompressed": True}
         kept = ("The night is long. " * sentences).strip()
@@ -156,15 +156,15 @@ async def test_p6_a_short_state_is_compressed_before_anybody_or_any_place_is_dro
 ) -> None:
     session = await coast.open_session()
     state = "The night is long. The bell has rung twice. Nobody came to the gate."
-    given: dict[str, Any] = {
+    inputs: dict[str, Any] = {
         "game_state": state,
         "npcs": build_npc_inputs((GUARD, 2)),
         "first_turn": False,
     }
-    free = (await coast.play_turn(session, "Hm", **given))["meta"]["tokensEstimated"]
+    free = (await coast.play_turn(session, "Hm", **inputs))["meta"]["tokensEstimated"]
     kept: list[str] = []
     for less in (1, 6, 12):
-        cut = await coast.play_turn(session, "Hm", **given, token_budget=free - less)
+        cut = await coast.play_turn(session, "Hm", **inputs, token_budget=free - less)
         assert cut["meta"]["truncated"] == {"gameStateCompressed": True}
         kept.append(parse_blocks(cut["prompt"])["GAME_STATE"])
     assert kept == [
@@ -177,17 +177,17 @@ async def test_p6_a_short_state_is_compressed_before_anybody_or_any_place_is_dro
 async def test_p6_the_section_of_people_has_a_ladder_of_its_own(coast: GameService) -> None:
     session = await coast.open_session()
     both = build_npc_inputs((GUARD, 2), ("npc.dog", 1))
-    said: list[Any] = []
+    results: list[Any] = []
     for limit in (600, 29, 20, 9, 7, 2):
         found = await coast.play_turn(session, "Hm", npcs=both, npc_token_budget=limit)
-        said.append((parse_blocks(found["prompt"]).get("NPC"), found["meta"].get("truncated")))
+        results.append((parse_blocks(found["prompt"]).get("NPC"), found["meta"].get("truncated")))
     guard, dog = "NPC: npc.guard\nThe guard is bored.", "NPC: npc.dog\nThe dog barks."
     two, one = (
         {"npcId": GUARD, "fromTier": 2, "toTier": 1},
         {"npcId": GUARD, "fromTier": 2, "toTier": 0},
     )
     lower = [one, {"npcId": "npc.dog", "fromTier": 1, "toTier": 0}]
-    assert said == [
+    assert results == [
         (f"{guard}\nHe takes bribes.\nHe serves the count.\n{dog}\nThe dog has a key.", None),
         (f"{guard}\nHe takes bribes.\n{dog}\nThe dog has a key.", {"npcDroppedTiers": [two]}),
         (f"{guard}\n{dog}", {"npcDroppedTiers": lower}),
@@ -275,16 +275,16 @@ def _list_trim_steps(truncated: dict[str, Any]) -> list[str]:
 
 async def test_p7_a_tier_is_that_of_one_person_in_one_turn(coast: GameService) -> None:
     session = await coast.open_session()
-    told: list[str] = []
+    blocks: list[str] = []
     for mine, dogs in ((0, 1), (2, 0)):
-        given = build_npc_inputs((GUARD, mine), ("npc.dog", dogs))
-        told.append(
-            parse_blocks((await coast.play_turn(session, "Hm", npcs=given))["prompt"])["NPC"]
+        npcs = build_npc_inputs((GUARD, mine), ("npc.dog", dogs))
+        blocks.append(
+            parse_blocks((await coast.play_turn(session, "Hm", npcs=npcs))["prompt"])["NPC"]
         )
-    assert "He takes bribes." not in told[0]
-    assert "The dog has a key." in told[0]
-    assert "He serves the count." in told[1]
-    assert "The dog has a key." not in told[1]
+    assert "He takes bribes." not in blocks[0]
+    assert "The dog has a key." in blocks[0]
+    assert "He serves the count." in blocks[1]
+    assert "The dog has a key." not in blocks[1]
 
 
 async def test_p8_the_start_stands_in_the_first_turn_alone_unless_the_caller_says_otherwise(
@@ -292,11 +292,11 @@ async def test_p8_the_start_stands_in_the_first_turn_alone_unless_the_caller_say
 ) -> None:
     session = await coast.open_session()
     flags: list[dict[str, Any]] = [{"first_turn": False}, {}, {"first_turn": True}]
-    stands = [
+    included = [
         "ENTRY_START" in parse_blocks((await coast.play_turn(session, "Hm", **flag))["prompt"])
         for flag in flags
     ]
-    assert stands == [False, False, True]
+    assert included == [False, False, True]
     fresh = await coast.open_session()
     refused = await coast.play_failing_turn(fresh, "Hm", token_budget=1)
     assert refused["reason"] == "over-budget"
@@ -315,7 +315,7 @@ async def test_p9_an_account_names_layers_segments_and_tokens(coast: GameService
     assert set(meta) == {"order", "segmentIdsByScope", "tokensEstimated"}
     manifest = (await coast.load_context_event(session, "1.1")).manifest
     included = [part for part in manifest.parts if part.is_included]
-    standing = {
+    segment_ids = {
         part.layer: [
             each.source.segment
             for each in included
@@ -323,7 +323,7 @@ async def test_p9_an_account_names_layers_segments_and_tokens(coast: GameService
         ]
         for part in included
     }
-    assert {name: ids for name, ids in standing.items() if ids} == meta["segmentIdsByScope"]
+    assert {name: ids for name, ids in segment_ids.items() if ids} == meta["segmentIdsByScope"]
 
 
 async def test_p10_a_locale_falls_back_and_the_variant_of_a_session_is_recorded(
@@ -335,7 +335,7 @@ async def test_p10_a_locale_falls_back_and_the_variant_of_a_session_is_recorded(
         build_row("entry", "One gate.", "ep.two", variant="a"),
     )
     await coast.edit_segment(added["added"][2], content="Two gates.", variant="b")
-    said: set[tuple[str, str]] = set()
+    entries: set[tuple[str, str]] = set()
     fog, rukas = "The same fog.", "Tas pats rūkas."
     for locale, world in (("lt", rukas), ("lt-LT", rukas), ("fr", fog)):
         session = await coast.open_session(world="world.two", entry_point="ep.two", locale=locale)
@@ -345,8 +345,8 @@ async def test_p10_a_locale_falls_back_and_the_variant_of_a_session_is_recorded(
             parts = (await coast.load_context_event(session, call)).manifest.parts
             entry = next(part.source for part in parts if part.layer == "entry")
             assert isinstance(entry, SegmentSource)
-            said.add((entry.variant, found["ENTRY"]))
-    assert said <= {("a", "One gate."), ("b", "Two gates.")}
+            entries.add((entry.variant, found["ENTRY"]))
+    assert entries <= {("a", "One gate."), ("b", "Two gates.")}
 
 
 async def test_p12_what_a_turn_brings_is_checked_before_anything_is_written(
@@ -381,13 +381,13 @@ async def test_p12_without_a_text_that_must_be_there_the_turn_is_refused_and_oth
     lawless = await coast.open_session(ruleset="ruleset.none")
     refused = await coast.play_failing_turn(lawless, "Hm")
     assert refused["reason"] == "segments-missing"
-    nowhere = await coast.open_session(world="world.none")
-    assert "WORLD" not in parse_blocks((await coast.play_turn(nowhere, "Hm"))["prompt"])
+    session = await coast.open_session(world="world.none")
+    assert "WORLD" not in parse_blocks((await coast.play_turn(session, "Hm"))["prompt"])
 
 
 async def test_a_session_opens_with_what_it_must_have_alone(coast: GameService) -> None:
     for missing in ENTRY:
-        given = {name: value for name, value in ENTRY.items() if name != missing}
-        form = {"blueprint": "game-master", "attributes": given}
+        attributes = {name: value for name, value in ENTRY.items() if name != missing}
+        form = {"blueprint": "game-master", "attributes": attributes}
         answer = await coast.http.post("/v1/sessions", json=form)
         assert (answer.status_code, answer.json()["field"]) == (422, f"attributes.{missing}")

@@ -17,12 +17,12 @@ def main() -> int:
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first of them")
     parser.add_argument("--jobs", type=int, help="processes; as many as processors without it")
     parser.add_argument("--events", action="store_true", help="show one seed's log and history")
-    given = parser.parse_args()
-    if given.events:
-        return show_seed(given.first)
+    options = parser.parse_args()
+    if options.events:
+        return show_seed(options.first)
     failed = events = 0
     for number, each in enumerate(
-        run_seeds(range(given.first, given.first + given.seeds), given.jobs), 1
+        run_seeds(range(options.first, options.first + options.seeds), options.jobs), 1
     ):
         events += each.events
         failed += bool(each.faults)
@@ -30,7 +30,7 @@ def main() -> int:
             print(each, flush=True)
         if number % 500 == 0:
             print(f"{number} seeds, {events} events, {failed} failed", flush=True)
-    print(f"{given.seeds} seeds, {events} events, {failed} failed")
+    print(f"{options.seeds} seeds, {events} events, {failed} failed")
     return 1 if failed else 0
 
 

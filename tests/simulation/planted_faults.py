@@ -109,9 +109,11 @@ class UncheckedTokens(PlantedFault):
     async def read_token_events(
         self, tenant: str, session: str, turn: int
     ) -> Sequence[StampedTokenEvent]:
-        held: Sequence[StampedTokenEvent] = await self.real.read_token_events(tenant, session, turn)
+        events: Sequence[StampedTokenEvent] = await self.real.read_token_events(
+            tenant, session, turn
+        )
         texts: dict[int, str] = {}
-        return [replace(each, event=_repair_token(each.event, texts)) for each in held]
+        return [replace(each, event=_repair_token(each.event, texts)) for each in events]
 
 
 def _repair_token(event: Any, texts: dict[int, str]) -> Any:  # noqa: ANN401 - any token event
@@ -129,8 +131,8 @@ def _repair_token(event: Any, texts: dict[int, str]) -> Any:  # noqa: ANN401 - a
 class KeylessCommandHandler(PlantedFault):
     """A command handler that does not record the key of a command."""
 
-    async def handle(self, *wanted: Any, **named: Any) -> Any:  # noqa: ANN401
-        return await self.real.handle(*wanted[:4], **named)
+    async def handle(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+        return await self.real.handle(*arguments[:4], **named)
 
 
 async def acknowledge_first(message: NatsMessage, answering: TurnRunner) -> None:

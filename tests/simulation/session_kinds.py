@@ -71,8 +71,8 @@ def draw_agent(chance: random.Random) -> Blueprint:
 def draw_lesson(chance: random.Random) -> Blueprint:
     """Draw the blueprint of a lesson."""
     body = _build_body("lesson", _draw_policies(chance), {"call": "by_phase"})
-    asked = {"system": ["rules"]}, {"history": "whole"}
-    body["calls"]["debrief"] = {"messages": asked, "input": "none", "budget": "window"}
+    messages = {"system": ["rules"]}, {"history": "whole"}
+    body["calls"]["debrief"] = {"messages": messages, "input": "none", "budget": "window"}
     body["calls"]["reply"]["tools"] = [TRANSITION_TOOL]
     body["history"]["whole"] = {"all": True}
     phases = {

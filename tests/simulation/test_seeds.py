@@ -64,5 +64,5 @@ def test_seeds_together_see_every_kind_of_event_of_a_turn() -> None:
 
 
 def test_a_failing_seed_is_told_as_the_command_that_runs_it_again() -> None:
-    told = str(SeedResult(7, 12, ("turn 1 of s0 was acknowledged before it was settled",)))
-    assert "-m tests.simulation --from 7 --seeds 1" in told
+    message = str(SeedResult(7, 12, ("turn 1 of s0 was acknowledged before it was settled",)))
+    assert "-m tests.simulation --from 7 --seeds 1" in message

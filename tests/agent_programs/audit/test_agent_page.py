@@ -29,8 +29,10 @@ async def test_the_page_shows_plans_tools_and_phases_and_leads_to_hidden_calls(
         await platform.complete_turn(session, answer_with_text("A boat."), text="What could it be?")
         await enter_phase(platform, session, "operate", "a boat")
         carried = "Summary from ideate phase: a boat"
-        told = f"operateafter ideate · sees focus · does not see ideate{carried}"
-        await browser.wait_for(f"{build_texts_script('.threshold')}.at(-1) === {json.dumps(told)}")
+        heading = f"operateafter ideate · sees focus · does not see ideate{carried}"
+        await browser.wait_for(
+            f"{build_texts_script('.threshold')}.at(-1) === {json.dumps(heading)}"
+        )
         await platform.complete_turn(session, *TWO_STEP_ANSWERS)
         await browser.wait_for(f"{build_texts_script('.bubble.reply')}.at(-1) === 'It is yours.'")
         live = await browser.run_script(build_texts_script(".work li"))

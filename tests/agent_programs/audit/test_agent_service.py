@@ -48,12 +48,12 @@ async def test_u16_whoever_watches_is_told_what_the_turn_is_at_and_then_the_repl
         replace(TWO_STEP_ANSWERS[0], gates={0: watching}), *TWO_STEP_ANSWERS[1:]
     )
     await platform.gateway.submit_turn(session, "Get me a hammer.")
-    heard: list[ReceivedEvent] = []
+    received: list[ReceivedEvent] = []
     async with platform.watch_turn(session) as watched:
         async for each in watched.iterate_events():
-            heard.append(each)
+            received.append(each)
             watching.set()
-    assert [each.json for each in heard if each.name == "progress"] == [
+    assert [each.json for each in received if each.name == "progress"] == [
         {"call": "1.1", "doing": "plan"},
         {"call": "1.2", "doing": "act"},
         {"call": "1.3", "doing": "tool", "tool": "shop_look"},
@@ -61,8 +61,8 @@ async def test_u16_whoever_watches_is_told_what_the_turn_is_at_and_then_the_repl
         {"call": "1.4", "doing": "tool", "tool": "shop_pay"},
         {"call": "1.4", "doing": "reply"},
     ]
-    assert [each.name for each in heard[-3:]] == ["token", "token", "done"]
-    assert len(heard) == 9
+    assert [each.name for each in received[-3:]] == ["token", "token", "done"]
+    assert len(received) == 9
 
 
 async def test_u16_the_next_turn_is_told_what_the_last_one_came_to(platform: AgentService) -> None:

@@ -141,9 +141,9 @@ async def test_u1_each_piece_of_a_base_prompt_keeps_its_own_origin(platform: Age
     await run_short_turn(platform, session)
     (plan, _) = await list_kept_parts(platform, session)
     text = FILES["master_system.md"]
-    stretches = [part.excerpt for part in plan if part.layer == "base"]
-    said = [text[each.begin : each.end] for each in stretches if each]
-    assert said == ["You are Uderia.\n\nTools:\n", "\n\nPrompts:\n", "\n\nBe brief."]
+    text_excerpts = [part.excerpt for part in plan if part.layer == "base"]
+    excerpts = [text[each.begin : each.end] for each in text_excerpts if each]
+    assert excerpts == ["You are Uderia.\n\nTools:\n", "\n\nPrompts:\n", "\n\nBe brief."]
     sources = {part.layer: type(part.source).__name__ for part in plan}
     assert sources == {
         "base": "BlobSource",

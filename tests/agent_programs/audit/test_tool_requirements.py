@@ -64,9 +64,9 @@ async def test_u6_tools_are_told_in_full_in_every_call_of_turn_1_and_by_name_fro
     session = await platform.open_session(build_agent_blueprint(calls=calls))
     await platform.complete_turn(session, *TWO_STEP_ANSWERS)
     await run_short_turn(platform, session)
-    told = await list_tool_disclosures(platform, session)
-    assert [rule for rule, _ in told] == ["full first_turn"] * 3 + ["names"]
-    (_, full), (_, named) = told[0], told[-1]
+    disclosures = await list_tool_disclosures(platform, session)
+    assert [rule for rule, _ in disclosures] == ["full first_turn"] * 3 + ["names"]
+    (_, full), (_, named) = disclosures[0], disclosures[-1]
     assert named <= 0.4 * full
 
 
@@ -128,10 +128,12 @@ async def test_what_differs_between_two_steps_is_what_the_first_one_came_to(
     await platform.complete_turn(session, *TWO_STEP_ANSWERS)
     diff = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.2/diff/1.3")
     events = {
-        by["event"] for each in diff["changes"] for why in each["because"] for by in why["by"]
+        by["event"] for each in diff["changes"] for reason in each["because"] for by in reason["by"]
     }
     assert events == {"call-completed", "tool-returned"}
-    assert all(why["what"] != "unknown" for each in diff["changes"] for why in each["because"])
+    assert all(
+        reason["what"] != "unknown" for each in diff["changes"] for reason in each["because"]
+    )
 
 
 async def test_u6_nobody_asks_for_tools_that_were_never_told(platform: AgentService) -> None:
@@ -175,8 +177,10 @@ async def test_u8_a_thousand_rows_enter_as_under_300_tokens_and_are_read_whole(
     assert compute_digest(found["result"]) == found["digest"] == returned.result
     assert (found["treatment"], found["characters"]) == ("condensed", len(found["result"]))
     assert found["text"] in platform.get_request_texts(2)[0]
-    why = await platform.fetch_json(f"/v1/sessions/{session}/turns/1/why")
-    assert ("results", "distil") in [(e["part"]["layer"], e["part"]["rule"]) for e in why["parts"]]
+    explanation = await platform.fetch_json(f"/v1/sessions/{session}/turns/1/why")
+    assert ("results", "distil") in [
+        (e["part"]["layer"], e["part"]["rule"]) for e in explanation["parts"]
+    ]
     head = (await platform.load_recorded_events(session))[-1].sequence
     growth = await platform.fetch_json("/v1/growth", session=session, min_sequence=head)
     assert growth["calls"][-1]["saved"] == {"distil": 0}
@@ -197,9 +201,9 @@ async def test_u8_a_terminal_shows_the_whole_of_a_result(
     await print_tool_result(
         ServiceReader(platform.http), session, returned.call, returned.id, "table"
     )
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "prompts hold a summary of it" in shown
-    assert '"name": "thing 999"' in shown
+    output = " ".join(capsys.readouterr().out.split())
+    assert "prompts hold a summary of it" in output
+    assert '"name": "thing 999"' in output
 
 
 async def test_u8_a_result_that_is_erased_cannot_be_read_and_one_never_asked_for_neither(
@@ -216,11 +220,11 @@ async def test_u8_a_result_that_is_erased_cannot_be_read_and_one_never_asked_for
     assert returned.result
     path = f"/v1/sessions/{session}/calls/{returned.call}/tools"
     assert (await platform.http.get(f"{path}/nonsense")).json()["code"] == "unknown-tool-use"
-    held = platform.backend.blobs.blobs
-    whole = held.pop((platform.gateway.tenant, returned.result))
-    gone = await platform.http.get(f"{path}/{returned.id}")
-    held[platform.gateway.tenant, returned.result] = whole
-    assert (gone.status_code, gone.json()["code"]) == (410, "result-gone")
+    blobs = platform.backend.blobs.blobs
+    blob = blobs.pop((platform.gateway.tenant, returned.result))
+    response = await platform.http.get(f"{path}/{returned.id}")
+    blobs[platform.gateway.tenant, returned.result] = blob
+    assert (response.status_code, response.json()["code"]) == (410, "result-gone")
 
 
 async def test_u14_sessions_of_a_profile_share_one_text_until_a_schema_changes(
@@ -257,10 +261,12 @@ async def test_u20_prompts_are_told_of_and_those_that_are_disabled_are_not(
         build_agent_blueprint(**{k: spec[k] for k in ("layers", "calls", "tools")})
     )
     await run_short_turn(platform, session)
-    said = platform.get_request_texts(0)[0]
-    assert said.endswith("- shop_greet: Greets somebody.\n    which (string): Which one is meant.")
-    assert "scold" not in said
-    assert "pay" not in said
+    prompt = platform.get_request_texts(0)[0]
+    assert prompt.endswith(
+        "- shop_greet: Greets somebody.\n    which (string): Which one is meant."
+    )
+    assert "scold" not in prompt
+    assert "pay" not in prompt
     (pinned,) = await platform.load_events(session, ToolsSnapshotted)
     assert (tuple(pinned.tools), pinned.prompts) == (("shop_look",), ("shop_greet",))
     assert pinned.left_out == {"shop_pay": "among `except`", "shop_scold": "among `except`"}
@@ -271,8 +277,8 @@ async def test_u15_a_profile_without_tools_is_told_of_none(platform: AgentServic
         mode="json", by_alias=True, exclude_unset=True
     )
     spec["profiles"]["agent"]["default"] = False
-    told = {"program": "chat", "call": "plan"}
-    spec["profiles"] |= {"chat": told | {"default": True}, "bare": told | {"tools": "none"}}
+    profile = {"program": "chat", "call": "plan"}
+    spec["profiles"] |= {"chat": profile | {"default": True}, "bare": profile | {"tools": "none"}}
     kind = build_agent_blueprint(profiles=spec["profiles"])
     session = await platform.open_session(kind)
     await platform.complete_turn(session, answer_with_text("Hello."), text="Hi.")

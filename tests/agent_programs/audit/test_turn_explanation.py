@@ -22,30 +22,32 @@ async def run_purchase() -> AgentHarness:
     return shop
 
 
-def list_layer_events(told: TurnExplanation, layer: str) -> list[list[str]]:
+def list_layer_events(explanation: TurnExplanation, layer: str) -> list[list[str]]:
     """Name the events behind each part of a layer that stands."""
-    parts = [each for each in told.parts if each.part.layer == layer and each.part.is_included]
+    parts = [
+        each for each in explanation.parts if each.part.layer == layer and each.part.is_included
+    ]
     return [[cause.event for cause in each.by] for each in parts]
 
 
 async def test_a_turn_is_explained_by_the_call_of_its_reply_beside_the_hidden_ones() -> None:
     shop = await run_purchase()
-    told = explain_turn(build_complete_log(shop.house.list_events()), 1)
-    assert told.call == "1.4"
-    assert [(each.call, each.kind, each.gave) for each in told.calls] == [
+    explanation = explain_turn(build_complete_log(shop.house.list_events()), 1)
+    assert explanation.call == "1.4"
+    assert [(each.call, each.kind, each.gave) for each in explanation.calls] == [
         ("1.1", "plan", ("a plan of 2 steps",)),
         ("1.2", "tactic", ("shop_look",)),
         ("1.3", "tactic", ("shop_pay",)),
         ("1.4", "synthesise", ("the reply",)),
     ]
-    assert told.superseded == ()
+    assert explanation.superseded == ()
 
 
 async def test_what_a_tool_gave_is_told_with_what_asked_for_it() -> None:
     shop = await run_purchase()
-    told = explain_turn(build_complete_log(shop.house.list_events()), 1)
-    assert list_layer_events(told, "results") == [["tool-called", "tool-returned"]] * 2
-    assert [each.tool for each in told.parts if each.tool] == [
+    explanation = explain_turn(build_complete_log(shop.house.list_events()), 1)
+    assert list_layer_events(explanation, "results") == [["tool-called", "tool-returned"]] * 2
+    assert [each.tool for each in explanation.parts if each.tool] == [
         "shop_look, t1 of call 1.2",
         "shop_pay, t1 of call 1.3",
     ]
@@ -67,8 +69,8 @@ async def test_turns_of_several_calls_are_explained_from_part_of_a_session_as_fr
     events = list(shop.house.list_events())
     everything = build_complete_log(events)
     for call in ("1.2", "2.1", "2.4"):
-        told = answer_from_partial_log(events, {call}, partial(explain_call, call=call))
-        assert told == explain_call(everything, call)
+        explanation = answer_from_partial_log(events, {call}, partial(explain_call, call=call))
+        assert explanation == explain_call(everything, call)
     for calls in (("1.1", "2.1"), ("2.3", "2.4"), ("2.2", "1.4")):
         differs = answer_from_partial_log(
             events, {*calls}, partial(diff_calls, before=calls[0], after=calls[1])

@@ -75,8 +75,8 @@ def build_chat_blueprint(**words: Any) -> Blueprint:  # noqa: ANN401 - words of 
 
 async def run_conversation(talk: list[tuple[str, str]], kind: Blueprint) -> AgentHarness:
     shop = await AgentHarness(kind=kind).open_session()
-    for asked, answered in talk:
-        await shop.run_turn([answered], text=asked)
+    for question, answer in talk:
+        await shop.run_turn([answer], text=question)
     return shop
 
 
@@ -92,13 +92,13 @@ async def test_u7_what_is_said_again_later_is_said_once(platform: AgentService) 
         session = await platform.open_session(
             build_chat_blueprint(condense=condense), attributes={}
         )
-        for asked, answered in TALK:
-            await platform.complete_turn(session, answer_with_text(answered), text=asked)
+        for question, answer in TALK:
+            await platform.complete_turn(session, answer_with_text(answer), text=question)
         await platform.complete_turn(session, answer_with_text("You are welcome."), text="Thanks!")
         prompt = await platform.fetch_prompt(session, "8.1")
         tokens.append(prompt["manifest"]["tokens"])
-    whole, short = tokens
-    assert 0.1 <= 1 - short / whole <= 0.2
+    full_tokens, short_tokens = tokens
+    assert 0.1 <= 1 - short_tokens / full_tokens <= 0.2
     condensed = [part for part in prompt["manifest"]["parts"] if part["treatment"] == "condensed"]
     assert [part["rule"] for part in condensed] == ["duplicates"]
     assert condensed[0]["source"]["later"] == 5
@@ -110,8 +110,8 @@ async def test_u11_a_question_asked_over_and_over_keeps_each_value_and_each_coun
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_chat_blueprint(condense="repeats"), attributes={})
-    for asked, answered in PRODUCTS:
-        await platform.complete_turn(session, answer_with_text(answered), text=asked)
+    for question, answer in PRODUCTS:
+        await platform.complete_turn(session, answer_with_text(answer), text=question)
     await platform.complete_turn(
         session, answer_with_text("The last."), text="Which was the shortest list?"
     )
@@ -153,12 +153,12 @@ async def test_what_became_of_a_turn_since_is_told_in_short_as_well() -> None:
 
 
 async def test_a_turn_that_is_said_again_as_a_whole_is_left_out() -> None:
-    asked, told = TALK[1]
-    talk = [(asked, told), ("What is new?", "Nothing much."), (asked, told), ("So?", "So.")]
+    question, reply = TALK[1]
+    talk = [(question, reply), ("What is new?", "Nothing much."), (question, reply), ("So?", "So.")]
     shop = await run_conversation(talk, build_chat_blueprint(condense="duplicates"))
-    assert shop.get_request_texts(3) == ["What is new?", "Nothing much.", asked, told, "So?"]
-    gone = [part for part in get_latest_manifest(shop).parts if not part.is_included]
-    assert [(part.source, part.rule) for part in gone] == [
+    assert shop.get_request_texts(3) == ["What is new?", "Nothing much.", question, reply, "So?"]
+    excluded_parts = [part for part in get_latest_manifest(shop).parts if not part.is_included]
+    assert [(part.source, part.rule) for part in excluded_parts] == [
         (HistorySource(view="told", first=1, last=1), "duplicates")
     ]
 
@@ -167,8 +167,8 @@ async def test_what_made_a_history_short_is_what_a_difference_is_laid_to(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_chat_blueprint(condense="repeats"), attributes={})
-    for asked, answered in PRODUCTS:
-        await platform.complete_turn(session, answer_with_text(answered), text=asked)
+    for question, answer in PRODUCTS:
+        await platform.complete_turn(session, answer_with_text(answer), text=question)
     await platform.complete_turn(
         session, answer_with_text("The last."), text="Which was the shortest list?"
     )

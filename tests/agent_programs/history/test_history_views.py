@@ -75,8 +75,8 @@ async def test_u16_a_plan_is_told_how_the_turns_before_were_worked_out(
     )
     assert platform.get_request_texts(4)[1:] == ["Get me a hammer.", WORK, "Is it?"]
     assert platform.get_request_texts(5)[1:] == ["Get me a hammer.", "It is yours.", "Is it?"]
-    why = await platform.fetch_json(f"/v1/sessions/{session}/calls/2.1/why")
-    assert why["call"] == "2.1"
+    explanation = await platform.fetch_json(f"/v1/sessions/{session}/calls/2.1/why")
+    assert explanation["call"] == "2.1"
 
 
 async def test_nothing_is_kept_of_how_it_went_where_nobody_is_told() -> None:

@@ -71,7 +71,7 @@ async def test_u4_a_turn_is_off_in_every_window_and_on_again_and_never_out_of_th
         session, answer_with_plan(), answer_with_text("Well."), text="And now?"
     )
     assert all(
-        "hammer" not in said for number in (6, 7) for said in platform.get_request_texts(number)
+        "hammer" not in text for number in (6, 7) for text in platform.get_request_texts(number)
     )
     turns = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
     assert (turns[0]["text"], turns[0]["excluded"]) == ("Get me a hammer.", True)
@@ -115,8 +115,8 @@ async def test_u10_above_4000_tokens_the_last_six_messages_stand_and_older_ones_
     before = await fetch_plan_window(platform, session)
     await run_long_turn(platform, session, 5, answer_with_text("They wrote page after page."))
     (made,) = await platform.load_events(session, HistorySummarised)
-    asked = platform.bodies[8]["messages"]
-    assert [each["role"] for each in asked] == ["user", "assistant", "user"]
+    messages = platform.bodies[8]["messages"]
+    assert [each["role"] for each in messages] == ["user", "assistant", "user"]
     prompt = await platform.fetch_prompt(session, "5.1")
     assert (made.call, made.inputs) == ("5.1", prompt["digest"])
     assert made.model == MODEL

@@ -194,11 +194,11 @@ async def test_a_summary_that_fails_blocks_nothing_and_is_tried_again_by_the_nex
 
 async def test_a_summary_does_not_tell_of_a_turn_taken_back_while_it_was_written() -> None:
     shop = await run_turns(3)
-    asked, hold = asyncio.Event(), asyncio.Event()
-    shop.house.model.scripts = [[asked.set, hold, "They spoke of words."], ["Well."]]
+    summary_requested, hold = asyncio.Event(), asyncio.Event()
+    shop.house.model.scripts = [[summary_requested.set, hold, "They spoke of words."], ["Well."]]
     submitted = await shop.house.submit_turn(f"turn 4 {LONG}")
     answering = asyncio.create_task(shop.house.run_turn(submitted))
-    await asked.wait()
+    await summary_requested.wait()
     await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(1), TESTER)
     hold.set()
     await answering
@@ -210,11 +210,11 @@ async def test_a_summary_does_not_tell_of_a_turn_taken_back_while_it_was_written
 
 async def test_a_worker_that_takes_over_has_the_same_summary_made() -> None:
     shop = await run_turns(3)
-    asked = asyncio.Event()
-    shop.house.model.scripts = [["half of", asked.set, asyncio.Event()]]
+    summary_requested = asyncio.Event()
+    shop.house.model.scripts = [["half of", summary_requested.set, asyncio.Event()]]
     submitted = await shop.house.submit_turn(f"turn 4 {LONG}")
     lost = asyncio.create_task(shop.house.run_turn(submitted))
-    await asked.wait()
+    await summary_requested.wait()
     lost.cancel()
     shop.house.model.scripts = [["They spoke of words."], ["Well."]]
     await shop.take_over_turn(submitted)

@@ -27,8 +27,8 @@ class SummarisingModel(PuppetModel):
         self, request: ModelRequest
     ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
-        asked = request.messages[-1]["content"] == "Sum up what was said."
-        self.scripts = [["They spoke of words." if asked else "Well."]]
+        is_summary_request = request.messages[-1]["content"] == "Sum up what was said."
+        self.scripts = [["They spoke of words." if is_summary_request else "Well."]]
         async for each in super().stream(request):
             yield each
 

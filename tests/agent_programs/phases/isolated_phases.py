@@ -123,20 +123,22 @@ class MarkingModel:
     ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
         self.requests.append(request)
-        told = str(request.messages[0]["content"])
-        if told.startswith("You plan."):
-            yield TextDelta(self._write_plan(told))
-        elif told.startswith("You act."):
-            wanted = ModelToolCall("t", "shop_look", json.dumps({"what": self.mark}))
-            yield FinishedAnswer("tool_calls", (wanted,), USAGE, "puppet/one", None)
+        system_prompt = str(request.messages[0]["content"])
+        if system_prompt.startswith("You plan."):
+            yield TextDelta(self._write_plan(system_prompt))
+        elif system_prompt.startswith("You act."):
+            tool_call = ModelToolCall("t", "shop_look", json.dumps({"what": self.mark}))
+            yield FinishedAnswer("tool_calls", (tool_call,), USAGE, "puppet/one", None)
             return
         else:
-            yield TextDelta(f"{told[4:10]} {self.mark}")
+            yield TextDelta(f"{system_prompt[4:10]} {self.mark}")
         yield FinishedAnswer("stop", (), USAGE, "puppet/one", None)
 
-    def _write_plan(self, told: str) -> str:
-        given = [{"goal": f"have {self.mark}", "from": "r1"}] if "r1:" in told else []
-        return json.dumps({"steps": [*given, {"goal": f"find {self.mark}", "tools": []}]})
+    def _write_plan(self, system_prompt: str) -> str:
+        reuse_steps = (
+            [{"goal": f"have {self.mark}", "from": "r1"}] if "r1:" in system_prompt else []
+        )
+        return json.dumps({"steps": [*reuse_steps, {"goal": f"find {self.mark}", "tools": []}]})
 
     async def get_prices(self) -> PriceTable:
         """Return an empty price table."""
@@ -177,9 +179,9 @@ class PhaseWalker:
         """Do something to the session."""
         await self.shop.house.sessions.handle(TENANT, "s", command, TESTER)
 
-    async def run_action(self, deed: tuple[Any, ...]) -> None:
+    async def run_action(self, action: tuple[Any, ...]) -> None:
         """Run one drawn action; an action that the session refuses is skipped."""
-        what, *how = deed
+        what, *how = action
         try:
             match what:
                 case "go":
@@ -193,8 +195,8 @@ class PhaseWalker:
 
     async def _build_command(self, what: str, number: int) -> Command:
         if what == "undo":
-            held = (await self.shop.house.load_state()).summaries
-            return UndoSummary(held[number % len(held)].sequence if held else 1)
+            summaries = (await self.shop.house.load_state()).summaries
+            return UndoSummary(summaries[number % len(summaries)].sequence if summaries else 1)
         profiles = sorted(self.shop.kind.profiles)
         commands: dict[str, Command] = {
             "purge": PurgeMemory(),
@@ -214,8 +216,8 @@ class PhaseWalker:
                 case PhaseEntered(phase=phase):
                     pass
                 case ContextAssembled():
-                    asked = next(requests)
-                    made.append((phase, f"{asked.messages} {asked.tools}"))
+                    request = next(requests)
+                    made.append((phase, f"{request.messages} {request.tools}"))
                 case _:
                     pass
         return made
@@ -234,10 +236,10 @@ PHASE_VISITS = st.tuples(
     st.lists(MARKED_TURNS, min_size=1, max_size=3),
     OTHER_ACTIONS | st.none(),
     MARKED_TURNS,
-).map(lambda stay: [stay[0], *stay[1], *([stay[2]] if stay[2] else []), stay[3]])
+).map(lambda visit: [visit[0], *visit[1], *([visit[2]] if visit[2] else []), visit[3]])
 
 ACTION_LISTS = st.lists(PHASE_VISITS, min_size=2, max_size=4).map(
-    lambda stays: [d for s in stays for d in s]
+    lambda visits: [d for s in visits for d in s]
 )
 """Phase visits; each has marked turns and perhaps another command."""
 

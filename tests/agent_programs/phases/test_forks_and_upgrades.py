@@ -40,12 +40,16 @@ async def test_a_fork_goes_on_in_its_phase_with_the_tools_that_were_pinned(
     for each in (session, fork):
         await enter_phase(platform, each, "operate", "a house")
         await platform.complete_turn(each, *TWO_STEP_ANSWERS, text="Get me a saw.")
-    mine, theirs = platform.bodies[7:11], platform.bodies[11:]
-    assert [body["messages"] for body in mine] == [body["messages"] for body in theirs]
-    assert [body.get("tools") for body in mine] == [body.get("tools") for body in theirs]
+    origin_bodies, fork_bodies = platform.bodies[7:11], platform.bodies[11:]
+    assert [body["messages"] for body in origin_bodies] == [
+        body["messages"] for body in fork_bodies
+    ]
+    assert [body.get("tools") for body in origin_bodies] == [
+        body.get("tools") for body in fork_bodies
+    ]
     assert len(await platform.load_events(fork, ToolsSnapshotted)) == 1
-    stays = (await platform.fetch_json(f"/v1/sessions/{fork}/history"))["stays"]
-    assert [stay["phase"] for stay in stays] == [
+    visits = (await platform.fetch_json(f"/v1/sessions/{fork}/history"))["stays"]
+    assert [visit["phase"] for visit in visits] == [
         *("ideate", "focus", "operate", "ideate", "operate")
     ]
 
@@ -54,8 +58,8 @@ async def test_a_fork_of_an_earlier_phase_knows_nothing_of_those_that_followed(
     platform: AgentService,
 ) -> None:
     session = await visit_three_phases(platform)
-    stays = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["stays"]
-    fork = await fork_session(platform, session, stays[1]["last"])
+    visits = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["stays"]
+    fork = await fork_session(platform, session, visits[1]["last"])
     facts = await platform.fetch_json(f"/v1/sessions/{fork}")
     assert (facts["phase"], facts["profile"]) == ("focus", "talk")
     await platform.complete_turn(fork, answer_with_text("A raft."), text="Another boat?")

@@ -30,13 +30,13 @@ from turnlog.events.model.tool_events import StepPlanned
 
 Walk = list[tuple[Any, ...]]
 
-WITHOUT_UNDOING = ACTION_LISTS.map(lambda walk: [deed for deed in walk if deed[0] != "undo"])
+WITHOUT_UNDOING = ACTION_LISTS.map(lambda walk: [action for action in walk if action[0] != "undo"])
 
 
 async def run_actions(walk: Walk, tokens: int = 100_000) -> PhaseWalker:
     walking = await open_phase_walker(tokens)
-    for deed in walk:
-        await walking.run_action(deed)
+    for action in walk:
+        await walking.run_action(action)
     return walking
 
 
@@ -51,21 +51,22 @@ def test_no_prompt_holds_a_mark_of_a_phase_it_may_not_see(walk: Walk, tokens: in
 @settings(max_examples=8)
 @given(WITHOUT_UNDOING, st.sampled_from(ORDER))
 def test_what_may_not_be_seen_changes_nothing(walk: Walk, phase: str) -> None:
-    told = asyncio.run(run_actions(walk))
-    otherwise = asyncio.run(run_actions(_extend_hidden_turns(walk, phase)))
-    mine, theirs = (
-        [prompt for of, prompt in each.list_prompts() if of == phase] for each in (told, otherwise)
+    plain_run = asyncio.run(run_actions(walk))
+    extended_run = asyncio.run(run_actions(_extend_hidden_turns(walk, phase)))
+    own_prompts, other_prompts = (
+        [prompt for of, prompt in each.list_prompts() if of == phase]
+        for each in (plain_run, extended_run)
     )
-    assert mine == theirs
+    assert own_prompts == other_prompts
 
 
 def _extend_hidden_turns(walk: Walk, phase: str) -> Walk:
     """Lengthen the turns of phases that this phase may not see."""
     now, other = ORDER[0], list[tuple[Any, ...]]()
-    for deed in walk:
-        now = deed[1] if deed[0] == "go" else now
-        hidden = deed[0] == "say" and now not in CAN_SEE[phase]
-        other.append(("say", deed[1] + 60) if hidden else deed)
+    for action in walk:
+        now = action[1] if action[0] == "go" else now
+        hidden = action[0] == "say" and now not in CAN_SEE[phase]
+        other.append(("say", action[1] + 60) if hidden else action)
     return other
 
 
@@ -76,9 +77,9 @@ async def test_what_may_be_seen_is_seen_by_every_door() -> None:
         *(("go", "operate", False), ("say", 1), ("say", 1)),
     ]
     walking = await run_actions(walk)
-    held = [event.event for event in walking.shop.house.list_events()]
-    assert any(isinstance(event, HistorySummarised) for event in held)
-    assert any(isinstance(event, StepPlanned) and event.given for event in held)
+    events = [event.event for event in walking.shop.house.list_events()]
+    assert any(isinstance(event, HistorySummarised) for event in events)
+    assert any(isinstance(event, StepPlanned) and event.given for event in events)
     seen = {(phase, *sorted(set(MARK.findall(prompt)))) for phase, prompt in walking.list_prompts()}
     assert ("focus", "focus", "ideate") in seen
     assert ("operate", "focus", "operate") in seen
@@ -91,8 +92,8 @@ async def test_what_may_be_seen_is_seen_by_every_door() -> None:
 async def test_a_summary_is_of_the_phase_that_it_was_made_in_too() -> None:
     walk: Walk = [("say", 30), ("say", 30), ("say", 30), ("go", "focus", True), ("say", 30)]
     walking = await run_actions([*walk, ("say", 30), ("go", "ideate", False), ("say", 1)])
-    held = [event.event for event in walking.shop.house.list_events()]
-    made = [event for event in held if isinstance(event, HistorySummarised)]
+    events = [event.event for event in walking.shop.house.list_events()]
+    made = [event for event in events if isinstance(event, HistorySummarised)]
     assert ("focus", "ideate") in [event.phases for event in made]
     assert "sum-up said-in-ideate" in walking.list_prompts()[-1][1]
 
@@ -101,8 +102,8 @@ async def test_what_was_shared_and_what_was_not_is_on_the_record() -> None:
     walk: Walk = [("go", "focus", True), ("go", "operate", False), ("go", "ideate", False)]
     walking = await run_actions(walk)
     entered = walking.shop.list_events(PhaseEntered)
-    told = [(each.phase, each.before, each.shared, each.hidden) for each in entered]
-    assert told == [
+    transitions = [(each.phase, each.before, each.shared, each.hidden) for each in entered]
+    assert transitions == [
         ("ideate", None, ("ideate",), ()),
         ("focus", "ideate", ("focus", "ideate"), ()),
         ("operate", "focus", ("focus", "operate"), ("ideate",)),

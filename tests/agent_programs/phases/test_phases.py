@@ -85,19 +85,23 @@ async def test_u18_each_phase_sees_what_it_may_and_its_move_says_what_it_does_no
     assert platform.get_request_texts(6) == [
         *("Plan first.", "What could it be?", "A boat.", "What else could it be?")
     ]
-    told = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["stays"]
-    assert [(stay["phase"], stay["turns"], stay["shared"], stay["hidden"]) for stay in told] == [
+    visits = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["stays"]
+    assert [
+        (visit["phase"], visit["turns"], visit["shared"], visit["hidden"]) for visit in visits
+    ] == [
         ("ideate", [1], ["ideate"], []),
         ("focus", [2], ["focus", "ideate"], []),
         ("operate", [3], ["focus", "operate"], ["ideate"]),
         ("ideate", [4], ["ideate"], ["focus", "operate"]),
     ]
-    assert [stay["carried"] for stay in told] == [None, carried, None, None]
-    why = await platform.fetch_json(f"/v1/sessions/{session}/turns/3/why")
-    assert why["standing"]["shared"] == ["focus", "operate"]
-    assert why["standing"]["hidden"] == ["ideate"]
-    (gone,) = [each["part"] for each in why["parts"] if each["part"]["rule"] == HIDDEN_PHASE]
-    assert (gone["source"]["first"], gone["source"]["last"]) == (1, 1)
+    assert [visit["carried"] for visit in visits] == [None, carried, None, None]
+    explanation = await platform.fetch_json(f"/v1/sessions/{session}/turns/3/why")
+    assert explanation["standing"]["shared"] == ["focus", "operate"]
+    assert explanation["standing"]["hidden"] == ["ideate"]
+    (hidden_part,) = [
+        each["part"] for each in explanation["parts"] if each["part"]["rule"] == HIDDEN_PHASE
+    ]
+    assert (hidden_part["source"]["first"], hidden_part["source"]["last"]) == (1, 1)
 
 
 async def test_a_phase_that_is_entered_twice_keeps_what_was_carried_into_it(
@@ -109,14 +113,14 @@ async def test_a_phase_that_is_entered_twice_keeps_what_was_carried_into_it(
     await enter_phase(platform, session, "focus")
     await platform.complete_turn(session, answer_with_text("A small one."), text="Which boat?")
     assert "Summary from ideate phase: we want a boat" in platform.get_request_texts(1)[0]
-    told = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["stays"]
-    assert [stay["phase"] for stay in told] == ["ideate", "focus"]
+    visits = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["stays"]
+    assert [visit["phase"] for visit in visits] == ["ideate", "focus"]
 
 
 async def test_u18_a_phase_brings_its_profile_along(platform: AgentService) -> None:
     session = await visit_three_phases(platform)
-    told = await platform.load_events(session, ProfileSwitched)
-    assert [(each.before, each.profile, each.reason) for each in told] == [
+    switches = await platform.load_events(session, ProfileSwitched)
+    assert [(each.before, each.profile, each.reason) for each in switches] == [
         ("talk", "agent", "phase"),
         ("agent", "talk", "phase"),
     ]
@@ -128,28 +132,30 @@ async def test_u18_any_phase_is_read_alone_with_its_state_and_window(
     platform: AgentService,
 ) -> None:
     session = await visit_three_phases(platform)
-    here = f"/v1/sessions/{session}"
-    found = await platform.fetch_json(f"{here}/history", phase="focus")
+    session_path = f"/v1/sessions/{session}"
+    found = await platform.fetch_json(f"{session_path}/history", phase="focus")
     assert [turn["text"] for turn in found["turns"]] == ["Which boat?"]
-    (stay,) = found["stays"]
-    state = await platform.fetch_json(here, at=stay["last"])
+    (visit,) = found["stays"]
+    state = await platform.fetch_json(session_path, at=visit["last"])
     assert (state["phase"], state["profile"], state["completed"]) == ("focus", "talk", 2)
-    window = await platform.fetch_json(f"{here}/window", at=stay["last"])
-    said = [each["content"] for each in window["messages"]]
-    assert said[1:] == ["What could it be?", "A boat.", "Which boat?", "A small one."]
-    begun = (await platform.fetch_json(f"{here}/history", phase="operate"))["stays"][0]["first"] + 1
-    planning = await platform.fetch_json(f"{here}/window", at=begun)
+    window = await platform.fetch_json(f"{session_path}/window", at=visit["last"])
+    texts = [each["content"] for each in window["messages"]]
+    assert texts[1:] == ["What could it be?", "A boat.", "Which boat?", "A small one."]
+    begun = (await platform.fetch_json(f"{session_path}/history", phase="operate"))["stays"][0][
+        "first"
+    ] + 1
+    planning = await platform.fetch_json(f"{session_path}/window", at=begun)
     assert "shop_look" in planning["messages"][0]["content"]
-    twice = await platform.fetch_json(f"{here}/history", phase="ideate")
+    twice = await platform.fetch_json(f"{session_path}/history", phase="ideate")
     assert [turn["turn"] for turn in twice["turns"]] == [1, 4]
-    answer = await platform.http.get(f"{here}/history", params={"phase": "nowhere"})
+    answer = await platform.http.get(f"{session_path}/history", params={"phase": "nowhere"})
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown-stay")
 
 
 async def test_a_terminal_shows_phases_plans_and_tools(platform: AgentService) -> None:
     session = await visit_three_phases(platform)
-    here = f"/v1/sessions/{session}"
-    history = HistoryView.model_validate(await platform.fetch_json(f"{here}/history"))
+    session_path = f"/v1/sessions/{session}"
+    history = HistoryView.model_validate(await platform.fetch_json(f"{session_path}/history"))
     lines = render_lines(render_conversation(history))
     assert "phase operate, after focus · sees focus · not ideate" in lines
     assert "told ▌ Summary from ideate phase: we want a boat" in lines
@@ -157,7 +163,7 @@ async def test_a_terminal_shows_phases_plans_and_tools(platform: AgentService) -
     look = 'shop_look {"what": "hammer"} · answered, 10 characters · 3.2 '
     assert lines[at + 1].startswith(f"▌    {look}")
     assert lines[at + 2] == "▌ 2. Pay for it."
-    facts = SessionView.model_validate(await platform.fetch_json(here))
+    facts = SessionView.model_validate(await platform.fetch_json(session_path))
     calls = CallList(session=session, sequence=1, calls=())
-    shown = render_lines(render_session(facts, history, calls))
-    assert "phase ideate, after operate · not focus, operate" in shown
+    session_lines = render_lines(render_session(facts, history, calls))
+    assert "phase ideate, after operate · not focus, operate" in session_lines

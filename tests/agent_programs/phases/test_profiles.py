@@ -74,13 +74,13 @@ async def test_u30_profile_and_model_change_within_a_session_and_all_that_were_u
         ("talk", "openai/egret"),
     ]
     assert [body["model"] for body in platform.bodies] == [*["heron"] * 5, "egret"]
-    told = await platform.load_events(session, ProfileSwitched)
-    assert [(each.before, each.profile, each.model, each.reason) for each in told] == [
+    switches = await platform.load_events(session, ProfileSwitched)
+    assert [(each.before, each.profile, each.model, each.reason) for each in switches] == [
         ("agent", "talk", None, "asked"),
         ("talk", "talk", "openai/egret", "asked"),
     ]
-    shown = await platform.fetch_json(f"/v1/sessions/{session}")
-    assert (shown["profile"], shown["model"]) == ("talk", "openai/egret")
+    session_view = await platform.fetch_json(f"/v1/sessions/{session}")
+    assert (session_view["profile"], session_view["model"]) == ("talk", "openai/egret")
     last = (await platform.load_recorded_events(session))[-1].sequence
     used = await platform.fetch_json(f"/v1/sessions/{session}/calls", min_sequence=last)
     assert used["models"] == [MODEL, "openai/egret"]
@@ -153,10 +153,10 @@ async def test_a_model_that_the_blueprint_does_not_name_is_refused_by_the_name_o
 ) -> None:
     session = await open_with_personas(platform, build_talking_agent(models={"allow": allow}))
     answer = await platform.http.post(f"/v1/sessions/{session}/profile", json={"model": model})
-    said = answer.json()
-    assert (answer.status_code, said["code"]) == (422, "model-not-allowed")
-    assert said["field"] == "model"
-    assert said["fix"] == (
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (422, "model-not-allowed")
+    assert problem["field"] == "model"
+    assert problem["fix"] == (
         f"use one of: {', '.join(['default', *allow])};"
         " the blueprint adds others by `models: {allow: [...]}`"
     )
@@ -178,9 +178,9 @@ async def test_a_switch_to_nothing_is_refused_and_leaves_the_model_that_was_aske
 ) -> None:
     session = await open_with_personas(platform, build_talking_agent())
     assert await switch_profile(platform, session, model="openai/egret") == 200
-    here = f"/v1/sessions/{session}/profile"
+    profile_path = f"/v1/sessions/{session}/profile"
     for form in ({}, {"profile": None, "model": None}):
-        answer = await platform.http.post(here, json=form)
+        answer = await platform.http.post(profile_path, json=form)
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
         assert answer.json()["fix"] == "send `profile`, `model` or both"
     assert len(await platform.load_events(session, ProfileSwitched)) == 1

@@ -24,7 +24,7 @@ async def test_u29_a_turn_that_is_off_is_in_the_log_of_a_process_that_logs_at_de
     told = {**VARIABLES, "TURNLOG_LOG_LEVEL": level}
     async with (
         run_process_host(tmp_path, {}) as host,
-        run_turnlog_up(host, said=said, told=told) as up,
+        run_turnlog_up(host, output_file=said, variables=told) as up,
     ):
         form = {"blueprint": "uderia", "profile": "llm_only"}
         opened = await up.service.http.post("/v1/sessions", json=form)

@@ -153,7 +153,7 @@ async def test_u11_how_a_repeated_question_was_worked_out_is_left_out(
     platform.provider.queue_behaviours(answer_with_plan(), answer_with_text("Berlin."))
     await platform.complete_turn(session, text="Which was most?")
     prompt = await platform.fetch_prompt(session, "4.1")
-    said = [each["content"] for each in prompt["messages"]]
-    assert said[1] == example.question
-    assert said[2] == f"In turn: {'; '.join(example.results)}"
+    texts = [each["content"] for each in prompt["messages"]]
+    assert texts[1] == example.question
+    assert texts[2] == f"In turn: {'; '.join(example.results)}"
     assert measure_saving(prompt) >= 0.5

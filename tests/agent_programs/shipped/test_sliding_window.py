@@ -64,11 +64,13 @@ async def test_u10_above_4000_tokens_the_last_six_messages_and_one_summary(
         prompt = await platform.fetch_prompt(session, f"{number}.2")
         messages, latest = prompt["messages"], TOPICS[number - 4 : number - 1]
         assert messages[1] == {"role": "system", "content": f"{SUMMARY} {number}"}
-        said = [text for each in latest for text in (build_question(each), build_reply(each))]
-        assert [each["content"] for each in messages[2:]] == [*said, build_question(topic)]
-        asked = await platform.fetch_prompt(session, f"{number}.1")
-        gone = TOPICS[number - 5]
-        assert build_reply(gone) in [each["content"] for each in asked["messages"]]
+        expected = [text for each in latest for text in (build_question(each), build_reply(each))]
+        assert [each["content"] for each in messages[2:]] == [*expected, build_question(topic)]
+        summary_prompt = await platform.fetch_prompt(session, f"{number}.1")
+        topic_left_out = TOPICS[number - 5]
+        assert build_reply(topic_left_out) in [
+            each["content"] for each in summary_prompt["messages"]
+        ]
         summaries = await platform.fetch_json(f"/v1/sessions/{session}/summaries")
         assert summaries["summaries"][-1]["turns"] == [{"first": 1, "last": number - 4}]
         assert prompt["manifest"].get("steps", []) == []
@@ -84,9 +86,9 @@ async def test_u10_all_that_is_older_goes_into_one_summary_however_long_it_is(
         await run_topics(platform, session, topic)
     platform.provider.queue_behaviours(answer_with_text(SUMMARY))
     await run_topics(platform, session, TOPICS[8])
-    asked = await platform.fetch_prompt(session, "9.1")
-    said = [each["content"] for each in asked["messages"]]
-    assert all(build_reply(each) in said for each in TOPICS[:5])
+    summary_prompt = await platform.fetch_prompt(session, "9.1")
+    texts = [each["content"] for each in summary_prompt["messages"]]
+    assert all(build_reply(each) in texts for each in TOPICS[:5])
     prompt = await platform.fetch_prompt(session, "9.2")
     assert prompt["messages"][1]["content"] == SUMMARY
     assert len(prompt["messages"]) == 1 + 1 + 6 + 1
@@ -115,5 +117,5 @@ async def test_u10_where_the_whole_has_no_room_the_oldest_pair_is_named_as_dropp
     assert [(each["step"], each.get("component")) for each in manifest["steps"]] == [
         ("drop_oldest_pairs", None)
     ]
-    (gone,) = [each for each in manifest["parts"] if each.get("rule") == "drop_oldest_pairs"]
-    assert (gone["source"]["first"], gone["source"]["last"]) == (3, 3)
+    (dropped,) = [each for each in manifest["parts"] if each.get("rule") == "drop_oldest_pairs"]
+    assert (dropped["source"]["first"], dropped["source"]["last"]) == (3, 3)

@@ -119,8 +119,8 @@ class RandomSession:
                 to = self.random.choice(["tool_enabled", "llm_only"])
                 await self.stand.http.post(f"{path}/profile", json={"profile": to})
             case 6:
-                shown = (await self.stand.fetch_json(f"{path}/summaries"))["summaries"]
-                for each in shown[-1:]:
+                summaries = (await self.stand.fetch_json(f"{path}/summaries"))["summaries"]
+                for each in summaries[-1:]:
                     await self.stand.http.post(f"{path}/summaries/{each['sequence']}/undo")
             case _:
                 form = {"text": build_question(self.random)}
@@ -171,9 +171,9 @@ class RandomSession:
 
     async def list_summarised_turns(self, included: list[dict[str, Any]]) -> set[int]:
         """Return the turns of the summaries that a prompt includes."""
-        shown = await self.stand.fetch_json(f"/v1/sessions/{self.session}/summaries")
+        view = await self.stand.fetch_json(f"/v1/sessions/{self.session}/summaries")
         sequences = {each["source"]["sequence"] for each in included}
-        ranges = [each["turns"] for each in shown["summaries"] if each["sequence"] in sequences]
+        ranges = [each["turns"] for each in view["summaries"] if each["sequence"] in sequences]
         return {n for one in ranges for each in one for n in range(each["first"], each["last"] + 1)}
 
 

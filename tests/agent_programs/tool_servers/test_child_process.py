@@ -30,10 +30,10 @@ async def test_a_server_that_is_deaf_is_not_left_behind_by_a_worker_that_is_kill
     died = os.pidfd_open(pid)
     try:
         holder.send_signal(signal.SIGKILL)
-        gone = asyncio.Event()
-        asyncio.get_running_loop().add_reader(died, gone.set)
+        exited = asyncio.Event()
+        asyncio.get_running_loop().add_reader(died, exited.set)
         async with asyncio.timeout(20):
-            await gone.wait()
+            await exited.wait()
     finally:
         asyncio.get_running_loop().remove_reader(died)
         os.close(died)

@@ -60,11 +60,11 @@ def build_everything_agent(everything: ReferenceMcpServer) -> Blueprint:
 
 async def run_addition(platform: AgentService, session: str, a: int, b: int) -> str:
     """Run a turn that adds two numbers and return the result as the prompt shows it."""
-    wanted = ("all_get-sum", {"a": a, "b": b})
+    tool_request = ("all_get-sum", {"a": a, "b": b})
     await platform.complete_turn(
         session,
         answer_with_plan(("Add.", [])),
-        answer_with_tool_calls(wanted),
+        answer_with_tool_calls(tool_request),
         answer_with_text("Done."),
         text="Add.",
     )
@@ -105,9 +105,13 @@ async def test_what_it_calls_an_error_is_told_to_the_model(
     served: AgentService, everything: ReferenceMcpServer
 ) -> None:
     session = await served.open_session(build_everything_agent(everything))
-    wanted = answer_with_tool_calls(("all_get-sum", {"a": "two", "b": 3}))
+    tool_answer = answer_with_tool_calls(("all_get-sum", {"a": "two", "b": 3}))
     await served.complete_turn(
-        session, answer_with_plan(("Add.", [])), wanted, answer_with_text("Sorry."), text="Add."
+        session,
+        answer_with_plan(("Add.", [])),
+        tool_answer,
+        answer_with_text("Sorry."),
+        text="Add.",
     )
     assert [each.outcome for each in await served.load_events(session, ToolReturned)] == ["failed"]
 

@@ -82,9 +82,9 @@ async def test_programs_end_when_the_worker_takes_leave_of_them() -> None:
 
 async def test_new_sessions_ask_a_server_what_it_has_once_a_minute() -> None:
     servers, eager = McpToolServers(), McpToolServers(cache_seconds=0)
-    for each, asked in ((servers, "1"), (eager, "2")):
+    for each, expected in ((servers, "1"), (eager, "2")):
         assert await each.list_offers("small", SMALL) == await each.list_offers("small", SMALL)
-        assert await call_tool(each, "listed") == asked
+        assert await call_tool(each, "listed") == expected
         await each.close()
 
 

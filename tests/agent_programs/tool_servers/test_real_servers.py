@@ -34,8 +34,8 @@ class ClockService:
         """Submit a turn, let the model give these answers, and return the session."""
         session = session or await self.up.service.open_session("clockmaker")
         self.provider.queue_behaviours(*answers)
-        said = await self.up.service.run_turn(session, "What time is it in Vilnius?")
-        assert said["status"] == "completed", said
+        turn = await self.up.service.run_turn(session, "What time is it in Vilnius?")
+        assert turn["status"] == "completed", turn
         return session
 
     async def load_events(self, session: str, kind: type[Any]) -> list[Any]:
@@ -50,9 +50,9 @@ async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ClockS
     blueprint.parent.mkdir(parents=True)
     blueprint.write_text(BLUEPRINT.read_text())
     async with OpenAIServer() as provider:
-        told = {"TURNLOG_BLUEPRINTS": str(folder / "blueprints"), "TURNLOG_ACK_WAIT": "60"}
+        variables = {"TURNLOG_BLUEPRINTS": str(folder / "blueprints"), "TURNLOG_ACK_WAIT": "60"}
         async with (
-            run_process_host(folder, build_settings(provider) | told) as host,
+            run_process_host(folder, build_settings(provider) | variables) as host,
             run_turnlog_up(host) as up,
         ):
             yield ClockService(up, provider)
@@ -65,8 +65,8 @@ def answer_with_plan(*goals: str) -> ModelAnswer:
 
 def answer_with_time_call(zone: str) -> ModelAnswer:
     """Return an answer that requests the time of a zone."""
-    wanted = ("time_get_current_time", json.dumps({"timezone": zone}))
-    return ModelAnswer((), finish="tool_calls", tool_calls=(wanted,))
+    tool_request = ("time_get_current_time", json.dumps({"timezone": zone}))
+    return ModelAnswer((), finish="tool_calls", tool_calls=(tool_request,))
 
 
 async def test_a_tool_of_a_real_server_is_discovered_run_and_told_of(shop: ClockService) -> None:
@@ -110,10 +110,10 @@ async def test_whoever_watches_sees_the_reply_and_nothing_of_how_it_was_come_by(
     )
     turn = await shop.up.service.submit_turn(session, "What time is it?")
     async with shop.up.service.watch_turn(session, turn) as answer:
-        heard = await answer.read_all()
-    said = [each for each in heard if each.name != "progress"]
-    assert [each.name for each in said] == ["token", "token", "done"]
-    assert "".join(each.json["text"] for each in said[:2]) == "It is noon."
+        received = await answer.read_all()
+    reply_events = [each for each in received if each.name != "progress"]
+    assert [each.name for each in reply_events] == ["token", "token", "done"]
+    assert "".join(each.json["text"] for each in reply_events[:2]) == "It is noon."
 
 
 async def test_the_rows_know_every_call_of_a_turn(shop: ClockService) -> None:

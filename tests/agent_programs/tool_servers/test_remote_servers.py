@@ -87,16 +87,16 @@ async def run_tool_turn(
     shop = AgentHarness(kind=build_agent_blueprint(tools=spec))
     shop.house.servers = servers
     await shop.open_session()
-    name, _, given = tool.partition(" ")
+    name, _, arguments = tool.partition(" ")
     await shop.run_turn(
-        build_plan_script(("Do it.", [])), build_tool_script((f"far_{name}", given)), ["So."]
+        build_plan_script(("Do it.", [])), build_tool_script((f"far_{name}", arguments)), ["So."]
     )
     (returned,) = shop.list_events(ToolReturned)
     assert isinstance(returned, ToolReturned)
     if returned.outcome == "answered":
         assert returned.result is not None
-        whole = await shop.house.blobs.get_blob(TENANT, returned.result)
-        assert len(whole.decode()) == returned.characters
+        blob = await shop.house.blobs.get_blob(TENANT, returned.result)
+        assert len(blob.decode()) == returned.characters
     return returned
 
 
@@ -136,8 +136,8 @@ async def test_a_tool_whose_server_is_killed_while_it_runs_is_lost(
     far: RemoteToolServer, servers: McpToolServers, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
-    given = json.dumps({"seconds": 60, "file": str(begun)})
-    turn = asyncio.create_task(run_tool_turn(far, servers, f"wait {given}"))
+    arguments = json.dumps({"seconds": 60, "file": str(begun)})
+    turn = asyncio.create_task(run_tool_turn(far, servers, f"wait {arguments}"))
     while not begun.exists():  # noqa: ASYNC110 - another process makes it
         await asyncio.sleep(POLL_INTERVAL)
     await far.kill()

@@ -36,9 +36,9 @@ def build_plain_blueprint() -> Blueprint:
     return build_small_blueprint(retries={"base_seconds": 0})
 
 
-def list_log_levels(said: Said, event: str) -> list[str]:
+def list_log_levels(log_lines: Said, event: str) -> list[str]:
     """Return the log level of each occurrence of a log event."""
-    return [line["log_level"] for line in said if line["event"] == event]
+    return [line["log_level"] for line in log_lines if line["event"] == event]
 
 
 async def test_u29_a_result_beyond_the_limits_is_told_by_its_columns_and_said_as_information(
@@ -46,7 +46,7 @@ async def test_u29_a_result_beyond_the_limits_is_told_by_its_columns_and_said_as
 ) -> None:
     platform.shop.result_text = json.dumps([{"id": n, "name": f"thing {n}"} for n in range(1_000)])
     session = await platform.open_session(build_agent_blueprint())
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         await platform.complete_turn(
             session,
             answer_with_plan(("Look.", [])),
@@ -56,14 +56,14 @@ async def test_u29_a_result_beyond_the_limits_is_told_by_its_columns_and_said_as
     (returned,) = await platform.load_events(session, ToolReturned)
     assert returned.treatment == "condensed"
     assert "columns id, name" in platform.get_request_texts(2)[0]
-    assert list_log_levels(said, "result-distilled") == ["info"]
+    assert list_log_levels(log_lines, "result-distilled") == ["info"]
 
 
 async def test_u29_a_reply_that_was_cut_short_stands_as_it_is_with_a_warning(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_plain_blueprint())
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         await platform.complete_turn(
             session, ModelAnswer(("Once upon",), finish="length"), text="Tell me."
         )
@@ -71,7 +71,7 @@ async def test_u29_a_reply_that_was_cut_short_stands_as_it_is_with_a_warning(
     assert reply.finish == "length"
     await platform.complete_turn(session, answer_with_text("a time."), text="Go on.")
     assert platform.get_request_texts(1)[1:] == ["Tell me.", "Once upon", "Go on."]
-    assert list_log_levels(said, "answer-cut-short") == ["warning"]
+    assert list_log_levels(log_lines, "answer-cut-short") == ["warning"]
 
 
 async def test_u29_malformed_json_is_mended_quietly_or_an_error_and_asked_for_again(
@@ -81,14 +81,14 @@ async def test_u29_malformed_json_is_mended_quietly_or_an_error_and_asked_for_ag
         await platform.open_session(build_agent_blueprint()),
         answer_with_text('```json\n{"steps": []}\n```'),
     )
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         await platform.complete_turn(
             session, answer_with_text('{"steps": ['), mended, answer_with_text("So.")
         )
     (plan, _) = await platform.load_events(session, CallCompleted)
     assert plan.repairs == ("taken out of a block of code",)
-    assert list_log_levels(said, "answer-malformed") == ["error"]
-    assert list_log_levels(said, "answer-mended") == ["debug"]
+    assert list_log_levels(log_lines, "answer-malformed") == ["error"]
+    assert list_log_levels(log_lines, "answer-mended") == ["debug"]
 
 
 async def test_u29_a_session_that_cannot_be_read_stops_alone_with_an_error(
@@ -103,7 +103,7 @@ async def test_u29_a_session_that_cannot_be_read_stops_alone_with_an_error(
     place = log.sessions[platform.gateway.tenant, bad][-1]
     raw = log.stored[place - 1]
     assert raw is not None
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         forged = RawEvent(raw.subject, len(log.stored) + 1, b"junk")
         log.stored.append(forged)
         log.sessions[platform.gateway.tenant, bad].append(forged.stream_sequence)
@@ -114,7 +114,7 @@ async def test_u29_a_session_that_cannot_be_read_stops_alone_with_an_error(
     # What the rows held of it stands in for it
     listed = (await platform.fetch_json("/v1/sessions"))["sessions"]
     assert {bad, good} <= {each["session"] for each in listed}
-    assert list_log_levels(said, "session-stopped") == ["error"]
+    assert list_log_levels(log_lines, "session-stopped") == ["error"]
     log.sessions[platform.gateway.tenant, bad].remove(forged.stream_sequence)
     platform.opened_sessions.remove(bad)
 
@@ -130,19 +130,19 @@ async def test_u29_what_is_kept_beside_the_log_is_thrown_away_with_an_error_and_
     forged = replace(state.head, hash=compute_digest("junk"))
     await sessions.snapshots.save_state(replace(state, head=forged, submitted=7))
     platform.provider.queue_behaviours(answer_with_text("Two."))
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         async with platform.gateway.start_another_gateway() as restarted:
             path = f"/v1/sessions/{session}/turns?wait=60"
             answer = await restarted.http.post(path, json={"text": "Again?"})
     assert (answer.json()["turn"], answer.json()["reply"]) == (2, "Two.")
-    assert list_log_levels(said, "snapshot-discarded") == ["error"]
+    assert list_log_levels(log_lines, "snapshot-discarded") == ["error"]
 
 
 async def test_u29_a_rate_limit_is_waited_for_with_a_warning_each_time(
     platform: AgentService,
 ) -> None:
     session = await platform.open_session(build_plain_blueprint())
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         await platform.complete_turn(
             session, ModelRefusal(429), ModelRefusal(429), answer_with_text("At last.")
         )
@@ -150,7 +150,7 @@ async def test_u29_a_rate_limit_is_waited_for_with_a_warning_each_time(
         each.fault for each in await platform.load_events(session, AttemptEnded) if each.fault
     ]
     assert [each.code for each in faults] == ["rate_limited"] * 2
-    assert list_log_levels(said, "attempt-failed") == ["warning"] * 2
+    assert list_log_levels(log_lines, "attempt-failed") == ["warning"] * 2
 
 
 async def test_u29_a_turn_that_is_off_is_left_out_of_a_prompt_with_a_word_for_who_debugs(
@@ -159,8 +159,8 @@ async def test_u29_a_turn_that_is_off_is_left_out_of_a_prompt_with_a_word_for_wh
     session = await platform.open_session(build_plain_blueprint())
     await platform.complete_turn(session, answer_with_text("One."), text="First.")
     await platform.http.put(f"/v1/sessions/{session}/turns/1/exclusion")
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         await platform.complete_turn(session, answer_with_text("Two."), text="Second.")
     assert platform.get_request_texts(1)[1:] == ["Second."]
-    (line,) = [each for each in said if each["event"] == "left-out"]
+    (line,) = [each for each in log_lines if each["event"] == "left-out"]
     assert (line["log_level"], line["rules"]) == ("debug", {"excluded": 1})

@@ -65,8 +65,8 @@ async def test_u16_a_step_whose_tools_all_failed_is_taken_once_more_with_what_fa
     kinds = [each["kind"] for each in await platform.list_calls(session)]
     assert kinds == ["plan", "tactic", "tactic", "synthesise"]
     assert [each.step for each in await platform.load_events(session, ToolCalled)] == [1, 1]
-    why = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.3/why")
-    (again,) = [each for each in why["parts"] if each["part"]["layer"] == "again"]
+    explanation = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.3/why")
+    (again,) = [each for each in explanation["parts"] if each["part"]["layer"] == "again"]
     assert [each["event"] for each in again["because"]] == ["tool-returned"]
 
 

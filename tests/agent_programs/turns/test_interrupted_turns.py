@@ -28,18 +28,18 @@ NOW = {"base_seconds": 0}
 
 async def start_blocked_turn(platform: AgentService, kind: Blueprint) -> tuple[str, asyncio.Event]:
     """Run a turn up to a tool call that blocks until the returned event is set."""
-    running, told = asyncio.Event(), asyncio.Event()
+    running, release = asyncio.Event(), asyncio.Event()
 
     async def meanwhile() -> None:
         running.set()
-        await told.wait()
+        await release.wait()
 
     platform.shop.during_call = meanwhile
     session = await platform.open_session(kind)
     platform.provider.queue_behaviours(answer_with_plan(("Buy it.", [])), BOTH)
     await platform.gateway.submit_turn(session, "Get me a hammer.")
     await running.wait()
-    return session, told
+    return session, release
 
 
 async def list_tool_outcomes(platform: AgentService, session: str) -> list[str]:
@@ -53,11 +53,11 @@ async def list_tool_outcomes(platform: AgentService, session: str) -> list[str]:
 async def test_u16_a_turn_that_is_cancelled_lets_its_tools_come_back_all_the_same(
     platform: AgentService,
 ) -> None:
-    session, told = await start_blocked_turn(platform, build_agent_blueprint())
+    session, release = await start_blocked_turn(platform, build_agent_blueprint())
     answer = await platform.http.post(f"/v1/sessions/{session}/cancel", json={})
     assert answer.status_code == 200, answer.text
     assert await list_tool_outcomes(platform, session) == ["lost", "refused"]
-    told.set()
+    release.set()
     await platform.complete_turn(
         session, answer_with_plan(), answer_with_text("Hello."), text="Never mind."
     )
@@ -74,8 +74,8 @@ async def test_u16_a_turn_whose_time_is_up_fails_and_its_tools_come_back_all_the
     }
     platform.shop.during_call = asyncio.Event().wait
     session = await platform.open_session(build_agent_blueprint(profiles=profiles))
-    said = await platform.submit_turn(session, answer_with_plan(("Buy it.", [])), BOTH)
-    assert said["status"] == "failed"
+    turn = await platform.submit_turn(session, answer_with_plan(("Buy it.", [])), BOTH)
+    assert turn["status"] == "failed"
     (failed,) = await platform.load_events(session, TurnFailed)
     assert failed.code == "deadline"
     started = await platform.load_events(session, ToolStarted)
@@ -87,7 +87,7 @@ async def test_u16_a_turn_whose_time_is_up_fails_and_its_tools_come_back_all_the
 async def test_u16_a_second_turn_waits_until_the_tools_of_the_first_have_come_back(
     platform: AgentService,
 ) -> None:
-    session, told = await start_blocked_turn(
+    session, release = await start_blocked_turn(
         platform, build_agent_blueprint(policies={"retries": NOW})
     )
     await platform.gateway.submit_turn(session, "And a nail.")
@@ -95,10 +95,10 @@ async def test_u16_a_second_turn_waits_until_the_tools_of_the_first_have_come_ba
     platform.provider.queue_behaviours(
         answer_with_text("Yours."), answer_with_plan(), answer_with_text("And that.")
     )
-    told.set()
+    release.set()
     async with platform.watch_turn(session, 2) as watched:
-        heard = await watched.read_all()
-    assert [each.name for each in heard if each.name != "progress"] == ["token", "done"]
+        received = await watched.read_all()
+    assert [each.name for each in received if each.name != "progress"] == ["token", "done"]
     assert await list_tool_outcomes(platform, session) == ["answered", "answered"]
     attempts = await platform.load_events(session, AttemptStarted)
     assert [each.call for each in attempts] == ["1.1", "1.2", "1.3", "2.1", "2.2"]
@@ -112,21 +112,21 @@ async def test_u16_a_second_turn_may_interrupt_the_tools_of_the_first(
     platform.provider.queue_behaviours(answer_with_plan(), answer_with_text("A nail."))
     await platform.gateway.submit_turn(session, "No, a nail.")
     async with platform.watch_turn(session, 2) as watched:
-        heard = await watched.read_all()
-    assert heard[-1].name == "done"
+        received = await watched.read_all()
+    assert received[-1].name == "done"
     (cancelled,) = await platform.load_events(session, TurnCancelled)
     assert (cancelled.turn, cancelled.reason) == (1, "interrupted")
     assert await list_tool_outcomes(platform, session) == ["lost", "refused"]
 
 
 async def test_u16_a_second_turn_may_be_turned_away(platform: AgentService) -> None:
-    session, told = await start_blocked_turn(
+    session, release = await start_blocked_turn(
         platform, build_agent_blueprint(policies={"second_submit": "reject"})
     )
     path = f"/v1/sessions/{session}/turns"
     answer = await platform.http.post(path, json={"text": "And a nail."})
     assert (answer.status_code, answer.json()["code"]) == (409, "turn-open")
     platform.provider.queue_behaviours(answer_with_text("Yours."))
-    told.set()
+    release.set()
     async with platform.watch_turn(session) as watched:
         assert (await watched.read_all())[-1].name == "done"

@@ -71,9 +71,11 @@ async def test_u9_the_plan_is_told_the_last_results_and_skips_the_calls_they_spa
     await platform.complete_turn(
         session, planned(("Find one.", [])), look, answer_with_text("Three.")
     )
-    given = answer_with_text(json.dumps({"steps": [{"goal": "Find a hammer.", "from": "r1"}]}))
+    plan_answer = answer_with_text(
+        json.dumps({"steps": [{"goal": "Find a hammer.", "from": "r1"}]})
+    )
     await platform.complete_turn(
-        session, given, answer_with_text("Three, as I said."), text="How many were that?"
+        session, plan_answer, answer_with_text("Three, as I said."), text="How many were that?"
     )
     assert "r1:" in platform.get_request_texts(3)[0]
     assert "3 in stock" in platform.get_request_texts(3)[0]
@@ -106,12 +108,12 @@ async def test_what_a_later_turn_is_told_in_short_says_by_which_rule() -> None:
     shop = await run_lookup_turn("3 in stock, and 4 on their way. " * 40)
     await shop.run_turn(build_plan_script(), ["Three."], text="How many?")
     parts = [each.manifest.parts for each in shop.list_events(ContextAssembled)]
-    told = [
+    result_parts = [
         next(part for part in call if part.layer == "results" and part.is_included)
         for call in parts[2:3]
     ]
-    told += [part for part in parts[3] if part.layer == "hydration"]
-    assert [(part.treatment, part.rule) for part in told] == [
+    result_parts += [part for part in parts[3] if part.layer == "hydration"]
+    assert [(part.treatment, part.rule) for part in result_parts] == [
         ("kept", None),
         ("condensed", "distil"),
     ]
@@ -138,7 +140,7 @@ async def test_a_long_result_is_told_by_its_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    ("commands", "why"),
+    ("commands", "rule"),
     [
         ((ExcludeTurn(1),), "excluded"),
         ((RedactReply(1, "a guess", "operator", "(Withheld.)"),), "redacted"),
@@ -146,16 +148,16 @@ async def test_a_long_result_is_told_by_its_shape() -> None:
     ],
 )
 async def test_what_later_turns_may_not_be_told_is_told_to_no_plan(
-    commands: tuple[Command, ...], why: str | None
+    commands: tuple[Command, ...], rule: str | None
 ) -> None:
     shop = await run_lookup_turn()
     for command in commands:
         await shop.house.sessions.handle(TENANT, "s", command, TESTER)
     await shop.run_turn(build_plan_script(), ["So."], text="And?")
-    assert ("3 in stock" in shop.get_request_texts(3)[0]) == (why is None)
+    assert ("3 in stock" in shop.get_request_texts(3)[0]) == (rule is None)
     manifest = shop.list_events(ContextAssembled)[3].manifest
     (part,) = [part for part in manifest.parts if part.layer == "hydration"]
-    assert (part.rule, part.is_included) == (why, why is None)
+    assert (part.rule, part.is_included) == (rule, rule is None)
 
 
 async def test_a_turn_that_gave_nothing_hydrates_nothing() -> None:

@@ -95,9 +95,9 @@ async def test_u27_whoever_watches_gets_the_mended_reply_and_nothing_else(
     session = await platform.open_session(build_json_blueprint())
     await platform.complete_turn(session, answer_with_text("So: ", '{"mood": ', '"fine"}', "."))
     async with platform.watch_turn(session) as watched:
-        heard = await watched.read_all()
-    assert [each.name for each in heard] == ["token", "done"]
-    assert heard[0].json["text"] == '{"mood": "fine"}'
+        received = await watched.read_all()
+    assert [each.name for each in received] == ["token", "done"]
+    assert received[0].json["text"] == '{"mood": "fine"}'
     published = await platform.backend.tokens.read_token_events(platform.gateway.tenant, session, 1)
     assert {each.event.kind for each in published} == {"attempt-alive"}
 

@@ -81,8 +81,8 @@ async def test_each_call_sees_what_is_its_own() -> None:
 async def test_only_the_reply_is_shown_to_whoever_watches() -> None:
     shop = await AgentHarness().open_session()
     await shop.run_turn(*TWO_STEP_SCRIPTS)
-    held = [each.event for each in await shop.house.tokens.read_token_events(TENANT, "s", 1)]
-    tokens = [event for event in held if isinstance(event, Token)]
+    events = [each.event for each in await shop.house.tokens.read_token_events(TENANT, "s", 1)]
+    tokens = [event for event in events if isinstance(event, Token)]
     assert [(token.call, token.text) for token in tokens] == [("1.4", "It is "), ("1.4", "yours.")]
 
 
@@ -180,21 +180,21 @@ async def test_a_reply_that_no_event_could_hold_fails_its_turn() -> None:
 
 async def test_requests_of_one_id_are_told_apart() -> None:
     shop = await AgentHarness().open_session()
-    twins = build_tool_script(
+    script = build_tool_script(
         ("shop_look", '{"what": "a"}'), ("shop_look", '{"what": "b"}'), named="t"
     )
-    await shop.run_turn(build_plan_script(("Look.", [])), twins, ["Both."])
+    await shop.run_turn(build_plan_script(("Look.", [])), script, ["Both."])
     assert [each.id for each in shop.list_events(ToolCalled)] == ["t", "t#2"]
-    assert [given["what"] for _, given in shop.shop.tool_calls] == ["a", "b"]
+    assert [arguments["what"] for _, arguments in shop.shop.tool_calls] == ["a", "b"]
 
 
 async def test_an_id_that_looks_like_one_that_was_given_out_is_told_apart_too() -> None:
     shop = await AgentHarness().open_session()
     ids = ("t#3", "t", "t")
-    asked = tuple(ModelToolCall(id, "shop_look", "{}") for id in ids)
+    tool_calls = tuple(ModelToolCall(id, "shop_look", "{}") for id in ids)
     await shop.run_turn(
         build_plan_script(("Look.", [])),
-        [FinishedAnswer("tool_calls", asked, USAGE, "puppet/one", None)],
+        [FinishedAnswer("tool_calls", tool_calls, USAGE, "puppet/one", None)],
         ["All three."],
     )
     assert len({each.id for each in shop.list_events(ToolCalled)}) == len(ids)
@@ -210,8 +210,8 @@ async def test_a_long_result_enters_as_a_summary_and_the_whole_is_kept() -> None
     )
     (returned,) = shop.list_events(ToolReturned)
     assert returned.treatment == "condensed"
-    whole = await shop.house.blobs.get_blob(TENANT, returned.result)
-    assert len(whole.decode()) == returned.characters == len(shop.shop.result_text)
+    blob = await shop.house.blobs.get_blob(TENANT, returned.result)
+    assert len(blob.decode()) == returned.characters == len(shop.shop.result_text)
     results = next(
         part
         for part in shop.list_events(ContextAssembled)[-1].manifest.parts

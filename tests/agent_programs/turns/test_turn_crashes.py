@@ -70,13 +70,13 @@ class PromptKeyedModel(PuppetModel):
         self, request: ModelRequest
     ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
-        said = str(request.messages[0]["content"])
+        prompt = str(request.messages[0]["content"])
         offered = str(request.tools)
         first, look, pay, reply = TWO_STEP_SCRIPTS
         if offered != "()":
             script = look if "shop_look" in offered else pay
         else:
-            script = first if "- shop_look" in said else reply
+            script = first if "- shop_look" in prompt else reply
         self.scripts = [script]
         async for each in super().stream(request):
             yield each

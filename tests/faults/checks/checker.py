@@ -94,15 +94,15 @@ def _check_commands(tries: Sequence[CommandTry], events: Sequence[RecordedEvent]
 
 
 def _check_effect(sent: Sequence[CommandTry], effect: Sequence[RecordedEvent]) -> NamedFaults:
-    key, told = sent[0].key, [each for each in sent if each.accepted]
-    if told and not effect:
-        yield "lost", f"{key} was answered {told[0].status} and is not on the log"
-    if not told and effect and any(each.refused for each in sent):
+    key, accepted = sent[0].key, [each for each in sent if each.accepted]
+    if accepted and not effect:
+        yield "lost", f"{key} was answered {accepted[0].status} and is not on the log"
+    if not accepted and effect and any(each.refused for each in sent):
         yield "untrue answer", f"{key} was refused and is on the log"
     submits = [each for each in effect if isinstance(each.event, TurnSubmitted | TurnQueued)]
     if sent[0].what == "submit" and len(submits) > 1:
         yield "doubled", f"{key} submitted {len(submits)} turns"
-    for each in told:
+    for each in accepted:
         if effect and each.body.get("sequence") not in {one.sequence for one in effect}:
             yield "untrue answer", f"{key} was told event {each.body.get('sequence')}"
         elif submits and (each.body.get("turn"), each.text) != _read_submitted_text(submits[0]):
@@ -126,8 +126,8 @@ def _check_order(tries: Sequence[CommandTry]) -> NamedFaults:
     for each in accepted:
         first.setdefault(each.key, each)
     for later in first.values():
-        asked = min(each.asked_at for each in tries if each.key == later.key)
-        before = [each for each in first.values() if each.told_at < asked]
+        sent_at = min(each.asked_at for each in tries if each.key == later.key)
+        before = [each for each in first.values() if each.told_at < sent_at]
         if any(each.body["sequence"] > later.body["sequence"] for each in before):
             yield "reordered", f"{later.key} was asked after what it comes before"
 
@@ -157,9 +157,9 @@ def _check_record(events: Sequence[RecordedEvent], evidence: CheckedEvidence) ->
 def _check_replies(
     events: Sequence[RecordedEvent], reply_to: Callable[[str], str] | None
 ) -> NamedFaults:
-    said = dict(_read_submitted_text(each) for each in events)
+    texts = dict(_read_submitted_text(each) for each in events)
     for turn, reply in _list_recorded_replies(events).items():
-        text = said.get(turn)
+        text = texts.get(turn)
         if reply_to and text is not None and reply != reply_to(text):
             yield "wrong reply", f"turn {turn} is answered with another's words"
 
@@ -175,20 +175,20 @@ def _list_recorded_replies(events: Sequence[RecordedEvent]) -> dict[int, str]:
 def _check_reads(session: str, evidence: CheckedEvidence) -> NamedFaults:
     events = evidence.log.get(session, ())
     replies = _list_recorded_replies(events)
-    for heard in evidence.history.heard:
-        if heard.session == session:
-            yield from _check_heard_reply(heard, replies)
+    for heard_reply in evidence.history.heard:
+        if heard_reply.session == session:
+            yield from _check_heard_reply(heard_reply, replies)
     for look in evidence.history.reads:
         if look.session == session:
             yield from _check_read(look)
 
 
-def _check_heard_reply(heard: HeardReply, replies: Mapping[int, str]) -> NamedFaults:
-    recorded = replies.get(heard.turn)
-    if (heard.end == "done") != (recorded is not None):
-        yield "tokens", f"a watcher of turn {heard.turn} was told {heard.end}"
-    elif heard.end == "done" and heard.text != recorded:
-        yield "tokens", f"a watcher of turn {heard.turn} heard another text than is recorded"
+def _check_heard_reply(heard_reply: HeardReply, replies: Mapping[int, str]) -> NamedFaults:
+    recorded = replies.get(heard_reply.turn)
+    if (heard_reply.end == "done") != (recorded is not None):
+        yield "tokens", f"a watcher of turn {heard_reply.turn} was told {heard_reply.end}"
+    elif heard_reply.end == "done" and heard_reply.text != recorded:
+        yield "tokens", f"a watcher of turn {heard_reply.turn} heard another text than is recorded"
 
 
 def _check_read(look: ReadResult) -> NamedFaults:

@@ -33,10 +33,10 @@ def find_open_turns(events: Sequence[RecordedEvent]) -> dict[int, datetime]:
 
 def find_unsettled_turns(events: Sequence[RecordedEvent]) -> set[int]:
     """Give the turns that have not had their turn yet, those that are open included."""
-    asked = {
+    submitted = {
         each.event.turn for each in events if isinstance(each.event, TurnSubmitted | TurnQueued)
     }
-    return asked - find_settling_events(events).keys()
+    return submitted - find_settling_events(events).keys()
 
 
 def find_overdue_turns(

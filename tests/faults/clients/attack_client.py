@@ -49,8 +49,8 @@ class AttackClient:
     async def open_session(self, blueprint: str = "assistant") -> None:
         """Open a session."""
         self.session = f"{self.name}-{time.monotonic_ns()}"
-        asked = {"blueprint": blueprint, "session": self.session}
-        await self._send_until_answered("open", "/v1/sessions", asked, None)
+        body = {"blueprint": blueprint, "session": self.session}
+        await self._send_until_answered("open", "/v1/sessions", body, None)
 
     async def submit_turn(self, text: str | None = None) -> int:
         """Submit a turn, repeated until it is accepted, and return its number."""
@@ -74,10 +74,10 @@ class AttackClient:
         )
         async with asyncio.timeout(SERVICE_TIMEOUT):
             end = await self._watch_until_end(watcher)
-        heard = HeardReply(self.session, turn, watcher.text, end)
-        self.history.heard.append(heard)
+        reply = HeardReply(self.session, turn, watcher.text, end)
+        self.history.heard.append(reply)
         self.answered += 1
-        return heard
+        return reply
 
     async def _watch_until_end(self, watcher: ResumingWatcher) -> str:
         while True:
@@ -87,29 +87,31 @@ class AttackClient:
                 return watcher.end_event.name
             await asyncio.sleep(RETRY_DELAY)
 
-    async def read_calls(self, wanted: int) -> int:
+    async def read_calls(self, min_sequence: int) -> int:
         """Read the calls as of at least a sequence, and return the status of the answer."""
-        answer = await self.http.get(f"{self._session_path}/calls", params={"min_sequence": wanted})
+        answer = await self.http.get(
+            f"{self._session_path}/calls", params={"min_sequence": min_sequence}
+        )
         if answer.is_success:
-            shown = int(answer.json()["sequence"])
-            self.history.reads.append(ReadResult(self.session, wanted, shown))
+            sequence = int(answer.json()["sequence"])
+            self.history.reads.append(ReadResult(self.session, min_sequence, sequence))
         return answer.status_code
 
     async def send_once(
         self,
         what: CommandKind,
         path: str,
-        asked: Mapping[str, Any],
+        form: Mapping[str, Any],
         key: str,
         text: str | None,
     ) -> CommandTry:
         """Send a command once, and record its outcome."""
         asked_at, status, body = time.monotonic(), None, dict[str, Any]()
         with suppress(httpx.HTTPError):
-            answer = await self.http.post(path, json=asked, headers={"Idempotency-Key": key})
+            answer = await self.http.post(path, json=form, headers={"Idempotency-Key": key})
             status, body = answer.status_code, answer.json()
-        told = time.monotonic()
-        tried = CommandTry(self.session, what, key, text, asked_at, told, status, body)
+        answered_at = time.monotonic()
+        tried = CommandTry(self.session, what, key, text, asked_at, answered_at, status, body)
         self.history.tries.append(tried)
         return tried
 
@@ -117,14 +119,14 @@ class AttackClient:
         self,
         what: CommandKind,
         path: str,
-        asked: Mapping[str, Any],
+        form: Mapping[str, Any],
         text: str | None,
     ) -> Mapping[str, Any]:
         self.sent += 1
         key = f"{self.name}-{self.sent}"
         async with asyncio.timeout(SERVICE_TIMEOUT):
             while True:
-                tried = await self.send_once(what, path, asked, key, text)
+                tried = await self.send_once(what, path, form, key, text)
                 if tried.accepted:
                     return tried.body
                 assert tried.status is None or tried.status in RETRY_STATUSES, tried

@@ -55,12 +55,12 @@ async def run_load(
     at: AttackedService, history: ClientHistory, clients: int = 4
 ) -> AsyncGenerator[ClientLoad]:
     """Run clients while the body runs; each finishes its last turn."""
-    talking = ClientLoad(
+    load = ClientLoad(
         [AttackClient(at.service.http, history) for _ in itertools.repeat(None, clients)]
     )
     async with asyncio.TaskGroup() as tasks:
-        for client in talking.clients:
-            tasks.create_task(talking.run_client(client))
-        await talking.wait_for_turns()
-        yield talking
-        talking.over.set()
+        for client in load.clients:
+            tasks.create_task(load.run_client(client))
+        await load.wait_for_turns()
+        yield load
+        load.over.set()

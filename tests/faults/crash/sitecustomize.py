@@ -37,8 +37,8 @@ def trigger_point(point: str) -> None:
     """Send the signal here if this is the point."""
     file = Path(os.environ[CRASH_AT])
     try:
-        number, _, wanted = file.read_text().partition(" ")
-        if wanted != point:
+        number, _, crash_point = file.read_text().partition(" ")
+        if crash_point != point:
             return
         file.unlink()
     except FileNotFoundError:
@@ -51,14 +51,14 @@ def wrap_with_points(holder: Any, name: str, named: PassageNamer) -> None:  # no
     real: Callable[..., Awaitable[Any]] = getattr(holder, name)
 
     @wraps(real)
-    async def between(*given: Any, **more: Any) -> Any:  # noqa: ANN401
-        passed = tuple(named(*given))
+    async def between(*arguments: Any, **more: Any) -> Any:  # noqa: ANN401
+        passed = tuple(named(*arguments))
         for what in passed:
             trigger_point(f"before-{what}")
-        came = await real(*given, **more)
+        result = await real(*arguments, **more)
         for what in passed:
             trigger_point(f"after-{what}")
-        return came
+        return result
 
     setattr(holder, name, between)
 
@@ -77,13 +77,13 @@ def patch_append(module: Any) -> None:  # noqa: ANN401
 def patch_tokens(module: Any) -> None:  # noqa: ANN401
     from turnlog.events.tokens import Token  # noqa: PLC0415
 
-    said: Counter[tuple[str, int, int]] = Counter()
+    counts: Counter[tuple[str, int, int]] = Counter()
 
     def token(_self: Any, _tenant: str, session: str, turn: int, event: Any) -> Iterable[str]:  # noqa: ANN401
         if not isinstance(event, Token):
             return ()
-        said[session, turn, event.attempt] += 1
-        return (f"token:{said[session, turn, event.attempt]}",)
+        counts[session, turn, event.attempt] += 1
+        return (f"token:{counts[session, turn, event.attempt]}",)
 
     wrap_with_points(module.JetStreamTokenStream, "publish_token", token)
     wrap_with_points(module.JetStreamTokenStream, "publish_and_confirm", lambda *_: ("close",))

@@ -85,15 +85,15 @@ async def attack_guard(chance: random.Random) -> None:
         chance.choice(get_args(HoldBack)),
         (("fuzz", lambda written: "it matches" if rule.has_match(written) else None),),
     )
-    shown = ""
+    released_text = ""
     for piece in [*iterate_pieces(chance, text), None]:
         released = await (guard.release_rest() if piece is None else guard.add_text(piece))
         if isinstance(released, GuardViolation):
-            assert text.startswith(shown)
+            assert text.startswith(released_text)
             return
-        shown += released
+        released_text += released
         await asyncio.sleep(0)  # As the reader of a response does
-    assert shown == text
+    assert released_text == text
     assert len(text) > MATCH_REACH or not rule.has_match(text)
 
 

@@ -36,7 +36,10 @@ def compare_two_calls(name: str) -> Told:
     return [
         (
             change.layer,
-            [(why.what, [(by.sequence, by.event) for by in why.by]) for why in change.because],
+            [
+                (reason.what, [(by.sequence, by.event) for by in reason.by])
+                for reason in change.because
+            ],
         )
         for change in compare_calls(*sides).changes
     ]

@@ -129,10 +129,12 @@ def rewrite_chain(events: Sequence[RecordedEvent]) -> list[RecordedEvent]:
     """Write every digest of the chain anew, as somebody would who owns the whole log."""
     made: list[RecordedEvent] = []
     for event in events:
-        said = json.loads(event.stored)
+        event_data = json.loads(event.stored)
         if made:
-            said["prevhash"] = made[-1].head.hash
-        made.append(read_stored_event(event, json.dumps(said, separators=(",", ":")).encode()))
+            event_data["prevhash"] = made[-1].head.hash
+        made.append(
+            read_stored_event(event, json.dumps(event_data, separators=(",", ":")).encode())
+        )
     return made
 
 
@@ -185,10 +187,10 @@ def test_a_missing_end_is_found_by_whoever_noted_it_and_by_nobody_else() -> None
 
 def test_a_history_written_anew_from_its_first_event_is_found_by_whoever_noted_it() -> None:
     bent = [read_stored_event(e, e.stored.replace(b'"tester"', b'"nobody"')) for e in EVENTS]
-    anew = rewrite_chain(bent)
-    assert list_findings(anew) == []
+    rewritten = rewrite_chain(bent)
+    assert list_findings(rewritten) == []
     noted = WitnessedHead(EVENTS[4].sequence, EVENTS[4].head.hash)
-    assert list_findings(anew, noted) == [("integrity", "noted", EVENTS[4].sequence)]
+    assert list_findings(rewritten, noted) == [("integrity", "noted", EVENTS[4].sequence)]
 
 
 @pytest.mark.parametrize("place", range(len(EVENTS) - 1))
@@ -277,30 +279,30 @@ def test_a_turn_that_is_answered_after_its_reply_was_withheld_is_found() -> None
 
 
 def test_a_tool_that_never_returned_and_one_that_nobody_asked_for_are_found() -> None:
-    asked = ToolCalled(turn=2, call="2.1", id="a", tool="look", arguments="{}")
+    called = ToolCalled(turn=2, call="2.1", id="a", tool="look", arguments="{}")
     back = ToolReturned(turn=2, call="2.1", id="b", tool="look", outcome="accepted")
-    assert list_findings(SESSION.append_events(asked).events) == [
+    assert list_findings(SESSION.append_events(called).events) == [
         ("integrity", "tools", len(EVENTS) + 1)
     ]
     assert list_findings(SESSION.append_events(back).events) == [
         ("integrity", "tools", len(EVENTS) + 1)
     ]
-    came = back.model_copy(update={"id": "a"})
-    assert list_findings(SESSION.append_events(asked, came).events) == []
+    returned = back.model_copy(update={"id": "a"})
+    assert list_findings(SESSION.append_events(called, returned).events) == []
     # The same id may be asked for again once it is back, as providers do that give none
-    assert list_findings(SESSION.append_events(asked, came, asked, came).events) == []
+    assert list_findings(SESSION.append_events(called, returned, called, returned).events) == []
 
 
 def test_tools_that_are_asked_for_begun_or_back_twice_are_found() -> None:
-    asked = ToolCalled(turn=2, call="2.1", id="a", tool="look", arguments="{}")
+    called = ToolCalled(turn=2, call="2.1", id="a", tool="look", arguments="{}")
     begun = ToolStarted(turn=2, call="2.1", id="a", tool="look", attempt=2)
     back = ToolReturned(turn=2, call="2.1", id="a", tool="look", outcome="answered")
     end = len(EVENTS)
-    assert list_findings(SESSION.append_events(asked, begun, back).events) == []
-    assert list_findings(SESSION.append_events(asked, begun, begun, back).events) == [], (
+    assert list_findings(SESSION.append_events(called, begun, back).events) == []
+    assert list_findings(SESSION.append_events(called, begun, begun, back).events) == [], (
         "by another worker"
     )
-    for bad, at in (([asked, asked, back], 2), ([asked, back, back], 3), ([begun], 1)):
+    for bad, at in (([called, called, back], 2), ([called, back, back], 3), ([begun], 1)):
         assert list_findings(SESSION.append_events(*bad).events) == [
             ("integrity", "tools", end + at)
         ]
@@ -346,9 +348,9 @@ def test_a_prompt_of_another_model_than_recorded_is_found() -> None:
 def rewrite_manifest(place: int, **changed: JsonValue) -> list[RecordedEvent]:
     """Give the session with another manifest at a call, the chain written anew behind it."""
     event = EVENTS[place]
-    said = json.loads(event.stored)
-    said["data"]["manifest"].update(changed)
-    bent = read_stored_event(event, json.dumps(said, separators=(",", ":")).encode())
+    event_data = json.loads(event.stored)
+    event_data["data"]["manifest"].update(changed)
+    bent = read_stored_event(event, json.dumps(event_data, separators=(",", ":")).encode())
     return rewrite_chain((*EVENTS[:place], bent, *EVENTS[place + 1 :]))
 
 
@@ -358,8 +360,8 @@ def test_a_manifest_that_was_edited_with_its_digest_made_anew_is_found_by_assemb
     parts = [part for part in manifest["parts"] if part["layer"] != "persona"]
     for part in parts:
         part["message"] -= 1
-    said = [("user", "Where am I?"), ("assistant", "Here."), ("user", "And now?")]
-    messages: list[dict[str, JsonValue]] = [{"role": r, "content": text} for r, text in said]
+    texts = [("user", "Where am I?"), ("assistant", "Here."), ("user", "And now?")]
+    messages: list[dict[str, JsonValue]] = [{"role": r, "content": text} for r, text in texts]
     request: dict[str, JsonValue] = {
         "messages": [*messages],
         "model": "openai/test",
@@ -407,13 +409,13 @@ DATA = b'"data":{'
 """The bytes of an event after its position."""
 
 
-@pytest.mark.parametrize("where", [TYPE, DATA], ids=["before its place", "behind its place"])
+@pytest.mark.parametrize("field", [TYPE, DATA], ids=["before its place", "behind its place"])
 @pytest.mark.parametrize("place", range(1, len(EVENTS)))
 def test_an_event_that_cannot_be_read_is_told_once_and_names_the_calls_behind_it(
-    place: int, where: bytes
+    place: int, field: bytes
 ) -> None:
     raws = [RawEvent("session.acme.s1.x", each.stream_sequence, each.stored) for each in EVENTS]
-    raws[place] = replace(raws[place], stored=raws[place].stored.replace(where, b"[" + where))
+    raws[place] = replace(raws[place], stored=raws[place].stored.replace(field, b"[" + field))
     events, unread = decode_events(raws)
     report = verify_session(events, BLOBS, build_means(), undecodable=unread)
     bad = EVENTS[place].sequence

@@ -153,13 +153,13 @@ def test_a_session_that_pinned_such_a_pattern_can_still_be_read() -> None:
 
 @pytest.mark.parametrize("place", ["../secret.md", "/etc/passwd", "a/../../b.md", "a\\\\b.md"])
 def test_a_prompt_file_outside_the_folder_is_refused(place: str) -> None:
-    (said,) = list_faults(replace_text("file: persona.md", f'file: "{place}"'))
-    assert "leaves the folder; name a place beside the blueprint" in said
+    (fault,) = list_faults(replace_text("file: persona.md", f'file: "{place}"'))
+    assert "leaves the folder; name a place beside the blueprint" in fault
 
 
 def test_only_ids_and_locales_may_stand_in_a_path() -> None:
-    (said,) = list_faults(replace_text("file: persona.md", 'file: "{tone}.md"'))
-    assert said == (
+    (fault,) = list_faults(replace_text("file: persona.md", 'file: "{tone}.md"'))
+    assert fault == (
         "7: layers.persona.file: `tone` is of type text, which no path can hold; "
         "make it one of: id, locale"
     )
@@ -175,8 +175,8 @@ def test_the_provider_may_stand_in_a_path_and_nowhere_else() -> None:
 
 def test_a_budget_that_its_own_texts_overflow_is_refused() -> None:
     text = replace_text('{text: "Be {tone}."}', f"{{text: {'x' * 401}, keep: always}}")
-    (said,) = list_faults(text)
-    assert said == (
+    (fault,) = list_faults(text)
+    assert fault == (
         "16: calls.reply.budget: its `keep: always` texts take 101 tokens, `window` has 100; "
         "give the budget more than 101 tokens"
     )
@@ -188,8 +188,8 @@ def test_a_budget_that_its_own_texts_just_fill_is_taken() -> None:
 
 
 def test_no_key_or_address_of_a_model_gets_into_a_blueprint() -> None:
-    (said,) = list_faults(replace_text("    budget: window", "    parameters: {api_key: sk-1}"))
-    assert said.startswith("16: calls.reply.parameters.api_key: there is no parameter `api_key`")
+    (fault,) = list_faults(replace_text("    budget: window", "    parameters: {api_key: sk-1}"))
+    assert fault.startswith("16: calls.reply.parameters.api_key: there is no parameter `api_key`")
 
 
 @pytest.mark.parametrize(
@@ -207,15 +207,15 @@ def test_no_key_or_address_of_a_model_gets_into_a_blueprint() -> None:
     ],
 )
 def test_what_is_no_document_at_all_is_one_fault(text: str, fault: str) -> None:
-    (said,) = list_faults(text)
-    assert said.startswith(fault)
+    (found,) = list_faults(text)
+    assert found.startswith(fault)
 
 
 def test_aliases_that_unfold_without_end_are_refused_before_they_do() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
-    (said,) = list_faults("\n".join(lines))
-    assert "too large or deep" in said
+    (fault,) = list_faults("\n".join(lines))
+    assert "too large or deep" in fault
 
 
 def test_an_alias_stands_for_what_it_names() -> None:
@@ -231,8 +231,8 @@ def test_an_anchor_may_be_set_anew() -> None:
 
 @pytest.mark.parametrize("character", ["\\0", "\\uD800"])
 def test_a_character_that_no_event_can_hold_is_refused(character: str) -> None:
-    (said,) = list_faults(replace_text("Be {tone}.", f"Be {character}."))
-    assert said == (
+    (fault,) = list_faults(replace_text("Be {tone}.", f"Be {character}."))
+    assert fault == (
         "8: layers.tone.text: NUL and lone surrogates cannot be stored; take the character out"
     )
 

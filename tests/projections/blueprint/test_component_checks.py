@@ -79,8 +79,8 @@ def test_a_fault_says_what_is_wrong_and_what_to_do(before: str, after: str, faul
     assert before in TEXT
     with pytest.raises(FaultyBlueprint) as refused:
         load_blueprint_source(TEXT.replace(before, after))
-    said = "\n".join(str(each) for each in refused.value.faults)
-    assert fault in said.replace("cannot make room", "no room")
+    faults_text = "\n".join(str(each) for each in refused.value.faults)
+    assert fault in faults_text.replace("cannot make room", "no room")
 
 
 def test_prompt_files_are_looked_for_by_category_provider_and_profile() -> None:

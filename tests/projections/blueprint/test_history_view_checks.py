@@ -49,10 +49,10 @@ def test_a_view_like_another_is_summed_up_by_the_words_of_that_one() -> None:
     assert blueprint.find_summary_view("short") == "chat"
 
 
-@pytest.mark.parametrize(("right", "wrong", "told"), FAULTS)
+@pytest.mark.parametrize(("right", "wrong", "fault"), FAULTS)
 def test_a_summary_that_cannot_be_had_is_named_before_any_session_opens(
-    right: str, wrong: str, told: str
+    right: str, wrong: str, fault: str
 ) -> None:
     with pytest.raises(FaultyBlueprint) as faulty:
         load_blueprint_source(TEXT.replace(right, wrong))
-    assert told in "\n".join(map(str, faulty.value.faults))
+    assert fault in "\n".join(map(str, faulty.value.faults))

@@ -23,9 +23,9 @@ SPECS = {
 }
 
 
-def expect_refusal(given: dict[str, JsonValue]) -> Refused:
+def expect_refusal(values: dict[str, JsonValue]) -> Refused:
     with pytest.raises(Refused) as refusal:
-        check_values(SPECS, given, "attributes")
+        check_values(SPECS, values, "attributes")
     return refusal.value
 
 
@@ -37,7 +37,7 @@ def test_what_is_not_given_takes_its_default_or_stays_away() -> None:
 
 
 def test_what_is_given_stands() -> None:
-    given: dict[str, JsonValue] = {
+    values: dict[str, JsonValue] = {
         "task": "ep.whispercross",
         "language": "",
         "locale": "pt-BR",
@@ -46,7 +46,7 @@ def test_what_is_given_stands() -> None:
         "patterns": [1, "a", None],
         "player": {"name": "Ada"},
     }
-    assert check_values(SPECS, given, "attributes") == given
+    assert check_values(SPECS, values, "attributes") == values
 
 
 def test_a_missing_value_is_named_with_what_to_add() -> None:
@@ -91,7 +91,7 @@ def test_a_value_of_another_kind_is_refused_by_name(name: str, value: JsonValue)
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "field"),
+    ("values", "code", "field"),
     [
         ({"language": "a\0b"}, "bad-text", "attributes.language"),
         ({"language": "\ud800"}, "bad-text", "attributes.language"),
@@ -105,9 +105,9 @@ def test_a_value_of_another_kind_is_refused_by_name(name: str, value: JsonValue)
     ],
 )
 def test_what_cannot_be_stored_is_refused_where_it_stands(
-    given: dict[str, JsonValue], code: str, field: str
+    values: dict[str, JsonValue], code: str, field: str
 ) -> None:
-    refusal = expect_refusal({"task": "t", **given})
+    refusal = expect_refusal({"task": "t", **values})
     assert (refusal.code, refusal.field) == (code, field)
 
 
@@ -154,13 +154,13 @@ def test_a_value_under_another_name_is_returned_under_its_own_and_refused_under_
 
 
 @given(st.dictionaries(st.sampled_from([*SPECS, "taskId", "showHints", "help", "other"]), VALUES))
-def test_the_schema_takes_exactly_what_the_check_takes(given: dict[str, JsonValue]) -> None:
+def test_the_schema_takes_exactly_what_the_check_takes(values: dict[str, JsonValue]) -> None:
     schema = build_values_schema(SPECS)
     Draft202012Validator.check_schema(schema)
     # Floats without a fraction are whole numbers to JSON Schema; none are drawn.
-    valid = Draft202012Validator(schema).is_valid(json.loads(json.dumps(given)))
+    valid = Draft202012Validator(schema).is_valid(json.loads(json.dumps(values)))
     try:
-        check_values(SPECS, given, "inputs")
+        check_values(SPECS, values, "inputs")
     except Refused:
         assert not valid
     else:

@@ -62,13 +62,13 @@ FAULTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("written", "instead", "said"), FAULTS)
-def test_a_fault_is_named_with_its_line(written: str, instead: str, said: str) -> None:
+@pytest.mark.parametrize(("written", "instead", "message"), FAULTS)
+def test_a_fault_is_named_with_its_line(written: str, instead: str, message: str) -> None:
     assert written in TEXT
     with pytest.raises(FaultyBlueprint) as faulty:
         load_blueprint_source(TEXT.replace(written, instead))
     line = next(n for n, each in enumerate(TEXT.splitlines(), 1) if written.splitlines()[0] in each)
-    assert any(said in str(fault) for fault in faulty.value.faults), faulty.value.faults
+    assert any(message in str(fault) for fault in faulty.value.faults), faulty.value.faults
     assert any(fault.line == line for fault in faulty.value.faults)
 
 
@@ -85,8 +85,8 @@ def test_a_budget_may_be_what_a_turn_says_and_then_nothing_bounds_the_state() ->
 
 def test_the_items_of_a_list_are_checked_each_by_each_and_served_as_a_schema() -> None:
     inputs = load_blueprint_source(TEXT).blueprint.inputs
-    given: dict[str, JsonValue] = {"people": [{"who": "a", "tier": 1}, {"who": "b"}]}
-    assert check_values(inputs, given, "inputs") == given
+    values: dict[str, JsonValue] = {"people": [{"who": "a", "tier": 1}, {"who": "b"}]}
+    assert check_values(inputs, values, "inputs") == values
     with pytest.raises(Refused) as refused:
         check_values(inputs, {"people": [{"tier": 1}]}, "inputs")
     assert (refused.value.code, refused.value.field) == ("missing-value", "inputs.people.0.who")

@@ -87,10 +87,10 @@ def test_a_text_searched_in_slices_matches_as_a_whole_does(
     pattern: str, runs: list[tuple[str, int]]
 ) -> None:
     text = "".join(unit * times for unit, times in runs)
-    whole = compile_pattern(pattern)
-    assert whole.slice_length > len(text) or len(text) > LONGEST_REPLY // 10
-    sliced = replace(whole, slice_length=MATCH_REACH + 1)
-    assert sliced.has_match(text) is whole.has_match(text)
+    compiled = compile_pattern(pattern)
+    assert compiled.slice_length > len(text) or len(text) > LONGEST_REPLY // 10
+    sliced = replace(compiled, slice_length=MATCH_REACH + 1)
+    assert sliced.has_match(text) is compiled.has_match(text)
 
 
 def test_a_pattern_of_a_schema_is_searched_in_linear_time_too() -> None:
@@ -111,12 +111,12 @@ def test_a_pattern_of_a_schema_is_searched_in_linear_time_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "why"),
+    ("schema", "message"),
     [
         ({"properties": {"a": {"pattern": "(?=a)b"}}}, "its pattern '(?=a)b' cannot be used: look"),
         ({"patternProperties": {"(a)\\1": {}}}, "its pattern '(a)\\\\1' cannot be used: backref"),
         ({"patternProperties": {"a": {}}, "unevaluatedProperties": False}, "it has `patternProp"),
     ],
 )
-def test_a_schema_with_such_a_pattern_cannot_be_used(schema: JsonObject, why: str) -> None:
-    assert (find_schema_fault(schema) or "").startswith(why)
+def test_a_schema_with_such_a_pattern_cannot_be_used(schema: JsonObject, message: str) -> None:
+    assert (find_schema_fault(schema) or "").startswith(message)

@@ -44,9 +44,9 @@ def test_a_folder_stands_for_the_servers_in_it() -> None:
 
 
 def test_what_is_wrong_with_a_server_is_told_with_its_file_and_line() -> None:
-    with pytest.raises(FaultyBlueprint) as told:
+    with pytest.raises(FaultyBlueprint) as raised:
         read_with_files(time=TIME.replace("idempotent", "idempotnt"))
-    (fault,) = told.value.faults
+    (fault,) = raised.value.faults
     assert (fault.file, fault.line) == ("agent/mcp/time.yaml", 2)
     assert fault.fix == "write `idempotent`"
 
@@ -64,8 +64,8 @@ def test_a_folder_without_servers_is_told_of() -> None:
     ],
 )
 def test_a_file_that_would_be_passed_over_is_told_of(files: tuple[str, ...], fault: str) -> None:
-    with pytest.raises(FaultyBlueprint) as told:
+    with pytest.raises(FaultyBlueprint) as raised:
         load_blueprint_source(
             TEXT, "agent/blueprint.yaml", lambda _: [(file, TIME) for file in files]
         )
-    assert fault in str(told.value)
+    assert fault in str(raised.value)

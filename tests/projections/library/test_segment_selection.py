@@ -15,9 +15,9 @@ RULES = SegmentRequest("ruleset", "r")
 
 
 def list_chosen_ids(
-    shelf: SegmentLibrary, *locales: str, wanted: SegmentRequest = RULES, session: str = "s"
+    library: SegmentLibrary, *locales: str, request: SegmentRequest = RULES, session: str = "s"
 ) -> list[int]:
-    return [each.segment.id for each in select_segments(shelf, wanted, locales, session).choices]
+    return [each.segment.id for each in select_segments(library, request, locales, session).choices]
 
 
 async def test_a_scope_and_reference_give_their_own_active_segments_in_order() -> None:
@@ -26,22 +26,22 @@ async def test_a_scope_and_reference_give_their_own_active_segments_in_order() -
         await library.add_segment(scope, "text", ref)
     off = await library.add_segment("ruleset", "text", "r")
     await library.handle_command(EditSegment(off, active=False))
-    shelf = await library.load_library()
-    assert list_chosen_ids(shelf) == [1, 4]
-    assert list_chosen_ids(shelf, wanted=SegmentRequest("core")) == [3]
-    assert list_chosen_ids(shelf, wanted=SegmentRequest("ruleset")) == []
+    loaded = await library.load_library()
+    assert list_chosen_ids(loaded) == [1, 4]
+    assert list_chosen_ids(loaded, request=SegmentRequest("core")) == [3]
+    assert list_chosen_ids(loaded, request=SegmentRequest("ruleset")) == []
 
 
 async def test_the_first_locale_that_has_anything_is_taken_whole() -> None:
     library = SegmentHarness()
     for locale in (None, "en", "lt", "lt", "pt"):
         await library.add_segment("ruleset", "text", "r", locale=locale)
-    shelf = await library.load_library()
-    assert list_chosen_ids(shelf, "lt-LT", "en") == [3, 4]
-    assert list_chosen_ids(shelf, "LT_lt") == [3, 4]
-    assert list_chosen_ids(shelf, "de", "en") == [2]
-    assert list_chosen_ids(shelf, "pt-BR", "lt") == [5]
-    assert list_chosen_ids(shelf, "de") == [1], "one without a locale stands in"
+    loaded = await library.load_library()
+    assert list_chosen_ids(loaded, "lt-LT", "en") == [3, 4]
+    assert list_chosen_ids(loaded, "LT_lt") == [3, 4]
+    assert list_chosen_ids(loaded, "de", "en") == [2]
+    assert list_chosen_ids(loaded, "pt-BR", "lt") == [5]
+    assert list_chosen_ids(loaded, "de") == [1], "one without a locale stands in"
 
 
 async def test_a_locale_whose_segments_are_all_off_is_passed_over() -> None:
@@ -57,29 +57,29 @@ async def test_a_session_is_always_given_the_same_variant_and_sessions_differ() 
     for _ in range(2):
         number = await library.add_segment("ruleset", "a", "r")
         await library.handle_command(EditSegment(number, "b", content="b"))
-    shelf = await library.load_library()
+    loaded = await library.load_library()
 
-    def given(session: str) -> tuple[str, ...]:
-        choices = select_segments(shelf, RULES, (), session).choices
+    def list_variants(session: str) -> tuple[str, ...]:
+        choices = select_segments(loaded, RULES, (), session).choices
         return tuple(each.version.variant for each in choices)
 
-    picks = Counter(given(f"session-{n}") for n in range(1_000))
+    picks = Counter(list_variants(f"session-{n}") for n in range(1_000))
     assert set(picks) == {("a", "a"), ("b", "b")}, "segments of one test are given alike"
     assert 400 < picks["a", "a"] < 600
-    assert given("session-7") == given("session-7")
+    assert list_variants("session-7") == list_variants("session-7")
 
 
 async def test_what_this_release_cannot_use_is_left_out_and_reported() -> None:
     library = SegmentHarness()
     number = await library.add_segment("ruleset", "text", "r", locale="lt")
     await library.add_segment("ruleset", "text", "r", locale="en")
-    shelf = await library.load_library()
-    segment = shelf.segments[number]
+    loaded = await library.load_library()
+    segment = loaded.segments[number]
     urgent = SegmentText(digest="sha256:0", characters=1, priority="urgent")
     version = dataclasses.replace(segment.versions[0], text=urgent)
     later = dataclasses.replace(segment, versions=(version,))
-    shelf = dataclasses.replace(shelf, segments={**shelf.segments, number: later})
-    chosen = select_segments(shelf, RULES, ("lt", "en"), "s")
+    loaded = dataclasses.replace(loaded, segments={**loaded.segments, number: later})
+    chosen = select_segments(loaded, RULES, ("lt", "en"), "s")
     assert [each.segment.id for each in chosen.choices] == [2]
     (omitted,) = chosen.omitted
     assert omitted.segment == number

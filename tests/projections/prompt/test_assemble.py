@@ -79,9 +79,9 @@ def compute_needs(session: SessionScenario, blueprint: Blueprint = BLUEPRINT) ->
 
 def test_a_call_needs_the_texts_it_shows_and_no_others() -> None:
     session = build_session(("Hi", "Hello"), ("Where?", "There.")).apply_steps(ExcludeTurn(1))
-    asked = compute_needs(session)
-    assert asked.blobs == (compute_digest("You are a guide."),)
-    texts = fetch_prompt_texts(asked, session.events, FILES).by_ref.values()
+    needs = compute_needs(session)
+    assert needs.blobs == (compute_digest("You are a guide."),)
+    texts = fetch_prompt_texts(needs, session.events, FILES).by_ref.values()
     assert list(texts) == ["Where?", "There.", "Go on"]
 
 
@@ -233,8 +233,10 @@ def test_a_cancelled_turn_takes_no_place_in_the_window() -> None:
     session = open_with_blueprint(BLUEPRINT, FILES, city="Riga").apply_steps(
         submit_turn("No"), CancelTurn(), submit_turn("Yes")
     )
-    said = [m.content for m in assemble_next_prompt(session, BLUEPRINT, FILES).request.messages[1:]]
-    assert said == ["Yes"]
+    texts = [
+        m.content for m in assemble_next_prompt(session, BLUEPRINT, FILES).request.messages[1:]
+    ]
+    assert texts == ["Yes"]
 
 
 def test_a_session_of_many_short_turns_needs_no_more_than_it_keeps() -> None:
@@ -245,9 +247,9 @@ def test_a_session_of_many_short_turns_needs_no_more_than_it_keeps() -> None:
         session.apply_steps(ExcludeTurn(MAX_RECENT_TURNS)), roomy
     ).needs_older_turns
     found = assemble_next_prompt(session, roomy, FILES)
-    whole = fold_unbounded(session.events)
-    assert whole is not None
-    again = assemble_prompt_from(whole, session.events, roomy, FILES)
+    full_state = fold_unbounded(session.events)
+    assert full_state is not None
+    again = assemble_prompt_from(full_state, session.events, roomy, FILES)
     assert again == found
     (far, near) = [p for p in found.manifest.parts if isinstance(p.source, HistorySource)]
     assert (far.source, far.treatment) == (HistorySource(view="recent", first=1, last=2), "dropped")

@@ -93,9 +93,9 @@ def test_the_first_call_of_a_kind_has_nothing_before_it() -> None:
 
 
 def test_a_conversation_that_goes_on_begins_with_all_that_was_said() -> None:
-    told = begin_talk().run_turn("one").run_turn("two").run_turn("three")
-    before = told.prompts[1].manifest
-    assert told.prefix == CachePrefix(call="2.1", messages=4, tokens=before.tokens, ended_by=None)
+    talk = begin_talk().run_turn("one").run_turn("two").run_turn("three")
+    before = talk.prompts[1].manifest
+    assert talk.prefix == CachePrefix(call="2.1", messages=4, tokens=before.tokens, ended_by=None)
 
 
 def test_a_layer_that_goes_away_is_named() -> None:
@@ -126,8 +126,8 @@ def test_a_turn_that_was_changed_or_taken_out_ends_it_there(
 
 
 def test_dropping_the_oldest_ends_it_behind_the_system_prompt() -> None:
-    told = begin_talk().run_turn("a" * 20).run_turn("b" * 20).run_turn("c" * 20)
-    assert told.prefix == CachePrefix(call="2.1", messages=1, tokens=9, ended_by="history")
+    talk = begin_talk().run_turn("a" * 20).run_turn("b" * 20).run_turn("c" * 20)
+    assert talk.prefix == CachePrefix(call="2.1", messages=1, tokens=9, ended_by="history")
 
 
 CHANGES = st.lists(
@@ -139,30 +139,30 @@ CHANGES = st.lists(
 def test_the_messages_it_names_are_the_same_and_the_next_one_is_not(
     changes: list[str], turn: int
 ) -> None:
-    told = begin_talk().run_turn("one").run_turn("two").run_turn("three")
+    talk = begin_talk().run_turn("one").run_turn("two").run_turn("three")
     done = set[str]()
     for number, change in enumerate(changes):
         match change:
             case "ask":
-                told = told.run_turn(f"what {number}?")
+                talk = talk.run_turn(f"what {number}?")
             case "ask long":
-                told = told.run_turn(f"{number}" * 30)
+                talk = talk.run_turn(f"{number}" * 30)
             case "exclude":
-                told = told.apply_steps(ExcludeTurn(turn))
+                talk = talk.apply_steps(ExcludeTurn(turn))
             case "restore":
-                told = told.apply_steps(RestoreTurn(turn))
+                talk = talk.apply_steps(RestoreTurn(turn))
             case _ if change not in done:
-                told = told.apply_steps(build_redaction(turn))
+                talk = talk.apply_steps(build_redaction(turn))
                 done.add(change)
             case _:
                 pass
-    told = told.run_turn("and?")
-    before, now = (prompt.request.messages for prompt in told.prompts[-2:])
-    prefix = told.prefix
+    talk = talk.run_turn("and?")
+    before, now = (prompt.request.messages for prompt in talk.prompts[-2:])
+    prefix = talk.prefix
     assert prefix is not None
     assert before[: prefix.messages] == now[: prefix.messages]
     if prefix.ended_by is None:
         assert prefix.messages == len(before)
-        assert prefix.tokens == told.prompts[-2].manifest.tokens
+        assert prefix.tokens == talk.prompts[-2].manifest.tokens
     else:
         assert before[prefix.messages] != now[prefix.messages]

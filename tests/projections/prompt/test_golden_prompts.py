@@ -101,9 +101,11 @@ def build_tour(
     files: dict[str, str] = FULL,
     **attributes: JsonValue,
 ) -> AssembledPrompt:
-    given = {"language": "English", **attributes}
+    all_attributes = {"language": "English", **attributes}
     return assemble_next_prompt(
-        open_with_blueprint(blueprint, files, **given).apply_steps(*steps), blueprint, files
+        open_with_blueprint(blueprint, files, **all_attributes).apply_steps(*steps),
+        blueprint,
+        files,
     )
 
 

@@ -28,19 +28,19 @@ PRICES = [
 ]
 
 
-def compute_savings(exchanges: list[TurnExchange], told: tuple[TurnExchange, ...]) -> float:
+def compute_savings(exchanges: list[TurnExchange], condensed: tuple[TurnExchange, ...]) -> float:
     """Tell which share of a history is not said."""
-    return 1 - sum(each.tokens for each in told) / sum(each.tokens for each in exchanges)
+    return 1 - sum(each.tokens for each in condensed) / sum(each.tokens for each in exchanges)
 
 
 def build_exchanges(talk: list[tuple[str, str]]) -> list[TurnExchange]:
     """Give a conversation as a view has it."""
-    return [build_exchange(turn, *said, COUNTING) for turn, said in enumerate(talk, 1)]
+    return [build_exchange(turn, *pair, COUNTING) for turn, pair in enumerate(talk, 1)]
 
 
-def list_texts(told: tuple[TurnExchange, ...]) -> list[str]:
+def list_texts(exchanges: tuple[TurnExchange, ...]) -> list[str]:
     """Give what is said, message by message."""
-    return [message.content for each in told for message in each.content.messages]
+    return [message.content for each in exchanges for message in each.content.messages]
 
 
 @EACH_RULE
@@ -51,11 +51,11 @@ def test_u11_half_and_more_of_what_repeats_is_saved(rule: RepeatsRule) -> None:
         for n, item in enumerate(items, 5)
     ]
     exchanges = build_exchanges(talk)
-    told = condense_repeats(exchanges, COUNTING, rule, "repeats")
-    (question, answer) = list_texts(told)
+    condensed = condense_repeats(exchanges, COUNTING, rule, "repeats")
+    (question, answer) = list_texts(condensed)
     assert all(f'"{item}"' in question for item in items)
     assert answer.startswith("It is … now, and we have … left. (each time, in turn with: $5, 25;")
-    assert 0.5 <= compute_savings(exchanges, told) <= 0.8
+    assert 0.5 <= compute_savings(exchanges, condensed) <= 0.8
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_dates_money_quotes_and_numbers_are_values(
     (question, answer) = list_texts(
         condense_repeats(build_exchanges(talk), COUNTING, rule, "repeats")
     )
-    told = f"({len(values)} times, in turn with: {'; '.join(values)})"
-    assert question == f"How many orders of …, all in all? {told}"
+    expected_values = f"({len(values)} times, in turn with: {'; '.join(values)})"
+    assert question == f"How many orders of …, all in all? {expected_values}"
     assert answer == "… orders (each time, in turn with: " + "; ".join("0123"[: len(values)]) + ")"
 
 
@@ -136,10 +136,10 @@ NOT_COUNTED = {
 def test_answers_are_told_in_their_own_words(
     case: tuple[list[tuple[str, str]], list[str]], rule: RepeatsRule
 ) -> None:
-    talk, told = case
+    talk, answers = case
     short = list_texts(condense_repeats(build_exchanges(talk), COUNTING, rule, "repeats"))
-    assert short[1:] == [f"In turn: {'; '.join(told)}"]
-    assert [short] == verifier.condense_run({"condensed": rule.name}, [list(said) for said in talk])
+    assert short[1:] == [f"In turn: {'; '.join(answers)}"]
+    assert [short] == verifier.condense_run({"condensed": rule.name}, [list(pair) for pair in talk])
 
 
 @pytest.mark.parametrize("answer", NOT_COUNTED.values(), ids=NOT_COUNTED)
@@ -172,10 +172,12 @@ def test_an_answer_that_counts_nothing_asked_for_stands_whole_by_the_first_rule(
 def test_proper_names_and_quotes_of_any_kind_are_values(
     questions: tuple[str, ...], values: str
 ) -> None:
-    exchanges = build_exchanges([(asked, f"{MORE} {asked}") for asked in questions])
+    exchanges = build_exchanges([(question, f"{MORE} {question}") for question in questions])
     (merged,) = condense_repeats(exchanges, COUNTING, SECOND, "repeats")
-    told = "; ".join(values.split(";" if ";" in values else " "))
-    assert list_texts((merged,))[0].endswith(f"(3 times, in turn with: {told})" if told else ")")
+    values_text = "; ".join(values.split(";" if ";" in values else " "))
+    assert list_texts((merged,))[0].endswith(
+        f"(3 times, in turn with: {values_text})" if values_text else ")"
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +189,7 @@ def test_proper_names_and_quotes_of_any_kind_are_values(
     ],
 )
 def test_other_questions_are_not_the_same(questions: tuple[str, ...]) -> None:
-    exchanges = build_exchanges([(asked, MORE) for asked in questions])
+    exchanges = build_exchanges([(question, MORE) for question in questions])
     assert condense_repeats(exchanges, COUNTING, SECOND, "repeats") == tuple(exchanges)
 
 
@@ -235,12 +237,12 @@ TEXTS = st.lists(PIECES, min_size=1, max_size=8).map(" ".join)
 @EACH_RULE
 @given(TEXTS, st.lists(st.tuples(st.integers(0, 99), TEXTS), min_size=3, max_size=5))
 def test_the_verifier_of_a_bundle_tells_repeats_alike(
-    rule: RepeatsRule, asked: str, answers: list[tuple[int, str]]
+    rule: RepeatsRule, noun: str, answers: list[tuple[int, str]]
 ) -> None:
-    talk = [(f"how many are {asked} of {n}", answered) for n, answered in answers]
+    talk = [(f"how many are {noun} of {n}", answered) for n, answered in answers]
     for each in condense_repeats(build_exchanges(talk), COUNTING, rule, "repeats"):
         if each.condensed_run:
-            run = [list(said) for said in talk[each.turn - 1 : each.last_turn]]
+            run = [list(pair) for pair in talk[each.turn - 1 : each.last_turn]]
             source = {"condensed": each.condensed_run.condensed}
             assert [list_texts((each,))] == verifier.condense_run(source, run)
 
@@ -248,10 +250,13 @@ def test_the_verifier_of_a_bundle_tells_repeats_alike(
 @given(st.lists(st.lists(TEXTS, min_size=1, max_size=4), min_size=2, max_size=4))
 def test_the_verifier_of_a_bundle_leaves_out_alike(paragraphs: list[list[str]]) -> None:
     # Every other turn began by itself, and has no question
-    asked = ["\n".join(text) * (place % 2) for place, text in enumerate(paragraphs)]
-    talk = [(said, "\n\n".join(text) * 12) for said, text in zip(asked, paragraphs, strict=True)]
+    questions = ["\n".join(text) * (place % 2) for place, text in enumerate(paragraphs)]
+    talk = [
+        (question, "\n\n".join(text) * 12)
+        for question, text in zip(questions, paragraphs, strict=True)
+    ]
     for each in condense_duplicates(build_exchanges(talk), COUNTING)[0]:
         if each.condensed_run:
             source = {"condensed": "duplicates-1", "again": each.condensed_run.again}
-            (told,) = verifier.condense_run(source, [list(talk[each.turn - 1])])
-            assert list_texts((each,)) == [text for text in told if text]
+            (texts,) = verifier.condense_run(source, [list(talk[each.turn - 1])])
+            assert list_texts((each,)) == [text for text in texts if text]

@@ -77,17 +77,17 @@ def test_a_layer_that_no_file_names_stands_where_it_is_listed() -> None:
 
 
 def test_it_stands_once_and_what_the_message_does_not_have_leaves_nothing() -> None:
-    said = get_system_text(
+    text = get_system_text(
         assemble_file("In {city}, I mean {city}. {hint}{base}{nobody}", city="Riga {rules}")
     )
-    assert said == "Be brief.\n\nIn Riga {rules}, I mean . {nobody}"
+    assert text == "Be brief.\n\nIn Riga {rules}, I mean . {nobody}"
 
 
 def test_a_layer_without_a_text_leaves_nothing_either() -> None:
     found = assemble_file("You are in {city}.", city="")
     assert get_system_text(found) == "Be brief.\n\nYou are in ."
-    (gone,) = [part for part in found.manifest.parts if part.layer == "city"]
-    assert (gone.treatment, gone.rule) == ("absent", "nothing to say")
+    (absent,) = [part for part in found.manifest.parts if part.layer == "city"]
+    assert (absent.treatment, absent.rule) == ("absent", "nothing to say")
 
 
 def test_the_fences_are_those_of_the_file_and_none_can_be_forged_within() -> None:

@@ -92,27 +92,27 @@ def test_a_blob_that_was_not_fetched_is_named() -> None:
 
 def test_a_blob_whose_text_has_changed_is_noticed() -> None:
     forged = dict.fromkeys(BLOBS, "You are a thief.")
-    said = "part persona: its text does not match the recorded digest"
-    assert expect_refusal(blobs=forged) == said
+    expected = "part persona: its text does not match the recorded digest"
+    assert expect_refusal(blobs=forged) == expected
 
 
-def change_text(sequence: int, said: Content) -> tuple[RecordedEvent, ...]:
+def change_text(sequence: int, content: Content) -> tuple[RecordedEvent, ...]:
     """Give the events with another text in one of them."""
     recorded = TALKED.events[sequence - 1]
     assert isinstance(recorded.event, TurnSubmitted)
-    other = replace(recorded, event=recorded.event.model_copy(update={"text": said}))
+    other = replace(recorded, event=recorded.event.model_copy(update={"text": content}))
     return (*TALKED.events[: sequence - 1], other, *TALKED.events[sequence:])
 
 
 def test_an_input_that_has_changed_is_noticed() -> None:
     events = change_text(len(TALKED.events), PlainText(text="How long?"))
-    said = "part input: its text does not match the recorded digest"
-    assert expect_refusal(events=events) == said
+    expected = "part input: its text does not match the recorded digest"
+    assert expect_refusal(events=events) == expected
 
 
 def test_a_turn_that_has_changed_is_noticed() -> None:
-    said = "turns 1 to 2: their texts do not match the recorded digest"
-    assert expect_refusal(events=change_text(3, PlainText(text="Hey"))) == said
+    expected = "turns 1 to 2: their texts do not match the recorded digest"
+    assert expect_refusal(events=change_text(3, PlainText(text="Hey"))) == expected
 
 
 def test_a_turn_that_is_gone_is_named() -> None:
@@ -121,8 +121,8 @@ def test_a_turn_that_is_gone_is_named() -> None:
 
 
 def test_an_event_that_is_gone_is_named() -> None:
-    gone = change_part("input", source=EventTextSource(sequence=99, field="text"))
-    assert expect_refusal(gone) == "event 99: it is not among the events of the session"
+    changed = change_part("input", source=EventTextSource(sequence=99, field="text"))
+    assert expect_refusal(changed) == "event 99: it is not among the events of the session"
 
 
 def test_text_that_can_no_longer_be_opened_does_not_pass_for_another() -> None:

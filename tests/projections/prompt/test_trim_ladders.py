@@ -113,9 +113,9 @@ def test_a_section_that_no_step_makes_short_enough_is_refused_by_its_name() -> N
     section = budget.sections["npc"].model_copy(update={"ladder": ()})
     changed = budget.model_copy(update={"sections": {"npc": section}})
     blueprint = GAME_MASTER.model_copy(update={"budget": {"prompt": changed}})
-    tale = replace(TALE, blueprint=blueprint, inputs={**INPUTS, "npc_token_budget": 3})
+    turn = replace(TALE, blueprint=blueprint, inputs={**INPUTS, "npc_token_budget": 3})
     with pytest.raises(BudgetExceeded) as refused:
-        tale.assemble_prompt()
+        turn.assemble_prompt()
     assert refused.value.of.section == "npc"
     assert [size.layer for size in refused.value.sizes] == ["npc"]
 
@@ -124,14 +124,14 @@ def test_a_step_that_makes_nothing_shorter_is_not_taken() -> None:
     longer = build_segment(8, "npc", "He shrugs, " * 40, "guard", type="npc_cue")
     segments = tuple(longer if each.id == 8 else each for each in SEGMENTS)
     steps = [STEPS["replace"], STEPS["drop"]]
-    tale = replace(TALE, segments=segments, blueprint=replace_ladder(steps, 135))
-    found = tale.assemble_prompt()
+    turn = replace(TALE, segments=segments, blueprint=replace_ladder(steps, 135))
+    found = turn.assemble_prompt()
     assert [step.step for step in found.manifest.steps] == ["drop"]
 
 
 def test_a_step_of_a_package_is_taken_like_any_other() -> None:
-    def first_only(block: LayerBlock, told: Mapping[str, JsonValue]) -> LayerBlock:
-        assert told == {"keep": 1}
+    def first_only(block: LayerBlock, options: Mapping[str, JsonValue]) -> LayerBlock:
+        assert options == {"keep": 1}
         return block.drop_pieces(block.included_pieces[1:], "first only")
 
     step: JsonValue = {"registered": {"name": "first", "layer": "npc", "with": {"keep": 1}}}
@@ -173,8 +173,8 @@ def format_prompt(found: AssembledPrompt) -> str:
         for step in manifest.steps
     ]
     lines = [f"{manifest.tokens} of {manifest.budget} tokens", *steps]
-    told = "\n".join([*lines, *map(_format_part, manifest.parts)])
-    return f"{draw_prompt(found.request)}════\n{told}\n"
+    listing = "\n".join([*lines, *map(_format_part, manifest.parts)])
+    return f"{draw_prompt(found.request)}════\n{listing}\n"
 
 
 def _format_part(part: PromptPart) -> str:

@@ -18,6 +18,6 @@ def test_the_words_of_a_turn_are_remembered_up_to_so_many_bytes(letter: str, mos
     for length, remembered in ((most, True), (most + MAX_CACHED_BYTES // 4, False)):
         text, reply = letter * (length // 2), letter * (length - length // 2)
         assert (build_turn_messages(text, reply) is build_turn_messages(text, reply)) == remembered
-        said = [build_exchange(1, text, reply, CharacterCounter(4)) for _ in range(2)]
-        assert (said[0] is said[1]) == remembered
+        exchanges = [build_exchange(1, text, reply, CharacterCounter(4)) for _ in range(2)]
+        assert (exchanges[0] is exchanges[1]) == remembered
     assert CACHE_SIZE * MAX_CACHED_BYTES < 16_000_000

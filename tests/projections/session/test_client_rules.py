@@ -97,7 +97,7 @@ def test_a_session_opens_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "command",
     [
         submit_turn("Hi"),
         CancelTurn(),
@@ -106,10 +106,10 @@ def test_a_session_opens_once() -> None:
         RestoreTurn(1),
         build_redaction(),
     ],
-    ids=lambda asked: type(asked).__name__,
+    ids=lambda command: type(command).__name__,
 )
-def test_nothing_is_asked_of_a_session_that_is_not_there(asked: CommandOrFactory) -> None:
-    given().when(asked).then_refused("unknown-session", field="session")
+def test_nothing_is_asked_of_a_session_that_is_not_there(command: CommandOrFactory) -> None:
+    given().when(command).then_refused("unknown-session", field="session")
 
 
 def test_the_first_turn_is_open_at_once() -> None:
@@ -202,9 +202,9 @@ def test_where_no_turn_is_open_none_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize("turn", [-1, 0, 4, 10**9])
-@pytest.mark.parametrize("asked", [CancelTurn, ExcludeTurn, RestoreTurn, build_redaction])
-def test_a_turn_that_never_was_is_named(asked: Callable[[int], Command], turn: int) -> None:
-    WAITING.when(asked(turn)).then_refused("unknown-turn", field="turn")
+@pytest.mark.parametrize("build_command", [CancelTurn, ExcludeTurn, RestoreTurn, build_redaction])
+def test_a_turn_that_never_was_is_named(build_command: Callable[[int], Command], turn: int) -> None:
+    WAITING.when(build_command(turn)).then_refused("unknown-turn", field="turn")
 
 
 def test_closing_gives_up_what_is_open_and_what_waits() -> None:
@@ -234,21 +234,21 @@ def test_a_closed_session_can_still_be_corrected() -> None:
     CLOSED.when(build_redaction()).then_names("reply-redacted")
 
 
-@pytest.mark.parametrize("asked", [ExcludeTurn(1), RestoreTurn(1), build_redaction()])
-def test_an_unsettled_turn_is_not_marked(asked: CommandOrFactory) -> None:
-    ASKED.when(asked).then_refused("turn-open", field="turn")
-    CLAIMED.when(asked).then_refused("turn-open", field="turn")
+@pytest.mark.parametrize("command", [ExcludeTurn(1), RestoreTurn(1), build_redaction()])
+def test_an_unsettled_turn_is_not_marked(command: CommandOrFactory) -> None:
+    ASKED.when(command).then_refused("turn-open", field="turn")
+    CLAIMED.when(command).then_refused("turn-open", field="turn")
 
 
-@pytest.mark.parametrize("asked", [ExcludeTurn(2), RestoreTurn(2), build_redaction(2)])
-def test_a_waiting_turn_is_not_marked(asked: CommandOrFactory) -> None:
-    WAITING.when(asked).then_refused("turn-open", field="turn")
+@pytest.mark.parametrize("command", [ExcludeTurn(2), RestoreTurn(2), build_redaction(2)])
+def test_a_waiting_turn_is_not_marked(command: CommandOrFactory) -> None:
+    WAITING.when(command).then_refused("turn-open", field="turn")
 
 
-@pytest.mark.parametrize("asked", [ExcludeTurn(1), RestoreTurn(1), build_redaction()])
-def test_a_turn_without_a_reply_has_nothing_to_mark(asked: CommandOrFactory) -> None:
-    FAILED.when(asked).then_refused("no-reply", field="turn")
-    ASKED.apply_steps(CancelTurn()).when(asked).then_refused("no-reply", field="turn")
+@pytest.mark.parametrize("command", [ExcludeTurn(1), RestoreTurn(1), build_redaction()])
+def test_a_turn_without_a_reply_has_nothing_to_mark(command: CommandOrFactory) -> None:
+    FAILED.when(command).then_refused("no-reply", field="turn")
+    ASKED.apply_steps(CancelTurn()).when(command).then_refused("no-reply", field="turn")
 
 
 def test_a_reply_is_withheld_with_its_reason() -> None:

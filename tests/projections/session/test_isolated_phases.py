@@ -45,9 +45,9 @@ def build_phase_graph(**more: JsonValue) -> PhaseGraph:
 
 def build_phase_end(phases: PhaseGraph) -> CommandOrFactory:
     """Answer the open turn and end its phase."""
-    wanted = ToolRequest(id="t", tool="transition_phase", arguments='{"signal": "understood"}')
+    request = ToolRequest(id="t", tool="transition_phase", arguments='{"signal": "understood"}')
     return lambda state: CompleteTurn(
-        get_attempt(state), "So.", "stop", SAMPLE_SPENT, phases, (wanted,)
+        get_attempt(state), "So.", "stop", SAMPLE_SPENT, phases, (request,)
     )
 
 
@@ -68,8 +68,8 @@ def test_a_turn_that_waits_is_given_up_with_the_phase_it_was_said_in() -> None:
     state = after.state
     assert state is not None
     assert (state.open, state.waiting, state.phase) == (None, (), "pick")
-    gone = state.turns[-1]
-    assert (gone.turn, gone.status, gone.phase) == (2, "cancelled", "talk")
+    cancelled = state.turns[-1]
+    assert (cancelled.turn, cancelled.status, cancelled.phase) == (2, "cancelled", "talk")
 
 
 def test_it_goes_on_waiting_where_every_phase_sees_the_others() -> None:

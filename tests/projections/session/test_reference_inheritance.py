@@ -39,7 +39,7 @@ def test_what_the_text_does_not_say_is_that_of_the_last_answered_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "last", "asked", "reason"),
+    ("spec", "last", "stated", "reason"),
     [
         (None, LAST, ASKED, "not-remembered"),
         (
@@ -60,10 +60,10 @@ def test_what_the_text_does_not_say_is_that_of_the_last_answered_turn() -> None:
 def test_nothing_is_inherited_against_the_policy_and_the_reason_is_said(
     spec: ReferencesSpec | None,
     last: LastReference | None,
-    asked: StatedReferences,
+    stated: StatedReferences,
     reason: InheritanceReason,
 ) -> None:
-    found = resolve_references(spec, last, asked)
+    found = resolve_references(spec, last, stated)
     assert (found.identifiers, found.is_inherited, found.reason) == ({}, False, reason)
 
 

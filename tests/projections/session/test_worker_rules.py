@@ -258,12 +258,12 @@ def test_an_answer_releases_the_turn_that_waits_longest() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "command",
     [SnapshotPrompts(FIRST, "openai", {"persona": FILE}), FixContext(FIRST, "m", {}, MANIFEST)],
-    ids=lambda asked: type(asked).__name__,
+    ids=lambda command: type(command).__name__,
 )
-def test_a_superseded_attempt_fixes_nothing(asked: CommandOrFactory) -> None:
-    TAKEN_OVER.when(asked).then()
+def test_a_superseded_attempt_fixes_nothing(command: CommandOrFactory) -> None:
+    TAKEN_OVER.when(command).then()
 
 
 def test_a_superseded_attempt_has_its_answer_kept_as_its_cost_only() -> None:

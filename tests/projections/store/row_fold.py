@@ -23,8 +23,8 @@ Rows = dict[str, list[tuple[object, ...]]]
 async def ensure_live_position(store: ReadModelStore) -> ProjectionPosition:
     """Give the checkpoint of the build that readers see, made when there is none."""
     async with store.open_writer() as connection:
-        there = await projection_positions.read_active_position(connection)
-        return there or await projection_positions.begin_build(
+        position = await projection_positions.read_active_position(connection)
+        return position or await projection_positions.begin_build(
             connection, LOG_IDENTITY, is_active=True
         )
 

@@ -77,8 +77,8 @@ async def test_open_sessions_are_counted_by_version_cartridge_and_prompt_file(
         build_opened_guide(1), build_snapshot("old"), SessionClosed(reason="done")
     )
     await StoredSession(log, "f").append_events(build_opened("other"))
-    told = await read_pins(store, log, "guide")
-    counted = {(pin.what, pin.version, pin.digest): pin.sessions for pin in told}
+    pins = await read_pins(store, log, "guide")
+    counted = {(pin.what, pin.version, pin.digest): pin.sessions for pin in pins}
     assert counted == {
         ("blueprint", 1, build_blueprint_ref(1).digest): 2,
         ("blueprint", 2, build_blueprint_ref(2).digest): 2,
@@ -86,7 +86,7 @@ async def test_open_sessions_are_counted_by_version_cartridge_and_prompt_file(
         ("prompt", None, old): 2,
         ("prompt", None, new): 1,
     }
-    assert {(pin.provider, pin.layer, pin.path) for pin in told if pin.what == "prompt"} == {
+    assert {(pin.provider, pin.layer, pin.path) for pin in pins if pin.what == "prompt"} == {
         ("openai", "persona", "persona.md")
     }
     assert {pin.blueprint for pin in await read_pins(store, log, None)} == {"guide", "other"}
@@ -104,7 +104,7 @@ async def test_sessions_are_found_by_what_they_are_pinned_to_now(
     await StoredSession(log, "d").append_events(build_opened("baker", **shops), build_moved(1, 2))
     await StoredSession(log, "e").append_events(build_opened("baker", **shops))
     await fold_log(store, log)
-    for wanted, names in (
+    for query, names in (
         (SessionQuery(digest=build_blueprint_ref(1).digest), ["c", "a"]),
         (SessionQuery(digest=build_blueprint_ref(1).digest, open=True), ["a"]),
         (SessionQuery(digest=build_blueprint_ref(2).digest), ["d", "b"]),
@@ -114,5 +114,5 @@ async def test_sessions_are_found_by_what_they_are_pinned_to_now(
         (SessionQuery(attributes={"shop": "baker"}), ["e"]),
     ):
         async with store.open_reader() as connection:
-            page = await list_sessions(connection, "t", wanted)
-        assert [row.session for row in page.sessions] == names, wanted
+            page = await list_sessions(connection, "t", query)
+        assert [row.session for row in page.sessions] == names, query

@@ -43,11 +43,11 @@ async def test_rows_that_lag_are_waited_for(store: ReadModelStore, story: Stored
     await story.append_events(build_opened())
     await fold_log(store, story.log)
     await story.append_events(build_submitted(1, "one"))
-    bell = ProjectionSignal()
-    waiting = asyncio.create_task(wait_until_folded(store, bell, "t", "s", 2, within=60))
+    signal = ProjectionSignal()
+    waiting = asyncio.create_task(wait_until_folded(store, signal, "t", "s", 2, within=60))
     await asyncio.sleep(0)
     await fold_log(store, story.log)
-    bell.notify_readers()
+    signal.notify_readers()
     assert await waiting
 
 

@@ -28,11 +28,11 @@ def log() -> MemoryLog:
 
 
 async def list_sessions(
-    store: ReadModelStore, log: MemoryLog, wanted: SessionQuery, tenant: str = "t"
+    store: ReadModelStore, log: MemoryLog, query: SessionQuery, tenant: str = "t"
 ) -> Sequence[str]:
     await fold_log(store, log)
     async with store.open_reader() as connection:
-        page = await session_queries.list_sessions(connection, tenant, wanted)
+        page = await session_queries.list_sessions(connection, tenant, query)
     return [row.session for row in page.sessions]
 
 

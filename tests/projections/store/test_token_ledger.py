@@ -57,10 +57,10 @@ async def test_each_component_of_each_call_is_counted(
     store: ReadModelStore, story: StoredSession
 ) -> None:
     cut = build_part("history", tokens=0, message=None, turns=3)
-    held = build_part("history", tokens=30, message=1, turns=2)
+    included = build_part("history", tokens=30, message=1, turns=2)
     system = (build_part("system", tokens=9), build_part("system", tokens=4))
     await story.append_events(
-        build_opened(), build_submitted(1, "one"), build_assembled(1, "1.1", *system, cut, held)
+        build_opened(), build_submitted(1, "one"), build_assembled(1, "1.1", *system, cut, included)
     )
     (call,) = await read_call_growth(store, story)
     assert call.components == (
@@ -98,8 +98,8 @@ async def test_a_step_that_condensed_something_is_counted_once(
 async def test_calls_are_put_together_by_what_they_have_in_common(
     store: ReadModelStore, story: StoredSession
 ) -> None:
-    system, said = build_part("system", tokens=10), build_part("history", tokens=30, turns=1)
-    plan = build_assembled(1, "1.1", system, said, kind="plan", profile="agent", steps=(TRIM,))
+    system, history = build_part("system", tokens=10), build_part("history", tokens=30, turns=1)
+    plan = build_assembled(1, "1.1", system, history, kind="plan", profile="agent", steps=(TRIM,))
     reply = build_assembled(1, "1.2", system, profile="agent")
     await story.append_events(build_opened(), build_submitted(1, "one"), plan, reply)
     await fold_log(store, story.log)

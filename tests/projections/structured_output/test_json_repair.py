@@ -148,10 +148,10 @@ def test_what_was_thought_of_on_the_way_is_not_what_is_answered(written: str) ->
 def test_what_would_have_to_be_guessed_is_refused_without_being_repeated(
     case: tuple[str, str],
 ) -> None:
-    written, why = case
+    written, message = case
     with pytest.raises(InvalidAnswer) as refused:
         validate_answer(written, ORDER)
-    assert str(refused.value).startswith(why)
+    assert str(refused.value).startswith(message)
     assert "secret" not in str(refused.value)
 
 
@@ -164,16 +164,16 @@ def test_nothing_is_mended_where_that_is_not_wanted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "why"),
+    ("schema", "message"),
     [
         ({"type": "thing"}, "type is no JSON Schema"),
         ({"items": {"$ref": "http://example.org/thing.json"}}, "it refers to 'http://example.org"),
     ],
 )
 def test_a_schema_that_leads_elsewhere_or_nowhere_cannot_be_used(
-    schema: JsonSchema, why: str
+    schema: JsonSchema, message: str
 ) -> None:
-    assert (find_schema_fault(schema) or "").startswith(why)
+    assert (find_schema_fault(schema) or "").startswith(message)
     assert find_schema_fault(ORDER) is None
     assert (
         find_schema_fault({"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "string"}}})

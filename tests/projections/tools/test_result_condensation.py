@@ -63,8 +63,8 @@ def test_what_stands_beside_a_table_is_told_with_it() -> None:
 
 
 def test_later_turns_are_told_that_nothing_was_booked() -> None:
-    gave = {"status": "FAILED: nothing was booked", "tags": ["a"] * 21, "text": "y" * 400}
-    assert 'status: "FAILED: nothing was booked"' in str(summarise_result(json.dumps(gave)))
+    result = {"status": "FAILED: nothing was booked", "tags": ["a"] * 21, "text": "y" * 400}
+    assert 'status: "FAILED: nothing was booked"' in str(summarise_result(json.dumps(result)))
 
 
 def test_a_list_of_next_to_nothing_does_not_stand_for_the_text_beside_it() -> None:
@@ -129,9 +129,9 @@ def test_a_result_is_told_of_however_deep_it_is(deep: int) -> None:
 
 @given(VALUES, st.integers(0, 20))
 def test_nothing_is_told_in_short_that_is_no_shorter(result: JsonValue, sample: int) -> None:
-    whole = json.dumps(result)
-    gist = condense_result(whole, CondensationSpec(rows=1, chars=100, sample=sample))
-    assert gist.text == whole if gist.treatment == "kept" else len(gist.text) < len(whole)
+    encoded = json.dumps(result)
+    gist = condense_result(encoded, CondensationSpec(rows=1, chars=100, sample=sample))
+    assert gist.text == encoded if gist.treatment == "kept" else len(gist.text) < len(encoded)
 
 
 def test_no_result_looks_like_that_of_another_tool() -> None:

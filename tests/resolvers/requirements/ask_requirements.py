@@ -64,13 +64,13 @@ async def test_a8_a_model_that_fails_leaves_the_resolvers_own_answer(
 async def test_a8_a_question_that_leads_nowhere_has_an_empty_answer(
     a_bank: QuestionService,
 ) -> None:
-    asked = len(a_bank.provider.exchanges)
+    exchange_count = len(a_bank.provider.exchanges)
     answer = await a_bank.submit_question(UNRESOLVED_QUESTION, "a8-nowhere")
     assert answer["status"]["reason"] == "unroutable"
     assert (answer["results"], answer["meta"], answer["answer"]) == ([], {}, "")
     (turn,) = (await a_bank.fetch_session_part("a8-nowhere", "/history"))["turns"]
     assert (turn["status"], turn["reply"], turn["fallback"]) == ("completed", "", "unroutable")
-    assert len(a_bank.provider.exchanges) == asked
+    assert len(a_bank.provider.exchanges) == exchange_count
     told = [f"user: {UNRESOLVED_QUESTION}", "assistant: "]
     assert await a_bank.list_memory_messages("a8-nowhere") == told
     assert await a_bank.list_memory_messages("a8-nowhere", reader="planner") == told

@@ -31,18 +31,18 @@ async def test_a1_a_turn_is_a_question_and_its_answer_with_role_content_time_and
 ) -> None:
     a_bank.provider.queue_behaviours(answer_with_text("It is ", "calm."))
     await a_bank.submit_question(RISK, "a1")
-    told = (await a_bank.fetch_session_part("a1", "/memory"))["messages"]
-    assert [(each["role"], each["content"]) for each in told] == [
+    messages = (await a_bank.fetch_session_part("a1", "/memory"))["messages"]
+    assert [(each["role"], each["content"]) for each in messages] == [
         ("user", RISK),
         ("assistant", "It is calm."),
     ]
     events = await a_bank.load_events("a1")
     times = [event.envelope.time for event in events]
-    assert [each["created_at"] for each in told] == [times[1], times[-2]]
-    assert {*told[0]} == {"role", "content", "created_at", "meta"}
+    assert [each["created_at"] for each in messages] == [times[1], times[-2]]
+    assert {*messages[0]} == {"role", "content", "created_at", "meta"}
     request = events[1].envelope.id
     meta = {"turn": 1, "request_id": request, "intent": "fiis_financials_risk", "entity": "fiis"}
-    assert [each["meta"] for each in told] == [meta, meta]
+    assert [each["meta"] for each in messages] == [meta, meta]
 
 
 async def test_a1_the_question_is_recorded_before_anything_is_planned(

@@ -19,7 +19,7 @@ from tests.support.processes.process_host import POLL_INTERVAL
 
 def list_prompt_messages(prompt: dict[str, Any]) -> list[str]:
     """Return the messages of a prompt after its system message."""
-    return [f"{said['role']}: {said['content']}" for said in prompt["messages"][1:]]
+    return [f"{message['role']}: {message['content']}" for message in prompt["messages"][1:]]
 
 
 async def test_a2_a_policy_is_merged_over_the_defaults_block_by_block(
@@ -109,15 +109,15 @@ async def test_a3_the_limits_hold_when_reading_and_when_a_window_is_built(
         await a_bank.submit_question(RISK, "a3")
         await a_bank.submit_question("And LOGT11's price?", "a3")
         await a_bank.submit_question("And PAPR11's price?", "a3")
-    told = ["user: And LOGT11's price?", "assistant: Second."]
-    told += ["user: And PAPR11's price?", "assistant: Third."]
-    assert await a_bank.list_memory_messages("a3") == told
-    assert await a_bank.list_memory_messages("a3", reader="narrator") == told
-    assert await a_bank.list_memory_messages("a3", reader="planner") == told
+    expected = ["user: And LOGT11's price?", "assistant: Second."]
+    expected += ["user: And PAPR11's price?", "assistant: Third."]
+    assert await a_bank.list_memory_messages("a3") == expected
+    assert await a_bank.list_memory_messages("a3", reader="narrator") == expected
+    assert await a_bank.list_memory_messages("a3", reader="planner") == expected
     await a_bank.submit_question("And what is the price of SHOP11 today, please?", "a3")
     prompt = await a_bank.fetch_prompt("a3", "4.1")
     assert list_prompt_messages(prompt) == [
-        *told,
+        *expected,
         "user: And what is the price of SHOP11 today, please?",
     ]
     rules = [
@@ -170,7 +170,7 @@ async def test_a3_without_memory_nothing_is_told_and_everything_is_recorded_as_n
 
 
 @pytest.mark.parametrize(
-    ("policy", "told"),
+    ("policy", "included"),
     [
         ("enabled: true\nnarrator: {allowed_entities: [fiis]}\n", True),
         ("enabled: true\n", True),
@@ -181,13 +181,13 @@ async def test_a3_without_memory_nothing_is_told_and_everything_is_recorded_as_n
     ],
 )
 async def test_a5_the_narrator_is_told_only_where_memory_is_on_and_the_entity_allowed(
-    a_bank: QuestionService, policy: str, *, told: bool
+    a_bank: QuestionService, policy: str, *, included: bool
 ) -> None:
     with a_bank.edit_file(POLICY, policy):
         a_bank.provider.queue_behaviours(answer_with_text("Calm."), answer_with_text("Cheap."))
         await a_bank.submit_question(RISK, policy)
         await a_bank.submit_question("The price of LOGT11?", policy)
-    earlier = [f"user: {RISK}", "assistant: Calm."] if told else []
+    earlier = [f"user: {RISK}", "assistant: Calm."] if included else []
     assert list_prompt_messages(await a_bank.fetch_prompt(policy, "2.1"))[:-1] == earlier
     seen = await a_bank.list_memory_messages(policy, reader="narrator", entity="fiis")
-    assert bool(seen) == told
+    assert bool(seen) == included

@@ -36,7 +36,7 @@ def test_the_same_files_make_the_same_zip(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "the bundle: it has no manifest.json"),
         (b"{}", "the bundle: manifest.json: Field required"),
@@ -44,13 +44,13 @@ def test_the_same_files_make_the_same_zip(tmp_path: Path) -> None:
     ],
 )
 def test_a_manifest_that_is_none_is_said_to_be(
-    tmp_path: Path, content: bytes | None, said: str
+    tmp_path: Path, content: bytes | None, message: str
 ) -> None:
     with ZipFile(tmp_path / "bad.zip", "w") as archive:
         archive.writestr("README.md", "")
         if content is not None:
             archive.writestr(MANIFEST_FILE, content)
-    with pytest.raises(Corrupt, match=said):
+    with pytest.raises(Corrupt, match=message):
         unpack_bundle(tmp_path / "bad.zip", tmp_path / "folder")
 
 

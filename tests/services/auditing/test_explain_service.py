@@ -95,11 +95,11 @@ async def test_why_is_told_from_little_as_from_all(house: SessionHarness) -> Non
     for turn in ASKED:
         call = f"{turn}.1"
         known = await some.load_evidence("s", [call])
-        told = await some.compute_answer({"s": known}, build_call_explainer(call))
-        assert told == explain_call(everything, call)
+        explanation = await some.compute_answer({"s": known}, build_call_explainer(call))
+        assert explanation == explain_call(everything, call)
         known = await some.load_turn_evidence("s", turn)
-        told = await some.compute_answer({"s": known}, build_turn_explainer(turn))
-        assert told == explain_turn(everything, turn)
+        explanation = await some.compute_answer({"s": known}, build_turn_explainer(turn))
+        assert explanation == explain_turn(everything, turn)
 
 
 async def test_what_differs_is_told_from_little_as_from_all(house: SessionHarness) -> None:
@@ -107,16 +107,18 @@ async def test_what_differs_is_told_from_little_as_from_all(house: SessionHarnes
     for one, other in PAIRS:
         calls = (f"{one}.1", f"{other}.1")
         known = await some.load_evidence("s", calls)
-        told = await some.compute_answer({"s": known}, build_call_comparison(*calls))
-        assert told == compare_calls(*(build_call_snapshot(everything, each) for each in calls))
+        comparison = await some.compute_answer({"s": known}, build_call_comparison(*calls))
+        assert comparison == compare_calls(
+            *(build_call_snapshot(everything, each) for each in calls)
+        )
 
 
 async def test_a_call_amid_a_long_session_takes_what_is_near_it(house: SessionHarness) -> None:
     some = build_explain_service(house)
     require_counting_log(house).read = 0
     known = await some.load_evidence("s", ["49.1"])
-    told = await some.compute_answer({"s": known}, lambda by: explain_call(by["s"], "49.1"))
-    assert told.call == "49.1"
+    explanation = await some.compute_answer({"s": known}, lambda by: explain_call(by["s"], "49.1"))
+    assert explanation.call == "49.1"
     assert require_counting_log(house).read < len(house.list_events()) / 2
 
 
@@ -125,5 +127,5 @@ async def test_a_call_that_rows_do_not_know_is_explained_all_the_same(
 ) -> None:
     some = ExplainService(build_time_travel(house), TENANT, asyncio.Lock())
     known = await some.load_turn_evidence("s", 31)
-    told = await some.compute_answer({"s": known}, lambda by: explain_turn(by["s"], 31))
-    assert told == explain_turn(build_complete_log(house.list_events()), 31)
+    explanation = await some.compute_answer({"s": known}, lambda by: explain_turn(by["s"], 31))
+    assert explanation == explain_turn(build_complete_log(house.list_events()), 31)

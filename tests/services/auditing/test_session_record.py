@@ -30,11 +30,11 @@ async def load_record(house: SessionHarness) -> SessionRecord:
 
 
 def list_call_inputs(record: SessionRecord) -> list[RecordedCallInputs]:
-    telling = SessionReplay(record.blobs, collect_installed())
+    replay = SessionReplay(record.blobs, collect_installed())
     calls: list[RecordedCallInputs] = []
     for recorded in record.events:
-        calls += filter(None, [telling.rebuild_inputs(recorded)])
-        telling.apply_event(recorded)
+        calls += filter(None, [replay.rebuild_inputs(recorded)])
+        replay.apply_event(recorded)
     return calls
 
 

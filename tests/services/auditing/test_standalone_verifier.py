@@ -83,12 +83,12 @@ def test_a_bundle_of_nothing_proves_nothing(
     assert "\nverified" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("asked", [("nobody", "1.1"), ("one", "1.1")])
+@pytest.mark.parametrize("call", [("nobody", "1.1"), ("one", "1.1")])
 def test_a_prompt_that_is_not_there_is_said_to_be_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], asked: tuple[str, str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], call: tuple[str, str]
 ) -> None:
-    assert main(write_bundle(tmp_path, ["one"]), ["--prompt", *asked]) == EXIT_FAILED
-    assert f"session {asked[0]} has no call 1.1" in capsys.readouterr().out
+    assert main(write_bundle(tmp_path, ["one"]), ["--prompt", *call]) == EXIT_FAILED
+    assert f"session {call[0]} has no call 1.1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("listed", ["{}", "[]", "no JSON", '{"blobs": [], "sessions": [{}]}'])
@@ -101,18 +101,18 @@ def test_a_list_that_is_none_is_a_failure_like_another(
 
 
 @pytest.mark.parametrize(
-    ("gone", "said"),
+    ("missing_file", "message"),
     [
         ("manifest.json", "FAILED  manifest.json: No such file or directory"),
         ("sessions/one.ndjson", "FAILED  session one: one.ndjson: No such file or directory"),
     ],
 )
 def test_a_file_that_is_missing_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], gone: str, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], missing_file: str, message: str
 ) -> None:
-    (write_bundle(tmp_path, ["one"]) / gone).unlink()
+    (write_bundle(tmp_path, ["one"]) / missing_file).unlink()
     assert main(tmp_path, []) == EXIT_FAILED
-    assert said in capsys.readouterr().out.splitlines()
+    assert message in capsys.readouterr().out.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -139,6 +139,6 @@ def test_a_name_cannot_pass_for_a_line_of_the_verifier_or_steer_a_terminal(
     listed["sessions"][0]["session"] = "one\n  ok    session two: \x1b[2Jall is well"
     (folder / "manifest.json").write_text(json.dumps(listed))
     assert main(folder, []) == EXIT_FAILED
-    said = capsys.readouterr().out
-    assert "\x1b" not in said
-    assert [each[:6] for each in said.splitlines()] == ["  ok  ", "FAILED", "NOT VE"]
+    output = capsys.readouterr().out
+    assert "\x1b" not in output
+    assert [each[:6] for each in output.splitlines()] == ["  ok  ", "FAILED", "NOT VE"]

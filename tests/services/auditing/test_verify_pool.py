@@ -122,7 +122,7 @@ async def test_where_a_process_is_lost_nothing_is_said_to_be_sound(
 
 
 def test_a_short_log_is_verified_without_another_process() -> None:
-    few = open_best_verifier(IN_PROCESS_EVENT_LIMIT - 1, get_verification_means())
-    assert isinstance(few, nullcontext)
-    with few as alone:
+    verifier = open_best_verifier(IN_PROCESS_EVENT_LIMIT - 1, get_verification_means())
+    assert isinstance(verifier, nullcontext)
+    with verifier as alone:
         assert isinstance(alone, ThreadVerifier)

@@ -186,18 +186,18 @@ def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_none(folder: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "detail"),
     [
         (b"caf\xe9", "tasks/t6/persona.md: byte 3 is not UTF-8"),
         (b"a\0b", "tasks/t6/persona.md: it holds a NUL"),
     ],
 )
 def test_a_prompt_that_cannot_be_stored_is_refused_by_name(
-    folder: Path, data: bytes, said: str
+    folder: Path, data: bytes, detail: str
 ) -> None:
     write_file(folder / "tasks/t6/persona.md", data)
     refusal = expect_refusal(folder, task="t6")
-    assert (refusal.code, refusal.detail) == ("bad-prompt-file", said)
+    assert (refusal.code, refusal.detail) == ("bad-prompt-file", detail)
     assert refusal.field == "tasks/t6/persona.md"
 
 

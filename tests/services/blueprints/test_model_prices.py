@@ -55,9 +55,9 @@ async def test_a_model_is_priced_by_name_then_without_its_region_then_at_a_guess
 
 def test_cached_tokens_have_their_own_price_where_the_table_has_one() -> None:
     usage = build_usage(1000, cached=400)
-    dear = {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
-    assert compute_cost("heron", usage, build_price_table(**dear)).micro_dollars == 1000
-    cheap = build_price_table(**dear, cache_read_input_token_cost=1e-7)
+    prices = {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
+    assert compute_cost("heron", usage, build_price_table(**prices)).micro_dollars == 1000
+    cheap = build_price_table(**prices, cache_read_input_token_cost=1e-7)
     assert compute_cost("heron", usage, cheap).micro_dollars == 640
 
 

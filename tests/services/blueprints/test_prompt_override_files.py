@@ -50,13 +50,13 @@ def read_prompts(folder: Path, provider: str) -> dict[str, str]:
 
 
 def test_each_provider_and_each_profile_may_have_words_of_its_own(folder: Path) -> None:
-    said = read_prompts(folder, "anthropic")
-    assert said == {
+    prompts = read_prompts(folder, "anthropic")
+    assert prompts == {
         "base": "You are Claude.",
         "base@talk": "You talk.",
         "manner": "Talk.",
     }
-    assert read_prompts(folder, "openai") == said | {
+    assert read_prompts(folder, "openai") == prompts | {
         "base": "You are an agent.",
         "base@talk": "You chat.",
     }
@@ -76,13 +76,13 @@ def test_a_file_that_no_session_would_look_for_is_a_fault(
     folder: Path, place: str, fault: str
 ) -> None:
     write_files(folder, {place: "?"})
-    (said,) = list_read_faults(folder)
-    assert fault in str(said)
+    (found,) = list_read_faults(folder)
+    assert fault in str(found)
 
 
 def test_a_category_needs_a_text_for_whoever_has_no_other(folder: Path) -> None:
     (folder / "master_system.md").unlink()
-    (said,) = list_read_faults(folder)
-    assert "layers.base.override: `master_system.md` is in none of its folders" in str(said)
+    (fault,) = list_read_faults(folder)
+    assert "layers.base.override: `master_system.md` is in none of its folders" in str(fault)
     with pytest.raises(Refused):
         BlueprintFolders([folder.parent]).load_blueprint("agent")

@@ -67,9 +67,9 @@ async def test_a_count_is_exact_for_the_models_that_have_the_vocabulary(
     )
     material = SessionMaterial(blueprint, vocabularies=known)
     call = PromptCall("reply", model, "openai", "2026-01-01T00:00:00Z")
-    asked = find_prompt_needs(material, session.opened_state, call)
-    said = dict.fromkeys(asked.text_refs, "What is it?")
-    manifest = assemble(material, session.opened_state, call, PromptTexts(by_ref=said)).manifest
+    needs = find_prompt_needs(material, session.opened_state, call)
+    texts = dict.fromkeys(needs.text_refs, "What is it?")
+    manifest = assemble(material, session.opened_state, call, PromptTexts(by_ref=texts)).manifest
     assert (manifest.counter.name, manifest.counter.exact) == ("o200k_base", exact)
 
 
@@ -84,10 +84,10 @@ async def test_the_parts_of_a_message_share_what_the_whole_counts(blueprint: Blu
 
 
 def test_counts_are_remembered_and_texts_are_not() -> None:
-    asked: list[int] = []
+    lengths: list[int] = []
 
     def length(text: str) -> int:
-        asked.append(len(text))
+        lengths.append(len(text))
         return len(text)
 
     count = create_cached_counter(length, max_counts=2)
@@ -95,12 +95,12 @@ def test_counts_are_remembered_and_texts_are_not() -> None:
     tracemalloc.start()
     for letter in "aab":
         assert count(letter * long) == long
-    held, _ = tracemalloc.get_traced_memory()
+    allocated, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert held < long
-    assert asked == [long, long]
+    assert allocated < long
+    assert lengths == [long, long]
     assert [count("c"), count("b" * long), count("a" * long)] == [1, long, long]
-    assert asked == [long, long, 1, long], "the first of three was forgotten"
+    assert lengths == [long, long, 1, long], "the first of three was forgotten"
 
 
 def test_vocabularies_are_read_without_litellm_and_without_a_network() -> None:

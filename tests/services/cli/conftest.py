@@ -37,8 +37,8 @@ def turnlog(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     def run(*arguments: str | Path) -> CommandResult:
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return CommandResult(int(ended.value.code or 0), said.out, said.err)
+        output = capsys.readouterr()
+        return CommandResult(int(ended.value.code or 0), output.out, output.err)
 
     return run
 
@@ -69,12 +69,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedSession
 
 def record_session(client: httpx.Client) -> str:
     """Run the conversation that the tests read and return the session id."""
-    asked = {"blueprint": "assistant", "attributes": {"language": "Dutch"}}
-    session = str(client.post("/v1/sessions", json=asked).raise_for_status().json()["session"])
-    here = f"/v1/sessions/{session}"
+    body = {"blueprint": "assistant", "attributes": {"language": "Dutch"}}
+    session = str(client.post("/v1/sessions", json=body).raise_for_status().json()["session"])
+    session_path = f"/v1/sessions/{session}"
     for text in SESSION_QUESTIONS:
-        client.post(f"{here}/turns?wait=90", json={"text": text}).raise_for_status()
+        client.post(f"{session_path}/turns?wait=90", json={"text": text}).raise_for_status()
     redaction = {"turn": 2, "reason": "asked for"}
-    client.post(f"{here}/redactions", json=redaction).raise_for_status()
-    client.put(f"{here}/turns/3/exclusion").raise_for_status()
+    client.post(f"{session_path}/redactions", json=redaction).raise_for_status()
+    client.put(f"{session_path}/turns/3/exclusion").raise_for_status()
     return session

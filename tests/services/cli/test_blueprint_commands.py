@@ -70,7 +70,7 @@ def test_every_cartridge_is_checked_with_line_and_nearest_name(
     replace_text(tutor / "tasks/lucky-draw/cartridge.yaml", "next: end", "next: edn")
     assert list_faults(turnlog, tutor) == [
         ("tutor/tasks/lucky-draw/cartridge.yaml", 26, "write `end`"),
-        (f"tutor/{CARTRIDGE}", 22, "write `min_exchanges`"),
+        (f"tutor/{CARTRIDGE}", 25, "write `min_exchanges`"),
     ]
 
 

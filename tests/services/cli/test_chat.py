@@ -75,19 +75,19 @@ class TerminalUser:
 
 @contextmanager
 def start_chat(up: BlockingTurnlogUp, *options: str) -> Generator[TerminalUser]:
-    here, there = os.openpty()
+    terminal_fd, child_fd = os.openpty()
     command = [str(TURNLOG_PROGRAM), "chat", "--data-dir", str(up.data_dir), *options]
     environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
     process = subprocess.Popen(
-        command, stdin=there, stdout=there, stderr=there, env=environ, process_group=0
+        command, stdin=child_fd, stdout=child_fd, stderr=child_fd, env=environ, process_group=0
     )
-    os.close(there)
+    os.close(child_fd)
     try:
-        yield TerminalUser(here, process)
+        yield TerminalUser(terminal_fd, process)
     finally:
         process.kill()
         process.wait()
-        os.close(here)
+        os.close(terminal_fd)
 
 
 def test_a_line_is_a_turn_and_its_reply_comes_as_it_is_said(up: BlockingTurnlogUp) -> None:
@@ -136,10 +136,10 @@ def test_a_conversation_can_be_piped_and_resumed(up: BlockingTurnlogUp) -> None:
     session = first.split()[1]
     assert "Done at once." in first
     assert "Done at once." in say("another quick one\n", session)
-    shown = subprocess.run(
+    history = subprocess.run(
         [str(TURNLOG_PROGRAM), "history", session, "--data-dir", str(up.data_dir)],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert shown.stdout.count("Done at once.") == 2
+    assert history.stdout.count("Done at once.") == 2

@@ -16,14 +16,14 @@ def test_a_setting_is_shown_with_where_it_comes_from(
     turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TURNLOG_ACK_WAIT", "12")
-    shown = {each["setting"]: each for each in turnlog("config", "show", "-o", "json").json}
-    assert shown["ack_wait"] == {
+    settings = {each["setting"]: each for each in turnlog("config", "show", "-o", "json").json}
+    assert settings["ack_wait"] == {
         "setting": "ack_wait",
         "value": 12.0,
         "origin": "TURNLOG_ACK_WAIT",
         "processes": ["worker", "up"],
     }
-    assert shown["http"]["origin"] == "default"
+    assert settings["http"]["origin"] == "default"
 
 
 def test_secrets_are_never_shown(turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ def build_problem_response(error: TurnlogError) -> httpx.Response:
     return httpx.Response(problem.status, content=body, headers=headers, request=request)
 
 
-@pytest.mark.parametrize(("error", "code"), ERRORS, ids=lambda given: type(given).__name__)
+@pytest.mark.parametrize(("error", "code"), ERRORS, ids=lambda error: type(error).__name__)
 def test_an_error_has_the_same_exit_code_here_and_over_http(
     error: TurnlogError, code: ExitCode
 ) -> None:

@@ -26,8 +26,8 @@ def test_what_a_turn_would_be_told_is_shown(
     turnlog: RunCommand, played: RecordedSession, session: str
 ) -> None:
     assert RISK in turnlog("memory", session, *played.here).out
-    told = turnlog("memory", session, "--reader", "narrator", "--entity", "shares", *played.here)
-    assert told.out.strip() == "nothing would be told"
+    memory = turnlog("memory", session, "--reader", "narrator", "--entity", "shares", *played.here)
+    assert memory.out.strip() == "nothing would be told"
     known = turnlog("memory", session, "-o", "json", *played.here).json
     assert [message["role"] for message in known["messages"]] == ["user", "assistant"]
 
@@ -36,16 +36,18 @@ def test_what_was_spoken_of_last_is_shown_and_what_a_turn_would_mean(
     turnlog: RunCommand, played: RecordedSession, session: str
 ) -> None:
     assert "LOGT11" in turnlog("references", session, *played.here).out
-    asked = ("--intent", "fiis_precos", "--entity", "fiis")
-    assert "inherited" in turnlog("references", session, *asked, *played.here).out
-    own = turnlog("references", session, *asked, "-i", "ticker=SHOP11", "-o", "json", *played.here)
+    options = ("--intent", "fiis_precos", "--entity", "fiis")
+    assert "inherited" in turnlog("references", session, *options, *played.here).out
+    own = turnlog(
+        "references", session, *options, "-i", "ticker=SHOP11", "-o", "json", *played.here
+    )
     assert (own.json["identifiers"], own.json["reason"]) == ({"ticker": "SHOP11"}, "in-text")
-    assert turnlog("references", session, *asked, "-i", "SHOP11", *played.here).code == 2
+    assert turnlog("references", session, *options, "-i", "SHOP11", *played.here).code == 2
 
 
 def test_a_session_without_a_policy_says_all_there_is(
     turnlog: RunCommand, played: RecordedSession
 ) -> None:
     assert "Hello!" in turnlog("memory", played.session, *played.here).out
-    spoken = turnlog("references", played.session, *played.here)
-    assert spoken.out.strip() == "nothing was spoken of yet"
+    references = turnlog("references", played.session, *played.here)
+    assert references.out.strip() == "nothing was spoken of yet"

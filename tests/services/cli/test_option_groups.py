@@ -18,11 +18,11 @@ class SizeOptions:
 
 
 def test_a_group_of_options_reaches_the_command_as_one_value() -> None:
-    given: list[tuple[str, SizeOptions, bool]] = []
+    calls: list[tuple[str, SizeOptions, bool]] = []
 
     def draw(name: str, *, sized: SizeOptions, loud: bool = False) -> None:
         """Draw something."""
-        given.append((name, sized, loud))
+        calls.append((name, sized, loud))
 
     # Annotations are looked up where a function stands, and this one stands in a test
     draw.__annotations__ = {"name": str, "sized": SizeOptions, "loud": bool, "return": None}
@@ -31,4 +31,4 @@ def test_a_group_of_options_reaches_the_command_as_one_value() -> None:
     assert CliRunner().invoke(app, ["a tree", "--width", "100", "--loud"]).exit_code == 0
     assert CliRunner().invoke(app, ["a bush"]).exit_code == 0
     assert CliRunner().invoke(app, ["a bush", "--sized", "9"]).exit_code != 0
-    assert given == [("a tree", SizeOptions(width=100), True), ("a bush", SizeOptions(), False)]
+    assert calls == [("a tree", SizeOptions(width=100), True), ("a bush", SizeOptions(), False)]

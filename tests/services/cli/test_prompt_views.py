@@ -47,9 +47,9 @@ def build_console(width: int = 100) -> Console:
     return Console(width=width, file=StringIO(), record=True, highlight=False, markup=False)
 
 
-def assemble_variant(variant: BlueprintVariant, asked: list[SessionRequest]) -> AssembledPrompt:
+def assemble_variant(variant: BlueprintVariant, requests: list[SessionRequest]) -> AssembledPrompt:
     session = continue_session(
-        open_with_blueprint(variant.blueprint, variant.files, **variant.attributes), asked
+        open_with_blueprint(variant.blueprint, variant.files, **variant.attributes), requests
     )
     if session.opened_state.open is None:
         assume(not session.opened_state.closed)
@@ -63,19 +63,19 @@ def assemble_variant(variant: BlueprintVariant, asked: list[SessionRequest]) -> 
 
 @given(draw_variants(), draw_requests(most=12))
 def test_every_character_of_a_prompt_is_shown_under_the_layer_it_came_from(
-    variant: BlueprintVariant, asked: list[SessionRequest]
+    variant: BlueprintVariant, requests: list[SessionRequest]
 ) -> None:
-    found = assemble_variant(variant, asked)
-    said = split_prompt(found.request.messages, found.manifest)
+    found = assemble_variant(variant, requests)
+    spans = split_prompt(found.request.messages, found.manifest)
     for place, message in enumerate(found.request.messages):
-        of_this = [passage for passage in said if passage.message_index == place]
+        of_this = [passage for passage in spans if passage.message_index == place]
         assert "".join(passage.text for passage in of_this) == message.content
         assert {passage.role for passage in of_this} == {message.role}
 
 
 @given(draw_variants(), draw_requests(most=12))
-def test_any_prompt_can_be_drawn(variant: BlueprintVariant, asked: list[SessionRequest]) -> None:
-    found = assemble_variant(variant, asked)
+def test_any_prompt_can_be_drawn(variant: BlueprintVariant, requests: list[SessionRequest]) -> None:
+    found = assemble_variant(variant, requests)
     console = build_console()
     console.print(render_prompt_messages(found.request.messages, found.manifest))
     console.print(render_parts(found.manifest), render_token_bars(found.manifest))
@@ -105,9 +105,9 @@ def test_bars_fill_their_columns_and_hide_nothing_that_is_there(
 
 @given(draw_variants(), draw_requests(most=12))
 def test_components_add_up_to_the_whole_prompt(
-    variant: BlueprintVariant, asked: list[SessionRequest]
+    variant: BlueprintVariant, requests: list[SessionRequest]
 ) -> None:
-    manifest = assemble_variant(variant, asked).manifest
+    manifest = assemble_variant(variant, requests).manifest
     assert sum(share.tokens for share in sum_shares(manifest.parts)) == manifest.tokens
 
 
@@ -138,13 +138,13 @@ def test_no_text_can_steer_the_terminal_it_is_shown_on(text: str, width: int) ->
 @given(st.lists(st.sampled_from(["Hello ", "wor", "ld", ", it", "\n", " is\tso. ", "x" * 30])))
 def test_what_was_typed_piece_by_piece_is_what_is_shown_at_once(pieces: list[str]) -> None:
     assume("".join(pieces).strip())
-    typed, shown = build_console(60), build_console(60)
+    typed, rendered = build_console(60), build_console(60)
     typist = LabelledTextWriter(typed, "reply", "blue", 5)
     for piece in pieces:
         typist.write_text(piece)
     typist.end_text()
-    shown.print(render_labelled_text("reply", "".join(pieces), "blue", 5))
-    assert list_words(typed) == list_words(shown)
+    rendered.print(render_labelled_text("reply", "".join(pieces), "blue", 5))
+    assert list_words(typed) == list_words(rendered)
 
 
 def list_words(console: Console) -> list[str]:
@@ -152,11 +152,11 @@ def list_words(console: Console) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("micro_dollars", "spelt"),
+    ("micro_dollars", "formatted"),
     [(None, "unknown"), (0, "$0.00"), (28, "$0.000028"), (1_250_000, "$1.25"), (10, "$0.00001")],
 )
-def test_money_is_never_rounded_to_nothing(micro_dollars: int | None, spelt: str) -> None:
-    assert format_money(micro_dollars) == spelt
+def test_money_is_never_rounded_to_nothing(micro_dollars: int | None, formatted: str) -> None:
+    assert format_money(micro_dollars) == formatted
 
 
 def test_every_family_of_events_has_a_colour_of_its_own() -> None:

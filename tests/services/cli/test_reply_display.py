@@ -17,14 +17,14 @@ Said = tuple[str, dict[str, JsonValue]]
 HELLO: Said = ("token", {"text": "Hello. "})
 
 
-async def iterate_frames(*said: Said) -> AsyncGenerator[SseFrame]:
-    for name, data in said:
+async def iterate_frames(*events: Said) -> AsyncGenerator[SseFrame]:
+    for name, data in events:
         yield SseFrame(name, json.dumps(data), "1.1.0")
 
 
-async def render_stream(*said: Said) -> list[str]:
+async def render_stream(*events: Said) -> list[str]:
     console = Console(width=60, file=StringIO(), highlight=False)
-    await ReplyDisplay(console).show_turn(iterate_frames(*said))
+    await ReplyDisplay(console).show_turn(iterate_frames(*events))
     file = console.file
     assert isinstance(file, StringIO)
     return [" ".join(line.replace("▌", "").split()) for line in file.getvalue().splitlines()]
@@ -58,8 +58,8 @@ async def test_what_a_turn_is_at_is_said_until_its_first_word() -> None:
     await ReplyDisplay(console).show_turn(slowly())
     file = console.file
     assert isinstance(file, StringIO)
-    told = [file.getvalue().find(what) for what in ("planning", "running shop_look", "Hello.")]
-    assert -1 < told[0] < told[1] < told[2]
+    places = [file.getvalue().find(what) for what in ("planning", "running shop_look", "Hello.")]
+    assert -1 < places[0] < places[1] < places[2]
 
 
 async def test_a_replacement_stands_where_a_reply_was_withheld() -> None:

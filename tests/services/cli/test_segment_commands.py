@@ -34,9 +34,9 @@ def test_segments_are_imported_edited_and_shown(
     edited = turnlog("segments", "edit", "2", "He shrugs.", "-o", "json", *here).json
     assert (edited["segment"], edited["version"]) == (2, 2)
     assert turnlog("segments", "deactivate", "3", *here).code == 0
-    shown = turnlog("segments", "show", "2", *here).out
+    output = turnlog("segments", "show", "2", *here).out
     for known in ("npc/npc.a", "He nods.", "He shrugs.", "version 2, variant a, tier 1, npc_cue"):
-        assert known in shown
+        assert known in output
 
 
 def test_what_is_wrong_is_told_by_line_and_nothing_is_imported(
@@ -69,20 +69,20 @@ def test_segments_are_listed_when_no_service_runs_and_editing_needs_one(
     turnlog: RunCommand, tmp_path: Path
 ) -> None:
     with run_blocking_turnlog_up(tmp_path / "data") as up:
-        here = ("--data-dir", str(up.data_dir))
+        target = ("--data-dir", str(up.data_dir))
         for number in range(3):
-            added = turnlog("segments", "add", "core", f"Rule {number}.", *here)
+            added = turnlog("segments", "add", "core", f"Rule {number}.", *target)
             assert added.code == 0, added.err
-        assert turnlog("segments", "deactivate", "2", *here).code == 0
-    listed = turnlog("segments", "list", "-o", "json", *here).json["segments"]
+        assert turnlog("segments", "deactivate", "2", *target).code == 0
+    listed = turnlog("segments", "list", "-o", "json", *target).json["segments"]
     assert [(each["id"], each["content"], each["active"]) for each in listed] == [
         (1, "Rule 0.", True),
         (2, "Rule 1.", False),
         (3, "Rule 2.", True),
     ]
-    assert "Rule 2." in turnlog("segments", "list", "-q", "rule 2", "--active", *here).out
-    ran = turnlog("segments", "add", "core", "x", *here)
+    assert "Rule 2." in turnlog("segments", "list", "-q", "rule 2", "--active", *target).out
+    ran = turnlog("segments", "add", "core", "x", *target)
     assert ran.code != 0
     assert "turnlog up" in ran.err
-    assert turnlog("rebuild", *here).code == 0
-    assert turnlog("segments", "list", "-o", "json", *here).json["segments"] == listed
+    assert turnlog("rebuild", *target).code == 0
+    assert turnlog("segments", "list", "-o", "json", *target).json["segments"] == listed

@@ -92,8 +92,8 @@ def test_a_dump_of_mysql_is_read_with_its_own_escapes(tmp_path: Path) -> None:
 
 def test_backticks_in_a_text_do_not_make_a_dump_one_of_mysql(tmp_path: Path) -> None:
     text = r"INSERT INTO s (scope, content) VALUES ('core', 'Say `hi\'), ('core', 'or $$no$$');"
-    said = [each.content for each in read_segments(write_file(tmp_path, "s.sql", text))]
-    assert said == ["Say `hi\\", "or $$no$$"]
+    contents = [each.content for each in read_segments(write_file(tmp_path, "s.sql", text))]
+    assert contents == ["Say `hi\\", "or $$no$$"]
 
 
 def test_a_file_with_a_byte_order_mark_and_carriage_returns_is_read(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_file_with_a_byte_order_mark_and_carriage_returns_is_read(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "line", "field", "said"),
+    ("name", "text", "line", "field", "detail"),
     [
         ("s.yaml", "- scope: core\n  content: ''\n", 2, "content", "says nothing"),
         ("s.yaml", "- scope: core\n  content: x\n  tier: -1\n", 3, "tier", "no tier"),
@@ -141,11 +141,11 @@ def test_a_file_with_a_byte_order_mark_and_carriage_returns_is_read(tmp_path: Pa
     ],
 )
 def test_what_is_wrong_is_told_with_its_line_and_the_way_out(
-    tmp_path: Path, name: str, text: str, line: int, field: str, said: str
+    tmp_path: Path, name: str, text: str, line: int, field: str, detail: str
 ) -> None:
     fault = read_segment_files([write_file(tmp_path, name, text)]).faults[0]
     assert (fault.file, fault.line, fault.path) == (str(tmp_path / name), line, field)
-    assert said in fault.what
+    assert detail in fault.what
     assert fault.fix
 
 

@@ -102,8 +102,8 @@ def test_what_is_not_said_yet_can_be_tried_with_another_budget_and_model(
     assert "And what if?" in ran.out
     assert "for the prompt" in ran.out
     assert "begins as call 3.1 did" in ran.out
-    asked = ("--text", "And what if?", "--model", "openai/gpt-4o", "--budget", "90")
-    tried = turnlog("window", played.session, *asked, "-o", "json", *played.here).json
+    options = ("--text", "And what if?", "--model", "openai/gpt-4o", "--budget", "90")
+    tried = turnlog("window", played.session, *options, "-o", "json", *played.here).json
     assert (tried["sequence"], tried["model"]) == (head, "openai/gpt-4o")
     assert tried["manifest"]["tokens"] <= tried["manifest"]["budget"] == 90
     assert tried["cost"]["price"] == "exact"
@@ -139,8 +139,8 @@ def test_every_event_is_a_line(turnlog: RunCommand, played: RecordedSession) -> 
 def test_events_are_chosen_by_name_and_place(turnlog: RunCommand, played: RecordedSession) -> None:
     types = ("--types", "turn-submitted", "-o", "json")
     ran = turnlog("tail", "--no-follow", "--after", "2", *types, *played.here)
-    said = [json.loads(line)["data"]["text"]["text"] for line in ran.out.splitlines()]
-    assert said == [*SESSION_QUESTIONS[1:]]
+    texts = [json.loads(line)["data"]["text"]["text"] for line in ran.out.splitlines()]
+    assert texts == [*SESSION_QUESTIONS[1:]]
 
 
 def test_a_replay_has_what_its_user_saw_in_the_order_they_saw_it(
@@ -220,7 +220,7 @@ def test_a_url_goes_before_the_data_directory(
 
 
 @pytest.mark.parametrize(
-    ("asked", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["show", "nobody"], 3, "unknown-session"),
         (["show", "nobody"], 3, "`turnlog sessions`"),
@@ -235,11 +235,11 @@ def test_a_url_goes_before_the_data_directory(
     ],
 )
 def test_what_is_not_there_has_an_exit_code_a_reason_and_a_way_out(
-    turnlog: RunCommand, played: RecordedSession, asked: list[str], code: int, said: str
+    turnlog: RunCommand, played: RecordedSession, arguments: list[str], code: int, message: str
 ) -> None:
-    ran = turnlog(*(word.replace("SESSION", played.session) for word in asked), *played.here)
+    ran = turnlog(*(word.replace("SESSION", played.session) for word in arguments), *played.here)
     assert (ran.code, ran.out) == (code, "")
-    assert said in ran.err
+    assert message in ran.err
     assert "do  " in ran.err
     assert "Traceback" not in ran.err
 
@@ -277,8 +277,8 @@ def test_watching_shows_what_comes_and_not_only_what_was(played: RecordedSession
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
         assert json.loads(watching.stdout.readline())["type"] == "turnlog.session-opened.v1"
-        asked = {"blueprint": "assistant", "session": "watched"}
-        httpx.post(f"{played.up.http}/v1/sessions", json=asked).raise_for_status()
+        body = {"blueprint": "assistant", "session": "watched"}
+        httpx.post(f"{played.up.http}/v1/sessions", json=body).raise_for_status()
         seen = next(line for line in watching.stdout if '"watched"' in line)
         assert json.loads(seen)["sequence"] == 1
         watching.send_signal(signal.SIGINT)
@@ -313,8 +313,10 @@ def test_a_directory_that_nobody_serves_answers_as_its_service_did(
     data_dir = tmp_path / "data"
 
     def ask(session: str) -> list[CommandResult]:
-        given = ("-o", "json", "--data-dir", str(data_dir))
-        return [turnlog(*(session if w == "SESSION" else w for w in q), *given) for q in QUESTIONS]
+        options = ("-o", "json", "--data-dir", str(data_dir))
+        return [
+            turnlog(*(session if w == "SESSION" else w for w in q), *options) for q in QUESTIONS
+        ]
 
     with (
         run_blocking_turnlog_up(data_dir) as up,

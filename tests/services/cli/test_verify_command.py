@@ -55,8 +55,8 @@ def tampered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TamperedServi
     ):
         nats = json.loads((data_dir / "ready.json").read_bytes())["nats"]
         for session in ("sound", "unchained", "answered-twice"):
-            asked = {"blueprint": "assistant", "session": session}
-            client.post("/v1/sessions", json=asked).raise_for_status()
+            body = {"blueprint": "assistant", "session": session}
+            client.post("/v1/sessions", json=body).raise_for_status()
             turn = {"text": "Hello!"}
             client.post(f"/v1/sessions/{session}/turns?wait=90", json=turn).raise_for_status()
         asyncio.run(append_event(nats, "unchained", TurnExcluded(turn=1), chained=False))
@@ -95,30 +95,30 @@ def test_all_sessions_are_verified_and_the_sound_ones_are_not_blamed(
 def test_a_checkpoint_is_signed_and_shows_what_was_cut_off_since(
     turnlog: RunCommand, tampered: TamperedService, tmp_path: Path
 ) -> None:
-    here, kept = ("--data-dir", tampered.data_dir), tmp_path / "checkpoint.json"
-    refused = turnlog("checkpoint", kept, *here)
+    target, kept = ("--data-dir", tampered.data_dir), tmp_path / "checkpoint.json"
+    refused = turnlog("checkpoint", kept, *target)
     assert (refused.code, kept.exists()) == (5, False), "a broken chain is nothing to sign"
     key = sign_sound_head(turnlog, tampered, kept)
     assert (tampered.data_dir / "key.pem").stat().st_mode & 0o777 == 0o600
-    by_whom = turnlog("verify", "sound", "--checkpoint", kept, *here)
+    by_whom = turnlog("verify", "sound", "--checkpoint", kept, *target)
     assert (by_whom.code, by_whom.err) == (0, f"signed by {key}\n")
-    assert turnlog("verify", "sound", "--checkpoint", kept, "--signer", key, *here).code == 0
-    other = turnlog("verify", "sound", "--checkpoint", kept, "--signer", "x", *here)
+    assert turnlog("verify", "sound", "--checkpoint", kept, "--signer", key, *target).code == 0
+    other = turnlog("verify", "sound", "--checkpoint", kept, "--signer", "x", *target)
     assert (other.code, "other-signer" in other.err) == (5, True)
     longer = json.loads(kept.read_bytes())
     longer["checkpoint"]["sessions"]["sound"]["sequence"] += 1
     longer["checkpoint"]["sessions"]["gone"] = {"sequence": 1, "hash": compute_digest("its bytes")}
     forged = tmp_path / "forged.json"
     forged.write_text(json.dumps(longer))
-    ran = turnlog("verify", "sound", "--checkpoint", forged, *here)
+    ran = turnlog("verify", "sound", "--checkpoint", forged, *target)
     assert (ran.code, "is not one of this checkpoint" in ran.err) == (5, True)
     resigned = tmp_path / "resigned.json"
     sign_changed_checkpoint(longer["checkpoint"], tampered.data_dir / "key.pem", resigned)
-    cut = turnlog("verify", "sound", "--checkpoint", resigned, *here)
+    cut = turnlog("verify", "sound", "--checkpoint", resigned, *target)
     assert cut.code == 5
     assert "it was noted and is missing" in cut.out
-    gone = turnlog("verify", "gone", "--checkpoint", resigned, *here)
-    assert (gone.code, "it was noted and is missing" in gone.out) == (5, True)
+    result = turnlog("verify", "gone", "--checkpoint", resigned, *target)
+    assert (result.code, "it was noted and is missing" in result.out) == (5, True)
 
 
 def sign_sound_head(turnlog: RunCommand, tampered: TamperedService, file: Path) -> str:
@@ -147,11 +147,13 @@ def sign_changed_checkpoint(checkpoint: dict[str, JsonValue], key: Path, file: P
 def test_a_bundle_is_checked_as_by_a_stranger_and_not_by_what_came_with_it(
     turnlog: RunCommand, tampered: TamperedService, tmp_path: Path
 ) -> None:
-    here, signed_as = ("--data-dir", tampered.data_dir), tmp_path / "signed.json"
+    target, signed_as = ("--data-dir", tampered.data_dir), tmp_path / "signed.json"
     key = sign_sound_head(turnlog, tampered, signed_as)
     sound, bad = tmp_path / "sound.zip", tmp_path / "bad"
-    assert turnlog("export", "sound", "--bundle", sound, "--checkpoint", signed_as, *here).code == 0
-    assert turnlog("export", tampered.unchained, "--bundle", bad, *here).code == 0
+    assert (
+        turnlog("export", "sound", "--bundle", sound, "--checkpoint", signed_as, *target).code == 0
+    )
+    assert turnlog("export", tampered.unchained, "--bundle", bad, *target).code == 0
     (bad / "verify.py").write_text("print('verified')")
     ran = turnlog("verify", "--bundle", sound, "--signer", key)
     assert (ran.code, ran.out.splitlines()[-1]) == (0, "verified"), ran.err
@@ -178,12 +180,12 @@ def test_a_session_that_was_tampered_with_is_verified_even_when_nobody_serves_it
 def test_a_page_of_sessions_says_how_to_see_more(
     turnlog: RunCommand, tampered: TamperedService
 ) -> None:
-    here = ("--data-dir", tampered.data_dir, "--limit", "2")
-    page = turnlog("sessions", *here).out
+    target = ("--data-dir", tampered.data_dir, "--limit", "2")
+    page = turnlog("sessions", *target).out
     assert page.index("answered-twice") < page.index("unchained")
     assert "sound" not in page
     older = page.partition("older ones: ")[2].split()
-    assert "sound" in turnlog("sessions", *here, *older).out
+    assert "sound" in turnlog("sessions", *target, *older).out
 
 
 def test_read_models_are_rebuilt_beside_the_service_that_reads_them(

@@ -20,8 +20,8 @@ def test_a_folder_is_brought_along_and_all_sessions_of_its_blueprint_are_told(
     ran = turnlog("what-if", "--blueprint", folder, "--html", report, "-o", "json", *played.here)
     assert ran.code == 0, ran.err
     assert ran.json["blueprint"]["blueprint"] == "assistant"
-    told = {each["session"]: each for each in ran.json["sessions"]}
-    mine = told[played.session]
+    sessions = {each["session"]: each for each in ran.json["sessions"]}
+    mine = sessions[played.session]
     assert (mine["calls"], mine["again"]) == (3, 3)
     assert [(one["layer"], one["how"]) for one in mine["altered"]] == [("persona", "changed")]
     assert mine["after"]["tokens"] < mine["before"]["tokens"]

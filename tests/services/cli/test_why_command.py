@@ -38,14 +38,16 @@ def tutored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedSessio
 
 def run_lesson(client: httpx.Client) -> str:
     """Run the tutor session to its end."""
-    given = {"task": "share-before-reading", "locale": "en"}
-    asked = {"blueprint": "trickster", "attributes": given}
-    session = str(client.post("/v1/sessions", json=asked).raise_for_status().json()["session"])
-    here = f"/v1/sessions/{session}"
-    client.post(f"{here}/choices", json={"choice": "share"}).raise_for_status()
+    attributes = {"task": "share-before-reading", "locale": "en"}
+    body = {"blueprint": "trickster", "attributes": attributes}
+    session = str(client.post("/v1/sessions", json=body).raise_for_status().json()["session"])
+    session_path = f"/v1/sessions/{session}"
+    client.post(f"{session_path}/choices", json={"choice": "share"}).raise_for_status()
     for text in SAID:
-        client.post(f"{here}/turns?wait=90", json={"text": text}).raise_for_status()
-    client.get(f"{here}/turns/5/stream", headers={"Accept": "text/event-stream"}).raise_for_status()
+        client.post(f"{session_path}/turns?wait=90", json={"text": text}).raise_for_status()
+    client.get(
+        f"{session_path}/turns/5/stream", headers={"Accept": "text/event-stream"}
+    ).raise_for_status()
     return session
 
 
@@ -53,8 +55,8 @@ def run_why(turnlog: RunCommand, tutored: RecordedSession, turn: int) -> Any:  #
     return turnlog("why", tutored.session, str(turn), "-o", "json", *tutored.here).json
 
 
-def map_by_layer(told: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    return {each["part"]["layer"]: each for each in told["parts"]}
+def map_by_layer(explanation: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    return {each["part"]["layer"]: each for each in explanation["parts"]}
 
 
 def test_why_shows_every_layer_and_under_it_where_it_came_from(
@@ -95,10 +97,12 @@ def test_why_names_the_events_behind_each_part(
 def test_why_gives_a_program_the_very_prompt_and_its_proof(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
-    told = run_why(turnlog, tutored, 3)
-    prompt = turnlog("prompt", tutored.session, told["call"], "-o", "json", *tutored.here).json
-    assert told["messages"] == prompt["messages"]
-    assert (told["digest"], told["verified"]) == (prompt["digest"], True)
+    explanation = run_why(turnlog, tutored, 3)
+    prompt = turnlog(
+        "prompt", tutored.session, explanation["call"], "-o", "json", *tutored.here
+    ).json
+    assert explanation["messages"] == prompt["messages"]
+    assert (explanation["digest"], explanation["verified"]) == (prompt["digest"], True)
 
 
 def test_why_says_by_which_rule_a_reply_was_withheld_and_who_was_told(
@@ -119,32 +123,32 @@ def test_the_note_stands_in_the_next_call_and_in_no_other(
 
 
 def test_why_says_what_a_turn_led_to(turnlog: RunCommand, tutored: RecordedSession) -> None:
-    told = run_why(turnlog, tutored, 4)
-    assert [each["what"] for each in told["consequences"]] == [
+    explanation = run_why(turnlog, tutored, 4)
+    assert [each["what"] for each in explanation["consequences"]] == [
         'it asked for transition_phase {"signal": "understood"}',
         "transition_phase was accepted",
         "talk → debrief by understood",
         "turn 5 started by itself in phase debrief",
     ]
-    assert (told["standing"]["phase"], told["standing"]["exchanges"]) == ("talk", 3)
+    assert (explanation["standing"]["phase"], explanation["standing"]["exchanges"]) == ("talk", 3)
 
 
 def test_why_of_a_turn_nobody_asked_for_says_what_started_it(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
-    told = run_why(turnlog, tutored, 5)
-    assert told["said"] is None
-    assert told["started"]["event"] == "phase-entered"
+    explanation = run_why(turnlog, tutored, 5)
+    assert explanation["said"] is None
+    assert explanation["started"]["event"] == "phase-entered"
 
 
 def test_why_explains_a_call_by_its_id_as_well(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
-    told = turnlog("why", tutored.session, "4.1", "-o", "json", *tutored.here).json
-    assert (told["turn"], told["call"]) == (4, "4.1")
-    note = map_by_layer(told)["redaction_note"]
+    explanation = turnlog("why", tutored.session, "4.1", "-o", "json", *tutored.here).json
+    assert (explanation["turn"], explanation["call"]) == (4, "4.1")
+    note = map_by_layer(explanation)["redaction_note"]
     assert [each["event"] for each in note["because"]] == ["context-assembled"]
-    (run,) = [each for each in told["parts"] if each["part"]["layer"] == "history"]
+    (run,) = [each for each in explanation["parts"] if each["part"]["layer"] == "history"]
     assert [(each["first"], each["rule"]) for each in run["removed"]] == [(2, "redacted")]
 
 
@@ -167,14 +171,14 @@ def test_diff_says_what_came_and_went_between_two_calls_and_by_which_event(
 def test_diff_of_a_debrief_with_the_dialogue_names_the_phase_that_was_entered(
     turnlog: RunCommand, tutored: RecordedSession
 ) -> None:
-    told = turnlog("diff", tutored.session, "4.1", "5.1", "-o", "json", *tutored.here).json
-    why = {
+    diff = turnlog("diff", tutored.session, "4.1", "5.1", "-o", "json", *tutored.here).json
+    reasons = {
         each["layer"]: [(one["what"], [by["event"] for by in one["by"]]) for one in each["because"]]
-        for each in told["changes"]
+        for each in diff["changes"]
     }
-    assert why["reveal"] == [("kind", ["phase-entered"])]
-    assert why["transition_phase"] == [("phase", ["phase-entered"])]
-    assert why["history"] == [("answered", ["turn-completed"])]
+    assert reasons["reveal"] == [("kind", ["phase-entered"])]
+    assert reasons["transition_phase"] == [("phase", ["phase-entered"])]
+    assert reasons["history"] == [("answered", ["turn-completed"])]
 
 
 def test_diff_with_a_call_that_was_never_made_says_so(
@@ -209,9 +213,9 @@ def test_an_auditor_reads_the_withheld_text_from_the_log_itself(
     assert WITHHELD in ran.out
     assert "by contact-details: it matches a pattern" in ran.out
     log = json.loads((tutored.up.data_dir / "ready.json").read_bytes())["nats"]
-    elsewhere = turnlog("withheld", tutored.session, "2", "--nats", log, "-o", "json").json
-    assert elsewhere["text"].endswith(f"Write to her at {WITHHELD} and say that I sent you.")
-    assert (elsewhere["sequence"], elsewhere["rule"]) == (17, "contact-details")
+    answer = turnlog("withheld", tutored.session, "2", "--nats", log, "-o", "json").json
+    assert answer["text"].endswith(f"Write to her at {WITHHELD} and say that I sent you.")
+    assert (answer["sequence"], answer["rule"]) == (17, "contact-details")
 
 
 def test_an_auditor_reads_it_where_no_service_runs(turnlog: RunCommand, tmp_path: Path) -> None:
@@ -220,19 +224,19 @@ def test_an_auditor_reads_it_where_no_service_runs(turnlog: RunCommand, tmp_path
         httpx.Client(base_url=up.http, timeout=100) as client,
     ):
         session = run_lesson(client)
-    here = ("--data-dir", str(tmp_path / "data"))
-    assert WITHHELD in turnlog("withheld", session, "2", *here).out
-    assert "turns 1 to 2" in turnlog("why", session, "3", *here).out
+    target = ("--data-dir", str(tmp_path / "data"))
+    assert WITHHELD in turnlog("withheld", session, "2", *target).out
+    assert "turns 1 to 2" in turnlog("why", session, "3", *target).out
 
 
 def test_nothing_else_shows_a_withheld_text(turnlog: RunCommand, tutored: RecordedSession) -> None:
-    shown = [
+    outputs = [
         turnlog(*command, tutored.session, *words, *tutored.here).out
         for command in (("show",), ("history",), ("window",), ("tail", "--no-follow"), ("verify",))
         for words in ((), ("-o", "json"))
     ]
-    assert all(SAID[0] in each or "verified" in each for each in shown)
-    assert [each for each in shown if WITHHELD in each] == []
+    assert all(SAID[0] in each or "verified" in each for each in outputs)
+    assert [each for each in outputs if WITHHELD in each] == []
 
 
 @pytest.mark.parametrize(

@@ -25,28 +25,28 @@ def log_url(request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest_asyncio.fixture
-async def held(log_url: str | None) -> AsyncIterator[LogBackend]:
+async def backend(log_url: str | None) -> AsyncIterator[LogBackend]:
     async with open_backend(log_url) as log:
         yield log
 
 
 @pytest_asyncio.fixture
 async def stand(
-    held: LogBackend, fresh_tenant: str, tmp_path: Path
+    backend: LogBackend, fresh_tenant: str, tmp_path: Path
 ) -> AsyncIterator[RunningGateway]:
     """A gateway with a projector and a worker."""
-    if isinstance(held, MemoryBackend):
-        MEMORY_LOGS.register_log(held.log, held.blobs)
-    async with start_service(held, fresh_tenant, tmp_path) as running:
+    if isinstance(backend, MemoryBackend):
+        MEMORY_LOGS.register_log(backend.log, backend.blobs)
+    async with start_service(backend, fresh_tenant, tmp_path) as running:
         yield running
 
 
 @pytest_asyncio.fixture
 async def idle(
-    held: LogBackend, fresh_tenant: str, tmp_path: Path
+    backend: LogBackend, fresh_tenant: str, tmp_path: Path
 ) -> AsyncIterator[RunningGateway]:
     """The same without a worker: submitted turns stay open."""
-    async with start_service(held, fresh_tenant, tmp_path, working=False) as running:
+    async with start_service(backend, fresh_tenant, tmp_path, working=False) as running:
         yield running
 
 

@@ -101,49 +101,53 @@ async def open_backend(nats_url: str | None) -> AsyncGenerator[LogBackend]:
 
 
 def build_dependencies(
-    held: LogBackend,
+    backend: LogBackend,
     store: ReadModelStore,
-    bell: ProjectionSignal,
+    signal: ProjectionSignal,
     settings: GatewaySettings,
     traces: Tracing = NO_TRACING,
 ) -> GatewayDependencies:
     """Put a gateway's desk together, as its process does."""
-    sessions = build_command_handler(held, store, "/turnlog/gateway")
+    sessions = build_command_handler(backend, store, "/turnlog/gateway")
     return GatewayDependencies(
         settings=settings,
-        log=held.log,
-        tokens=held.tokens,
+        log=backend.log,
+        tokens=backend.tokens,
         command_handler=sessions,
-        segment_service=build_segment_service(held, "gateway"),
-        prompt_inputs=build_prompt_inputs(held, sessions, "gateway"),
-        blueprints=BlueprintStore(held.blobs),
+        segment_service=build_segment_service(backend, "gateway"),
+        prompt_inputs=build_prompt_inputs(backend, sessions, "gateway"),
+        blueprints=BlueprintStore(backend.blobs),
         blueprint_folders=BlueprintFolders(
             (*settings.blueprints, *BLUEPRINT_FOLDERS, SHIPPED_BLUEPRINTS)
         ),
         store=store,
-        projection_signal=bell,
+        projection_signal=signal,
         tracing=traces,
         durability=Durability("fsync-acked", checked=True),
     )
 
 
-def build_command_handler(held: LogBackend, store: ReadModelStore, source: str) -> CommandHandler:
+def build_command_handler(
+    backend: LogBackend, store: ReadModelStore, source: str
+) -> CommandHandler:
     """Make the sessions of one process."""
-    snapshots = CheckedSnapshotStore(held.log, held.snapshots)
-    texts = TextReader(held.log, held.blobs)
+    snapshots = CheckedSnapshotStore(backend.log, backend.snapshots)
+    texts = TextReader(backend.log, backend.blobs)
     return CommandHandler(
-        held.log, snapshots, texts, CommandLookup(store), read_clock, create_id, source
+        backend.log, snapshots, texts, CommandLookup(store), read_clock, create_id, source
     )
 
 
-def build_segment_service(held: LogBackend, role: str) -> SegmentService:
+def build_segment_service(backend: LogBackend, role: str) -> SegmentService:
     """Make one process's view of the library."""
-    return SegmentService(held.library, held.blobs, read_clock, create_id, f"/turnlog/{role}")
+    return SegmentService(backend.library, backend.blobs, read_clock, create_id, f"/turnlog/{role}")
 
 
-def build_prompt_inputs(held: LogBackend, sessions: CommandHandler, role: str) -> PromptInputLoader:
+def build_prompt_inputs(
+    backend: LogBackend, sessions: CommandHandler, role: str
+) -> PromptInputLoader:
     """Make what gives calls of one process their inputs and segments."""
-    segments = SegmentFetcher(build_segment_service(held, role), sessions.texts)
+    segments = SegmentFetcher(build_segment_service(backend, role), sessions.texts)
     return PromptInputLoader(sessions, segments)
 
 
@@ -205,7 +209,7 @@ class RunningGateway:
 
 @asynccontextmanager
 async def start_service(
-    held: LogBackend,
+    backend: LogBackend,
     tenant: str,
     folder: Path,
     *,
@@ -214,44 +218,48 @@ async def start_service(
     blueprints: tuple[Path, ...] = (),
 ) -> AsyncGenerator[RunningGateway]:
     """Run a gateway, a projector and a worker on a log."""
-    bell, model = ProjectionSignal(), PuppetModel()
+    signal, model = ProjectionSignal(), PuppetModel()
     store = open_store(f"sqlite:///{folder / 'rows.db'}")
     await prepare_schema(store)
     projector = build_projector(
-        ProjectorSettings(tenant=tenant), log=held.log, store=store, signal=bell, tracing=NO_TRACING
+        ProjectorSettings(tenant=tenant),
+        log=backend.log,
+        store=store,
+        signal=signal,
+        tracing=NO_TRACING,
     )
     settings = GatewaySettings(
         tenant=tenant, http="127.0.0.1:0", model=MODEL, grace=2, blueprints=blueprints
     )
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
-        library = SegmentProjector(held.library, held.blobs, store, tenant, bell)
+        library = SegmentProjector(backend.library, backend.blobs, store, tenant, signal)
         running = [asyncio.create_task(projector.run()), asyncio.create_task(library.run())]
         if working:
-            worker = build_worker(held, store, model, model.get_prices)
-            running.append(asyncio.create_task(run_worker(held, tenant, worker)))
+            worker = build_worker(backend, store, model, model.get_prices)
+            running.append(asyncio.create_task(run_worker(backend, tenant, worker)))
         stack.push_async_callback(cancel_tasks, *running)
         yield await stack.enter_async_context(
-            start_gateway(held, store, bell, settings, model, traces)
+            start_gateway(backend, store, signal, settings, model, traces)
         )
 
 
 @asynccontextmanager
 async def start_gateway(
-    held: LogBackend,
+    backend: LogBackend,
     store: ReadModelStore,
-    bell: ProjectionSignal,
+    signal: ProjectionSignal,
     settings: GatewaySettings,
     model: PuppetModel,
     traces: Tracing = NO_TRACING,
 ) -> AsyncGenerator[RunningGateway]:
     """Start one gateway."""
-    desk = build_dependencies(held, store, bell, settings, traces)
+    desk = build_dependencies(backend, store, signal, settings, traces)
     # The client ends last, so that it hears what a gateway says as it ends
     async with httpx.AsyncClient(timeout=60) as http, serve_app(desk) as address:
         http.base_url = httpx.URL(address)
         yield RunningGateway(
-            held, settings.tenant, store, bell, settings, address, http, desk, model
+            backend, settings.tenant, store, signal, settings, address, http, desk, model
         )
 
 
@@ -265,7 +273,7 @@ async def cancel_tasks(*tasks: asyncio.Task[None]) -> None:
 
 
 def build_worker(
-    held: LogBackend,
+    backend: LogBackend,
     store: ReadModelStore,
     model: LanguageModel,
     prices: Callable[[], Awaitable[PriceTable]],
@@ -274,29 +282,29 @@ def build_worker(
     blueprints: tuple[Path, ...] = (),
 ) -> TurnRunner:
     """Put a worker together, as its process does."""
-    sessions = build_command_handler(held, store, "/turnlog/worker")
-    kinds = BlueprintStore(held.blobs)
+    sessions = build_command_handler(backend, store, "/turnlog/worker")
+    kinds = BlueprintStore(backend.blobs)
     library = BlueprintFolders((*blueprints, *BLUEPRINT_FOLDERS, SHIPPED_BLUEPRINTS))
-    gathering = build_prompt_inputs(held, sessions, "worker")
+    gathering = build_prompt_inputs(backend, sessions, "worker")
     return TurnRunner(
         name="w1",
         sessions=sessions,
         blueprints=kinds,
-        contexts=CallContextBuilder(sessions, kinds, held.blobs, library, gathering, named),
-        tokens=held.tokens,
+        contexts=CallContextBuilder(sessions, kinds, backend.blobs, library, gathering, named),
+        tokens=backend.tokens,
         model=model,
-        heartbeat=AttemptHeartbeat(sessions, held.tokens, 10.0),
-        outcomes=OutcomeRecorder(sessions, held.blobs, prices, lambda: 0.0),
+        heartbeat=AttemptHeartbeat(sessions, backend.tokens, 10.0),
+        outcomes=OutcomeRecorder(sessions, backend.blobs, prices, lambda: 0.0),
         tracing=NO_TRACING,
         ack_wait=30.0,
     )
 
 
-async def run_worker(held: LogBackend, tenant: str, worker: TurnRunner) -> None:
+async def run_worker(backend: LogBackend, tenant: str, worker: TurnRunner) -> None:
     """Answer turns as they come, each beside the others, as a worker does."""
     async with (
         asyncio.TaskGroup() as turns,
-        aclosing(held.log.stream_raw_events(tenant, 0, live=True)) as log,
+        aclosing(backend.log.stream_raw_events(tenant, 0, live=True)) as log,
     ):
         async for bulk in log:
             for raw in bulk:

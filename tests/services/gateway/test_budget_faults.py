@@ -49,9 +49,9 @@ async def test_a_budget_that_is_none_is_refused_by_its_line(
 ) -> None:
     async with serve_budgeted_blueprint(idle, tmp_path / "library", tokens) as stand:
         answer = await stand.http.post("/v1/sessions", json={"blueprint": "budgeted"})
-        said = answer.json()
-        assert (answer.status_code, said["code"]) == (422, "faulty-blueprint")
-        assert any("blueprint.yaml:16" in fault["detail"] for fault in said["faults"]), said
+        problem = answer.json()
+        assert (answer.status_code, problem["code"]) == (422, "faulty-blueprint")
+        assert any("blueprint.yaml:16" in fault["detail"] for fault in problem["faults"]), problem
         assert await stand.count_stored_events() == 0
 
 
@@ -73,6 +73,6 @@ async def test_a_turn_that_no_budget_holds_fails_and_says_so_and_no_model_is_ask
         url = f"/v1/sessions/{session}/turns?wait=30"
         settled = (await small.http.post(url, json={"text": "a word " * 100})).json()
         assert (settled["status"], settled["reply"]) == ("failed", None)
-        told = await small.fetch_json(f"/v1/sessions/{session}/events", types="turn-failed")
-        assert told["events"][0]["data"]["code"] == "over-budget"
+        page = await small.fetch_json(f"/v1/sessions/{session}/events", types="turn-failed")
+        assert page["events"][0]["data"]["code"] == "over-budget"
         assert small.model.requests == []

@@ -35,13 +35,13 @@ async def test_a_waiting_turn_is_cancelled_by_its_number(idle: RunningGateway) -
 
 async def test_cancelling_ends_the_call_that_is_under_way(stand: RunningGateway) -> None:
     session = await stand.open_session()
-    spoken, never = asyncio.Event(), asyncio.Event()
-    stand.model.scripts.append(["Half", spoken.set, never])
+    token_sent, never = asyncio.Event(), asyncio.Event()
+    stand.model.scripts.append(["Half", token_sent.set, never])
     await stand.submit_turn(session)
-    await asyncio.wait_for(spoken.wait(), 30)
+    await asyncio.wait_for(token_sent.wait(), 30)
     assert (await stand.http.post(f"/v1/sessions/{session}/cancel")).status_code == 200
-    told = await stand.submit_and_answer(session, "and now?", "Now this.")
-    assert told["turn"] == 2
+    turn = await stand.submit_and_answer(session, "and now?", "Now this.")
+    assert turn["turn"] == 2
     turns = (await stand.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
     assert [(turn["status"], turn["reply"]) for turn in turns] == [
         ("cancelled", None),
@@ -60,16 +60,16 @@ async def test_closing_cancels_what_is_open_and_keeps_everything_readable(
     assert answer.status_code == 200
     again = await idle.http.post(f"/v1/sessions/{session}/close")
     assert again.json() == answer.json()
-    shown = await idle.fetch_json(f"/v1/sessions/{session}")
-    assert (shown["closed"], shown["open"]) == (True, None)
+    session_view = await idle.fetch_json(f"/v1/sessions/{session}")
+    assert (session_view["closed"], session_view["open"]) == (True, None)
     assert len((await idle.fetch_json(f"/v1/sessions/{session}/history"))["turns"]) == 1
 
 
 @pytest.mark.parametrize(
-    ("words", "shown"), [({}, "(Taken back.)"), ({"replacement": "Ask again."}, "Ask again.")]
+    ("words", "reply"), [({}, "(Taken back.)"), ({"replacement": "Ask again."}, "Ask again.")]
 )
 async def test_a_redacted_reply_is_shown_as_its_replacement(
-    stand: RunningGateway, words: dict[str, str], shown: str
+    stand: RunningGateway, words: dict[str, str], reply: str
 ) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "Hi", "Something private.")
@@ -78,10 +78,10 @@ async def test_a_redacted_reply_is_shown_as_its_replacement(
     assert answer.status_code == 200
     view = await stand.fetch_json(f"/v1/sessions/{session}/history")
     (turn,) = view["turns"]
-    assert (turn["reply"], turn["redacted"], turn["reason"]) == (shown, True, "names a person")
+    assert (turn["reply"], turn["redacted"], turn["reason"]) == (reply, True, "names a person")
     assert view["sequence"] == answer.json()["sequence"]
     window = await stand.fetch_json(f"/v1/sessions/{session}/window")
-    assert [said["content"] for said in window["messages"]][1:] == ["Hi", shown]
+    assert [message["content"] for message in window["messages"]][1:] == ["Hi", reply]
     before = await stand.fetch_json(
         f"/v1/sessions/{session}/history", at=answer.json()["sequence"] - 1
     )
@@ -96,20 +96,20 @@ async def test_an_excluded_turn_leaves_the_window_and_comes_back(stand: RunningG
     out = await stand.http.put(url)
     assert out.status_code == 200
     assert (await stand.http.put(url)).json() == out.json()
-    said = [
+    texts = [
         each["content"]
         for each in (await stand.fetch_json(f"/v1/sessions/{session}/window"))["messages"]
     ]
-    assert said[1:] == ["two", "second"]
+    assert texts[1:] == ["two", "second"]
     assert (await stand.fetch_json(f"/v1/sessions/{session}/history"))["turns"][0][
         "excluded"
     ] is True
     assert (await stand.http.delete(url)).status_code == 200
-    said = [
+    texts = [
         each["content"]
         for each in (await stand.fetch_json(f"/v1/sessions/{session}/window"))["messages"]
     ]
-    assert said[1:] == ["one", "first", "two", "second"]
+    assert texts[1:] == ["one", "first", "two", "second"]
 
 
 REFUSED: list[tuple[str, str, object, int, str]] = [
@@ -144,8 +144,8 @@ async def test_a_command_that_makes_no_sense_is_refused_and_changes_nothing(
     for method, path, body, status, code in REFUSED:
         answer = await stand.http.request(method, f"/v1/sessions/{session}/{path}", json=body)
         assert (answer.status_code, answer.json().get("code")) == (status, code), (path, body)
-    told = await stand.fetch_json(f"/v1/sessions/{session}/events", types="turn-cancelled")
-    assert len(told["events"]) == 1
+    page = await stand.fetch_json(f"/v1/sessions/{session}/events", types="turn-cancelled")
+    assert len(page["events"]) == 1
     assert (await stand.fetch_json(f"/v1/sessions/{session}"))["turns"] == before
 
 

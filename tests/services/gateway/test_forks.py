@@ -205,8 +205,8 @@ async def test_no_worker_is_told_of_turns_that_were_copied(stand: RunningGateway
     await fork_session(stand, session, at=at, session="copy")
     stream = stand.backend.log.stream_raw_events(stand.tenant, 0, live=False)
     subjects = [raw.subject async for bulk in stream for raw in bulk]
-    told = [each for each in subjects if ".copy." in each and each.endswith(".submitted")]
-    assert told == []
+    submitted = [each for each in subjects if ".copy." in each and each.endswith(".submitted")]
+    assert submitted == []
     fixed = [
         event
         for event in await stand.dependencies.command_handler.load_events(stand.tenant, "copy")

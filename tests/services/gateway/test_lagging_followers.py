@@ -27,20 +27,20 @@ class LaggingFollowerLog(MemoryLog):
 
 async def test_a_sequence_that_only_the_leader_has_is_not_refused(tmp_path: Path) -> None:
     log = LaggingFollowerLog()
-    held = MemoryBackend(log=log)
-    async with start_service(held, "t", tmp_path) as stand:
+    backend = MemoryBackend(log=log)
+    async with start_service(backend, "t", tmp_path) as stand:
         session = await stand.open_session()
         await stand.submit_and_answer(session, "Hi", "Hello.")
         last = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
         log.lag = 2
         async with stand.start_another_gateway() as fresh:
             path = f"/v1/sessions/{session}"
-            for asked in ("", "/history", "/window"):
-                assert (await fresh.fetch_json(path + asked, at=last))["sequence"] == last, asked
+            for query in ("", "/history", "/window"):
+                assert (await fresh.fetch_json(path + query, at=last))["sequence"] == last, query
             assert (await fresh.fetch_json(f"{path}/events", after=last - 1))["sequence"] == last
             await fresh.fetch_json(f"{path}/calls", min_sequence=last)
             forked = await fresh.http.post(f"{path}/fork", json={"at": last})
             assert (forked.status_code, forked.json()["sequence"]) == (201, last)
-            for asked in (f"?at={last + 1}", f"/events?after={last + 1}"):
-                refused = await fresh.http.get(path + asked)
-                assert refused.json()["code"] == "not-there-yet", asked
+            for query in (f"?at={last + 1}", f"/events?after={last + 1}"):
+                refused = await fresh.http.get(path + query)
+                assert refused.json()["code"] == "not-there-yet", query

@@ -96,8 +96,8 @@ async def test_a_stopped_session_is_listed_and_released_after_a_fix(
         "held_back": 2,
     }
     assert stopped["reason"].startswith("KeyError in ")
-    shown = await idle.fetch_json(f"/v1/quarantine/{session}")
-    assert [(each["sequence"], each["reason"]) for each in shown["events"]] == [
+    details = await idle.fetch_json(f"/v1/quarantine/{session}")
+    assert [(each["sequence"], each["reason"]) for each in details["events"]] == [
         (3, stopped["reason"]),
         (4, None),
         (5, None),
@@ -105,7 +105,7 @@ async def test_a_stopped_session_is_listed_and_released_after_a_fix(
     again = await idle.http.post(f"/v1/quarantine/{session}/release")
     assert (again.status_code, again.json()["code"]) == (409, "still-stopped")
     assert again.json()["fix"]
-    assert await idle.fetch_json(f"/v1/quarantine/{session}") == shown
+    assert await idle.fetch_json(f"/v1/quarantine/{session}") == details
 
     broken_release.undo()
     answer = await idle.http.post(f"/v1/quarantine/{session}/release")
@@ -134,24 +134,24 @@ async def test_only_a_stopped_session_can_be_shown_and_released(idle: RunningGat
 async def test_the_terminal_shows_and_releases_stopped_sessions(
     idle: RunningGateway, broken_release: pytest.MonkeyPatch
 ) -> None:
-    here = ("--url", idle.address)
+    target = ("--url", idle.address)
     session = await stop_session(idle)
-    code, listed, _ = await run_turnlog("quarantine", "list", *here)
+    code, listed, _ = await run_turnlog("quarantine", "list", *target)
     one_line = " ".join(listed.split())
     assert code == 0
-    for shown in (session, "3 turn-cancelled", "2 waiting", "KeyError in"):
-        assert shown in one_line
-    code, table, _ = await run_turnlog("quarantine", "show", session, *here)
+    for expected in (session, "3 turn-cancelled", "2 waiting", "KeyError in"):
+        assert expected in one_line
+    code, table, _ = await run_turnlog("quarantine", "show", session, *target)
     assert (code, table.count("waits")) == (0, 2)
-    code, listed, _ = await run_turnlog("quarantine", "list", "-o", "json", *here)
+    code, listed, _ = await run_turnlog("quarantine", "list", "-o", "json", *target)
     assert json.loads(listed) == await idle.fetch_json("/v1/quarantine")
     code, _, problem = await run_turnlog("quarantine", "release", session, "--url", idle.address)
     assert (code, "still-stopped" in problem) == (4, True)
 
     broken_release.undo()
-    code, done, _ = await run_turnlog("quarantine", "release", session, "-o", "json", *here)
+    code, done, _ = await run_turnlog("quarantine", "release", session, "-o", "json", *target)
     assert (code, json.loads(done)) == (0, {"session": session, "events": 3})
-    code, empty, _ = await run_turnlog("quarantine", "list", *here)
+    code, empty, _ = await run_turnlog("quarantine", "list", *target)
     assert (code, empty.strip()) == (0, "no session is stopped")
-    code, _, problem = await run_turnlog("quarantine", "release", session, *here)
+    code, _, problem = await run_turnlog("quarantine", "release", session, *target)
     assert (code, "not-stopped" in problem) == (3, True)

@@ -41,10 +41,10 @@ async def list_segments(
 
 
 def read_problem(answer: httpx.Response) -> tuple[int, str, str | None]:
-    told = answer.json()
+    problem = answer.json()
     assert answer.headers["content-type"] == "application/problem+json"
-    assert told["fix"]
-    return answer.status_code, told["code"], told.get("field")
+    assert problem["fix"]
+    return answer.status_code, problem["code"], problem.get("field")
 
 
 async def test_a_segment_is_added_edited_and_shown_with_all_it_ever_said(
@@ -54,10 +54,10 @@ async def test_a_segment_is_added_edited_and_shown_with_all_it_ever_said(
     assert added == {"segment": 1, "version": 1, "sequence": 1}
     edited = await edit_segment(idle, 1, content="He waves.", tier=2)
     assert edited.json() == {"segment": 1, "version": 2, "sequence": 2}
-    shown = await idle.fetch_json("/v1/segments/1")
-    assert (shown["scope"], shown["ref"], shown["active"]) == ("npc", "npc.innkeeper", True)
-    assert shown["variants"] == {"a": 2}
-    assert [(each["content"], each["tier"]) for each in shown["versions"]] == [
+    segment = await idle.fetch_json("/v1/segments/1")
+    assert (segment["scope"], segment["ref"], segment["active"]) == ("npc", "npc.innkeeper", True)
+    assert segment["variants"] == {"a": 2}
+    assert [(each["content"], each["tier"]) for each in segment["versions"]] == [
         ("He nods.", 1),
         ("He waves.", 2),
     ]
@@ -74,14 +74,14 @@ async def test_fields_may_have_the_names_of_a_segment_table(idle: RunningGateway
     assert answer.status_code == 200, answer.text
     edited = await edit_segment(idle, 1, metadata={"priority": "low"})
     assert edited.json()["version"] == 2
-    shown = [await idle.fetch_json(f"/v1/segments/{number}") for number in (1, 9)]
-    assert [each["ref"] for each in shown] == ["npc.innkeeper"] * 2
-    told = [
+    segments = [await idle.fetch_json(f"/v1/segments/{number}") for number in (1, 9)]
+    assert [each["ref"] for each in segments] == ["npc.innkeeper"] * 2
+    rows = [
         (each["version"], each["tier"], each["type"], each["priority"])
-        for segment in shown
+        for segment in segments
         for each in segment["versions"]
     ]
-    assert told == [(1, 1, "npc_cue", "high"), (2, 1, "npc_cue", "low"), (6, 1, "npc_cue", "high")]
+    assert rows == [(1, 1, "npc_cue", "high"), (2, 1, "npc_cue", "low"), (6, 1, "npc_cue", "high")]
     for twice in ({"tier": 1}, {"ref": "npc.other"}):
         refused = await idle.http.post("/v1/segments", json={**row, **twice})
         assert refused.status_code == 422
@@ -145,7 +145,7 @@ async def test_an_import_may_be_larger_than_other_bodies_but_not_without_end(
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    ("form", "problem"),
     [
         ({"scope": "core"}, (422, "invalid", "content")),
         ({"scope": "core", "content": " "}, (422, "invalid", "content")),
@@ -166,15 +166,15 @@ async def test_an_import_may_be_larger_than_other_bodies_but_not_without_end(
 )
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_wrong_with_a_segment_is_named_and_nothing_is_stored(
-    bare: RunningGateway, form: dict[str, object], told: tuple[int, str, str]
+    bare: RunningGateway, form: dict[str, object], problem: tuple[int, str, str]
 ) -> None:
-    assert read_problem(await bare.http.post("/v1/segments", json=form)) == told
+    assert read_problem(await bare.http.post("/v1/segments", json=form)) == problem
     page = await bare.fetch_json("/v1/segments")
     assert page["segments"] == []
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "told"),
+    ("method", "path", "problem"),
     [
         ("GET", "/v1/segments/9", (404, "unknown-segment", "segment")),
         ("PATCH", "/v1/segments/9", (404, "unknown-segment", "segment")),
@@ -188,10 +188,10 @@ async def test_what_is_wrong_with_a_segment_is_named_and_nothing_is_stored(
 )
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_not_there_or_cannot_be_asked_is_named(
-    bare: RunningGateway, method: str, path: str, told: tuple[int, str, str]
+    bare: RunningGateway, method: str, path: str, problem: tuple[int, str, str]
 ) -> None:
     body = {"json": {"content": "x"}} if method == "PATCH" else {}
-    assert read_problem(await bare.http.request(method, path, **body)) == told  # type: ignore[arg-type]
+    assert read_problem(await bare.http.request(method, path, **body)) == problem  # type: ignore[arg-type]
 
 
 async def test_two_gateways_that_edit_at_once_lose_nothing(idle: RunningGateway) -> None:
@@ -205,10 +205,10 @@ async def test_two_gateways_that_edit_at_once_lose_nothing(idle: RunningGateway)
         answers = await asyncio.gather(*edits)
         assert {answer.status_code for answer in answers} == {200}
         assert sorted(answer.json()["version"] for answer in answers) == list(range(2, 22))
-        shown = [await stand.fetch_json("/v1/segments/1") for stand in (idle, other)]
-    assert shown[0] == shown[1]
-    said = {each["content"] for each in shown[0]["versions"]}
-    assert len(said) == 21
+        views = [await stand.fetch_json("/v1/segments/1") for stand in (idle, other)]
+    assert views[0] == views[1]
+    contents = {each["content"] for each in views[0]["versions"]}
+    assert len(contents) == 21
 
 
 async def test_of_two_who_edit_what_both_have_seen_one_is_told(idle: RunningGateway) -> None:

@@ -120,11 +120,11 @@ async def test_a_gateway_without_its_log_is_alive_and_not_ready(
 
 
 async def test_a_gateway_without_its_database_takes_turns_and_is_not_ready(
-    held: LogBackend, fresh_tenant: str, tmp_path: Path
+    backend: LogBackend, fresh_tenant: str, tmp_path: Path
 ) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'nowhere' / 'rows.db'}")
     settings = GatewaySettings(tenant=fresh_tenant, http="127.0.0.1:0")
-    desk = build_dependencies(held, store, ProjectionSignal(), settings)
+    desk = build_dependencies(backend, store, ProjectionSignal(), settings)
     async with httpx.AsyncClient() as http, serve_app(desk) as address:
         answer = await http.get(f"{address}/readyz")
         assert (answer.status_code, answer.json()["parts"]["nats"]["ready"]) == (503, True)
@@ -139,9 +139,9 @@ async def test_a_gateway_without_its_database_takes_turns_and_is_not_ready(
 
 
 async def test_rows_that_do_not_come_in_time_are_answered_504(
-    held: LogBackend, fresh_tenant: str, tmp_path: Path
+    backend: LogBackend, fresh_tenant: str, tmp_path: Path
 ) -> None:
-    async with start_service(held, fresh_tenant, tmp_path, working=False) as stand:
+    async with start_service(backend, fresh_tenant, tmp_path, working=False) as stand:
         empty = open_store(f"sqlite:///{tmp_path / 'other.db'}")
         await prepare_schema(empty)
         desk = replace(
@@ -173,18 +173,20 @@ async def test_a_request_within_a_trace_leaves_it_in_the_events(idle: RunningGat
 
 
 async def test_every_request_is_a_span_named_by_its_route_and_events_hang_below_it(
-    held: LogBackend, fresh_tenant: str, tmp_path: Path
+    backend: LogBackend, fresh_tenant: str, tmp_path: Path
 ) -> None:
     spans, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
     traces = Tracing(provider.get_tracer("test"))
-    async with start_service(held, fresh_tenant, tmp_path, working=False, traces=traces) as stand:
+    async with start_service(
+        backend, fresh_tenant, tmp_path, working=False, traces=traces
+    ) as stand:
         session = await stand.open_session()
         await stand.submit_turn(session)
         await stand.http.get("/nowhere")
     named = {span.name: span for span in spans.get_finished_spans()}
     assert list(named) == ["POST /v1/sessions", "POST /v1/sessions/{session}/turns", "GET"]
-    last = await held.log.read_last_event(fresh_tenant, session)
+    last = await backend.log.read_last_event(fresh_tenant, session)
     assert last is not None
     context = named["POST /v1/sessions/{session}/turns"].get_span_context()
     assert context is not None

@@ -16,10 +16,14 @@ async def test_a_session_opens_by_a_blueprint_and_says_how_it_stands(stand: Runn
     opened = answer.json()
     digest = (await stand.fetch_json("/v1/blueprints/clerk"))["digest"]
     assert opened == {"session": "mine", "blueprint": "clerk", "digest": digest, "sequence": 1}
-    shown = await stand.fetch_json("/v1/sessions/mine")
-    assert shown["attributes"] == {"desk": "d-7", "language": "en"}
-    assert (shown["profile"], shown["version"], shown["closed"]) == ("chat", 3, False)
-    assert (shown["turns"], shown["open"], shown["waiting"]) == (0, None, [])
+    session_view = await stand.fetch_json("/v1/sessions/mine")
+    assert session_view["attributes"] == {"desk": "d-7", "language": "en"}
+    assert (session_view["profile"], session_view["version"], session_view["closed"]) == (
+        "chat",
+        3,
+        False,
+    )
+    assert (session_view["turns"], session_view["open"], session_view["waiting"]) == (0, None, [])
 
 
 async def test_without_an_id_every_session_gets_one_of_its_own(stand: RunningGateway) -> None:
@@ -40,8 +44,8 @@ async def test_a_profile_asked_for_at_opening_comes_before_the_start_phases_own(
 ) -> None:
     plain = await idle.open_session("uderia")
     chosen = await idle.open_session("uderia", profile="tool_enabled")
-    shown = [await idle.fetch_json(f"/v1/sessions/{each}") for each in (plain, chosen)]
-    assert [(each["phase"], each["profile"]) for each in shown] == [
+    views = [await idle.fetch_json(f"/v1/sessions/{each}") for each in (plain, chosen)]
+    assert [(each["phase"], each["profile"]) for each in views] == [
         ("ideate", "llm_only"),
         ("ideate", "tool_enabled"),
     ]
@@ -72,11 +76,11 @@ async def test_an_open_turn_and_those_that_wait_are_shown(idle: RunningGateway) 
     session = await idle.open_session()
     for text in "abc":
         await idle.submit_turn(session, text)
-    shown = await idle.fetch_json(f"/v1/sessions/{session}")
-    assert (shown["open"]["turn"], shown["open"]["attempt"]) == (1, 0)
-    assert shown["waiting"] == [2, 3]
-    assert shown["turns"] == 3
-    assert shown["sequence"] == 4
+    session_view = await idle.fetch_json(f"/v1/sessions/{session}")
+    assert (session_view["open"]["turn"], session_view["open"]["attempt"]) == (1, 0)
+    assert session_view["waiting"] == [2, 3]
+    assert session_view["turns"] == 3
+    assert session_view["sequence"] == 4
 
 
 async def test_sessions_are_listed_newest_first_in_pages(stand: RunningGateway) -> None:
@@ -101,14 +105,14 @@ async def test_sessions_are_listed_newest_first_in_pages(stand: RunningGateway) 
 async def test_a_list_is_filtered(stand: RunningGateway, query: dict[str, str]) -> None:
     await stand.open_session("assistant")
     await stand.open_session()
-    wanted = await stand.open_session(attributes={"desk": "d-2"})
-    await stand.submit_and_answer(wanted, "File the INVOICE, please", "Done.")
+    session = await stand.open_session(attributes={"desk": "d-2"})
+    await stand.submit_and_answer(session, "File the INVOICE, please", "Done.")
     acted = await stand.http.post(
-        f"/v1/sessions/{wanted}/redactions", json={"turn": 1, "reason": "wrong"}
+        f"/v1/sessions/{session}/redactions", json={"turn": 1, "reason": "wrong"}
     )
-    seen = f"{wanted}:{acted.json()['sequence']}"
+    seen = f"{session}:{acted.json()['sequence']}"
     found = await stand.fetch_json("/v1/sessions", **query, min_sequence=seen)
-    assert [each["session"] for each in found["sessions"]] == [wanted]
+    assert [each["session"] for each in found["sessions"]] == [session]
     assert found["sessions"][0]["title"] == "File the INVOICE, please"
 
 

@@ -48,11 +48,11 @@ async def test_who_waits_gets_the_reply(stand: RunningGateway) -> None:
     url = f"/v1/sessions/{session}/turns?wait=30"
     answer = await stand.http.post(url, json={"text": "File it"})
     assert answer.status_code == 200
-    told = answer.json()
-    assert (told["turn"], told["status"], told["reply"]) == (1, "completed", "Filed and done.")
-    assert (told["finish"], told["redacted"], told["reason"]) == ("stop", False, None)
+    turn = answer.json()
+    assert (turn["turn"], turn["status"], turn["reply"]) == (1, "completed", "Filed and done.")
+    assert (turn["finish"], turn["redacted"], turn["reason"]) == ("stop", False, None)
     head = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
-    assert told["settled"] == head
+    assert turn["settled"] == head
     assert answer.headers["ETag"] == f'"{head}"'
 
 
@@ -60,8 +60,8 @@ async def test_who_waits_hears_of_a_failure(stand: RunningGateway) -> None:
     session = await stand.open_session()
     stand.model.scripts.append([ModelFailure("unauthorised", "HTTP 401")])
     url = f"/v1/sessions/{session}/turns?wait=30"
-    told = (await stand.http.post(url, json={"text": "File it"})).json()
-    assert (told["status"], told["reply"], told["reason"]) == ("failed", None, "unauthorised")
+    turn = (await stand.http.post(url, json={"text": "File it"})).json()
+    assert (turn["status"], turn["reply"], turn["reason"]) == ("failed", None, "unauthorised")
 
 
 async def test_who_waits_in_vain_is_told_that_the_turn_is_accepted(idle: RunningGateway) -> None:
@@ -142,18 +142,18 @@ async def test_a_closed_session_takes_no_more_turns(idle: RunningGateway) -> Non
 async def submit_concurrently(stand: RunningGateway, session: str) -> Counter[int]:
     url = f"/v1/sessions/{session}/turns"
     async with asyncio.TaskGroup() as tasks:
-        asked = [
+        submits = [
             tasks.create_task(stand.http.post(url, json={"text": f"turn {number}"}))
             for number in range(MANY)
         ]
-    return Counter(each.result().status_code for each in asked)
+    return Counter(each.result().status_code for each in submits)
 
 
 async def test_of_fifty_submits_at_once_all_but_one_are_refused(idle: RunningGateway) -> None:
     session = await idle.open_session("rejecting")
     assert await submit_concurrently(idle, session) == {202: 1, 409: MANY - 1}
-    shown = await idle.fetch_json(f"/v1/sessions/{session}")
-    assert (shown["turns"], shown["sequence"]) == (1, 2)
+    session_view = await idle.fetch_json(f"/v1/sessions/{session}")
+    assert (session_view["turns"], session_view["sequence"]) == (1, 2)
 
 
 async def test_of_fifty_submits_at_once_all_are_answered_in_turn(stand: RunningGateway) -> None:
@@ -182,11 +182,11 @@ async def test_fifty_submits_over_two_gateways_keep_one_order(idle: RunningGatew
     session = await idle.open_session()
     url = f"/v1/sessions/{session}/turns"
     async with idle.start_another_gateway() as other, asyncio.TaskGroup() as tasks:
-        asked = [
+        submits = [
             tasks.create_task((idle, other)[number % 2].http.post(url, json={"text": "Hi"}))
             for number in range(MANY)
         ]
-        answers = await asyncio.gather(*asked)
+        answers = await asyncio.gather(*submits)
     assert Counter(answer.status_code for answer in answers) == {202: MANY}
     assert sorted(answer.json()["turn"] for answer in answers) == list(range(1, MANY + 1))
     events = await idle.dependencies.command_handler.load_events(idle.tenant, session)

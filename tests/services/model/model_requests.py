@@ -31,17 +31,17 @@ class CollectedAnswer:
 
 def build_request(
     model: str,
-    *said: str,
+    *texts: str,
     tools: tuple[Mapping[str, object], ...] = (),
     parameters: Mapping[str, object] | None = None,
 ) -> ModelRequest:
-    messages = tuple({"role": "user", "content": text} for text in said or (QUESTION,))
+    messages = tuple({"role": "user", "content": text} for text in texts or (QUESTION,))
     return ModelRequest(model, messages, tools, parameters or {})
 
 
-async def collect_answer(model: LanguageModel, asked: ModelRequest) -> CollectedAnswer:
+async def collect_answer(model: LanguageModel, request: ModelRequest) -> CollectedAnswer:
     deltas: list[str] = []
-    async with aclosing(model.stream(asked)) as stream:
+    async with aclosing(model.stream(request)) as stream:
         async for item in stream:
             match item:
                 case TextDelta(text):
@@ -51,9 +51,9 @@ async def collect_answer(model: LanguageModel, asked: ModelRequest) -> Collected
     raise AssertionError("it ended without an end")
 
 
-async def expect_failure(model: LanguageModel, asked: ModelRequest) -> ModelFailure:
+async def expect_failure(model: LanguageModel, request: ModelRequest) -> ModelFailure:
     with pytest.raises(ModelFailure) as caught:
-        await collect_answer(model, asked)
+        await collect_answer(model, request)
     return caught.value
 
 

@@ -183,6 +183,6 @@ async def test_a_failure_repeats_neither_the_prompt_nor_the_key(
 ) -> None:
     server.queue_behaviours(behaviour)
     failure = await expect_failure(model, build_request(name))
-    shown = "".join(traceback.format_exception(failure)) + repr(vars(failure))
-    assert QUESTION not in shown
-    assert KEY not in shown
+    text = "".join(traceback.format_exception(failure)) + repr(vars(failure))
+    assert QUESTION not in text
+    assert KEY not in text

@@ -102,9 +102,12 @@ async def test_anthropic_overloaded(anthropic: OpenAIServer, model: LitellmModel
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"), [("STOP", "stop"), ("SAFETY", "safety"), ("RECITATION", "recitation")]
+    ("reason", "finish_reason"),
+    [("STOP", "stop"), ("SAFETY", "safety"), ("RECITATION", "recitation")],
 )
-async def test_gemini(gemini: OpenAIServer, model: LitellmModel, reason: str, told: str) -> None:
+async def test_gemini(
+    gemini: OpenAIServer, model: LitellmModel, reason: str, finish_reason: str
+) -> None:
     def frame(text: str, **candidate: object) -> bytes:
         content = {"role": "model", "parts": [{"text": text}]}
         usage = {"promptTokenCount": 9, "candidatesTokenCount": 4, "totalTokenCount": 13}
@@ -115,7 +118,7 @@ async def test_gemini(gemini: OpenAIServer, model: LitellmModel, reason: str, to
     gemini.queue_behaviours(RawFrames((frame("The "), frame("reeds.", finishReason=reason))))
     answered = await collect_answer(model, build_request("gemini/gemini-heron"))
     assert answered.text == "The reeds."
-    assert answered.finished.finish_reason == told
+    assert answered.finished.finish_reason == finish_reason
     assert answered.finished.usage == ModelUsage(9, 4)
     assert answered.finished.response_id == "gem-1"
 

@@ -29,15 +29,15 @@ def build_policy(retries: int, base: float, cap: float) -> RetryPolicy:
 
 @given(ATTEMPTS, some.sampled_from(sorted(RETRYABLE_CODES)), SECONDS, JITTER, SECONDS, SECONDS)
 def test_a_wait_doubles_and_is_never_shorter_than_asked_nor_longer_than_the_cap(
-    attempt: int, code: FailureCode, base: float, jitter: float, cap: float, asked: float
+    attempt: int, code: FailureCode, base: float, jitter: float, cap: float, retry_after: float
 ) -> None:
-    failure = ModelFailure(code, retry_after=asked)
+    failure = ModelFailure(code, retry_after=retry_after)
     wait = compute_retry_delay(attempt, failure, build_policy(attempt + 1, base, cap), jitter)
     assert wait is not None
     assert 0 <= wait <= cap
-    assert wait >= min(asked, cap)
+    assert wait >= min(retry_after, cap)
     if attempt <= 60:
-        assert wait == min(max(base * 2.0**attempt + jitter, asked), cap)
+        assert wait == min(max(base * 2.0**attempt + jitter, retry_after), cap)
 
 
 @given(ATTEMPTS, some.sampled_from(sorted(set(CODES) - RETRYABLE_CODES)), SECONDS, JITTER)

@@ -57,17 +57,17 @@ async def test_it_streams_the_words_of_its_reply_and_reports_usage(river: Litell
 
 
 async def test_without_a_match_replies_take_turns(river: LitellmModel) -> None:
-    said = ("one", "two", "three")
+    texts = ("one", "two", "three")
     replies = [
-        await collect_answer(river, build_request("scripted/river", *said[:turn]))
+        await collect_answer(river, build_request("scripted/river", *texts[:turn]))
         for turn in (1, 2, 3)
     ]
     assert [reply.text for reply in replies] == ["first", "second", "first"]
 
 
 async def test_the_same_request_has_the_same_answer(river: LitellmModel) -> None:
-    asked = build_request("scripted/river", "Where is the Heron?")
-    once, again = await collect_answer(river, asked), await collect_answer(river, asked)
+    request = build_request("scripted/river", "Where is the Heron?")
+    once, again = await collect_answer(river, request), await collect_answer(river, request)
     assert once.deltas == again.deltas
 
 
@@ -166,9 +166,9 @@ def doorman(tmp_path: Path) -> LitellmModel:
 
 async def test_it_asks_for_tools_once_its_text_is_said(doorman: LitellmModel) -> None:
     answered = await collect_answer(doorman, build_request("scripted/doorman", "May I enter?"))
-    asked = [(call.name, call.arguments) for call in answered.finished.tool_calls]
+    calls = [(call.name, call.arguments) for call in answered.finished.tool_calls]
     assert answered.text == "Welcome."
-    assert asked == [("open", '{"door": 2}'), ("bow", "{}")]
+    assert calls == [("open", '{"door": 2}'), ("bow", "{}")]
     assert answered.finished.finish_reason == "tool_calls"
 
 
@@ -179,7 +179,9 @@ async def test_it_may_ask_for_a_tool_and_say_nothing(doorman: LitellmModel) -> N
 
 
 async def test_what_the_prompt_says_picks_a_reply_as_well(doorman: LitellmModel) -> None:
-    told = {"role": "system", "content": "The house is CLOSED."}
-    asked = build_request("scripted/doorman", "May I enter?")
-    answered = await collect_answer(doorman, replace(asked, messages=(told, *asked.messages)))
+    system_message = {"role": "system", "content": "The house is CLOSED."}
+    request = build_request("scripted/doorman", "May I enter?")
+    answered = await collect_answer(
+        doorman, replace(request, messages=(system_message, *request.messages))
+    )
     assert answered.text == "Not tonight."

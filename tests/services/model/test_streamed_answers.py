@@ -119,7 +119,7 @@ async def test_tool_calls_come_whole_with_the_end(
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("provider_reason", "reason"),
     [
         ("stop", "stop"),
         ("length", "length"),
@@ -129,9 +129,9 @@ async def test_tool_calls_come_whole_with_the_end(
     ],
 )
 async def test_a_finish_reason_is_told_in_our_words(
-    server: OpenAIServer, model: LitellmModel, name: str, said: str, reason: str
+    server: OpenAIServer, model: LitellmModel, name: str, provider_reason: str, reason: str
 ) -> None:
-    server.queue_behaviours(ModelAnswer(finish=said))
+    server.queue_behaviours(ModelAnswer(finish=provider_reason))
     answered = await collect_answer(model, build_request(name))
     assert answered.text == "An answer."
     assert answered.finished.finish_reason == reason

@@ -29,8 +29,8 @@ def test_parts_tools_and_calls_are_counted_too() -> None:
     parts = ({"type": "text", "text": "x" * 32}, {"type": "text", "text": "y"})
     nothing: dict[str, object] = {}
     tool = MappingProxyType({"name": "look", "parameters": MappingProxyType(nothing)})
-    asked = ModelRequest("openai/heron", ({"role": "user", "content": parts},), tools=(tool,))
+    request = ModelRequest("openai/heron", ({"role": "user", "content": parts},), tools=(tool,))
     call = ModelToolCall("call_0", "look", '{"where": 1}')
     # user + text + text + 33 characters, and the 37 of the tools' JSON; 16 of the call
-    estimated = estimate_usage(None, asked, "", [call])
+    estimated = estimate_usage(None, request, "", [call])
     assert estimated == EstimatedUsage(ModelUsage(input_tokens=21, output_tokens=4))

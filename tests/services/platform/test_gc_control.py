@@ -37,8 +37,8 @@ def test_the_collector_rests_for_one_session_and_looks_again_behind_it() -> None
 
 def test_what_a_process_has_set_aside_for_good_stays_so_whatever_is_read_in_bulk() -> None:
     freeze_live_objects()
-    aside = gc.get_freeze_count()
+    frozen_count = gc.get_freeze_count()
     with reduce_collection():
         pass
     # All but what was let go meanwhile by whoever had held it
-    assert gc.get_freeze_count() > aside - aside // 1_000 > 0
+    assert gc.get_freeze_count() > frozen_count - frozen_count // 1_000 > 0

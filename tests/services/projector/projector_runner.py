@@ -79,12 +79,12 @@ class ProjectorRunner:
     async def wait_for_position(self, position: int) -> None:
         """Wait until the projection position has reached `position`."""
         while True:
-            rung = self.projection_signal.get_next_signal()
+            next_signal = self.projection_signal.get_next_signal()
             async with self.store.open_reader() as connection:
                 live = await projection_positions.read_active_position(connection)
             if live and live.position >= position:
                 return
-            await asyncio.wait_for(rung.wait(), TEST_TIMEOUT_SECONDS)
+            await asyncio.wait_for(next_signal.wait(), TEST_TIMEOUT_SECONDS)
 
     async def wait_for_stories(self, *stories: StoredSession) -> None:
         """Wait until the rows hold all appended events of these sessions."""

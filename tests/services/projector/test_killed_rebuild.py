@@ -80,8 +80,8 @@ class KilledRebuilder:
         self.process.stdin.write(f"{number}\n".encode())
         async for line in self.process.stdout:
             if line.startswith(b"rebuilt "):
-                code, _, asked = line.decode().removeprefix("rebuilt ").strip().partition(" ")
-                return int(code), asked
+                code, _, statements = line.decode().removeprefix("rebuilt ").strip().partition(" ")
+                return int(code), statements
         raise AssertionError("it has ended")
 
 
@@ -114,10 +114,10 @@ async def test_rebuild_killed_at_ten_points_leaves_the_live_rows_and_can_be_repe
         running = ProjectorRunner(nats.log, store)
         before = await running.rebuild_rows()
         async with start_killed_rebuilder(nats_url, database_url, fresh_tenant) as process:
-            code, asked = await process.run_killed_rebuild(1_000_000)
+            code, statements = await process.run_killed_rebuild(1_000_000)
             assert code == 0
             for point in range(1, POINTS + 1):
-                code, _ = await process.run_killed_rebuild(int(asked) * point // (POINTS + 1))
+                code, _ = await process.run_killed_rebuild(int(statements) * point // (POINTS + 1))
                 assert code == -signal.SIGKILL
                 assert await running.read_rows() == before
         assert await running.rebuild_rows() == before

@@ -44,7 +44,7 @@ async def test_postgres_that_ends_and_comes_back_has_every_event_once(
     log = MemoryLog()
     story, running = StoredSession(log), ProjectorRunner(log, direct)
     await story.append_events(build_opened())
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         async with running.run_in_background() as task:
             for turn in range(1, 4):
                 await running.wait_for_stories(story)
@@ -52,7 +52,7 @@ async def test_postgres_that_ends_and_comes_back_has_every_event_once(
                 await story.append_events(
                     build_submitted(turn, "while it is down"), build_completed(turn, "so it is")
                 )
-                while len([e for e in said if e["event"] == "projector-waits"]) < turn:  # noqa: ASYNC110
+                while len([e for e in log_lines if e["event"] == "projector-waits"]) < turn:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
                 await asyncio.to_thread(own_postgres.start_server)
             await running.wait_for_stories(story)
@@ -121,7 +121,7 @@ async def test_a_connection_cut_before_the_commit_arrives_loses_nothing(
         store = open_store(_build_proxy_url(proxy))
         running = ProjectorRunner(log, store)
         beside = ProjectorRunner(log, direct, projection_signal=running.projection_signal)
-        with capture_logs() as said:
+        with capture_logs() as log_lines:
             async with running.run_in_background():
                 await beside.wait_for_stories(story)
                 for turn in range(1, 4):
@@ -131,7 +131,7 @@ async def test_a_connection_cut_before_the_commit_arrives_loses_nothing(
                     )
                     await beside.wait_for_stories(story)
         await store.close()
-    assert "projector-waits" in [line["event"] for line in said]
+    assert "projector-waits" in [line["event"] for line in log_lines]
     assert await beside.read_rows() == await beside.rebuild_rows()
 
 

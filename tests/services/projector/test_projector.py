@@ -64,9 +64,9 @@ async def test_projector_makes_its_own_tables(database_url: str, log: MemoryLog)
     story = StoredSession(log)
     await story.append_events(build_opened())
     running = ProjectorRunner(log, store)
-    rung = running.projection_signal.get_next_signal()
+    next_signal = running.projection_signal.get_next_signal()
     async with running.run_in_background():
-        await asyncio.wait_for(rung.wait(), TEST_TIMEOUT_SECONDS)
+        await asyncio.wait_for(next_signal.wait(), TEST_TIMEOUT_SECONDS)
         await running.wait_for_stories(story)
     await store.close()
 
@@ -147,20 +147,22 @@ async def test_poison_raises_an_alarm_and_everyone_else_goes_on(
     place = append_raw(log, b"not an event", "bad")
     await good.append_events(build_submitted(1, "one"))
     running = ProjectorRunner(log, store)
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         async with running.run_in_background() as task:
             await running.wait_for_stories(good)
             assert not task.done()
-    (alarm,) = [line for line in said if line["event"] == "session-stopped"]
+    (alarm,) = [line for line in log_lines if line["event"] == "session-stopped"]
     assert (alarm["log_level"], alarm["session"], alarm["position"]) == ("error", "bad", place)
 
 
 async def run_until_corrupt(running: ProjectorRunner) -> Corrupt:
     """Run a projector that must stop with an alarm, and return the error."""
     before = await running.read_rows()
-    with capture_logs() as said, pytest.raises(Corrupt) as corrupt:
+    with capture_logs() as log_lines, pytest.raises(Corrupt) as corrupt:
         await asyncio.wait_for(running.run_projector(), TEST_TIMEOUT_SECONDS)
-    assert [line["event"] for line in said if line["log_level"] == "error"] == ["projector-stopped"]
+    assert [line["event"] for line in log_lines if line["log_level"] == "error"] == [
+        "projector-stopped"
+    ]
     assert await running.read_rows() == before
     return corrupt.value
 
@@ -184,11 +186,11 @@ async def test_log_that_was_made_anew_is_never_folded_onto_the_old_rows(
     store: ReadModelStore, log: MemoryLog
 ) -> None:
     await fold_story(store, log)
-    anew = MemoryLog(created="2026-02-02T00:00:00Z")
-    await StoredSession(anew, "other").append_events(
+    new_log = MemoryLog(created="2026-02-02T00:00:00Z")
+    await StoredSession(new_log, "other").append_events(
         build_opened(), build_submitted(1, "another history")
     )
-    corrupt = await run_until_corrupt(ProjectorRunner(anew, store))
+    corrupt = await run_until_corrupt(ProjectorRunner(new_log, store))
     assert "2026-02-02" in str(corrupt)
     assert "turnlog rebuild" in str(corrupt)
 
@@ -290,14 +292,14 @@ async def test_postgres_out_of_reach_is_waited_for_and_nothing_is_lost(
     story = await fold_story(store, log)
     database = make_url(postgres_url).database
     running = ProjectorRunner(log, store)
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         async with running.run_in_background() as task:
             await postgres_server.execute_statement(
                 f"ALTER DATABASE {database} ALLOW_CONNECTIONS false"
             )
             await postgres_server.execute_statement(f"{_END_CONNECTIONS} '{database}'")
             await story.append_events(build_completed(2, "second"))
-            while [line["event"] for line in said].count("projector-waits") < 2:  # noqa: ASYNC110
+            while [line["event"] for line in log_lines].count("projector-waits") < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             assert not task.done()
             await postgres_server.execute_statement(

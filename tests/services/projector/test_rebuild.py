@@ -58,14 +58,14 @@ async def append_stories(log: MemoryLog, sessions: int = 3, turns: int = 5) -> l
 async def test_rebuilt_rows_equal_the_live_ones_row_for_row(
     store: ReadModelStore, steps: list[HistoryStep]
 ) -> None:
-    telling = StoredHistory()
-    running = ProjectorRunner(telling.log, store)
+    stored_history = StoredHistory()
+    running = ProjectorRunner(stored_history.log, store)
     # Each example is another log: rebuilt from, it has the rows begun anew.
     await running.rebuild_rows()
     async with running.run_in_background():
         for step in steps:
-            await telling.append_steps([step])
-        await running.wait_for_position(len(telling.log.stored))
+            await stored_history.append_steps([step])
+        await running.wait_for_position(len(stored_history.log.stored))
     live = await running.read_rows()
     assert live == await running.rebuild_rows()
 
@@ -120,7 +120,7 @@ async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_pro
     running = ProjectorRunner(log, store)
     seen_so_far = [0]
 
-    async def telling() -> None:
+    async def append_turns() -> None:
         turn = 5
         while True:
             turn += 1
@@ -135,7 +135,7 @@ async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_pro
 
     async with running.run_in_background():
         await running.wait_for_stories(story)
-        others = [asyncio.create_task(telling()), asyncio.create_task(reading())]
+        others = [asyncio.create_task(append_turns()), asyncio.create_task(reading())]
         for _ in range(4):
             assert await rebuild_rows(running.folding, ignore_progress) is not None
         for other in others:
@@ -224,10 +224,10 @@ async def test_rebuild_is_the_way_back_after_the_log_was_replaced(store: ReadMod
     stories = await append_stories(old)
     async with ProjectorRunner(old, store).run_in_background():
         await ProjectorRunner(old, store).wait_for_stories(*stories)
-    anew = MemoryLog(created="2026-02-02T00:00:00Z")
-    story = StoredSession(anew, "only")
+    new_log = MemoryLog(created="2026-02-02T00:00:00Z")
+    story = StoredSession(new_log, "only")
     await story.append_events(build_opened())
-    running = ProjectorRunner(anew, store)
+    running = ProjectorRunner(new_log, store)
     rows = await running.rebuild_rows()
     assert [row[1] for row in rows["sessions"]] == ["only"]
     async with running.run_in_background():

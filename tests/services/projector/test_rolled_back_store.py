@@ -72,7 +72,7 @@ async def test_projector_stops_when_the_store_is_rolled_back_under_it_and_only_n
         await story.append_events(build_completed(1, "first"), build_submitted(2, "two"))
         async with running.run_in_background():
             await running.wait_for_stories(story)
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         task = asyncio.create_task(running.run_projector())
         if not idle:
             await story.append_events(build_completed(1, "first"), build_submitted(2, "two"))
@@ -83,7 +83,7 @@ async def test_projector_stops_when_the_store_is_rolled_back_under_it_and_only_n
             await append_other_history(nats.log)
         with pytest.raises(Corrupt, match="turnlog rebuild"):
             await asyncio.wait_for(task, TEST_TIMEOUT_SECONDS)
-    assert "projector-stopped" in [line["event"] for line in said]
+    assert "projector-stopped" in [line["event"] for line in log_lines]
     assert await running.read_rows() == before
     assert [row[1] for row in before["sessions"]] == ["s"]
     rebuilt = await running.rebuild_rows()

@@ -80,8 +80,8 @@ async def test_rows_say_what_every_variant_of_a_segment_says_now(store: ReadMode
         await library.handle_command(EditSegment(2, active=False))
         await wait_until_folded(projecting, library)
         found = await list_segment_rows(store, library.tenant)
-    told = [(row.id, row.variant, row.content, row.version, row.active) for row in found]
-    assert told == [
+    rows = [(row.id, row.variant, row.content, row.version, row.active) for row in found]
+    assert rows == [
         (1, "a", "Be kinder.", 2, True),
         (1, "b", "Be stern.", 3, True),
         (2, "a", "He nods.", 1, False),
@@ -175,8 +175,11 @@ async def test_another_library_is_never_folded_onto_these_rows(store: ReadModelS
 
 async def test_a_bad_event_stops_its_own_tenant_only(store: ReadModelStore) -> None:
     log, blobs = MemoryLog(kind=LIBRARY_HISTORY), MemoryBlobStore()
-    mine, theirs = SegmentHarness(log, blobs), SegmentHarness(log, blobs, tenant="theirs")
-    await mine.add_segment("core", "one")
+    own_library, other_library = (
+        SegmentHarness(log, blobs),
+        SegmentHarness(log, blobs, tenant="theirs"),
+    )
+    await own_library.add_segment("core", "one")
     event = build_library_samples()["segments-added"]
     batch = encode_batch(
         "t",
@@ -186,10 +189,10 @@ async def test_a_bad_event_stops_its_own_tenant_only(store: ReadModelStore) -> N
         LIBRARY_HISTORY,
     )
     log.stored.append(RawEvent("library.t.segments.added", 2, batch.messages[0].payload))
-    await theirs.add_segment("core", "two")
-    projecting = build_projector(mine, store)
+    await other_library.add_segment("core", "two")
+    projecting = build_projector(own_library, store)
     async with run_projector(projecting):
-        await wait_until_folded(projecting, theirs)
+        await wait_until_folded(projecting, other_library)
     assert [row.content for row in await list_segment_rows(store, "theirs")] == ["two"]
     assert [row.content for row in await list_segment_rows(store, "t")] == ["one"]
     async with store.open_reader() as connection:

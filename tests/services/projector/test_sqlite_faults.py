@@ -42,12 +42,14 @@ async def locker(tmp_path: Path) -> AsyncIterator[ReadModelStore]:
     await opened.close()
 
 
-async def wait_for_warning(said: list[EventDict], why: str) -> None:
+async def wait_for_warning(log_lines: list[EventDict], reason: str) -> None:
     """Wait until the projector logs that it waits, and why."""
     async with asyncio.timeout(TEST_TIMEOUT_SECONDS):
-        while not any(line["event"] == "projector-waits" for line in said):  # noqa: ASYNC110
+        while not any(line["event"] == "projector-waits" for line in log_lines):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-    assert why in next(line for line in said if line["event"] == "projector-waits")["detail"]
+    assert (
+        reason in next(line for line in log_lines if line["event"] == "projector-waits")["detail"]
+    )
 
 
 async def test_sqlite_locked_for_long_is_waited_for_and_told_of(
@@ -56,13 +58,13 @@ async def test_sqlite_locked_for_long_is_waited_for_and_told_of(
     log = MemoryLog()
     story, running = StoredSession(log), ProjectorRunner(log, store)
     await story.append_events(build_opened())
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         async with running.run_in_background() as task:
             await running.wait_for_stories(story)
             async with locker.open_writer() as connection:
                 await connection.execute(text("UPDATE projections SET version = version"))
                 await story.append_events(build_submitted(1, "one"), build_completed(1, "first"))
-                await wait_for_warning(said, "locked")
+                await wait_for_warning(log_lines, "locked")
                 assert not task.done()
             await running.wait_for_stories(story)
     assert await running.read_rows() == await running.rebuild_rows()
@@ -82,14 +84,14 @@ async def test_a_full_disk_is_waited_for_and_told_of_and_folding_goes_on_once_th
     async with store.open_reader() as connection:
         pages[0] = int(await connection.scalar(text("PRAGMA page_count")) or 0) + 4
     event.listen(store.engine.sync_engine, "checkout", limit)
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         async with running.run_in_background() as task:
             await running.wait_for_stories(story)
             for turn in range(1, 400):
                 await story.append_events(
                     build_submitted(turn, "a turn"), build_completed(turn, "and its reply")
                 )
-            await wait_for_warning(said, "full")
+            await wait_for_warning(log_lines, "full")
             assert not task.done()
             pages[0] = 1_000_000
             await running.wait_for_stories(story)

@@ -111,15 +111,15 @@ async def test_a_worker_does_not_read_again_what_it_said_and_asked(
 
 async def test_nobody_is_refused_by_a_state_that_is_no_longer_so(house: SessionHarness) -> None:
     await house.open_session()
-    said = asyncio.Event()
-    house.model.scripts.append([said, "ok"])
+    gate = asyncio.Event()
+    house.model.scripts.append([gate, "ok"])
     submitted = await house.submit_turn("One", policies=ONE_AT_A_TIME)
     answering = asyncio.create_task(house.run_turn(submitted))
     await house.wait_for_tokens(1)
     running = await house.load_state()
     assert running.open
     assert running.open.running
-    said.set()
+    gate.set()
     await answering
     again = await house.submit_turn("Two", policies=ONE_AT_A_TIME)
     assert again.sequence > running.head.sequence + 1
@@ -168,9 +168,9 @@ async def test_only_the_very_next_event_is_taken_in(
     assert other.state_cache.get_state(TENANT, "s") == before
     for event in (*events, events[0]):
         other.apply_observed_event(event)
-    held = other.state_cache.get_state(TENANT, "s")
-    assert held
-    assert held.head == events[1].head
+    state = other.state_cache.get_state(TENANT, "s")
+    assert state
+    assert state.head == events[1].head
     assert log.reads == []
 
 

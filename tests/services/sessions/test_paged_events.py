@@ -21,9 +21,9 @@ from turnlog.services.sessions.paged_events import (
 KEY = ("t", "s")
 
 
-def get_sequence(told: PagedEvent) -> int:
-    assert not isinstance(told, UndecodablePagedEvent), told.detail
-    return told.sequence
+def get_sequence(event: PagedEvent) -> int:
+    assert not isinstance(event, UndecodablePagedEvent), event.detail
+    return event.sequence
 
 
 async def record_long_session(log: MemoryLog, events: int) -> RecordedEvent:
@@ -91,9 +91,9 @@ async def test_from_what_cannot_be_read_on_everything_is_given_as_it_is_stored()
             RawEvent("session.t.s.turn", broken, b"{"),
         )
         end = None if broken == last.sequence else last
-        found = [told async for page in read_event_pages(log, KEY, end) for told in page]
-        assert [told.stored for told in found] == [raw.stored for raw in log.stored[:-1] if raw]
-        assert [told.number for told in found if isinstance(told, UndecodablePagedEvent)] == [
+        found = [event async for page in read_event_pages(log, KEY, end) for event in page]
+        assert [event.stored for event in found] == [raw.stored for raw in log.stored[:-1] if raw]
+        assert [event.number for event in found if isinstance(event, UndecodablePagedEvent)] == [
             broken
         ]
         log.stored[broken - 1] = kept
@@ -104,6 +104,6 @@ async def test_an_event_that_was_altered_is_given_as_it_stands_there_now() -> No
     last = await record_long_session(log, 5)
     altered = (await log.read_events_at("t", [3]))[0].stored.replace(b'"turn":1', b'"turn":2')
     log.stored[2] = RawEvent("session.t.s.turn", 3, altered)
-    found = [told async for page in read_event_pages(log, KEY, last) for told in page]
-    assert [get_sequence(told) for told in found] == [1, 2, 3, 4, 5]
+    found = [event async for page in read_event_pages(log, KEY, last) for event in page]
+    assert [get_sequence(event) for event in found] == [1, 2, 3, 4, 5]
     assert found[2].stored == altered

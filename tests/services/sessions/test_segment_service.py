@@ -93,22 +93,22 @@ async def library(
 
 
 async def gather_segments(
-    library: SegmentHarness, *wanted: SegmentRequest, locales: tuple[str, ...] = ()
+    library: SegmentHarness, *requests: SegmentRequest, locales: tuple[str, ...] = ()
 ) -> CallSegments:
-    return await library.segments.fetch_segments(library.tenant, "s", wanted, locales)
+    return await library.segments.fetch_segments(library.tenant, "s", requests, locales)
 
 
 async def test_a_call_is_given_exactly_what_it_may_record(library: SegmentHarness) -> None:
     number = await library.add_segment("world", "Mist.", "w", tier=2, type="mood", priority="low")
-    given = await gather_segments(library, CORE, WORLD)
-    (picked,) = given.segments[WORLD]
+    gathered = await gather_segments(library, CORE, WORLD)
+    (picked,) = gathered.segments[WORLD]
     assert (picked.id, picked.version, picked.variant, picked.text) == (number, 1, "a", "Mist.")
     assert (picked.tier, picked.type, picked.priority) == (2, "mood", "low")
     assert picked.digest == compute_digest("Mist.")
     assert await library.blobs.get_blob(library.tenant, picked.digest) == b"Mist."
-    assert given.segments[CORE] == ()
-    assert not given.omitted
-    assert not given.stale
+    assert gathered.segments[CORE] == ()
+    assert not gathered.omitted
+    assert not gathered.stale
 
 
 async def test_an_edit_by_another_process_is_seen_by_the_next_call(library: SegmentHarness) -> None:
@@ -129,12 +129,12 @@ async def test_two_processes_that_edit_at_once_lose_nothing(library: SegmentHarn
             for editor in editors
         )
     )
-    shelf = await library.load_library()
-    assert sorted(shelf.segments) == list(range(1, 21))
-    assert shelf.sequence == 20
+    loaded = await library.load_library()
+    assert sorted(loaded.segments) == list(range(1, 21))
+    assert loaded.sequence == 20
     assert {editor.name: (await editor.load_library()).segments for editor in editors} == {
-        "editor0": shelf.segments,
-        "editor1": shelf.segments,
+        "editor0": loaded.segments,
+        "editor1": loaded.segments,
     }
 
 
@@ -169,9 +169,9 @@ async def test_what_is_known_has_to_do_while_the_library_cannot_be_reached() -> 
     await library.add_segment("core", "Be kind.")
     await gather_segments(library, CORE)
     log.away = True
-    given = await gather_segments(library, CORE)
-    assert given.stale
-    assert [each.text for each in given.segments[CORE]] == ["Be kind."]
+    gathered = await gather_segments(library, CORE)
+    assert gathered.stale
+    assert [each.text for each in gathered.segments[CORE]] == ["Be kind."]
 
 
 async def test_many_calls_that_find_more_read_it_once() -> None:
@@ -181,8 +181,8 @@ async def test_many_calls_that_find_more_read_it_once() -> None:
         await writing.add_segment("world", f"Mist {number}.", "w")
     log.read = 0
     starting = writing.build_second_process("another")
-    given = await asyncio.gather(*(gather_segments(starting, WORLD) for _ in range(30)))
-    assert {len(each.segments[WORLD]) for each in given} == {20}
+    gathered = await asyncio.gather(*(gather_segments(starting, WORLD) for _ in range(30)))
+    assert {len(each.segments[WORLD]) for each in gathered} == {20}
     assert log.read == 20
 
 
@@ -194,9 +194,9 @@ async def test_a_stream_that_is_gone_from_a_real_server_is_out_of_reach_and_noth
         await library.add_segment("core", "Be kind.")
         await gather_segments(library, CORE)
         await on.connection.nc.jetstream().delete_stream("LIBRARY")
-        given = await gather_segments(library, CORE, WORLD)
-        assert given.stale
-        assert [each.text for each in given.segments[CORE]] == ["Be kind."]
+        gathered = await gather_segments(library, CORE, WORLD)
+        assert gathered.stale
+        assert [each.text for each in gathered.segments[CORE]] == ["Be kind."]
         with pytest.raises(Refused, match="segments-unavailable"):
             await gather_segments(library.build_second_process("another"), CORE)
         with pytest.raises(Unavailable):
@@ -208,9 +208,9 @@ async def test_a_process_that_knows_nothing_refuses_what_is_required_and_omits_t
     await SegmentHarness(log).add_segment("core", "Be kind.")
     log.away = True
     starting = SegmentHarness(log)
-    given = await gather_segments(starting, WORLD)
-    assert given.segments[WORLD] == ()
-    assert [(each.scope, each.ref, each.segment) for each in given.omitted] == [
+    gathered = await gather_segments(starting, WORLD)
+    assert gathered.segments[WORLD] == ()
+    assert [(each.scope, each.ref, each.segment) for each in gathered.omitted] == [
         ("world", "w", None)
     ]
     with pytest.raises(Refused, match="segments-unavailable") as refused:
@@ -224,9 +224,9 @@ async def test_a_text_that_is_gone_is_omitted_or_refuses_the_turn() -> None:
     await library.add_segment("world", "Mist.", "w")
     await library.add_segment("world", "Rain.", "w")
     blobs.blobs.pop((library.tenant, compute_digest("Mist.")))
-    given = await gather_segments(library, WORLD)
-    assert [each.text for each in given.segments[WORLD]] == ["Rain."]
-    assert [each.segment for each in given.omitted] == [1]
+    gathered = await gather_segments(library, WORLD)
+    assert [each.text for each in gathered.segments[WORLD]] == ["Rain."]
+    assert [each.segment for each in gathered.omitted] == [1]
     with pytest.raises(Refused, match="segments-unavailable"):
         await gather_segments(library, SegmentRequest("world", "w", required=True))
 

@@ -103,14 +103,14 @@ async def run_session() -> SessionHarness:
 @pytest.fixture
 def house(built: SessionHarness) -> Iterator[SessionHarness]:
     """The same for each test, whatever became of its snapshots."""
-    held = dict(built.snapshots.snapshots)
+    snapshots = dict(built.snapshots.snapshots)
     yield built
-    built.snapshots.snapshots = held
+    built.snapshots.snapshots = snapshots
 
 
 def map_contexts(house: SessionHarness) -> dict[str, tuple[RecordedEvent, ContextAssembled]]:
-    said = ((each, each.event) for each in house.list_events())
-    return {call.call: (each, call) for each, call in said if isinstance(call, ContextAssembled)}
+    pairs = ((each, each.event) for each in house.list_events())
+    return {call.call: (each, call) for each, call in pairs if isinstance(call, ContextAssembled)}
 
 
 def fold_until(house: SessionHarness, at: int) -> SessionState:
@@ -191,17 +191,19 @@ async def test_a_waypoint_holds_no_text_and_no_key(house: SessionHarness) -> Non
 async def test_a_call_is_read_back_and_assembled_again_from_what_is_near_it(
     house: SessionHarness, call: str, *, known: bool
 ) -> None:
-    recorded, said = map_contexts(house)[call]
+    recorded, context = map_contexts(house)[call]
     reader = build_time_travel(house, FakeReadModels({call: recorded.sequence} if known else {}))
     moment = await reader.find_call(TENANT, "s", call)
     assert moment.recorded == recorded
     events = await reader.load_referenced_events(moment)
     blobs = await reader.command_handler.texts.read_blobs(
-        TENANT, list_referenced_blobs(said.manifest)
+        TENANT, list_referenced_blobs(context.manifest)
     )
-    messages = read_prompt(said.manifest, events, blobs)
-    request = ChatRequest(said.model, messages, read_tools(said.manifest, blobs), said.parameters)
-    assert request.digest == said.manifest.digest
+    messages = read_prompt(context.manifest, events, blobs)
+    request = ChatRequest(
+        context.model, messages, read_tools(context.manifest, blobs), context.parameters
+    )
+    assert request.digest == context.manifest.digest
     assert reproduce_by_assembly(await reader.load_assembly_inputs(moment)).outcome == "reproduced"
 
 
@@ -254,6 +256,10 @@ async def test_turns_that_no_window_reaches_any_more_are_told_as_one_run_with_on
     assert isinstance(run, HistorySource)
     assert run.last > run.first
     parts = explain_call(build_complete_log(house.list_events()), "8.1").parts
-    removed = [gone for part in parts for gone in part.removed]
-    told = [(gone.first, gone.last, gone.by) for gone in removed if gone.rule == OUT_OF_REACH]
-    assert told == [(run.first, run.last, build_event_ref(recorded))]
+    removed = [exclusion for part in parts for exclusion in part.removed]
+    exclusions = [
+        (exclusion.first, exclusion.last, exclusion.by)
+        for exclusion in removed
+        if exclusion.rule == OUT_OF_REACH
+    ]
+    assert exclusions == [(run.first, run.last, build_event_ref(recorded))]

@@ -57,11 +57,11 @@ class UpgradeService:
 
 @pytest_asyncio.fixture
 async def office(tmp_path: Path) -> AsyncIterator[UpgradeService]:
-    held = MemoryBackend()
+    backend = MemoryBackend()
     folder = write_blueprint_folder(tmp_path / "library", FIRST_VERSION, persona_md=PERSONA)
-    house = SessionHarness(held.log, held.blobs, held.tokens)
+    house = SessionHarness(backend.log, backend.blobs, backend.tokens)
     async with (
-        start_service(held, TENANT, tmp_path, working=False) as stand,
+        start_service(backend, TENANT, tmp_path, working=False) as stand,
         stand.start_another_gateway(blueprints=(folder,)) as gateway,
     ):
         yield UpgradeService(gateway, house, folder)
@@ -75,8 +75,8 @@ async def test_next_call_runs_by_the_new_version_and_old_ones_stay_what_they_wer
     office.write_blueprint_files(SECOND_VERSION, persona_md=OTHER)
     answer = await office.upgrade_session("s")
     assert answer.status_code == 200, answer.text
-    said = answer.json()
-    assert (said["moved"], said["version"]) == (True, 2)
+    body = answer.json()
+    assert (body["moved"], body["version"]) == (True, 2)
     assert office.house.list_event_names()[-1] == "blueprint-moved"
     await run_turn(
         office.house,
@@ -133,13 +133,13 @@ async def test_a_prompt_file_that_another_one_hides_is_not_current_any_more(
     office: UpgradeService,
 ) -> None:
     await run_conversation(office.house, office.folder, "s", CONVERSATION[:1])
-    where = f"s:{len(office.house.list_events('s'))}"
-    (pin,) = await office.list_pins("prompt", where)
+    position = f"s:{len(office.house.list_events('s'))}"
+    (pin,) = await office.list_pins("prompt", position)
     assert pin["current"] is True
     nearer = office.folder / "clerk" / pin["provider"] / "persona.md"
     nearer.parent.mkdir()
     nearer.write_text(OTHER)
-    (pin,) = await office.list_pins("prompt", where)
+    (pin,) = await office.list_pins("prompt", position)
     assert (pin["path"], pin["current"]) == ("persona.md", False)
 
 
@@ -215,9 +215,9 @@ async def test_a_version_that_does_not_fit_is_refused_by_what_does_not(
     await run_conversation(office.house, office.folder, "s", CONVERSATION[:1], tone="kind")
     office.write_blueprint_files(MISFITS[field])
     answer = await office.upgrade_session("s")
-    said = answer.json()
-    assert (answer.status_code, said["code"]) == (409, "blueprint-does-not-fit")
-    assert said["field"] == field
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (409, "blueprint-does-not-fit")
+    assert problem["field"] == field
     assert "blueprint-moved" not in office.house.list_event_names()
 
 
@@ -231,9 +231,9 @@ async def test_a_version_that_does_not_allow_the_model_in_use_is_refused(
     await office.house.sessions.handle(TENANT, "s", switch, TESTER)
     office.write_blueprint_files(FIRST_VERSION)
     answer = await office.upgrade_session("s")
-    said = answer.json()
-    assert (answer.status_code, said["code"]) == (409, "blueprint-does-not-fit")
-    assert said["field"] == "model"
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (409, "blueprint-does-not-fit")
+    assert problem["field"] == "model"
     office.write_blueprint_files(allowing.replace("version: 1", "version: 2"))
     assert (await office.upgrade_session("s")).status_code == 200
 
@@ -263,14 +263,14 @@ async def test_pins_tell_how_many_open_sessions_are_of_each_version(office: Upgr
     await office.stand.http.post("/v1/sessions/c/close", json={})
     office.write_blueprint_files(SECOND_VERSION, persona_md=OTHER)
     moved = (await office.upgrade_session("a")).json()
-    where = f"a:{moved['sequence']}"
-    versions = await office.list_pins("blueprint", where)
+    position = f"a:{moved['sequence']}"
+    versions = await office.list_pins("blueprint", position)
     assert [(p["version"], p["sessions"], p["current"]) for p in versions] == [
         (1, 1, False), (2, 1, True)
     ] or [(p["version"], p["sessions"], p["current"]) for p in versions] == [
         (2, 1, True), (1, 1, False)
     ]  # fmt: skip
-    (prompt,) = await office.list_pins("prompt", where)
+    (prompt,) = await office.list_pins("prompt", position)
     assert (prompt["layer"], prompt["path"]) == ("persona", "persona.md")
     assert (prompt["digest"], prompt["sessions"]) == (compute_digest(PERSONA), 1)
     assert prompt["current"] is False
@@ -280,12 +280,12 @@ async def test_pins_tell_how_many_open_sessions_are_of_each_version(office: Upgr
         "a",
         CONVERSATION[1],
     )
-    where = f"a:{len(office.house.list_events('a'))}"
-    prompts = {p["digest"]: p["current"] for p in await office.list_pins("prompt", where)}
+    position = f"a:{len(office.house.list_events('a'))}"
+    prompts = {p["digest"]: p["current"] for p in await office.list_pins("prompt", position)}
     assert prompts == {compute_digest(PERSONA): False, compute_digest(OTHER): True}
-    for digest, wanted in ((prompt["digest"], ["b"]), (moved["digest"], ["a"])):
+    for digest, expected in ((prompt["digest"], ["b"]), (moved["digest"], ["a"])):
         page = await office.stand.fetch_json("/v1/sessions", digest=digest, open="true")
-        assert [each["session"] for each in page["sessions"]] == wanted
+        assert [each["session"] for each in page["sessions"]] == expected
 
 
 PHASED = """
@@ -337,9 +337,9 @@ async def test_in_a_state_machine_a_session_is_moved_where_a_phase_begins(
     assert (await office.stand.fetch_json("/v1/sessions/s"))["phase"] == "two"
     graph = GRAPH.replace("  two:", "  three:").replace(": two", ": three")
     (office.folder / "clerk" / "t.yaml").write_text(graph)
-    gone = await office.upgrade_session("s")
-    assert (gone.status_code, gone.json()["field"]) == (409, "phase")
-    assert gone.json()["code"] == "blueprint-does-not-fit"
+    response = await office.upgrade_session("s")
+    assert (response.status_code, response.json()["field"]) == (409, "phase")
+    assert response.json()["code"] == "blueprint-does-not-fit"
     (office.folder / "clerk" / "t.yaml").write_text(GRAPH)
     assert (await office.upgrade_session("s")).json()["moved"] is True
     await run_turn(

@@ -68,16 +68,16 @@ class RecordedSessions:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RecordedSessions]:
-    root, held = tmp_path_factory.mktemp("recorded"), MemoryBackend()
+    root, backend = tmp_path_factory.mktemp("recorded"), MemoryBackend()
     first = write_blueprint_folder(root / "first", FIRST_VERSION, persona_md=PERSONA)
     second = write_blueprint_folder(root / "second", SECOND_VERSION, persona_md=PERSONA)
-    house = SessionHarness(held.log, held.blobs, held.tokens)
+    house = SessionHarness(backend.log, backend.blobs, backend.tokens)
     for number in range(MANY):
         await run_conversation(
             house, first, f"s-{number}", CONVERSATION[: 1 + number % len(CONVERSATION)]
         )
     last = house.list_events(f"s-{MANY - 1}")[-1]
-    async with start_service(held, TENANT, root, working=False) as stand:
+    async with start_service(backend, TENANT, root, working=False) as stand:
         place = (TENANT, last.session, last.sequence)
         assert await wait_until_folded(stand.store, stand.projection_signal, *place, within=300)
         yield RecordedSessions(stand, house, first / "clerk", second / "clerk")
@@ -112,11 +112,11 @@ async def test_figures_over_http_are_those_of_really_using_the_blueprint(
     await run_conversation(recorded.house, recorded.second.parent, "really", CONVERSATION)
     folder = read_blueprint_folder(recorded.second).model_dump(mode="json")
     _, session, _ = await recorded.request_what_if(sessions=["s-7"], blueprint=folder)
-    had = list_recorded_prompts(recorded.house, "really")
-    assert session["after"]["tokens"] == sum(each.tokens for each in had)
-    assert session["after"]["prefix"] == sum(each.prefix or 0 for each in had)
+    recorded_prompts = list_recorded_prompts(recorded.house, "really")
+    assert session["after"]["tokens"] == sum(each.tokens for each in recorded_prompts)
+    assert session["after"]["prefix"] == sum(each.prefix or 0 for each in recorded_prompts)
     digests = {each["call"]: each["after"]["digest"] for each in session["worst"]}
-    assert digests == {f"{turn}.1": each.digest for turn, each in enumerate(had, 1)}
+    assert digests == {f"{turn}.1": each.digest for turn, each in enumerate(recorded_prompts, 1)}
 
 
 async def test_worst_session_comes_first_and_what_does_not_fit_says_by_how_much(
@@ -125,16 +125,16 @@ async def test_worst_session_comes_first_and_what_does_not_fit_says_by_how_much(
     form = WhatIfRequest(sessions=["s-0", "s-6", "s-3", "nobody"], budget=12)
     page = tmp_path / "report.html"
     await print_what_if(ServiceReader(recorded.stand.http), form, "json", page)
-    told = json.loads(capsys.readouterr().out)
-    assert [each["session"] for each in told["sessions"]] == ["s-6", "s-3", "s-0"]
-    assert [(each["session"], each["code"]) for each in told["untold"]] == [
+    results = json.loads(capsys.readouterr().out)
+    assert [each["session"] for each in results["sessions"]] == ["s-6", "s-3", "s-0"]
+    assert [(each["session"], each["code"]) for each in results["untold"]] == [
         ("nobody", "unknown-session")
     ]
-    refused = told["sessions"][0]["worst"][0]["refused"]
+    refused = results["sessions"][0]["worst"][0]["refused"]
     assert (refused["code"], refused["limit"]) == ("over-budget", 12)
     assert f"{12 + refused['over']} tokens do not fit 12" in refused["detail"]
     assert [each["layer"] for each in refused["kept"]] == ["persona", "input"]
-    assert "not for behaviour" in told["exact"]
+    assert "not for behaviour" in results["exact"]
     report = page.read_text()
     assert report.index("s-6") < report.index("s-3") < report.index("s-0")
     assert "not for behaviour" in report
@@ -147,10 +147,10 @@ async def test_screen_says_what_is_cut_and_what_the_figures_are_worth(
 ) -> None:
     form = WhatIfRequest(sessions=["s-7"], budget=60)
     await print_what_if(ServiceReader(recorded.stand.http), form, "table", None)
-    shown = capsys.readouterr().out
-    assert "what if a budget of 60 tokens" in shown
-    assert "drop_oldest_pairs" in shown
-    assert "not for behaviour" in shown
+    output = capsys.readouterr().out
+    assert "what if a budget of 60 tokens" in output
+    assert "drop_oldest_pairs" in output
+    assert "not for behaviour" in output
 
 
 @pytest.mark.parametrize(
@@ -176,17 +176,17 @@ async def test_change_that_is_none_is_refused_before_anything_is_told(
 async def test_a_session_of_a_later_release_has_a_line_of_its_own_and_ends_no_other(
     tmp_path: Path,
 ) -> None:
-    held = MemoryBackend()
+    backend = MemoryBackend()
     first = write_blueprint_folder(tmp_path / "first", FIRST_VERSION, persona_md=PERSONA)
-    house = SessionHarness(held.log, held.blobs, held.tokens)
+    house = SessionHarness(backend.log, backend.blobs, backend.tokens)
     for session in ("later", "told"):
         await run_conversation(house, first, session, CONVERSATION[:1])
-    place = held.log.sessions[TENANT, "later"][0]
-    raw = held.log.stored[place - 1]
+    place = backend.log.sessions[TENANT, "later"][0]
+    raw = backend.log.stored[place - 1]
     assert raw is not None
     later = raw.stored.replace(b"session-opened.v1", b"session-opened.v9")
-    held.log.stored[place - 1] = RawEvent(raw.subject, place, later)
-    async with start_service(held, TENANT, tmp_path, working=False) as stand:
+    backend.log.stored[place - 1] = RawEvent(raw.subject, place, later)
+    async with start_service(backend, TENANT, tmp_path, working=False) as stand:
         form = {"sessions": ["later", "told"], "budget": 60}
         answer = await stand.http.post("/v1/what-if", json=form)
     _, *lines, ended = (json.loads(line) for line in answer.text.splitlines())

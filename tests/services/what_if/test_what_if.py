@@ -95,9 +95,9 @@ async def test_a_wider_budget_gives_back_the_very_turns_that_a_narrower_one_cuts
     assert PromptAlteration("history", "uncut", "drop_oldest_pairs", 1, 1, None) in again
 
 
-def _list_altered_turns(redone: ReassembledCall, how: str) -> list[int]:
-    assert {each.how for each in redone.altered} <= {how}
-    runs = [range(each.first or 0, (each.last or 0) + 1) for each in redone.altered]
+def _list_altered_turns(reassembled: ReassembledCall, how: str) -> list[int]:
+    assert {each.how for each in reassembled.altered} <= {how}
+    runs = [range(each.first or 0, (each.last or 0) + 1) for each in reassembled.altered]
     return sorted(turn for run in runs for turn in run)
 
 
@@ -132,9 +132,11 @@ async def test_each_call_of_a_session_that_was_moved_is_given_the_files_of_its_o
     later = FIRST_VERSION.replace("version: 1", "version: 2").replace("persona.md", "other.md")
     library = BlueprintFolders((write_blueprint_folder(first, later, other_md=OTHER),))
     clerk = library.load_blueprint("clerk")
-    had = (await house.load_state("s")).attributes
+    attributes = (await house.load_state("s")).attributes
     ref = await house.blueprints.store_blueprint(TENANT, clerk)
-    await house.sessions.handle(TENANT, "s", MoveBlueprint(ref, 0, had, clerk.profiles), TESTER)
+    await house.sessions.handle(
+        TENANT, "s", MoveBlueprint(ref, 0, attributes, clerk.profiles), TESTER
+    )
     house.library = library
     await run_turn(house, clerk, "s", CONVERSATION[1])
     found = await run_what_if(house, "s", WhatIfChange(library, model="anthropic/claude-x"))
@@ -221,12 +223,12 @@ async def test_a_blueprint_is_supposed_with_the_model_in_use_only_where_it_allow
 
 async def test_what_was_withheld_later_stands_in_earlier_calls(first: Path, second: Path) -> None:
     house = SessionHarness()
-    said = ScriptedTurn("Where?", "Left.")
-    await run_conversation(house, first, "recorded", (said, said))
+    turn = ScriptedTurn("Where?", "Left.")
+    await run_conversation(house, first, "recorded", (turn, turn))
     early = await run_what_if(house, "recorded", build_change(second))
     house.model.scripts.clear()
     again = SessionHarness()
     withheld = ScriptedTurn("Where?", "Left.", commands_after=CONVERSATION[3].commands_after)
-    await run_conversation(again, first, "recorded", (said, said, said, withheld))
+    await run_conversation(again, first, "recorded", (turn, turn, turn, withheld))
     late = await run_what_if(again, "recorded", build_change(second))
     assert [each.after for each in late[:2]] == [each.after for each in early]

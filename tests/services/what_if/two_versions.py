@@ -98,10 +98,10 @@ profiles:
 
 def write_blueprint_folder(root: Path, text: str, **files: str) -> Path:
     """Write one blueprint into `root` and return `root`."""
-    for place, said in {"blueprint.yaml": text, **files}.items():
+    for place, content in {"blueprint.yaml": text, **files}.items():
         file = root / NAME / place.replace("__", "/").replace("_md", ".md")
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(said)
+        file.write_text(content)
     return root
 
 
@@ -137,7 +137,7 @@ async def run_conversation(
     house: SessionHarness,
     folder: Path,
     session: str,
-    said: Sequence[ScriptedTurn],
+    turns: Sequence[ScriptedTurn],
     **attributes: JsonValue,
 ) -> None:
     """Lead a conversation by the blueprint as it is in a folder."""
@@ -145,7 +145,7 @@ async def run_conversation(
     house.library = library
     blueprint = library.load_blueprint(NAME)
     await open_session(house, library, blueprint, session, attributes)
-    for each in said:
+    for each in turns:
         await run_turn(house, blueprint, session, each)
 
 
@@ -170,15 +170,15 @@ async def open_session(
 
 
 async def run_turn(
-    house: SessionHarness, blueprint: Blueprint, session: str, said: ScriptedTurn
+    house: SessionHarness, blueprint: Blueprint, session: str, turn: ScriptedTurn
 ) -> None:
     """Submit a turn, have it answered, and send the commands that follow."""
-    house.model.scripts.append([said.reply])
-    inputs = check_values(blueprint.inputs, said.inputs, "inputs")
-    command = SubmitTurn(said.text, blueprint.policies, inputs=inputs)
+    house.model.scripts.append([turn.reply])
+    inputs = check_values(blueprint.inputs, turn.inputs, "inputs")
+    command = SubmitTurn(turn.text, blueprint.policies, inputs=inputs)
     done = await house.sessions.handle(TENANT, session, command, TESTER)
     await house.run_turn(done.events[-1])
-    for each in said.commands_after:
+    for each in turn.commands_after:
         await house.sessions.handle(TENANT, session, each, TESTER)
 
 

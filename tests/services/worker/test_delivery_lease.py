@@ -95,7 +95,7 @@ def pause_repeatedly(*seconds: float) -> Callable[[AdjustableClockLoop], Minding
 
 @pytest.mark.promise("P6")
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "expected"),
     [
         ((10.0,), ["progress", "nak 1"]),
         ((20.0, 20.0, 20.0), ["progress", "progress", "progress", "nak 1"]),
@@ -104,6 +104,6 @@ def pause_repeatedly(*seconds: float) -> Callable[[AdjustableClockLoop], Minding
     ],
 )
 def test_a_delivery_that_was_handed_to_another_is_not_had_again_by_asking_for_more_time(
-    seconds: tuple[float, ...], said: list[str]
+    seconds: tuple[float, ...], expected: list[str]
 ) -> None:
-    assert run_delivery(pause_repeatedly(*seconds)) == said
+    assert run_delivery(pause_repeatedly(*seconds)) == expected

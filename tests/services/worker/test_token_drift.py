@@ -16,14 +16,14 @@ async def run_counted_calls(
     house: SessionHarness, worker: TurnRunner, calls: int, factor: float
 ) -> list[object]:
     """Make so many calls of one length, each counted by the provider; gives the warnings."""
-    with capture_logs() as said:
+    with capture_logs() as log_lines:
         for number in range(calls):
             await house.open_session(f"s{number}")
             event = await house.submit_turn("Hi there, what is new?", f"s{number}")
             # Nine characters of rules are three tokens by four, the question six.
             house.model.end = build_finish(usage=ModelUsage(round(9 * factor), 5))
             await house.run_turn(event, worker)
-    return [each for each in said if each["event"] == "counter-off"]
+    return [each for each in log_lines if each["event"] == "counter-off"]
 
 
 async def test_a_count_that_is_far_off_is_warned_of_once() -> None:

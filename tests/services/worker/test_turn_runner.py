@@ -58,9 +58,9 @@ async def test_tokens_add_up_to_the_reply_and_say_where_they_begin() -> None:
     await house.open_session()
     house.model.scripts = [["Hel", "lo."]]
     await house.run_turn(await house.submit_turn("Hi"))
-    events = [held.event for held in await house.tokens.read_token_events(TENANT, "s", 1)]
-    said = [event for event in events if isinstance(event, Token)]
-    assert [(token.offset, token.text) for token in said] == [(0, "Hel"), (3, "lo.")]
+    events = [stamped.event for stamped in await house.tokens.read_token_events(TENANT, "s", 1)]
+    tokens = [event for event in events if isinstance(event, Token)]
+    assert [(token.offset, token.text) for token in tokens] == [(0, "Hel"), (3, "lo.")]
     closed = events[-1]
     assert isinstance(closed, AttemptClosed)
     assert closed.digest == compute_digest("Hello.")
@@ -125,7 +125,7 @@ async def test_a_silent_worker_is_replaced_and_its_cost_is_unknown_not_zero() ->
     assert ended[0].usage.known == "unknown"
     assert ended[0].cost.micro_dollars is None
     assert ended[0].partial == PlainText(text="half an ans")
-    events = [held.event for held in await house.tokens.read_token_events(TENANT, "s", 1)]
+    events = [stamped.event for stamped in await house.tokens.read_token_events(TENANT, "s", 1)]
     assert AttemptReset(call="1.1", attempt=2) in events
 
 

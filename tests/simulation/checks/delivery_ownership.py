@@ -33,7 +33,7 @@ class TurnDeliveries:
 
 
 def find_wrong_acknowledgements(
-    said: Sequence[SentAcknowledgement],
+    acknowledgements: Sequence[SentAcknowledgement],
     stored: SimulatedStream,
     log: Mapping[str, Sequence[RecordedEvent]],
 ) -> Iterator[str]:
@@ -41,7 +41,7 @@ def find_wrong_acknowledgements(
     turns = {
         place: turn for events in log.values() for place, turn in _iterate_turns(events, stored)
     }
-    for each in said:
+    for each in acknowledgements:
         turn = turns.get(each.delivery[0], TurnDeliveries("a turn that is no longer there"))
         if each.kind == "ack":
             if turn.settled_at is None or turn.settled_at > each.at:
@@ -50,10 +50,10 @@ def find_wrong_acknowledgements(
             yield from _check_superseded(each, turn)
 
 
-def _check_superseded(said: SentAcknowledgement, turn: TurnDeliveries) -> Iterator[str]:
-    known = [by for place, by in turn.claims if place <= said.known_sequence]
-    if said.delivery in known and known[-1] != said.delivery:
-        yield f"{turn.name}: {said.kind} for delivery {said.delivery}, knowing of {known[-1]}"
+def _check_superseded(ack: SentAcknowledgement, turn: TurnDeliveries) -> Iterator[str]:
+    known = [by for place, by in turn.claims if place <= ack.known_sequence]
+    if ack.delivery in known and known[-1] != ack.delivery:
+        yield f"{turn.name}: {ack.kind} for delivery {ack.delivery}, knowing of {known[-1]}"
 
 
 def _iterate_turns(

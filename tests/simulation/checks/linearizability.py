@@ -25,7 +25,7 @@ from turnlog.projections.session.state import SessionState
 
 def find_untrue_answers(
     tries: Sequence[CommandTry],
-    wanted: Mapping[str, Command],
+    commands: Mapping[str, Command],
     events: Sequence[RecordedEvent],
     stored: SimulatedStream,
 ) -> Iterator[str]:
@@ -33,18 +33,18 @@ def find_untrue_answers(
     states: list[SessionState | None] = [None]
     for event in events:
         states.append(evolve(states[-1], event))
-    whole = [True, *(_is_batch_start(event) for event in events[1:]), True]
+    batch_bounds = [True, *(_is_batch_start(event) for event in events[1:]), True]
     times = [stored.messages[event.stream_sequence - 1].at for event in events]
     recorded = {event.envelope.commandkey for event in events}
     for each in tries:
         if each.refused or (each.accepted and each.key not in recorded):
             first = sum(at <= START_TIME + timedelta(seconds=each.asked_at) for at in times)
             last = sum(at <= START_TIME + timedelta(seconds=each.told_at) for at in times)
-            told = each.body["code"] if each.refused else None
-            command = wanted[each.key]
-            seen = compress(states[first : last + 1], whole[first:])
-            if told not in {_decide_answer(state, command) for state in seen}:
-                yield f"{each.key} ({each.body['what']}) was told {told}, which was true at no time"
+            code = each.body["code"] if each.refused else None
+            command = commands[each.key]
+            seen = compress(states[first : last + 1], batch_bounds[first:])
+            if code not in {_decide_answer(state, command) for state in seen}:
+                yield f"{each.key} ({each.body['what']}) was told {code}, which was true at no time"
 
 
 def _is_batch_start(event: RecordedEvent) -> bool:

@@ -59,10 +59,10 @@ def find_faults(done: Simulation) -> list[str]:
     found += _find_unrecorded_requests(done, log)
     found += _find_invented_replies(done, log)
     found += _find_repeated_payments(done)
-    wanted = {key: command for client in done.clients for key, command in client.wanted.items()}
+    commands = {key: command for client in done.clients for key, command in client.wanted.items()}
     for session, events in log.items():
         tries = [each for each in done.history.tries if each.session == session]
-        found += linearizability.find_untrue_answers(tries, wanted, events, done.server.sessions)
+        found += linearizability.find_untrue_answers(tries, commands, events, done.server.sessions)
     found += delivery_ownership.find_wrong_acknowledgements(
         done.server.acknowledgements.sent, done.server.sessions, log
     )
@@ -74,8 +74,8 @@ def _run_checker(
 ) -> Sequence[PromiseViolation]:
     keys = {each.envelope.commandkey for events in log.values() for each in events}
     tries = filter_checkable(done.history.tries, keys)
-    heard = [each for each in done.history.heard if each.end == "done"]
-    history = ClientHistory(tries, heard)
+    heard_replies = [each for each in done.history.heard if each.end == "done"]
+    history = ClientHistory(tries, heard_replies)
     return check_evidence(
         CheckedEvidence(history, log, done.loop.read_clock(), blobs=_list_blobs(done))
     )
@@ -87,12 +87,12 @@ def _list_blobs(done: Simulation) -> Mapping[Digest, str]:
 
 
 def _find_unequal_answers(history: ClientHistory) -> Iterator[str]:
-    told: dict[str, object] = {}
+    answers: dict[str, object] = {}
     for each in history.tries:
         if not each.accepted or each.body["what"] not in EFFECTIVE_COMMANDS:
             continue
-        if told.setdefault(each.key, each.body) != each.body:
-            yield f"{each.key} was told {told[each.key]} and {each.body}"
+        if answers.setdefault(each.key, each.body) != each.body:
+            yield f"{each.key} was told {answers[each.key]} and {each.body}"
 
 
 def _find_late_turns(events: Sequence[RecordedEvent], deadline: timedelta) -> Iterator[str]:
@@ -141,9 +141,9 @@ def _check_heard_turns(
     session: str, done: Simulation, events: Sequence[RecordedEvent]
 ) -> Iterator[str]:
     ends = find_settling_events(events)
-    for heard in done.history.heard:
-        if heard.session == session and heard.turn not in ends:
-            yield f"a watcher was told that turn {heard.turn} is {heard.end}"
+    for heard_reply in done.history.heard:
+        if heard_reply.session == session and heard_reply.turn not in ends:
+            yield f"a watcher was told that turn {heard_reply.turn} is {heard_reply.end}"
 
 
 def _find_wrong_states(
@@ -151,9 +151,9 @@ def _find_wrong_states(
 ) -> Iterator[str]:
     """States that a process holds and that the log does not make."""
     for role in done.roles:
-        for held in role.sessions.state_cache.states:
-            if held != fold(log[held.session][: held.head.sequence]):
-                yield f"{role.process.name} holds another {held.session} than the log makes"
+        for state in role.sessions.state_cache.states:
+            if state != fold(log[state.session][: state.head.sequence]):
+                yield f"{role.process.name} holds another {state.session} than the log makes"
 
 
 def _find_unrecorded_requests(
@@ -176,11 +176,11 @@ def _find_unrecorded_requests(
 def _find_invented_replies(
     done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]
 ) -> Iterator[str]:
-    said = {text for worker in done.workers for text in worker.model.completed_texts}
+    replies = {text for worker in done.workers for text in worker.model.completed_texts}
     for session, events in log.items():
         for each in events:
             match each.event:
-                case TurnCompleted(turn=turn, text=PlainText(text=text)) if text not in said:
+                case TurnCompleted(turn=turn, text=PlainText(text=text)) if text not in replies:
                     yield f"{session}: no model ever said the reply of turn {turn}"
                 case _:
                     pass

@@ -47,9 +47,9 @@ class AcknowledgementLog:
         session = get_lookup_key(wire.server.sessions.messages[place - 1].subject)
         before = wire.process.awake_for - REACTION_SECONDS
         knows = max((seq for when, seq in wire.seen.get(session, ()) if when <= before), default=0)
-        held = by or (place, int(subject.split(".")[4]))
+        delivery = by or (place, int(subject.split(".")[4]))
         self.sent.append(
-            SentAcknowledgement(_classify_payload(payload), held, wire.loop.read_clock(), knows)
+            SentAcknowledgement(_classify_payload(payload), delivery, wire.loop.read_clock(), knows)
         )
 
 

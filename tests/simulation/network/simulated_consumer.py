@@ -60,8 +60,8 @@ class SimulatedConsumer:
         if sequence not in self.pending:
             return
         if packet.data.startswith(NAK_PREFIX):
-            wanted = json.loads(packet.data.removeprefix(NAK_PREFIX) or b"{}")
-            self._schedule_redelivery(self.pending[sequence][0], wanted.get("delay", 0) / 1e9)
+            nak_options = json.loads(packet.data.removeprefix(NAK_PREFIX) or b"{}")
+            self._schedule_redelivery(self.pending[sequence][0], nak_options.get("delay", 0) / 1e9)
         elif packet.data.startswith(PROGRESS_PREFIX):
             self._schedule_redelivery(self.pending[sequence][0], self.ack_wait)
         else:

@@ -37,23 +37,23 @@ async def send_request(
 ) -> SimulatedAnswer | None:
     """Send a request to a gateway; return None when no answer comes."""
     loop = gateway.role.process.loop
-    came: asyncio.Future[SimulatedAnswer] = loop.create_future()
+    future: asyncio.Future[SimulatedAnswer] = loop.create_future()
 
     async def serve() -> None:
         answer = await _run_handler(gateway, handler)
-        loop.call_later(_draw_delay(gateway), _resolve_answer, came, answer, context=loop.outside)
+        loop.call_later(_draw_delay(gateway), _resolve_answer, future, answer, context=loop.outside)
 
     loop.call_later(
         _draw_delay(gateway), lambda: gateway.role.process.spawn_task(serve()), context=loop.outside
     )
     with suppress(TimeoutError):
-        return await asyncio.wait_for(came, ANSWER_TIMEOUT)
+        return await asyncio.wait_for(future, ANSWER_TIMEOUT)
     return None
 
 
-def _resolve_answer(came: asyncio.Future[SimulatedAnswer], answer: SimulatedAnswer) -> None:
-    if not came.done():
-        came.set_result(answer)
+def _resolve_answer(future: asyncio.Future[SimulatedAnswer], answer: SimulatedAnswer) -> None:
+    if not future.done():
+        future.set_result(answer)
 
 
 def _draw_delay(gateway: SimulatedGateway) -> float:
@@ -63,13 +63,13 @@ def _draw_delay(gateway: SimulatedGateway) -> float:
 
 async def _run_handler(gateway: SimulatedGateway, handler: RequestHandler) -> SimulatedAnswer:
     try:
-        told = await handler(gateway)
+        result = await handler(gateway)
     except TurnlogError as error:
-        said = convert_error(error)
-        return SimulatedAnswer(said.status, {"code": said.code, "detail": said.detail})
-    if isinstance(told, BaseModel):
-        return SimulatedAnswer(200, told.model_dump(mode="json"))
-    return SimulatedAnswer(told.status_code, json.loads(bytes(told.body)))
+        problem = convert_error(error)
+        return SimulatedAnswer(problem.status, {"code": problem.code, "detail": problem.detail})
+    if isinstance(result, BaseModel):
+        return SimulatedAnswer(200, result.model_dump(mode="json"))
+    return SimulatedAnswer(result.status_code, json.loads(bytes(result.body)))
 
 
 StreamFrame = tuple[str, str, dict[str, Any]]
@@ -86,20 +86,22 @@ async def stream_frames(
     A refusal is yielded as an answer, and silence ends the stream.
     """
     loop, process = gateway.role.process.loop, gateway.role.process
-    heard: asyncio.Queue[StreamFrame | SimulatedAnswer | None] = asyncio.Queue()
+    frames: asyncio.Queue[StreamFrame | SimulatedAnswer | None] = asyncio.Queue()
     at = loop.time()
 
     def send(item: StreamFrame | SimulatedAnswer | None) -> None:
         nonlocal at
         at = max(at + 1e-6, loop.time() + _draw_delay(gateway))
-        loop.call_at(at, heard.put_nowait, item, context=loop.outside)
+        loop.call_at(at, frames.put_nowait, item, context=loop.outside)
 
     async def serve() -> None:
         try:
             response = await streamer(gateway)
         except TurnlogError as error:
-            said = convert_error(error)
-            return send(SimulatedAnswer(said.status, {"code": said.code, "detail": said.detail}))
+            problem = convert_error(error)
+            return send(
+                SimulatedAnswer(problem.status, {"code": problem.code, "detail": problem.detail})
+            )
         if not isinstance(response, SseResponse):
             return send(SimulatedAnswer(response.status_code))
         with suppress(TurnlogError):
@@ -109,7 +111,7 @@ async def stream_frames(
 
     serving = process.spawn_task(serve())
     try:
-        while (item := await asyncio.wait_for(heard.get(), ANSWER_TIMEOUT * 2)) is not None:
+        while (item := await asyncio.wait_for(frames.get(), ANSWER_TIMEOUT * 2)) is not None:
             yield item
     except TimeoutError:
         return

@@ -146,23 +146,25 @@ class SimulatedServer:
         if packet.reply:
             data = json.dumps(body).encode() if body is not None else data
             client = packet.connection.client
-            told = dict(headers) if headers else None
-            packet.connection.deliver_message(Msg(client, packet.reply, reply, data, told))
+            message_headers = dict(headers) if headers else None
+            packet.connection.deliver_message(
+                Msg(client, packet.reply, reply, data, message_headers)
+            )
 
     def _send_error(self, packet: SentPacket, code: int) -> None:
         self.send_answer(packet, {"error": {"err_code": code, "description": "no"}})
 
     def _handle_leader_get(self, packet: SentPacket, stream: SimulatedStream) -> None:
-        wanted = json.loads(packet.data)
+        request = json.loads(packet.data)
         end = stream.find_end()
         found: SimulatedMessage | None
-        match wanted:
+        match request:
             case {"next_by_subj": str() as key, "seq": int() as start}:
                 found = next(iter(stream.list_messages(key, start, 1, end)), None)
             case {"last_by_subj": str() as key}:
                 found = stream.find_last(key, end)
             case _:
-                found = stream.get_message(wanted["seq"], end)
+                found = stream.get_message(request["seq"], end)
         if found is None:
             return self._send_error(packet, NO_MESSAGE)
         data = b64encode(found.data).decode()
@@ -171,22 +173,22 @@ class SimulatedServer:
         return self.send_answer(packet, {"message": message}, headers=_build_headers(stream, found))
 
     def _handle_direct_get(self, packet: SentPacket, stream: SimulatedStream) -> None:
-        wanted = json.loads(packet.data)
+        request = json.loads(packet.data)
         end = stream.find_end()
         if packet.connection.draw_fault(self.fault_profile.lag):
             behind = self.loop.chance.random() * LONGEST_LAG
             end = stream.find_end(self.loop.read_clock() - timedelta(seconds=behind))
-        if "batch" in wanted:
+        if "batch" in request:
             before = 0
             for each in stream.list_messages(
-                wanted["next_by_subj"], wanted["seq"], wanted["batch"], end
+                request["next_by_subj"], request["seq"], request["batch"], end
             ):
                 headers = {**_build_headers(stream, each), LAST_HEADER: str(before)}
                 self.send_answer(packet, data=each.data, headers=headers)
                 before = each.sequence
             return self.send_answer(packet, headers={"Status": "204"})
-        key = wanted.get("last_by_subj")
-        got = stream.find_last(key, end) if key else stream.get_message(wanted["seq"], end)
+        key = request.get("last_by_subj")
+        got = stream.find_last(key, end) if key else stream.get_message(request["seq"], end)
         if got is None:
             return self.send_answer(packet, headers={"Status": "404"})
         return self.send_answer(packet, data=got.data, headers=_build_headers(stream, got))

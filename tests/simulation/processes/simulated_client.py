@@ -163,13 +163,13 @@ class SimulatedClient:
             twice = 2 if self.chance.random() < 0.1 else 1
             tries = (self._send_once(what, key, text, handle) for _ in range(twice))
             answers: Sequence[SimulatedAnswer | None] = await asyncio.gather(*tries)
-            told = [each for each in answers if each and each.status < 500]
-            if told:
+            answered = [each for each in answers if each and each.status < 500]
+            if answered:
                 break
             await asyncio.sleep(self.chance.random() * 3)
         if self.chance.random() < 0.1:
             await self._send_once(what, key, text, handle)
-        return told[0]
+        return answered[0]
 
     async def _send_once(
         self, what: str, key: str, text: str | None, handler: RequestHandler

@@ -239,8 +239,8 @@ class SimulatedProcess:
         if self._asleep_since is not None:
             self.asleep_for += self.loop.time() - self._asleep_since
             self._asleep_since = None
-            held, self._held = self._held, []
-            self.loop.run_handles(held)
+            handles, self._held = self._held, []
+            self.loop.run_handles(handles)
 
     def restore_tasks(self) -> None:
         """Run its tasks again, so that they can be ended."""

@@ -108,6 +108,6 @@ def _draw_plan(chance: random.Random) -> str:
 
 
 def _compute_digest(request: ModelRequest) -> str:
-    said = tuple(ChatMessage(str(m["role"]), str(m["content"])) for m in request.messages)  # type: ignore[arg-type]
-    asked = ChatRequest(request.model, said, request.tools, request.parameters)  # type: ignore[arg-type]
-    return asked.digest
+    messages = tuple(ChatMessage(str(m["role"]), str(m["content"])) for m in request.messages)  # type: ignore[arg-type]
+    chat_request = ChatRequest(request.model, messages, request.tools, request.parameters)  # type: ignore[arg-type]
+    return chat_request.digest

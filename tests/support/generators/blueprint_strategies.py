@@ -99,5 +99,5 @@ def draw_variants(
     )
     named = {"persona", "provider"}
     files = draw(st.dictionaries(st.sampled_from(sorted(named)), PARAGRAPHS))
-    given = draw(st.lists(st.sampled_from(list(ATTRIBUTE_VALUES)), unique=True))
-    return BlueprintVariant(blueprint, files, {name: ATTRIBUTE_VALUES[name] for name in given})
+    names = draw(st.lists(st.sampled_from(list(ATTRIBUTE_VALUES)), unique=True))
+    return BlueprintVariant(blueprint, files, {name: ATTRIBUTE_VALUES[name] for name in names})

@@ -24,7 +24,7 @@ def derive_expected_diff(led: TrackedSession, before: str, after: str) -> Expect
     if was.fixed <= now.fixed:
         return dict(_iterate_changes(was, now))
     turned = {"added": "removed", "removed": "added", "changed": "changed"}
-    return {thing: (turned[what], why) for thing, (what, why) in _iterate_changes(now, was)}
+    return {thing: (turned[what], reasons) for thing, (what, reasons) in _iterate_changes(now, was)}
 
 
 def _iterate_changes(
@@ -32,13 +32,13 @@ def _iterate_changes(
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, DiffReasons]]]:
     yield from _iterate_turn_changes(was, now)
     yield from _iterate_segment_changes(was, now)
-    asked = _find_turn_events(was, now)
+    turn_events = _find_turn_events(was, now)
     if was.text != now.text:
-        yield ("input",), ("changed", asked)
+        yield ("input",), ("changed", turn_events)
     if what := _classify_text_change(was.mood, now.mood):
-        yield ("mood",), (what, asked)
+        yield ("mood",), (what, turn_events)
     if not was.turns and now.turns:
-        first = min(told.completed or 0 for told in now.turns.values())
+        first = min(tracked.completed or 0 for tracked in now.turns.values())
         yield ("opening",), ("removed", frozenset({("answered", first)}))
     if was.phase[0] != now.phase[0]:
         yield ("where",), ("changed", frozenset({("phase", now.phase[1])}))
@@ -65,53 +65,61 @@ def _classify_text_change(was: str | None, now: str | None) -> str | None:
 def _iterate_turn_changes(
     was: TrackedFacts, now: TrackedFacts
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, DiffReasons]]]:
-    for turn, told in now.turns.items():
+    for turn, tracked in now.turns.items():
         before = was.turns.get(turn)
         thing = ("turn", str(turn))
-        stood, stands = bool(before and not before.excluded), not told.excluded
-        if stood and not stands:
-            yield thing, ("removed", frozenset({("excluded", told.marked or 0)}))
-        elif stands and not stood:
-            yield thing, ("added", _find_turn_reasons(before, told))
-        elif stands and before and told.redacted and not before.redacted:
-            yield thing, ("changed", frozenset({("redacted", told.redacted)}))
+        was_included, is_included = bool(before and not before.excluded), not tracked.excluded
+        if was_included and not is_included:
+            yield thing, ("removed", frozenset({("excluded", tracked.marked or 0)}))
+        elif is_included and not was_included:
+            yield thing, ("added", _find_turn_reasons(before, tracked))
+        elif is_included and before and tracked.redacted and not before.redacted:
+            yield thing, ("changed", frozenset({("redacted", tracked.redacted)}))
 
 
-def _find_turn_reasons(before: TrackedTurn | None, told: TrackedTurn) -> DiffReasons:
-    restored = told.marked is not None
-    since = ("restored", told.marked) if restored else ("answered", told.completed)
-    new = told.redacted if not (before and before.redacted) else None
+def _find_turn_reasons(before: TrackedTurn | None, tracked: TrackedTurn) -> DiffReasons:
+    restored = tracked.marked is not None
+    since = ("restored", tracked.marked) if restored else ("answered", tracked.completed)
+    new = tracked.redacted if not (before and before.redacted) else None
     return frozenset({(since[0], since[1] or 0), *([("redacted", new)] if new else [])})
 
 
 def _iterate_segment_changes(
     was: TrackedFacts, now: TrackedFacts
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, DiffReasons]]]:
-    for number, held in now.shelf.items():
+    for number, segment in now.shelf.items():
         before = was.shelf.get(number)
-        stood, stands = _is_segment_shown(before, was), _is_segment_shown(held, now)
-        layer = "people" if held.ref else "lore"
+        was_shown, is_shown = _is_segment_shown(before, was), _is_segment_shown(segment, now)
+        layer = "people" if segment.ref else "lore"
         thing = (layer, str(number))
-        if stood != stands:
+        if was_shown != is_shown:
             yield (
                 thing,
-                ("added" if stands else "removed", _find_segment_reasons(before, held, was, now)),
+                (
+                    "added" if is_shown else "removed",
+                    _find_segment_reasons(before, segment, was, now),
+                ),
             )
-        elif stands and before and before.version != held.version and before.text != held.text:
-            yield thing, ("changed", frozenset({("library", held.written)}))
+        elif (
+            is_shown
+            and before
+            and before.version != segment.version
+            and before.text != segment.text
+        ):
+            yield thing, ("changed", frozenset({("library", segment.written)}))
 
 
-def _is_segment_shown(held: TrackedSegment | None, world: TrackedFacts) -> bool:
-    if held is None or not held.active:
+def _is_segment_shown(segment: TrackedSegment | None, world: TrackedFacts) -> bool:
+    if segment is None or not segment.active:
         return False
-    return held.ref is None or held.tier <= world.people.get(held.ref, -1)
+    return segment.ref is None or segment.tier <= world.people.get(segment.ref, -1)
 
 
 def _find_segment_reasons(
-    before: TrackedSegment | None, held: TrackedSegment, was: TrackedFacts, now: TrackedFacts
+    before: TrackedSegment | None, segment: TrackedSegment, was: TrackedFacts, now: TrackedFacts
 ) -> DiffReasons:
-    asked = [held.ref is None or held.ref in world.people for world in (was, now)]
-    given = [bool(before and before.active), held.active]
-    if asked[0] == asked[1] and given[0] != given[1]:
-        return frozenset({("library", held.switched)})
+    requested = [segment.ref is None or segment.ref in world.people for world in (was, now)]
+    active = [bool(before and before.active), segment.active]
+    if requested[0] == requested[1] and active[0] != active[1]:
+        return frozenset({("library", segment.switched)})
     return _find_turn_events(was, now)

@@ -40,12 +40,10 @@ def list_usable_turns(session: SessionScenario) -> list[HistoryTurn]:
 
 def build_turn_messages(turn: HistoryTurn) -> list[ChatMessage]:
     """Give what a turn says in a window."""
-    said = (("user", turn.text), ("assistant", turn.reply))
-    spoken = [(role, text.text) for role, text in said if isinstance(text, PlainText)]
+    contents = (("user", turn.text), ("assistant", turn.reply))
+    texts = [(role, text.text) for role, text in contents if isinstance(text, PlainText)]
     return [
-        ChatMessage("user" if role == "user" else "assistant", text)
-        for role, text in spoken
-        if text
+        ChatMessage("user" if role == "user" else "assistant", text) for role, text in texts if text
     ]
 
 
@@ -96,18 +94,18 @@ def render_slot_layers(
 
 def render_layer_text(variant: BlueprintVariant, session: SessionScenario, name: str) -> str:
     """Give the text of a layer, empty when it has nothing to say."""
-    turns, given = build_history(session.events), variant.attributes
+    turns, attributes = build_history(session.events), variant.attributes
     match name:
         case "input":
-            asked = next((turn.text for turn in turns if turn.status == "open"), None)
-            return asked.text if isinstance(asked, PlainText) else ""
+            open_text = next((turn.text for turn in turns if turn.status == "open"), None)
+            return open_text.text if isinstance(open_text, PlainText) else ""
         case "language":
-            return f"Answer in {given.get('language', '')}."
+            return f"Answer in {attributes.get('language', '')}."
         case "welcome":
             return "" if any(turn.status == "completed" for turn in turns) else "Greet them."
         case "instructions":
-            return str(given.get("instructions", ""))
+            return str(attributes.get("instructions", ""))
         case "player":
-            return json.dumps(given["player"]) if "player" in given else ""
+            return json.dumps(attributes["player"]) if "player" in attributes else ""
         case _:
             return variant.files.get(name, "")

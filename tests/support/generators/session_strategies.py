@@ -77,21 +77,23 @@ def draw_requests(
     """Draw requests to a session, mostly conversation."""
     closes: list[RequestKind] = ["close"] if closing else []
     kinds = [*FREQUENT_KINDS * 4, *RARE_KINDS * 2, *closes]
-    asked = st.builds(
+    requests = st.builds(
         SessionRequest, st.sampled_from(kinds), st.sampled_from(SAMPLE_TEXTS), st.integers(0, 50)
     )
     # Without a minimum length most sessions would end before anything happens in them.
-    return st.lists(asked, min_size=most // 3, max_size=most)
+    return st.lists(requests, min_size=most // 3, max_size=most)
 
 
-def run_requests(asked: Iterable[SessionRequest], *, reach: int = 0) -> SessionScenario:
+def run_requests(requests: Iterable[SessionRequest], *, reach: int = 0) -> SessionScenario:
     """Open a session and ask all of it."""
-    return continue_session(given(open_session(reach=reach)), asked)
+    return continue_session(given(open_session(reach=reach)), requests)
 
 
-def continue_session(session: SessionScenario, asked: Iterable[SessionRequest]) -> SessionScenario:
+def continue_session(
+    session: SessionScenario, requests: Iterable[SessionRequest]
+) -> SessionScenario:
     """Go on with a session."""
-    for request in asked:
+    for request in requests:
         session = apply_request(session, request)
     return session
 

@@ -272,25 +272,27 @@ class TrackedSession:
         scope = "npc" if ref else "lore"
         new = NewSegment(id=number, scope=scope, ref=ref, text=build_segment_text(text, tier))
         at = self.record_library_event(SegmentsAdded(segments=(new,)))
-        held = TrackedSegment(ref, tier, text, written=at, switched=at)
-        self.update_facts(shelf={**self.world.shelf, number: held})
+        segment = TrackedSegment(ref, tier, text, written=at, switched=at)
+        self.update_facts(shelf={**self.world.shelf, number: segment})
 
     def edit_segment(self, number: int, text: str, variant: str = "a") -> None:
         """Replace the text of a segment."""
-        held = self.world.shelf[number]
-        said = build_segment_text(text, held.tier)
-        version = NewSegmentVersion(id=number, version=held.version + 1, variant=variant, text=said)
+        segment = self.world.shelf[number]
+        segment_text = build_segment_text(text, segment.tier)
+        version = NewSegmentVersion(
+            id=number, version=segment.version + 1, variant=variant, text=segment_text
+        )
         at = self.record_library_event(SegmentsEdited(versions=(version,)))
-        held = replace(held, text=text, version=held.version + 1, written=at)
-        self.update_facts(shelf={**self.world.shelf, number: held})
+        segment = replace(segment, text=text, version=segment.version + 1, written=at)
+        self.update_facts(shelf={**self.world.shelf, number: segment})
 
     def toggle_segment(self, number: int) -> None:
         """Deactivate a segment, or activate it again."""
-        held = self.world.shelf[number]
-        kind = SegmentsDeactivated if held.active else SegmentsActivated
+        segment = self.world.shelf[number]
+        kind = SegmentsDeactivated if segment.active else SegmentsActivated
         at = self.record_library_event(kind(segments=(number,)))
-        held = replace(held, active=not held.active, switched=at)
-        self.update_facts(shelf={**self.world.shelf, number: held})
+        segment = replace(segment, active=not segment.active, switched=at)
+        self.update_facts(shelf={**self.world.shelf, number: segment})
 
     def record_library_event(self, event: LibraryEvent) -> int:
         """Record an event of the library and return its sequence."""
@@ -319,9 +321,9 @@ class TrackedSession:
         """Start the next waiting turn, fix its prompt, and return the call's name."""
         put = self.waiting.pop(0)
         people = put.inputs.get("people")
-        held = {str(p["npc"]): int(str(p["tier"])) for p in people or () if isinstance(p, dict)}  # type: ignore[union-attr]
+        tiers = {str(p["npc"]): int(str(p["tier"])) for p in people or () if isinstance(p, dict)}  # type: ignore[union-attr]
         mood, room = put.inputs.get("mood"), put.inputs.get("room")
-        self.update_facts(asked=put.asked, text=put.text, mood=mood, people=held, room=room)
+        self.update_facts(asked=put.asked, text=put.text, mood=mood, people=tiers, room=room)
         self.session = self.session.apply_steps(claim_turn())
         if not self.session.opened_state.prompts:
             file = PromptFile(digest=compute_digest(self.persona), path="persona.md")
@@ -333,22 +335,22 @@ class TrackedSession:
     def fix_prompt(self) -> str:
         """Record the prompt that the open turn's call has now."""
         state = self.session.opened_state
-        wanted = PromptCall(
+        bare_call = PromptCall(
             "reply", REPLY_CALL.model, REPLY_CALL.provider, codec.format_rfc3339(self.session.now)
         )
-        asked = replace(wanted, inputs=self.inputs)
-        found = list_segment_requests(self.material, state, asked)
-        asked = replace(
-            asked, gathered=CallSegments({each: self.select_segments(each) for each in found})
+        call = replace(bare_call, inputs=self.inputs)
+        found = list_segment_requests(self.material, state, call)
+        call = replace(
+            call, gathered=CallSegments({each: self.select_segments(each) for each in found})
         )
-        named = find_prompt_needs(self.material, state, asked)
+        named = find_prompt_needs(self.material, state, call)
         if named.needs_older_turns:
             state = fold_unbounded(self.session.events) or state
-            named = find_prompt_needs(self.material, state, asked)
+            named = find_prompt_needs(self.material, state, call)
         texts = fetch_prompt_texts(named, self.session.events, {"persona": self.persona})
-        made = assemble(self.material, state, asked, texts)
+        made = assemble(self.material, state, call, texts)
         attempt = get_attempt(self.session.opened_state)
-        fixing = FixContext(attempt, asked.model, {}, made.manifest)
+        fixing = FixContext(attempt, call.model, {}, made.manifest)
         self.update_facts(fixed=self.last_sequence)
         self.calls[attempt.call] = self.world
         self.session = self.session.apply_steps(fixing)
@@ -366,11 +368,11 @@ class TrackedSession:
         """Give what the library has of what a call wants."""
         if self.gives:
             return self.gives(want)
-        shelf = sorted(self.world.shelf.items())
+        segments = sorted(self.world.shelf.items())
         return tuple(
-            held.build_selected_segment(n)
-            for n, held in shelf
-            if held.active and held.matches_request(want)
+            segment.build_selected_segment(n)
+            for n, segment in segments
+            if segment.active and segment.matches_request(want)
         )
 
     def answer_turn(self, reply: str) -> None:
@@ -378,31 +380,31 @@ class TrackedSession:
         turn = get_attempt(self.session.opened_state).turn
         self.session = self.session.apply_steps(complete_turn(reply))
         settled = [each.sequence for each in self.session.events if _is_turn_completed(each)]
-        told = TrackedTurn(self.world.text, reply, settled[-1], asked=self.world.asked[0])
-        self.update_facts(turns={**self.world.turns, turn: told})
+        tracked = TrackedTurn(self.world.text, reply, settled[-1], asked=self.world.asked[0])
+        self.update_facts(turns={**self.world.turns, turn: tracked})
         if self.waiting:
             put = self.waiting[0]
             self.waiting[0] = replace(put, asked=(*put.asked, self.last_sequence))
 
     def toggle_exclusion(self, turn: int) -> None:
         """Exclude a turn, or restore it."""
-        told = self.world.turns[turn]
+        tracked = self.world.turns[turn]
         self.session = self.session.apply_steps(
-            RestoreTurn(turn) if told.excluded else ExcludeTurn(turn)
+            RestoreTurn(turn) if tracked.excluded else ExcludeTurn(turn)
         )
-        told = replace(told, excluded=not told.excluded, marked=self.last_sequence)
-        self.update_facts(turns={**self.world.turns, turn: told})
+        tracked = replace(tracked, excluded=not tracked.excluded, marked=self.last_sequence)
+        self.update_facts(turns={**self.world.turns, turn: tracked})
 
     def redact_reply(self, turn: int, replacement: str) -> None:
         """Redact a reply, unless it is redacted already."""
-        told = self.world.turns[turn]
-        if told.redacted:
+        tracked = self.world.turns[turn]
+        if tracked.redacted:
             return
         self.session = self.session.apply_steps(
             RedactReply(turn, "because", "operator", replacement)
         )
-        told = replace(told, reply=replacement, redacted=self.last_sequence)
-        self.update_facts(turns={**self.world.turns, turn: told})
+        tracked = replace(tracked, reply=replacement, redacted=self.last_sequence)
+        self.update_facts(turns={**self.world.turns, turn: tracked})
         if turn == max(self.world.turns):
             self.update_facts(note=self.last_sequence)
 
@@ -410,7 +412,7 @@ class TrackedSession:
         """Move the session to another blueprint, in a phase entered for that purpose."""
         self.choose_path("red")
         self.blueprint, self.persona, self.name = blueprint, persona, name
-        wanted = MoveBlueprint(
+        move = MoveBlueprint(
             self.ref,
             compute_history_reach(blueprint),
             {"name": name},
@@ -420,7 +422,7 @@ class TrackedSession:
             self.graph,
             stale=True,
         )
-        self.session = self.session.apply_steps(wanted)
+        self.session = self.session.apply_steps(move)
 
     def choose_path(self, choice: str) -> None:
         """End the dialogue and choose how to go on."""

@@ -31,8 +31,8 @@ POLL_INTERVAL = 0.05
 
 
 def find_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        return int(held.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 @dataclass
@@ -44,11 +44,14 @@ class ProcessHost:
     _started: list[TurnlogProcess] = field(default_factory=list[TurnlogProcess])
 
     async def start_process(
-        self, *words: str, said: Path | None = None, told: Mapping[str, str] = NO_VARIABLES
+        self,
+        *words: str,
+        output_file: Path | None = None,
+        variables: Mapping[str, str] = NO_VARIABLES,
     ) -> TurnlogProcess:
-        """Run `turnlog` with these arguments; output goes to the file `said`, or to pytest."""
+        """Run `turnlog` with these arguments; output goes to `output_file`, or to pytest."""
         bare = {"PATH": f"{PROGRAM_FOLDER}:{os.defpath}", "HOME": str(self.folder)}
-        process = await start_turnlog(words, {**bare, **self.variables, **told}, said)
+        process = await start_turnlog(words, {**bare, **self.variables, **variables}, output_file)
         self._started.append(process)
         return process
 
@@ -64,11 +67,11 @@ async def run_process_host(
     folder: Path, variables: Mapping[str, str]
 ) -> AsyncGenerator[ProcessHost]:
     """Run a host; none of its processes outlives the body."""
-    given = ProcessHost(folder, variables)
+    host = ProcessHost(folder, variables)
     try:
-        yield given
+        yield host
     finally:
-        await given.stop_processes()
+        await host.stop_processes()
 
 
 async def stop_process(process: TurnlogProcess) -> int:

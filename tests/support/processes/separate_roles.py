@@ -45,12 +45,14 @@ class SeparateRoles:
 
     async def start_gateway(self) -> None:
         """Start a gateway at the address of the last one, and wait until it is ready."""
-        self.gateway = await self.machine.start_process("run", "gateway", told=WITHOUT_LITELLM)
+        self.gateway = await self.machine.start_process("run", "gateway", variables=WITHOUT_LITELLM)
         await self.service.wait_until_ready(self.gateway)
 
     async def start_projector(self) -> None:
         """Start a projector in place of the last one."""
-        self.projector = await self.machine.start_process("run", "projector", told=WITHOUT_LITELLM)
+        self.projector = await self.machine.start_process(
+            "run", "projector", variables=WITHOUT_LITELLM
+        )
 
     async def start_worker(self) -> TurnlogProcess:
         """Start one more worker; it takes turns once it has loaded."""
@@ -100,8 +102,8 @@ async def run_separate_roles(
             connect_service(f"http://127.0.0.1:{port}", server.url) as service,
             run_process_host(folder, build_settings(provider) | places) as host,
         ):
-            projector = await host.start_process("run", "projector", told=WITHOUT_LITELLM)
-            gateway = await host.start_process("run", "gateway", told=WITHOUT_LITELLM)
+            projector = await host.start_process("run", "projector", variables=WITHOUT_LITELLM)
+            gateway = await host.start_process("run", "gateway", variables=WITHOUT_LITELLM)
             await service.wait_until_ready(gateway)
             url = postgres.build_url(database)
             yield SeparateRoles(host, server, url, provider, service, gateway, projector)

@@ -69,30 +69,32 @@ class TurnlogProcess:
 
 
 async def start_turnlog(
-    words: Sequence[str], told: Mapping[str, str], said: Path | None
+    words: Sequence[str], variables: Mapping[str, str], output_file: Path | None
 ) -> TurnlogProcess:
-    """Run `turnlog` with these arguments; output goes to the file `said`, or to pytest."""
-    return await asyncio.to_thread(fork_turnlog, words, told, said)
+    """Run `turnlog` with these arguments; output goes to `output_file`, or to pytest."""
+    return await asyncio.to_thread(fork_turnlog, words, variables, output_file)
 
 
 def fork_turnlog(
-    words: Sequence[str], told: Mapping[str, str], said: Path | None
+    words: Sequence[str], variables: Mapping[str, str], output_file: Path | None
 ) -> TurnlogProcess:
     """Run `turnlog` likewise and block until it has started; the first start imports everything."""
     _FORK_CONTEXT.set_forkserver_preload(["tests.support.processes.preloaded_modules"])
-    process = _FORK_CONTEXT.Process(target=_run_command, args=(words, told, said))
+    process = _FORK_CONTEXT.Process(target=_run_command, args=(words, variables, output_file))
     process.start()
     return TurnlogProcess(process)
 
 
-def _run_command(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> None:
+def _run_command(
+    words: Sequence[str], variables: Mapping[str, str], output_file: Path | None
+) -> None:
     os.environ.clear()
-    os.environ.update(told)
-    if said:
-        with said.open("ab") as log:
+    os.environ.update(variables)
+    if output_file:
+        with output_file.open("ab") as log:
             os.dup2(log.fileno(), sys.stderr.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    for folder in filter(None, told.get("PYTHONPATH", "").split(os.pathsep)):
+    for folder in filter(None, variables.get("PYTHONPATH", "").split(os.pathsep)):
         sys.path.insert(0, folder)
         if (customized := Path(folder) / "sitecustomize.py").is_file():
             _run_customization(customized)

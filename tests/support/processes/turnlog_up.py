@@ -30,7 +30,10 @@ class TurnlogUp:
 
 @asynccontextmanager
 async def run_turnlog_up(
-    host: ProcessHost, *, said: Path | None = None, told: Mapping[str, str] = NO_VARIABLES
+    host: ProcessHost,
+    *,
+    output_file: Path | None = None,
+    variables: Mapping[str, str] = NO_VARIABLES,
 ) -> AsyncGenerator[TurnlogUp]:
     """Start `turnlog up` in the host's folder, wait until it accepts work, and stop it at the end.
 
@@ -38,7 +41,7 @@ async def run_turnlog_up(
     log.
     """
     words = ("up", "--data-dir", str(host.folder / "data"), "--http", "127.0.0.1:0")
-    process = await host.start_process(*words, said=said, told=told)
+    process = await host.start_process(*words, output_file=output_file, variables=variables)
     ready_file = host.folder / "data/ready.json"
     addresses = json.loads(await wait_for_file(ready_file, process))
     try:

@@ -15,13 +15,13 @@ _STRING_TYPE = 7
 
 def encode_event_frame(event: str, payload: object) -> bytes:
     """Encode one event with a JSON payload."""
-    said = {":message-type": "event", ":event-type": event, ":content-type": "application/json"}
-    headers = b"".join(_encode_header(name, value) for name, value in said.items())
+    fields = {":message-type": "event", ":event-type": event, ":content-type": "application/json"}
+    headers = b"".join(_encode_header(name, value) for name, value in fields.items())
     body = json.dumps(payload).encode()
     # Three four-byte numbers before the headers and one after the payload.
     prelude = struct.pack("!II", 16 + len(headers) + len(body), len(headers))
-    whole = prelude + _encode_checksum(prelude) + headers + body
-    return whole + _encode_checksum(whole)
+    frame = prelude + _encode_checksum(prelude) + headers + body
+    return frame + _encode_checksum(frame)
 
 
 def _encode_header(name: str, value: str) -> bytes:

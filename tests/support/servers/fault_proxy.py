@@ -81,13 +81,13 @@ class FaultProxy:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, speaker: ProxySide
     ) -> None:
         with suppress(OSError):
-            while heard := await reader.read(65_536):
+            while data := await reader.read(65_536):
                 if self._delay:
                     await asyncio.sleep(self._delay)
                 if speaker == "server" and self._drops_next:
                     self._drops_next = False
                 elif speaker not in self._dropped_sides:
-                    writer.write(heard)
+                    writer.write(data)
                     await writer.drain()
         writer.close()
 

@@ -39,8 +39,8 @@ class StdioToolServer:
                 schema = {"type": "object"}
                 return {"tools": [{"name": name, "inputSchema": schema} for name in TOOL_NAMES]}
             case "tools/call":
-                said = self.run_tool(params["name"], params["arguments"])
-                return {"content": [{"type": "text", "text": said}]}
+                text = self.run_tool(params["name"], params["arguments"])
+                return {"content": [{"type": "text", "text": text}]}
             case _:
                 return None
 
@@ -59,20 +59,20 @@ class StdioToolServer:
                 pass
         return str(os.getpid())
 
-    def build_response(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def build_response(self, request: dict[str, Any]) -> dict[str, Any]:
         """Build the message that answers another."""
-        result = self.answer_request(asked["method"], asked.get("params", {}))
+        result = self.answer_request(request["method"], request.get("params", {}))
         unknown = {"error": {"code": -32601, "message": "there is no such method"}}
-        said = unknown if result is None else {"result": result}
-        return {"jsonrpc": "2.0", "id": asked["id"], **said}
+        outcome = unknown if result is None else {"result": result}
+        return {"jsonrpc": "2.0", "id": request["id"], **outcome}
 
 
 def serve_requests(server: StdioToolServer) -> None:
     """Answer requests until the input ends."""
     for line in sys.stdin:
-        asked = json.loads(line)
-        if "id" in asked:
-            print(json.dumps(server.build_response(asked)), flush=True)
+        request = json.loads(line)
+        if "id" in request:
+            print(json.dumps(server.build_response(request)), flush=True)
 
 
 if __name__ == "__main__":

@@ -103,8 +103,8 @@ class AgentAnswer:
         if body.get("tools"):
             now = ("time_get_current_time", '{"timezone": "UTC"}')
             then = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "UTC"}
-            wanted = (now, ("time_convert_time", json.dumps(then)))
-            return ModelAnswer((), finish="tool_calls", tool_calls=wanted)
+            calls = (now, ("time_convert_time", json.dumps(then)))
+            return ModelAnswer((), finish="tool_calls", tool_calls=calls)
         if "as JSON: {steps" in messages[0]["content"]:
             return ModelAnswer(('{"steps": [{"goal": "Look."}, ', '{"goal": "Look again."}]}'))
         return self.otherwise.build_answer(body)

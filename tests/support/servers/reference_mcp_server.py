@@ -68,9 +68,9 @@ async def run_reference_server() -> AsyncGenerator[ReferenceMcpServer]:
 
 async def _start_process(port: int) -> Process:
     words = ("--import", str(LOOPBACK), str(PROGRAM), "streamableHttp")
-    nowhere = asyncio.subprocess.DEVNULL
+    devnull = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
-        "node", *words, env={**os.environ, "PORT": str(port)}, stdout=nowhere, stderr=nowhere
+        "node", *words, env={**os.environ, "PORT": str(port)}, stdout=devnull, stderr=devnull
     )
     async with asyncio.timeout(60), httpx.AsyncClient() as client:
         while process.returncode is None:

@@ -73,20 +73,22 @@ class GameMasterTurn:
     def call(self) -> PromptCall:
         """The call, given what the library holds."""
         call = replace(REPLY_CALL, kind="narrate", inputs=self.inputs)
-        wanted = list_segment_requests(self.material, self.session.opened_state, call)
+        requests = list_segment_requests(self.material, self.session.opened_state, call)
         found = {
-            want: tuple(
-                each for each in self.segments if (each.scope, each.ref) == (want.scope, want.ref)
+            request: tuple(
+                each
+                for each in self.segments
+                if (each.scope, each.ref) == (request.scope, request.ref)
             )
-            for want in wanted
+            for request in requests
         }
         return replace(call, gathered=CallSegments(found))
 
     def assemble_prompt(self, call: PromptCall | None = None) -> AssembledPrompt:
         """Assemble it; raises `Refused` when it cannot fit."""
         session, call = self.session, call or self.call
-        asked = find_prompt_needs(self.material, session.opened_state, call)
-        texts = fetch_prompt_texts(asked, session.events, {})
+        needs = find_prompt_needs(self.material, session.opened_state, call)
+        texts = fetch_prompt_texts(needs, session.events, {})
         return assemble(self.material, session.opened_state, call, texts)
 
 

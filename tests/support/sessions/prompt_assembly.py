@@ -68,30 +68,33 @@ def assemble_prompt_from(
     files: Mapping[str, str],
 ) -> AssembledPrompt:
     """Assemble a call from a state; when that reaches too little far back, from all events."""
-    asked = find_prompt_needs(SessionMaterial(blueprint), state, REPLY_CALL)
-    if asked.needs_older_turns:
-        whole = fold_unbounded(events)
-        assert whole is not None
-        state, asked = whole, find_prompt_needs(SessionMaterial(blueprint), whole, REPLY_CALL)
-    assert not asked.needs_older_turns
+    needs = find_prompt_needs(SessionMaterial(blueprint), state, REPLY_CALL)
+    if needs.needs_older_turns:
+        full_state = fold_unbounded(events)
+        assert full_state is not None
+        state, needs = (
+            full_state,
+            find_prompt_needs(SessionMaterial(blueprint), full_state, REPLY_CALL),
+        )
+    assert not needs.needs_older_turns
     return assemble(
-        SessionMaterial(blueprint), state, REPLY_CALL, fetch_prompt_texts(asked, events, files)
+        SessionMaterial(blueprint), state, REPLY_CALL, fetch_prompt_texts(needs, events, files)
     )
 
 
 def fetch_prompt_texts(
-    asked: PromptNeeds, events: Sequence[RecordedEvent], files: Mapping[str, str]
+    needs: PromptNeeds, events: Sequence[RecordedEvent], files: Mapping[str, str]
 ) -> PromptTexts:
     """Fetch what is asked for, and nothing else."""
     blobs = build_blobs(files)
     places = {event.stream_sequence: event for event in events}
-    said = {said: _read_said_text(places[said.place], said) for said in asked.text_refs}
+    texts = {ref: _read_said_text(places[ref.place], ref) for ref in needs.text_refs}
     earlier = (
         None
-        if asked.earlier_sequence is None
-        else _read_previous_call(places[asked.earlier_sequence])
+        if needs.earlier_sequence is None
+        else _read_previous_call(places[needs.earlier_sequence])
     )
-    return PromptTexts({digest: blobs[digest] for digest in asked.blobs}, said, earlier)
+    return PromptTexts({digest: blobs[digest] for digest in needs.blobs}, texts, earlier)
 
 
 def _read_previous_call(recorded: RecordedEvent) -> EarlierCall:
@@ -99,10 +102,10 @@ def _read_previous_call(recorded: RecordedEvent) -> EarlierCall:
     return EarlierCall(recorded.event.call, recorded.event.manifest)
 
 
-def _read_said_text(recorded: RecordedEvent, said: TextRef) -> str:
-    content: object = getattr(recorded.event, said.field)
+def _read_said_text(recorded: RecordedEvent, ref: TextRef) -> str:
+    content: object = getattr(recorded.event, ref.field)
     assert isinstance(content, PlainText)
-    assert (recorded.sequence, content.digest) == (said.sequence, said.digest)
+    assert (recorded.sequence, content.digest) == (ref.sequence, ref.digest)
     return content.text
 
 

@@ -45,17 +45,17 @@ class MemoryLogRegistry:
 
     def find_failures(self) -> list[str]:
         """Return what is wrong with the registered logs, and remove them."""
-        held = self.remove_logs()
+        logs = self.remove_logs()
         return [
             wrong
-            for log, blobs in held
+            for log, blobs in logs
             for wrong in find_unreproducible_calls(log.stored, blobs.blobs)
         ]
 
     def remove_logs(self) -> list[tuple[MemoryLog, MemoryBlobStore]]:
         """Give the logs kept so far, and keep them no longer."""
-        held, self.logs = self.logs, []
-        return held
+        removed, self.logs = self.logs, []
+        return removed
 
 
 MEMORY_LOGS = MemoryLogRegistry()
@@ -120,6 +120,6 @@ def verify_with_bundle_verifier(
             verify_prompt(call, session, blobs)
         except (VerificationFailure, *MALFORMED) as wrong:
             yield f"event {place}, by the stranger: {wrong!r}"
-    ours = sum(isinstance(each.event, ContextAssembled) for each in events)
-    if ours != len(tuple(session.iterate_calls())):
+    own_count = sum(isinstance(each.event, ContextAssembled) for each in events)
+    if own_count != len(tuple(session.iterate_calls())):
         yield "the stranger counts other calls"

@@ -162,10 +162,10 @@ class SessionHarness:
 
     def build_contexts(self, sessions: CommandHandler) -> CallContextBuilder:
         """Make what prepares the calls of one process."""
-        shelves = SegmentService(
+        segment_service = SegmentService(
             self.segments, self.blobs, self.clock, self.create_id, "/test/library"
         )
-        gathering = PromptInputLoader(sessions, SegmentFetcher(shelves, sessions.texts))
+        gathering = PromptInputLoader(sessions, SegmentFetcher(segment_service, sessions.texts))
         return CallContextBuilder(
             sessions, self.blueprints, self.blobs, self.library, gathering, "puppet/one"
         )
@@ -203,8 +203,8 @@ class SessionHarness:
     def list_events(self, session: str = "s") -> Sequence[RecordedEvent]:
         """Give the events of a session."""
         places = self.log.sessions.get((TENANT, session), [])
-        held = (self.log.stored[place - 1] for place in places)
-        return [decode_event(raw.stored, raw.stream_sequence) for raw in held if raw]
+        raws = (self.log.stored[place - 1] for place in places)
+        return [decode_event(raw.stored, raw.stream_sequence) for raw in raws if raw]
 
     async def wait_for_event(self, kind: type, session: str = "s", number: int = 1) -> None:
         """Wait until a session holds so many events of a kind."""

@@ -92,21 +92,22 @@ class ShippedSession:
     def build_call(self, state: SessionState, kind: str) -> PromptCall:
         """Give a call of a kind what the library holds."""
         call = replace(REPLY_CALL, kind=kind, inputs=self.inputs)
-        wanted = list_segment_requests(self.material, state, call)
+        requests = list_segment_requests(self.material, state, call)
         return replace(
-            call, gathered=CallSegments({want: _select_segments(want) for want in wanted})
+            call,
+            gathered=CallSegments({request: _select_segments(request) for request in requests}),
         )
 
     def assemble_call(
         self, state: SessionState, events: Sequence[RecordedEvent], call: PromptCall
     ) -> AssembledPrompt:
         """Assemble a call from a state, from all events where that does not reach far enough."""
-        asked = find_prompt_needs(self.material, state, call)
-        if asked.needs_older_turns:
-            whole = fold_unbounded(events)
-            assert whole is not None
-            state, asked = whole, find_prompt_needs(self.material, whole, call)
-        return assemble(self.material, state, call, fetch_prompt_texts(asked, events, self.files))
+        needs = find_prompt_needs(self.material, state, call)
+        if needs.needs_older_turns:
+            full_state = fold_unbounded(events)
+            assert full_state is not None
+            state, needs = full_state, find_prompt_needs(self.material, full_state, call)
+        return assemble(self.material, state, call, fetch_prompt_texts(needs, events, self.files))
 
 
 def _select_segments(want: SegmentRequest) -> tuple[SelectedSegment, ...]:

@@ -151,8 +151,10 @@ def decode_event(stored: bytes, stream_sequence: int) -> RecordedEvent:
         event = _decode_payload(envelope)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(step) for step in first["loc"])
-        raise Corrupt(f"stream sequence {stream_sequence}", f"{where}: {first['msg']}") from None
+        field_path = ".".join(str(step) for step in first["loc"])
+        raise Corrupt(
+            f"stream sequence {stream_sequence}", f"{field_path}: {first['msg']}"
+        ) from None
     return RecordedEvent(envelope, event, stream_sequence, stored)
 
 
@@ -180,6 +182,6 @@ def decode_library_event(recorded: RecordedEvent) -> LibraryEvent | UnknownEvent
         return kind.model_validate(event.data)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(step) for step in first["loc"])
+        field_path = ".".join(str(step) for step in first["loc"])
         place = f"LIBRARY, stream sequence {recorded.stream_sequence}"
-        raise Corrupt(place, f"{where}: {first['msg']}") from None
+        raise Corrupt(place, f"{field_path}: {first['msg']}") from None

@@ -32,10 +32,10 @@ def compute_digest(data: str | bytes) -> Digest:
 
 def compute_joined_digest(pieces: Iterable[bytes]) -> Digest:
     """Return the digest of concatenated bytes without joining them in memory."""
-    whole = sha256()
+    hasher = sha256()
     for piece in pieces:
-        whole.update(piece)
-    return f"sha256:{whole.hexdigest()}"
+        hasher.update(piece)
+    return f"sha256:{hasher.hexdigest()}"
 
 
 _SALTED_TEXT: Final = re.compile(rb"turnlog-withheld [0-9a-f]{64}\n")

@@ -68,12 +68,12 @@ def get_chain_header(envelope: Envelope) -> ChainHeader:
 
 def _parse_json_header(stored: bytes) -> ChainHeader | None:
     try:
-        said = json.loads(stored)
+        decoded = json.loads(stored)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict):
+    if not isinstance(decoded, dict):
         return None
-    fields = cast("dict[str, object]", said)
+    fields = cast("dict[str, object]", decoded)
     match [fields.get(name) for name in ("tenant", "subject", "sequence")]:
         case [str() as tenant, str() as session, int() as sequence] if (
             sequence < SEQUENCE_LIMIT and _is_encodable(tenant + session)
@@ -90,10 +90,10 @@ def _parse_json_header(stored: bytes) -> ChainHeader | None:
             return None
 
 
-def _is_encodable(said: str) -> bool:
+def _is_encodable(text: str) -> bool:
     """Return whether the text encodes to UTF-8; JSON can contain lone surrogates."""
     try:
-        said.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True

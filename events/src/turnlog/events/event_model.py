@@ -36,7 +36,7 @@ def build_discriminator(*words: str) -> Callable[[object], str | None]:
                     return name
             return None
         # `getattr` for a missing field is slow on pydantic models.
-        held: Container[str] = getattr(piece, "__dict__", ())
-        return next((name for word, name in tags if word in held), None)
+        field_names: Container[str] = getattr(piece, "__dict__", ())
+        return next((name for word, name in tags if word in field_names), None)
 
     return tag

@@ -34,12 +34,12 @@ def copy_events(
     """
     tenant = originals[0].tenant
     messages: list[BatchMessage] = []
-    previous, lies = after.hash, after.stream_sequence
+    previous, previous_position = after.hash, after.stream_sequence
     for sequence, original in enumerate(originals, after.sequence + 1):
         if original.sequence != sequence:
             raise Corrupt(f"event {original.sequence}", f"is to be copied as event {sequence}")
         copy = _copy_envelope(original, session, source).model_copy(
-            update={"prevhash": previous, "prevstreamseq": None if messages else lies}
+            update={"prevhash": previous, "prevstreamseq": None if messages else previous_position}
         )
         payload = copy.model_dump_json(exclude_none=True).encode()
         previous = compute_digest(payload)

@@ -163,8 +163,10 @@ class DecisionOutcome:
     def then(self, *expected: KnownEvent) -> SessionScenario:
         """Expect exactly these events, record them and return the session."""
         if self.events != expected:
-            came, wanted = (_format_events(events) for events in (self.events, expected))
-            raise AssertionError(f"what came:\n{came}\nwhat was expected:\n{wanted}")
+            actual_text, expected_text = (
+                _format_events(events) for events in (self.events, expected)
+            )
+            raise AssertionError(f"what came:\n{actual_text}\nwhat was expected:\n{expected_text}")
         return self.before.append_events(*self.events)
 
     def then_names(self, *expected: str) -> SessionScenario:

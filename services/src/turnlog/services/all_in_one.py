@@ -91,13 +91,13 @@ async def _run_roles(
     settings: AllInOneSettings, server: NatsServer, shutdown: Shutdown
 ) -> AsyncGenerator[str]:
     places = (server.url, server.monitor_url)
-    bell = ProjectionSignal()
+    projection_signal = ProjectionSignal()
     async with (
         projector.run_projector(
-            settings.build_role_settings(ProjectorSettings, *places), shutdown, bell
+            settings.build_role_settings(ProjectorSettings, *places), shutdown, projection_signal
         ),
         gateway.run_gateway(
-            settings.build_role_settings(GatewaySettings, *places), shutdown, bell
+            settings.build_role_settings(GatewaySettings, *places), shutdown, projection_signal
         ) as http,
         # Started last and stopped first, so that clients that follow a turn see how it ends.
         worker.run_worker(settings.build_role_settings(WorkerSettings, *places), shutdown),

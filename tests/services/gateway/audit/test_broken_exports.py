@@ -43,8 +43,8 @@ class SpoiledService:
     def list_stored_events(self, session: str) -> list[bytes]:
         """Return the stored events of a session."""
         places = self.held.log.sessions["broken", session]
-        held = (self.held.log.stored[place - 1] for place in places)
-        return [raw.stored for raw in held if raw]
+        raws = (self.held.log.stored[place - 1] for place in places)
+        return [raw.stored for raw in raws if raw]
 
     def replace_with_junk(self, session: str, number: int) -> None:
         """Replace an event of a session by junk; negative numbers count from its end."""
@@ -56,13 +56,13 @@ class SpoiledService:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SpoiledService]:
-    held = MemoryBackend()
-    async with start_service(held, "broken", tmp_path_factory.mktemp("sound")) as stand:
-        for session, said in (("fourth", ("Hi", "Good day.")), ("last", EVIL), ("evil", EVIL)):
-            await stand.submit_and_answer(await stand.open_session(session=session), *said)
+    backend = MemoryBackend()
+    async with start_service(backend, "broken", tmp_path_factory.mktemp("sound")) as stand:
+        for session, texts in (("fourth", ("Hi", "Good day.")), ("last", EVIL), ("evil", EVIL)):
+            await stand.submit_and_answer(await stand.open_session(session=session), *texts)
     folder = tmp_path_factory.mktemp("spoilt")
-    async with start_service(held, "broken", folder, working=False) as stand:
-        house = SpoiledService(stand, held)
+    async with start_service(backend, "broken", folder, working=False) as stand:
+        house = SpoiledService(stand, backend)
         house.replace_with_junk("fourth", 4)
         house.replace_with_junk("last", -1)
         yield house
@@ -75,8 +75,8 @@ async def test_lines_are_all_there_and_the_one_that_cannot_be_read_is_named(
         to, stored = tmp_path / session, house.list_stored_events(session)
         await export_files(house.reader, [session], ExportForm("ndjson"), to)
         assert to.read_bytes() == b"".join(line + b"\n" for line in stored)
-        where = stored.index(JUNK) + 1
-        assert f"event {where} of session {session} cannot be read" in capsys.readouterr().err
+        number = stored.index(JUNK) + 1
+        assert f"event {number} of session {session} cannot be read" in capsys.readouterr().err
 
 
 async def test_a_bundle_has_the_very_bytes_and_its_verifier_names_the_event(
@@ -109,23 +109,23 @@ async def test_talk_and_tables_say_where_an_event_cannot_be_read(
 
 
 async def test_a_terminal_is_steered_by_nothing_that_was_said(house: SpoiledService) -> None:
-    shown = {form: await export_to_terminal(house, "evil", form) for form in ("chat", "ndjson")}
-    for text in shown.values():
+    outputs = {form: await export_to_terminal(house, "evil", form) for form in ("chat", "ndjson")}
+    for text in outputs.values():
         assert not {code for code in text if ord(code) < 32 or 127 <= ord(code) < 160} - {*"\r\n"}
-    assert "␛[2JHi" in shown["chat"]
-    assert "Grüße␇␛]0;owned␇" in shown["chat"]
+    assert "␛[2JHi" in outputs["chat"]
+    assert "Grüße␇␛]0;owned␇" in outputs["chat"]
 
 
 async def export_to_terminal(house: SpoiledService, session: str, form: str) -> str:
     """Export a session to a terminal and return what was written there."""
-    ours, theirs = os.openpty()
-    shown = bytearray()
-    with os.fdopen(ours, "rb", buffering=0) as screen:
-        os.set_blocking(ours, False)
-        with os.fdopen(theirs, "w") as terminal, redirect_stdout(terminal):
+    screen_fd, terminal_fd = os.openpty()
+    written = bytearray()
+    with os.fdopen(screen_fd, "rb", buffering=0) as screen:
+        os.set_blocking(screen_fd, False)
+        with os.fdopen(terminal_fd, "w") as terminal, redirect_stdout(terminal):
             await export_files(house.reader, [session], ExportForm(form), None)
-            shown += screen.read() or b""
-    return shown.decode()
+            written += screen.read() or b""
+    return written.decode()
 
 
 async def test_what_is_piped_on_keeps_every_byte(

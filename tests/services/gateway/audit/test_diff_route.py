@@ -16,21 +16,21 @@ async def test_every_change_between_two_calls_has_its_event(stand: RunningGatewa
     session = await stand.open_session()
     await stand.submit_and_answer(session, "Who are you?", "A clerk.")
     await stand.submit_and_answer(session, "And where?", "At desk one.")
-    here = f"/v1/sessions/{session}"
-    await stand.http.put(f"{here}/turns/1/exclusion")
+    session_path = f"/v1/sessions/{session}"
+    await stand.http.put(f"{session_path}/turns/1/exclusion")
     await stand.submit_and_answer(session, "Until when, please?", "Until five.")
-    found = await stand.fetch_json(f"{here}/calls/2.1/diff/3.1")
-    told = [
+    found = await stand.fetch_json(f"{session_path}/calls/2.1/diff/3.1")
+    changes = [
         (each["what"], each["layer"], each["first"], list_reasons(each))
         for each in found["changes"]
     ]
-    assert told == [
+    assert changes == [
         ("removed", "history", 1, [("excluded", ["turn-excluded"])]),
         ("added", "history", 2, [("answered", ["turn-completed"])]),
         ("changed", "input", None, [("said", ["turn-submitted"])]),
     ]
     sizes = [
-        (await stand.fetch_json(f"{here}/calls/{call}/prompt"))["manifest"]
+        (await stand.fetch_json(f"{session_path}/calls/{call}/prompt"))["manifest"]
         for call in ("2.1", "3.1")
     ]
     assert found["tokens"] == sizes[1]["tokens"] - sizes[0]["tokens"]

@@ -29,9 +29,11 @@ def list_event_names(events: list[dict[str, str]]) -> list[str]:
 
 async def test_a_page_of_events_says_where_the_next_one_begins(stand: RunningGateway) -> None:
     session = await run_session(stand)
-    whole = await stand.fetch_json(f"/v1/sessions/{session}/events")
-    assert [event["sequence"] for event in whole["events"]] == list(range(1, whole["sequence"] + 1))
-    assert (whole["more"], whole["after"]) == (False, whole["sequence"])
+    all_events = await stand.fetch_json(f"/v1/sessions/{session}/events")
+    assert [event["sequence"] for event in all_events["events"]] == list(
+        range(1, all_events["sequence"] + 1)
+    )
+    assert (all_events["more"], all_events["after"]) == (False, all_events["sequence"])
     after, pieces = 0, []
     while True:
         page = await stand.fetch_json(f"/v1/sessions/{session}/events", after=after, limit=3)
@@ -39,20 +41,20 @@ async def test_a_page_of_events_says_where_the_next_one_begins(stand: RunningGat
         after = page["after"]
         if not page["more"]:
             break
-    assert pieces == whole["events"]
+    assert pieces == all_events["events"]
     rest = await stand.fetch_json(f"/v1/sessions/{session}/events", after=after)
     assert (rest["events"], rest["after"], rest["more"]) == ([], after, False)
 
 
 async def test_events_are_filtered_by_name(stand: RunningGateway) -> None:
     session = await run_session(stand)
-    wanted = "turn-completed, turn-submitted"
-    page = await stand.fetch_json(f"/v1/sessions/{session}/events", types=wanted)
+    types = "turn-completed, turn-submitted"
+    page = await stand.fetch_json(f"/v1/sessions/{session}/events", types=types)
     assert list_event_names(page["events"]) == ["turn-submitted", "turn-completed"]
-    first = await stand.fetch_json(f"/v1/sessions/{session}/events", types=wanted, limit=1)
+    first = await stand.fetch_json(f"/v1/sessions/{session}/events", types=types, limit=1)
     assert first["more"] is True
     rest = await stand.fetch_json(
-        f"/v1/sessions/{session}/events", types=wanted, after=first["after"]
+        f"/v1/sessions/{session}/events", types=types, after=first["after"]
     )
     assert list_event_names(rest["events"]) == ["turn-completed"]
     early = await stand.fetch_json(f"/v1/sessions/{session}/events", types="turn-submitted")
@@ -168,9 +170,11 @@ async def test_what_no_event_can_match_is_refused(idle: RunningGateway) -> None:
     for path in (f"/v1/sessions/{session}/events", "/v1/events"):
         for query, code, field, fix in REFUSED:
             answer = await idle.http.get(f"{path}?{query}")
-            said = answer.json()
-            assert (answer.status_code, said["code"], said["field"]) == (422, code, field), query
-            assert fix is None or said["fix"] == fix
+            problem = answer.json()
+            assert (answer.status_code, problem["code"], problem["field"]) == (422, code, field), (
+                query
+            )
+            assert fix is None or problem["fix"] == fix
 
 
 async def test_a_form_that_is_not_offered_is_refused(idle: RunningGateway) -> None:

@@ -17,7 +17,7 @@ async def fetch_sequence(stand: RunningGateway, session: str) -> int:
 
 async def fetch_window_texts(stand: RunningGateway, session: str, **query: object) -> list[str]:
     window = await stand.fetch_json(f"/v1/sessions/{session}/window", **query)
-    return [said["content"] for said in window["messages"]]
+    return [message["content"] for message in window["messages"]]
 
 
 async def test_what_was_excluded_withheld_or_said_later_is_seen_as_it_was(
@@ -50,7 +50,7 @@ async def test_the_clock_of_a_window_of_the_past_is_that_of_then(stand: RunningG
     last = (await stand.dependencies.command_handler.load_events(stand.tenant, session))[-1]
     window = await stand.fetch_json(f"/v1/sessions/{session}/window", at=at)
     assert window["manifest"]["at"] == last.envelope.time
-    assert [said["content"] for said in window["messages"]] == ["One", "First."]
+    assert [message["content"] for message in window["messages"]] == ["One", "First."]
     said_at = datetime.fromisoformat(last.envelope.time)
     in_time, too_late = said_at + timedelta(minutes=59), said_at + timedelta(minutes=61)
     for query in ({"at": at}, {}):
@@ -94,7 +94,7 @@ async def test_before_the_first_call_the_files_are_those_that_it_pinned_then(
     await stand.submit_and_answer(session, "One", "First.")
     prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/1.1/prompt")
     assert await fetch_window_texts(stand, session, at=2) == [
-        said["content"] for said in prompt["messages"]
+        message["content"] for message in prompt["messages"]
     ]
     assert (await stand.fetch_json(f"/v1/sessions/{session}/window", at=2))["manifest"]["parts"][0][
         "source"

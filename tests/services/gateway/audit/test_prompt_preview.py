@@ -42,11 +42,11 @@ async def test_what_was_tried_is_what_is_then_sent(stand: RunningGateway) -> Non
 async def test_trying_writes_nothing_and_asks_no_model(stand: RunningGateway) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "Hi", "Hello.")
-    stored, asked = await stand.count_stored_events(), len(stand.model.requests)
+    stored, request_count = await stand.count_stored_events(), len(stand.model.requests)
     head = (await stand.fetch_json(f"/v1/sessions/{session}"))["sequence"]
     window = await preview_window(stand, session, text="What if?")
     assert window["sequence"] == head
-    assert (await stand.count_stored_events(), len(stand.model.requests)) == (stored, asked)
+    assert (await stand.count_stored_events(), len(stand.model.requests)) == (stored, request_count)
     assert [
         turn["text"]
         for turn in (await stand.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
@@ -66,11 +66,11 @@ async def test_a_turn_that_is_open_is_left_aside(idle: RunningGateway) -> None:
 async def test_another_budget_cuts_what_would_be_cut(stand: RunningGateway) -> None:
     session = await stand.open_session("assistant")
     await stand.submit_and_answer(session, "A" * 400, "B" * 400)
-    whole = await preview_window(stand, session, text="And now?")
+    full = await preview_window(stand, session, text="And now?")
     less = await preview_window(
-        stand, session, text="And now?", budget=whole["manifest"]["tokens"] - 1
+        stand, session, text="And now?", budget=full["manifest"]["tokens"] - 1
     )
-    assert len(less["messages"]) == len(whole["messages"]) - 2
+    assert len(less["messages"]) == len(full["messages"]) - 2
     assert [step["step"] for step in less["manifest"]["steps"]] == ["drop_oldest_pairs"]
     answer = await stand.http.post(
         f"/v1/sessions/{session}/window", json={"text": "And now?", "budget": 3}
@@ -85,11 +85,11 @@ async def test_another_model_has_its_own_price_and_the_reply_is_not_in_it(
     session = await stand.open_session()
     cheap = await preview_window(stand, session, text="Hi")
     assert (cheap["model"], cheap["cost"]["price"]) == (MODEL, "fallback")
-    dear = await preview_window(stand, session, text="Hi" * 2_000, model="openai/gpt-4o")
-    tokens = dear["manifest"]["tokens"]
+    expensive = await preview_window(stand, session, text="Hi" * 2_000, model="openai/gpt-4o")
+    tokens = expensive["manifest"]["tokens"]
     # Two and a half dollars a million tokens sent, by the table that litellm ships
-    assert abs(dear["cost"]["micro_dollars"] - 2.5 * tokens) <= 1
-    assert (dear["model"], dear["cost"]["price"]) == ("openai/gpt-4o", "exact")
+    assert abs(expensive["cost"]["micro_dollars"] - 2.5 * tokens) <= 1
+    assert (expensive["model"], expensive["cost"]["price"]) == ("openai/gpt-4o", "exact")
 
 
 async def test_preview_takes_text_and_inputs_from_the_request_alone(

@@ -54,7 +54,7 @@ async def test_a_window_shows_what_the_next_call_would_see(stand: RunningGateway
     session = await run_session(stand)
     window = await stand.fetch_json(f"/v1/sessions/{session}/window")
     assert (window["call"], window["model"]) == ("reply", MODEL)
-    assert [(said["role"], said["content"]) for said in window["messages"]] == [
+    assert [(message["role"], message["content"]) for message in window["messages"]] == [
         ("system", "You file what you are told.\n\nAnswer in en."),
         ("user", "File it"),
         ("assistant", "Filed."),
@@ -70,8 +70,8 @@ async def test_a_window_before_the_first_call_reads_the_files_that_call_would_pi
 ) -> None:
     session = await idle.open_session()
     await idle.submit_turn(session, "File it")
-    said = (await idle.fetch_json(f"/v1/sessions/{session}/window"))["messages"]
-    assert [each["content"] for each in said] == [
+    messages = (await idle.fetch_json(f"/v1/sessions/{session}/window"))["messages"]
+    assert [each["content"] for each in messages] == [
         "You file what you are told.\n\nAnswer in en.",
         "File it",
     ]
@@ -156,8 +156,8 @@ async def test_a_prompt_whose_text_is_gone_shows_its_manifest_and_says_so(
     stand: RunningGateway,
 ) -> None:
     session = await run_session(stand)
-    whole = await stand.fetch_json(f"/v1/sessions/{session}/calls/1.1/prompt")
-    digest = remove_persona_blob(stand, whole)
+    original = await stand.fetch_json(f"/v1/sessions/{session}/calls/1.1/prompt")
+    digest = remove_persona_blob(stand, original)
     prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/1.1/prompt")
     assert (prompt["verified"], prompt["reference"]["outcome"]) == (False, "failed")
     assert prompt["assembly"]["outcome"] == "failed", "whatever the service still holds of it"
@@ -165,7 +165,7 @@ async def test_a_prompt_whose_text_is_gone_shows_its_manifest_and_says_so(
         prompt = await restarted.fetch_json(f"/v1/sessions/{session}/calls/1.1/prompt")
         assert (prompt["verified"], prompt["messages"]) == (False, [])
         assert digest in prompt["fault"]["where"]
-        assert prompt["manifest"] == whole["manifest"]
+        assert prompt["manifest"] == original["manifest"]
 
 
 @in_memory
@@ -175,9 +175,9 @@ async def test_a_text_that_is_gone_is_missed_by_the_very_service_that_has_just_u
     stand: RunningGateway,
 ) -> None:
     session = await run_session(stand)
-    whole = await stand.fetch_json(f"/v1/sessions/{session}/calls/1.1/prompt")
+    original = await stand.fetch_json(f"/v1/sessions/{session}/calls/1.1/prompt")
     assert (await stand.fetch_json(f"/v1/sessions/{session}/verify"))["verified"]
-    remove_persona_blob(stand, whole)
+    remove_persona_blob(stand, original)
     checked = await stand.fetch_json(f"/v1/sessions/{session}/verify")
     checks = [found["check"] for found in checked["findings"]]
     assert checks == ["blobs", *(["reference", "assembly"] * 2)]
@@ -273,10 +273,10 @@ async def test_what_a_model_is_shown_is_what_a_window_shows_of_a_turn_in_flight(
     stand: RunningGateway,
 ) -> None:
     session = await stand.open_session()
-    asked, answered = asyncio.Event(), asyncio.Event()
-    stand.model.scripts.append([asked.set, answered, "Done."])
+    requested, answered = asyncio.Event(), asyncio.Event()
+    stand.model.scripts.append([requested.set, answered, "Done."])
     await stand.submit_turn(session, "File it")
-    await asyncio.wait_for(asked.wait(), 30)
+    await asyncio.wait_for(requested.wait(), 30)
     window = await stand.fetch_json(f"/v1/sessions/{session}/window")
     assert [dict(message) for message in stand.model.requests[0].messages] == window["messages"]
     answered.set()

@@ -25,8 +25,8 @@ Line = dict[str, Any]
 
 
 async def fetch_verify_lines(stand: RunningGateway, checkpoint: Line | None = None) -> list[Line]:
-    asked = stand.http.post("/v1/verify", json=checkpoint) if checkpoint else None
-    answer = await (asked or stand.http.get("/v1/verify"))
+    request = stand.http.post("/v1/verify", json=checkpoint) if checkpoint else None
+    answer = await (request or stand.http.get("/v1/verify"))
     assert answer.status_code == 200, answer.text
     return [json.loads(line) for line in answer.text.splitlines()]
 
@@ -114,8 +114,8 @@ async def test_a_log_that_lost_its_end_does_not_hold_against_a_checkpoint(
     sessions = await run_three_sessions(stand)
     checkpoint = await stand.fetch_json("/v1/checkpoint")
     assert set(checkpoint["sessions"]) == set(sessions)
-    held = await fetch_verify_lines(stand, checkpoint)
-    assert (held[-1]["verified"], held[-1]["completeness"]) == (True, "witnessed")
+    lines = await fetch_verify_lines(stand, checkpoint)
+    assert (lines[-1]["verified"], lines[-1]["completeness"]) == (True, "witnessed")
     await stand.submit_and_answer(sessions[0], "One more", "As you like")
     assert (await fetch_verify_lines(stand, checkpoint))[-1]["verified"], (
         "what came later takes nothing away"
@@ -166,17 +166,17 @@ async def test_one_too_many_who_go_through_the_log_is_told_to_come_again(
     stand: RunningGateway,
 ) -> None:
     session = await stand.open_session()
-    asked = [
+    requests = [
         ("GET", "/v1/verify", None),
         ("POST", "/v1/verify", await stand.fetch_json("/v1/checkpoint")),
         ("GET", "/v1/checkpoint", None),
         ("POST", "/v1/what-if", {"sessions": [session], "budget": 60}),
     ]
     async with stand.dependencies.log_scan_slots, stand.dependencies.log_scan_slots:
-        for method, path, body in asked:
+        for method, path, body in requests:
             answer = await stand.http.request(method, path, json=body)
             assert (answer.status_code, answer.json()["code"]) == (429, "busy"), path
             assert int(answer.headers["Retry-After"]) > 0
         assert (await stand.fetch_json(f"/v1/sessions/{session}/verify"))["verified"]
-    for method, path, body in asked * 2:
+    for method, path, body in requests * 2:
         assert (await stand.http.request(method, path, json=body)).status_code == 200, path

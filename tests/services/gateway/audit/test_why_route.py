@@ -14,15 +14,22 @@ from turnlog.services.auditing.explain_service import EvidenceBySession, Explain
 async def test_every_part_of_a_call_is_told_with_the_event_behind_it(stand: RunningGateway) -> None:
     session = await stand.open_session()
     await stand.submit_and_answer(session, "Who are you?", "A clerk.")
-    told = await stand.submit_and_answer(session, "And where?", "At desk one.")
-    why = await stand.fetch_json(f"/v1/sessions/{session}/calls/2.1/why")
-    assert (why["turn"], why["call"], why["status"]) == (2, "2.1", "completed")
-    assert (why["said"]["text"], why["reply"]["text"]) == ("And where?", "At desk one.")
-    assert why["asked"]["sequence"] == told["sequence"]
-    (said,) = [part for part in why["parts"] if part["part"]["layer"] == "input"]
-    assert [by["event"] for by in said["by"]] == ["turn-submitted"]
+    turn = await stand.submit_and_answer(session, "And where?", "At desk one.")
+    explanation = await stand.fetch_json(f"/v1/sessions/{session}/calls/2.1/why")
+    assert (explanation["turn"], explanation["call"], explanation["status"]) == (
+        2,
+        "2.1",
+        "completed",
+    )
+    assert (explanation["said"]["text"], explanation["reply"]["text"]) == (
+        "And where?",
+        "At desk one.",
+    )
+    assert explanation["asked"]["sequence"] == turn["sequence"]
+    (input_part,) = [part for part in explanation["parts"] if part["part"]["layer"] == "input"]
+    assert [by["event"] for by in input_part["by"]] == ["turn-submitted"]
     prompt = await stand.fetch_json(f"/v1/sessions/{session}/calls/2.1/prompt")
-    assert [part["part"] for part in why["parts"]] == prompt["manifest"]["parts"]
+    assert [part["part"] for part in explanation["parts"]] == prompt["manifest"]["parts"]
 
 
 async def test_a_withheld_reply_is_told_without_its_text(stand: RunningGateway) -> None:
@@ -37,9 +44,9 @@ async def test_a_withheld_reply_is_told_without_its_text(stand: RunningGateway) 
 
 async def test_a_call_that_was_never_made_has_no_reasons(idle: RunningGateway) -> None:
     session = await idle.open_session()
-    for spelt in ("1.1", "1", "%00", "9" * 5_000):
-        answer = await idle.http.get(f"/v1/sessions/{session}/calls/{spelt}/why")
-        assert (answer.status_code, answer.json()["code"]) == (404, "unknown-call"), spelt
+    for call_id in ("1.1", "1", "%00", "9" * 5_000):
+        answer = await idle.http.get(f"/v1/sessions/{session}/calls/{call_id}/why")
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown-call"), call_id
 
 
 async def test_turns_that_a_prompt_does_not_show_are_told_with_what_took_them_out(
@@ -48,17 +55,20 @@ async def test_turns_that_a_prompt_does_not_show_are_told_with_what_took_them_ou
     session = await stand.open_session()
     for text in ("Who?", "Where?", "When?"):
         await stand.submit_and_answer(session, text, f"{text} Indeed.")
-    here = f"/v1/sessions/{session}"
-    await stand.http.put(f"{here}/turns/1/exclusion")
+    session_path = f"/v1/sessions/{session}"
+    await stand.http.put(f"{session_path}/turns/1/exclusion")
     form = {"turn": 2, "reason": "names a person", "replacement": "(withheld)"}
-    await stand.http.post(f"{here}/redactions", json=form)
+    await stand.http.post(f"{session_path}/redactions", json=form)
     await stand.submit_and_answer(session, "Why?", "Because.")
-    why = await stand.fetch_json(f"{here}/turns/4/why")
-    runs = [each for each in why["parts"] if each["part"]["layer"] == "history"]
-    removed = [gone for run in runs for gone in run["removed"]]
-    told = [(gone["first"], gone["last"], gone["rule"], gone["by"]["event"]) for gone in removed]
-    assert told == [(1, 1, "excluded", "turn-excluded"), (2, 2, "redacted", "reply-redacted")]
-    assert (why["call"], why["turn"]) == ("4.1", 4)
+    explanation = await stand.fetch_json(f"{session_path}/turns/4/why")
+    runs = [each for each in explanation["parts"] if each["part"]["layer"] == "history"]
+    removed = [exclusion for run in runs for exclusion in run["removed"]]
+    exclusions = [
+        (exclusion["first"], exclusion["last"], exclusion["rule"], exclusion["by"]["event"])
+        for exclusion in removed
+    ]
+    assert exclusions == [(1, 1, "excluded", "turn-excluded"), (2, 2, "redacted", "reply-redacted")]
+    assert (explanation["call"], explanation["turn"]) == ("4.1", 4)
 
 
 async def test_a_turn_that_was_never_submitted_has_no_reasons(idle: RunningGateway) -> None:
@@ -84,9 +94,9 @@ async def test_much_of_a_session_is_held_by_one_explanation_at_a_time(
         return explain_turn(knowing[session], 1)
 
     async with desk.explanation_lock:
-        asked = asyncio.create_task(some.compute_answer({session: known}, ask))
-        done, _ = await asyncio.wait([asked], timeout=0.2)
+        explaining = asyncio.create_task(some.compute_answer({session: known}, ask))
+        done, _ = await asyncio.wait([explaining], timeout=0.2)
         assert not done
         for path in ("calls/1.1/why", "turns/1/why", "calls/1.1/diff/2.1"):
             assert await stand.fetch_json(f"/v1/sessions/{session}/{path}"), "others go on"
-    assert (await asked).call == "1.1"
+    assert (await explaining).call == "1.1"

@@ -77,11 +77,11 @@ async def test_any_string_is_an_id_that_arrives_unchanged_or_is_refused(
                 assert opened.json()["code"] in {"bad-id", "bad-text"}
                 return
             assert opened.status_code == 201 or opened.json()["code"] == "session-exists"
-            shown = http.get(f"/v1/sessions/{quote(session)}").json()
+            session_view = http.get(f"/v1/sessions/{quote(session)}").json()
             (event,) = http.get(f"/v1/sessions/{session}/events").json()["events"]
-            wanted: dict[str, str] = {"q": session, "min_sequence": f"{session}:1", "limit": "500"}
-            listed = http.get("/v1/sessions", params=wanted).json()["sessions"]
-            assert (shown["session"], event["subject"]) == (session, session)
+            query: dict[str, str] = {"q": session, "min_sequence": f"{session}:1", "limit": "500"}
+            listed = http.get("/v1/sessions", params=query).json()["sessions"]
+            assert (session_view["session"], event["subject"]) == (session, session)
             assert session in [each["session"] for each in listed]
 
         await run_property(arrives)
@@ -106,10 +106,14 @@ async def test_any_json_given_at_opening_comes_back_as_it_was_or_is_refused(
                 return
             session = opened["session"]
             stored = http.get(f"/v1/sessions/{session}/events").json()["events"][0]
-            shown = http.get(f"/v1/sessions/{session}").json()
-            wanted = {"q": session, "min_sequence": f"{session}:1"}
-            (row,) = http.get("/v1/sessions", params=wanted).json()["sessions"]
-            for kept in (stored["data"]["attributes"], shown["attributes"], row["attributes"]):
+            session_view = http.get(f"/v1/sessions/{session}").json()
+            query = {"q": session, "min_sequence": f"{session}:1"}
+            (row,) = http.get("/v1/sessions", params=query).json()["sessions"]
+            for kept in (
+                stored["data"]["attributes"],
+                session_view["attributes"],
+                row["attributes"],
+            ):
                 assert is_same_json(kept, given_)
 
         await run_property(comes_back)
@@ -126,24 +130,24 @@ async def test_any_json_given_with_a_turn_comes_back_as_it_was_or_is_refused(
         @example([[[]]], "\u2028\u0085 \x1f \U0001f642")
         def comes_back(value: object, text: str) -> None:
             given_ = {"meta": {"a": value}, "references": {"a": value}, "inputs": {"list": [value]}}
-            said = http.post(
+            response = http.post(
                 f"/v1/sessions/{session}/turns", content=encode_json({"text": text} | given_)
             )
-            told = said.json()
-            if said.status_code != 202:
-                assert_refused(told, "text", "meta", "references", "inputs")
+            answer = response.json()
+            if response.status_code != 202:
+                assert_refused(answer, "text", "meta", "references", "inputs")
                 return
-            after = {"after": told["sequence"] - 1, "limit": 1}
+            after = {"after": answer["sequence"] - 1, "limit": 1}
             (event,) = http.get(f"/v1/sessions/{session}/events", params=after).json()["events"]
             assert all(is_same_json(event["data"][name], given_[name]) for name in given_)
             assert event["data"]["text"]["text"] == text
             turn = http.get(f"/v1/sessions/{session}/history").json()["turns"][-1]
-            assert (turn["turn"], turn["text"]) == (told["turn"], text)
+            assert (turn["turn"], turn["text"]) == (answer["turn"], text)
 
         await run_property(comes_back)
 
 
-def assert_refused(said: dict[str, Any], *fields: str) -> None:
-    assert said["code"] in REFUSED
-    assert said["field"].split(".")[0] in fields
-    assert said["fix"]
+def assert_refused(problem: dict[str, Any], *fields: str) -> None:
+    assert problem["code"] in REFUSED
+    assert problem["field"].split(".")[0] in fields
+    assert problem["fix"]

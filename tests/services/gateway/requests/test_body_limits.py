@@ -41,9 +41,9 @@ async def test_a_body_of_the_limit_is_taken_and_one_byte_more_is_not(bare: Runni
             body = build_form(size)
             answer = await post_raw(stand.address, "/v1/sessions", body, build_length_header(body))
             assert answer.status == status, size
-        said = answer.parse_json()
-        assert (said["code"], said["field"]) == ("too-large", "body")
-        assert said["fix"] == f"send at most {LIMIT} bytes"
+        problem = answer.parse_json()
+        assert (problem["code"], problem["field"]) == ("too-large", "body")
+        assert problem["fix"] == f"send at most {LIMIT} bytes"
 
 
 async def test_a_checkpoint_may_be_larger_than_anything_else_that_is_sent(
@@ -123,8 +123,8 @@ async def test_a_head_that_does_not_come_to_its_end_is_answered_and_cut(
         while not answering.done():
             await line.send_bytes(b"X")
             await asyncio.wait({answering}, timeout=0.02)
-        said = answering.result().parse_json()
-        assert (said["status"], said["code"], said["field"]) == (408, "too-slow", "head")
+        problem = answering.result().parse_json()
+        assert (problem["status"], problem["code"], problem["field"]) == (408, "too-slow", "head")
         assert await line.is_closed()
 
 
@@ -171,17 +171,17 @@ NO_HTTP = {
 }
 
 
-@pytest.mark.parametrize("spelt", NO_HTTP.values(), ids=NO_HTTP.keys())
+@pytest.mark.parametrize("request_bytes", NO_HTTP.values(), ids=NO_HTTP.keys())
 async def test_what_is_not_http_is_refused_like_everything_else(
-    bare: RunningGateway, spelt: bytes
+    bare: RunningGateway, request_bytes: bytes
 ) -> None:
     async with open_raw_connection(bare.address) as line:
-        await line.send_bytes(spelt)
+        await line.send_bytes(request_bytes)
         answer = await line.read_response()
         assert answer.headers["content-type"] == "application/problem+json"
-        said = answer.parse_json()
-        assert (answer.status, said["code"], said["field"]) == (400, "bad-request", "head")
-        assert said["fix"]
+        problem = answer.parse_json()
+        assert (answer.status, problem["code"], problem["field"]) == (400, "bad-request", "head")
+        assert problem["fix"]
     assert (await bare.http.get("/healthz")).status_code == 200
 
 
@@ -219,8 +219,8 @@ async def test_a_body_that_is_not_said_to_be_json_is_refused(bare: RunningGatewa
         answer = await post_raw(bare.address, "/v1/sessions", body, headers)
         assert (answer.status, answer.parse_json()["code"]) == (415, "unsupported-media"), kind
         assert answer.parse_json()["fix"] == "send JSON with Content-Type: application/json"
-    said = {"Content-Type": "Application/JSON; charset=utf-8", "Content-Length": "100"}
-    assert (await post_raw(bare.address, "/v1/sessions", body, said)).status == 201
+    json_headers = {"Content-Type": "Application/JSON; charset=utf-8", "Content-Length": "100"}
+    assert (await post_raw(bare.address, "/v1/sessions", body, json_headers)).status == 201
 
 
 async def test_a_connection_serves_one_request_after_another(bare: RunningGateway) -> None:

@@ -123,17 +123,21 @@ async def send_request(
 def assert_refused(answer: httpx.Response, *expected: object) -> None:
     """A problem, with its status, code and field as far as they are given, and a way out."""
     assert answer.headers["Content-Type"] == PROBLEM_MEDIA_TYPE, answer.text
-    said = answer.json()
-    assert (said["status"], said["code"], said.get("field"))[: len(expected)] == expected, said
-    assert answer.status_code == said["status"] < 500
-    assert said["detail"]
-    assert said["fix"]
+    problem = answer.json()
+    assert (problem["status"], problem["code"], problem.get("field"))[
+        : len(expected)
+    ] == expected, problem
+    assert answer.status_code == problem["status"] < 500
+    assert problem["detail"]
+    assert problem["fix"]
 
 
 @mark_with_routes(SESSION_ROUTES)
 async def test_what_is_no_id_is_refused(bare: RunningGateway, route: DocumentedRoute) -> None:
-    for spelt in NO_IDS.values():
-        answer = await send_request(bare, route, route.build_path(session=quote(spelt, safe="")))
+    for session_id in NO_IDS.values():
+        answer = await send_request(
+            bare, route, route.build_path(session=quote(session_id, safe=""))
+        )
         assert_refused(answer, 422, "bad-id", "session")
 
 
@@ -141,8 +145,8 @@ async def test_what_is_no_id_is_refused(bare: RunningGateway, route: DocumentedR
 async def test_a_path_that_leads_elsewhere_leads_nowhere(
     bare: RunningGateway, route: DocumentedRoute
 ) -> None:
-    for spelt in ("..%2F..", "%2e%2e%2f", "a%2Fb", "", "%2F"):
-        answer = await send_request(bare, route, route.build_path(session=spelt))
+    for session_id in ("..%2F..", "%2e%2e%2f", "a%2Fb", "", "%2F"):
+        answer = await send_request(bare, route, route.build_path(session=session_id))
         assert answer.status_code in {404, 405, 422}, answer.text
         assert_refused(answer)
 
@@ -160,9 +164,9 @@ async def test_a_session_that_nobody_opened_is_unknown(
 async def test_what_is_no_turn_is_refused(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
-    for spelt in (*NO_NUMBERS[1:], "0"):
+    for turn_number in (*NO_NUMBERS[1:], "0"):
         answer = await send_request(
-            bare, route, route.build_path(session=session, turn=quote(spelt))
+            bare, route, route.build_path(session=session, turn=quote(turn_number))
         )
         assert_refused(answer, 422, "invalid", "turn")
     answer = await send_request(
@@ -175,8 +179,8 @@ async def test_what_is_no_turn_is_refused(
 async def test_what_is_no_call_is_unknown(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
-    for spelt in ("1.1", "1", "%00", "1.1%0A", "9" * 5_000, "*", "%D9%A1.1"):
-        answer = await send_request(bare, route, route.build_path(session=session, call=spelt))
+    for call_id in ("1.1", "1", "%00", "1.1%0A", "9" * 5_000, "*", "%D9%A1.1"):
+        answer = await send_request(bare, route, route.build_path(session=session, call=call_id))
         assert_refused(answer, 404, "unknown-call", "call")
 
 
@@ -206,8 +210,8 @@ async def test_what_is_no_number_is_refused_by_its_parameter(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     for name, schema in route.list_parameters("query").items():
-        for spelt in NO_NUMBERS if is_integer_schema(schema) else ():
-            path = f"{route.build_path(session=session)}?{name}={quote(spelt)}"
+        for value in NO_NUMBERS if is_integer_schema(schema) else ():
+            path = f"{route.build_path(session=session)}?{name}={quote(value)}"
             assert_refused(await send_request(bare, route, path), 422, "invalid", name)
 
 
@@ -254,10 +258,10 @@ async def test_nobody_but_the_operator_has_a_say_in_what_a_model_is_asked_by(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
     # What a window would be for another model is asked without asking that model
-    supposed = route.template.endswith(("/assemble", "/window", "/what-if"))
-    shown = {"model"} if supposed else set[str]()
+    is_preview = route.template.endswith(("/assemble", "/window", "/what-if"))
+    allowed = {"model"} if is_preview else set[str]()
     for name in MODEL_PARAMETERS:
-        if name in shown:
+        if name in allowed:
             continue
         form = dict(route.form or {}) | {name: "http://elsewhere/secret"}
         answer = await send_request(
@@ -284,8 +288,10 @@ async def test_what_can_be_no_key_is_refused(
 
 
 async def test_every_command_takes_a_key() -> None:
-    said = [route for route in ROUTES if route.method in {"POST", "PUT", "DELETE"}]
-    without = [route for route in said if "Idempotency-Key" not in route.list_parameters("header")]
+    commands = [route for route in ROUTES if route.method in {"POST", "PUT", "DELETE"}]
+    without = [
+        route for route in commands if "Idempotency-Key" not in route.list_parameters("header")
+    ]
     # These record nothing; a release folds into rows what the log holds already
     assert {str(route) for route in without} == {
         "POST /v1/assemble",
@@ -313,8 +319,8 @@ async def test_no_route_knows_another_method(
 async def test_a_form_that_is_not_offered_is_refused(
     bare: RunningGateway, session: str, route: DocumentedRoute
 ) -> None:
-    for spelt in ("text/html", "application/json;q=0", ";;", "*/*;q=nonsense"):
+    for media_type in ("text/html", "application/json;q=0", ";;", "*/*;q=nonsense"):
         answer = await send_request(
-            bare, route, route.build_path(session=session), headers={"Accept": spelt}
+            bare, route, route.build_path(session=session), headers={"Accept": media_type}
         )
         assert_refused(answer, 406, "not-acceptable", "Accept")

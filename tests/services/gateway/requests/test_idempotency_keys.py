@@ -140,8 +140,8 @@ async def retry_until_known(stand: RunningGateway, url: str) -> httpx.Response:
     while (
         answer := await post_with_key(stand, url, {"text": "first"}, "first")
     ).status_code == 503:
-        rung = stand.projection_signal.get_next_signal()
-        await asyncio.wait_for(rung.wait(), 30)
+        signal = stand.projection_signal.get_next_signal()
+        await asyncio.wait_for(signal.wait(), 30)
     return answer
 
 

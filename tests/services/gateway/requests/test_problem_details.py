@@ -37,10 +37,14 @@ from turnlog.services.gateway.problem_details import (
     ],
 )
 def test_every_kind_of_error_has_its_status(error: Exception, status: int, code: str) -> None:
-    said = convert_error(error)
-    assert (said.status, said.code, said.type) == (status, code, f"urn:turnlog:problem:{code}")
-    assert said.fix or code == "wrong-type"
-    assert "secret" not in said.model_dump_json()
+    problem = convert_error(error)
+    assert (problem.status, problem.code, problem.type) == (
+        status,
+        code,
+        f"urn:turnlog:problem:{code}",
+    )
+    assert problem.fix or code == "wrong-type"
+    assert "secret" not in problem.model_dump_json()
 
 
 def test_a_conflict_says_where_the_session_is_now() -> None:
@@ -49,15 +53,15 @@ def test_a_conflict_says_where_the_session_is_now() -> None:
 
 @pytest.mark.parametrize(("seconds", "header"), [(0.2, "1"), (1.0, "1"), (7.2, "8")])
 def test_who_may_try_again_is_told_when(seconds: float, header: str) -> None:
-    said = create_error_response(Unavailable("nats", "d", retry_after=seconds))
-    assert said.headers["Retry-After"] == header
+    response = create_error_response(Unavailable("nats", "d", retry_after=seconds))
+    assert response.headers["Retry-After"] == header
 
 
 def test_an_answer_holds_what_is_known_and_no_empty_fields() -> None:
-    said: Mapping[str, object] = json.loads(
+    problem: Mapping[str, object] = json.loads(
         bytes(create_error_response(Refused("bad-id", "d")).body)
     )
-    assert set(said) == {"type", "title", "status", "detail", "code"}
+    assert set(problem) == {"type", "title", "status", "detail", "code"}
 
 
 def test_the_ways_out_are_for_refusals_that_the_table_knows() -> None:
@@ -85,8 +89,8 @@ async def test_a_bug_is_answered_like_everything_else_and_gives_nothing_away(
         shutdown_event=asyncio.Event(),
     )
     async with httpx.AsyncClient() as http, serve_app(desk) as address:
-        said = await http.get(f"{address}/v1/blueprints")
-        assert (said.status_code, said.json()["code"]) == (500, "bug")
-        assert said.headers["Content-Type"] == "application/problem+json"
-        assert "secret" not in said.text
+        response = await http.get(f"{address}/v1/blueprints")
+        assert (response.status_code, response.json()["code"]) == (500, "bug")
+        assert response.headers["Content-Type"] == "application/problem+json"
+        assert "secret" not in response.text
         assert (await http.get(f"{address}/healthz")).status_code == 200

@@ -214,9 +214,9 @@ async def test_a_configured_host_is_answered_and_its_page_sends_commands(
 def assert_problem(answer: httpx.Response, status: int, code: str, field: str) -> None:
     """Check a refusal, which must name the header and the setting."""
     assert answer.status_code == status, answer.text
-    said = answer.json()
-    assert (said["code"], said["field"]) == (code, field)
-    assert "TURNLOG_HOSTS" in said["fix"]
+    problem = answer.json()
+    assert (problem["code"], problem["field"]) == (code, field)
+    assert "TURNLOG_HOSTS" in problem["fix"]
 
 
 TIMES: Final = 250 if os.environ.get("FAULTS") == "all" else 1

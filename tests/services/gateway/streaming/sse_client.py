@@ -85,18 +85,20 @@ async def open_stream(
     *,
     last_id: str | None = None,
     method: str = "GET",
-    room: int | None = None,
+    receive_buffer: int | None = None,
 ) -> AsyncGenerator[StreamingResponse]:
     """Send a request and yield its response, whose body is still unread.
 
-    `room` is the size in bytes of the kernel's receive buffer for this connection.
+    `receive_buffer` is the size in bytes of the kernel's receive buffer for this connection.
     """
     with socket.socket() as connection:
-        if room is not None:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+        if receive_buffer is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         connection.settimeout(0)
         await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
-        reader, writer = await asyncio.open_connection(sock=connection, limit=room or 65_536)
+        reader, writer = await asyncio.open_connection(
+            sock=connection, limit=receive_buffer or 65_536
+        )
         lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Accept: text/event-stream"]
         if last_id is not None:
             lines.append(f"Last-Event-ID: {last_id}")

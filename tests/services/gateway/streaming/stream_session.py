@@ -99,7 +99,7 @@ class StreamedSession:
             tenant=self.tenant, keep_alive=keep_alive, reader_seconds=reader_seconds
         )
         blueprints = BlueprintStore(self.blobs)
-        shelves = SegmentService(
+        segment_service = SegmentService(
             MemoryLog(kind=LIBRARY_HISTORY), self.blobs, self.clock, create_id, "/test"
         )
         sessions = self.build_command_handler()
@@ -108,8 +108,10 @@ class StreamedSession:
             log=self.log,
             tokens=self.tokens,
             command_handler=sessions,
-            segment_service=shelves,
-            prompt_inputs=PromptInputLoader(sessions, SegmentFetcher(shelves, sessions.texts)),
+            segment_service=segment_service,
+            prompt_inputs=PromptInputLoader(
+                sessions, SegmentFetcher(segment_service, sessions.texts)
+            ),
             blueprints=blueprints,
             blueprint_folders=BlueprintFolders(()),
             store=open_store("sqlite:///:memory:"),

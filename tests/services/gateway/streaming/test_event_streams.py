@@ -46,12 +46,12 @@ async def run_conversation(stage: StreamedSession, turns: int) -> None:
 
 async def take_events(answer: StreamingResponse, count: int) -> list[ReceivedEvent]:
     """Take `count` events, then close the connection."""
-    heard: list[ReceivedEvent] = []
+    received: list[ReceivedEvent] = []
     async for event in answer.iterate_events():
-        heard.append(event)
-        if len(heard) == count:
-            return heard
-    raise AssertionError(f"the stream ended after {len(heard)}")
+        received.append(event)
+        if len(received) == count:
+            return received
+    raise AssertionError(f"the stream ended after {len(received)}")
 
 
 async def list_stored_events(stage: StreamedSession) -> list[str]:
@@ -95,10 +95,10 @@ async def test_a_filter_leaves_out_what_was_not_asked_for(
     stage: StreamedSession, path: str
 ) -> None:
     await run_conversation(stage, 2)
-    asked = f"{path}?types=turn-submitted,turn-completed"
+    url = f"{path}?types=turn-submitted,turn-completed"
     async with (
         serve_app(build_stream_gateway(stage.build_dependencies())) as port,
-        open_stream(port, asked) as answer,
+        open_stream(port, url) as answer,
     ):
         names = [event.name for event in await take_events(answer, 4)]
     assert names == ["turn-submitted", "turn-completed"] * 2
@@ -124,18 +124,18 @@ async def test_over_random_disconnects_no_event_is_missed_and_none_comes_twice(
     stage: StreamedSession, path: str, seed: int
 ) -> None:
     cuts = random.Random(seed)  # noqa: S311 -- to be repeated
-    heard: list[ReceivedEvent] = []
+    received: list[ReceivedEvent] = []
     async with (
         serve_app(build_stream_gateway(stage.build_dependencies())) as one,
         serve_app(build_stream_gateway(stage.build_dependencies())) as other,
     ):
-        talking = asyncio.create_task(run_conversation(stage, 4))
-        while len(heard) < 21:
-            last_id = heard[-1].id if heard else None
+        conversation = asyncio.create_task(run_conversation(stage, 4))
+        while len(received) < 21:
+            last_id = received[-1].id if received else None
             async with open_stream(cuts.choice([one, other]), path, last_id=last_id) as answer:
-                heard += await take_events(answer, min(cuts.randrange(1, 6), 21 - len(heard)))
-        await talking
-    assert [event.data for event in heard] == await list_stored_events(stage)
+                received += await take_events(answer, min(cuts.randrange(1, 6), 21 - len(received)))
+        await conversation
+    assert [event.data for event in received] == await list_stored_events(stage)
 
 
 @pytest.mark.parametrize("path", [SESSION, ALL])
@@ -158,8 +158,8 @@ async def test_the_place_of_another_tenants_event_is_refused(stage: StreamedSess
             stage.log, stage.blobs, stage.snapshots, stage.tokens, "stranger"
         )
         async with (
-            serve_app(build_stream_gateway(stranger.build_dependencies())) as door,
-            open_stream(door, ALL, last_id=opened.id) as answer,
+            serve_app(build_stream_gateway(stranger.build_dependencies())) as other_port,
+            open_stream(other_port, ALL, last_id=opened.id) as answer,
         ):
             assert answer.status == 400
 

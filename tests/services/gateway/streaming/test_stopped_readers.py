@@ -74,21 +74,21 @@ async def test_a_reader_of_events_who_stops_is_cut_and_comes_back_without_a_gap(
     stage: StreamedSession, path: str
 ) -> None:
     await run_long_session(stage)
-    whole = [
+    stored = [
         event.stored for event in await stage.build_command_handler().load_events(stage.tenant, "s")
     ]
-    assert sum(map(len, whole)) > 2 * WAITING
+    assert sum(map(len, stored)) > 2 * WAITING
     app = CountingApp(build_stream_gateway(stage.build_dependencies(reader_seconds=0.3)))
     async with serve_app(app, narrow=True) as port:
-        async with open_stream(port, path, room=NARROW_BUFFER_BYTES) as stuck:
+        async with open_stream(port, path, receive_buffer=NARROW_BUFFER_BYTES) as stuck:
             await app.left.wait()
             assert app.sent < WAITING + MAX_PENDING_BYTES
             got = await stuck.read_all()
             assert stuck.is_unfinished
-        assert 0 < len(got) < len(whole)
+        assert 0 < len(got) < len(stored)
         async with open_stream(port, path, last_id=got[-1].id) as again:
-            got += await take_events(again.iterate_events(), len(whole) - len(got))
-    assert [event.data.encode() for event in got] == whole
+            got += await take_events(again.iterate_events(), len(stored) - len(got))
+    assert [event.data.encode() for event in got] == stored
 
 
 async def take_events(events: AsyncIterator[ReceivedEvent], count: int) -> list[ReceivedEvent]:
@@ -105,15 +105,15 @@ async def test_a_reader_of_a_reply_who_stops_gets_it_whole_when_they_come_back(
     path = "/v1/sessions/s/turns/1/stream"
     async with serve_app(app, narrow=True) as port:
         watcher = ResumingWatcher(port, path)
-        async with open_stream(port, path, room=NARROW_BUFFER_BYTES) as stuck:
+        async with open_stream(port, path, receive_buffer=NARROW_BUFFER_BYTES) as stuck:
             for number in range(16):
                 await stage.publish_text(attempt, f"{number:x}" * 50_000)
             await app.left.wait()
             for event in await stuck.read_all():
                 watcher.apply_event(event)
             assert stuck.is_unfinished
-        told = await stage.complete_turn(attempt)
-        assert len(watcher.text) < len(told)
+        reply = await stage.complete_turn(attempt)
+        assert len(watcher.text) < len(reply)
         await watcher.watch_connection()
-    assert watcher.text == told
+    assert watcher.text == reply
     assert watcher.end_event is not None

@@ -81,12 +81,12 @@ def build_token_events(attempt: int, pieces: Sequence[str]) -> list[TokenEvent]:
     for piece in pieces:
         events.append(Token(call="3.1", attempt=attempt, offset=offset, text=piece))
         offset += len(piece)
-    whole = "".join(pieces)
+    text = "".join(pieces)
     closed = AttemptClosed(
         call="3.1",
         attempt=attempt,
-        length=len(whole),
-        digest=compute_digest(whole),
+        length=len(text),
+        digest=compute_digest(text),
         finish="stop",
         usage=UNKNOWN,
         total=1,
@@ -103,19 +103,19 @@ class JoinClient:
     attempt: int = 0
     ends: list[TurnStreamEvent] = field(default_factory=list[TurnStreamEvent])
 
-    def apply_event(self, shown: TurnStreamEvent) -> None:
+    def apply_event(self, event: TurnStreamEvent) -> None:
         assert self.last_id is None or not self.ends or self.ends[-1].name == "done"
-        self.last_id = str(shown.cursor)
-        self.attempt = shown.cursor.attempt
-        match shown.name:
+        self.last_id = str(event.cursor)
+        self.attempt = event.cursor.attempt
+        match event.name:
             case "token":
-                self.text += str(shown.data["text"])
+                self.text += str(event.data["text"])
             case "attempt-reset":
                 self.text = ""
             case "progress":
                 assert self.text == ""
             case _:
-                self.ends.append(shown)
+                self.ends.append(event)
 
 
 pieces = st.lists(st.text(min_size=1, max_size=5), max_size=5)
@@ -188,8 +188,8 @@ def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
         if connection is None:
             break
         at, record = connection
-        at, shown = advance_by_record(at, record)
-        frames = list(shown)
+        at, stream_events = advance_by_record(at, record)
+        frames = list(stream_events)
         upcoming = story.log[known:]
         # Any tokens at all, in any order: lost, repeated, late, and of attempts given up
         heard_of = data.draw(st.lists(st.sampled_from(story.tokens), max_size=12))
@@ -198,10 +198,10 @@ def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
         for is_log in order:
             if is_log:
                 record = apply_log_events(record, [upcoming.pop(0)])
-                at, shown = advance_by_record(at, record)
+                at, stream_events = advance_by_record(at, record)
             else:
-                at, shown = advance_by_token(at, heard_of.pop(0))
-            frames += shown
+                at, stream_events = advance_by_token(at, heard_of.pop(0))
+            frames += stream_events
         arrived = data.draw(st.integers(0, len(frames))) if cuts else len(frames)
         cuts -= 1 if cuts else 0
         for frame in frames[:arrived]:
@@ -230,28 +230,28 @@ def test_tokens_alone_are_shown_as_they_come_once_and_in_order(
     at, shown_texts = TurnCursor(TURN), list[str]()
     events = build_token_events(1, said_pieces)
     for event in data.draw(st.sampled_from([events, events * 2, [*events[:2], *events]])):
-        at, shown = advance_by_token(at, event)
-        shown_texts += [str(each.data["text"]) for each in shown if each.name == "token"]
+        at, stream_events = advance_by_token(at, event)
+        shown_texts += [str(each.data["text"]) for each in stream_events if each.name == "token"]
     assert shown_texts == said_pieces
 
 
 def test_a_watcher_from_the_middle_gets_the_rest_of_a_token_that_was_cut() -> None:
-    _, shown = advance_by_token(
+    _, stream_events = advance_by_token(
         TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=1, text="ello")
     )
-    assert [(each.data, str(each.cursor)) for each in shown] == [({"text": "lo"}, "3.1.5")]
+    assert [(each.data, str(each.cursor)) for each in stream_events] == [({"text": "lo"}, "3.1.5")]
 
 
 def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
-    at, shown = advance_by_token(
+    at, stream_events = advance_by_token(
         TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=5, text="!")
     )
-    assert shown == ()
+    assert stream_events == ()
     record = apply_log_events(
         ReplyRecord(TURN), record_events([build_started(1), build_completed("Hello!")])
     )
-    _, shown = advance_by_record(at, record)
-    assert [each.data for each in shown] == [
+    _, stream_events = advance_by_record(at, record)
+    assert [each.data for each in stream_events] == [
         {"text": "lo!"},
         {"finish": "stop", "turn": 3, "sequence": 2},
     ]
@@ -291,8 +291,8 @@ def test_after_a_redaction_nothing_else_is_shown() -> None:
     )
     at = resume_cursor(TurnCursor(TURN, 1, 4), record)
     assert at is not None
-    _, shown = advance_by_record(at, record)
-    assert [(each.name, each.data) for each in shown] == [
+    _, stream_events = advance_by_record(at, record)
+    assert [(each.name, each.data) for each in stream_events] == [
         ("redact", {"reason": "it names a person", "replacement": "(withheld)"})
     ]
 
@@ -304,8 +304,8 @@ def test_who_was_shown_a_reply_that_is_redacted_since_is_told_so_once() -> None:
     )
     at = resume_cursor(parse_turn_cursor("3.1.8.done", TURN), record)
     assert at is not None
-    at, shown = advance_by_record(at, record)
-    assert [each.name for each in shown] == ["redact"]
+    at, stream_events = advance_by_record(at, record)
+    assert [each.name for each in stream_events] == ["redact"]
     assert resume_cursor(at, record) is None
 
 
@@ -313,8 +313,8 @@ def test_more_than_the_reply_was_shown_and_so_it_begins_anew() -> None:
     record = apply_log_events(
         ReplyRecord(TURN), record_events([build_started(1), build_completed("short")])
     )
-    _, shown = advance_by_record(TurnCursor(TURN, 1, 99), record)
-    assert [each.name for each in shown] == ["attempt-reset", "token", "done"]
+    _, stream_events = advance_by_record(TurnCursor(TURN, 1, 99), record)
+    assert [each.name for each in stream_events] == ["attempt-reset", "token", "done"]
 
 
 GARBAGE = [
@@ -359,8 +359,12 @@ def test_whoever_comes_late_to_a_failed_turn_is_told_piece_by_piece_what_it_had_
     record = apply_log_events(
         ReplyRecord(TURN), record_events([build_started(1), build_lost(1, text), failed])
     )
-    _, shown = advance_by_record(TurnCursor(TURN), record)
-    pieces = [str(each.data["text"]) for each in shown if each.name == "token"]
+    _, stream_events = advance_by_record(TurnCursor(TURN), record)
+    pieces = [str(each.data["text"]) for each in stream_events if each.name == "token"]
     assert "".join(pieces) == text
     assert max(map(len, pieces)) == MAX_TOKEN_TEXT
-    assert shown[-1].data == {"code": "late", "retryable": True, "partial": text[:MAX_TOKEN_TEXT]}
+    assert stream_events[-1].data == {
+        "code": "late",
+        "retryable": True,
+        "partial": text[:MAX_TOKEN_TEXT],
+    }

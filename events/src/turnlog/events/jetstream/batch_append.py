@@ -231,8 +231,10 @@ async def _compare_at_leader(
 ) -> LookupOutcome | None:
     behind = batch.after.stream_sequence if batch.after else 0
     first = await get_next_message_at_leader(connection, stream, batch.subjects, behind + 1)
-    if first is not None and (there := await _read_stored_batch(connection, stream, batch, first)):
-        return BatchAlreadyStored(there)
+    if first is not None and (
+        stored_batch := await _read_stored_batch(connection, stream, batch, first)
+    ):
+        return BatchAlreadyStored(stored_batch)
     head = await get_last_message_at_leader(connection, stream, batch.subjects)
     if first is None and (head.stream_sequence if head else 0) >= behind:
         # The batch may still arrive; whatever follows `behind` was stored between the two reads.
@@ -249,6 +251,6 @@ async def _read_stored_batch(
         return ()
     places = range(first.stream_sequence + 1, first.stream_sequence + len(payloads))
     rest = [await get_message_at_leader(connection, stream, place) for place in places]
-    if [held.payload for held in rest if held] != payloads[1:]:
+    if [message.payload for message in rest if message] != payloads[1:]:
         return ()
     return _decode_batch(batch, places.stop - 1)

@@ -102,16 +102,16 @@ async def get_next_message_at_leader(
 
 
 async def _request_direct(
-    connection: NatsConnection, stream: str, **wanted: str | int
+    connection: NatsConnection, stream: str, **request: str | int
 ) -> StoredMessage | None:
-    answer = await connection.send_request(f"{DIRECT_GET_SUBJECT}.{stream}", _encode_json(wanted))
+    answer = await connection.send_request(f"{DIRECT_GET_SUBJECT}.{stream}", _encode_json(request))
     match _get_status(answer):
         case None:
             return parse_stored_message(answer)
         case "404":
             return None
         case status:
-            raise Unavailable("nats", f"{stream}: status {status} to {wanted}")
+            raise Unavailable("nats", f"{stream}: status {status} to {request}")
 
 
 class _LeaderMessage(BaseModel):
@@ -126,12 +126,12 @@ class _LeaderReply(BaseModel):
 
 
 async def _request_leader(
-    connection: NatsConnection, stream: str, **wanted: str | int
+    connection: NatsConnection, stream: str, **request: str | int
 ) -> StoredMessage | None:
     try:
         found = (
             await request_json(
-                connection, f"{LEADER_GET_SUBJECT}.{stream}", _LeaderReply, _encode_json(wanted)
+                connection, f"{LEADER_GET_SUBJECT}.{stream}", _LeaderReply, _encode_json(request)
             )
         ).message
     except JsApiError as denied:
@@ -155,8 +155,8 @@ def _build_stored_message(headers: Mapping[str, str], payload: bytes) -> StoredM
     )
 
 
-def _encode_json(wanted: Mapping[str, object]) -> bytes:
-    return json.dumps(wanted).encode()
+def _encode_json(request: Mapping[str, object]) -> bytes:
+    return json.dumps(request).encode()
 
 
 def _get_status(message: Msg) -> str | None:
@@ -177,11 +177,11 @@ async def get_consecutive_messages(
     Fewer are returned if there are no more, if a follower lags, if they exceed the size of one
     answer, or if one was lost; messages after a lost one are left out.
     """
-    wanted = {"seq": start, "next_by_subj": subjects, "batch": count, "max_bytes": MAX_REPLY_BYTES}
+    request = {"seq": start, "next_by_subj": subjects, "batch": count, "max_bytes": MAX_REPLY_BYTES}
     answers = _BatchReplies(remaining=1)
     async with _collect_replies(connection, answers) as inbox:
         await connection.nc.publish(
-            f"{DIRECT_GET_SUBJECT}.{stream}", json.dumps(wanted).encode(), inbox
+            f"{DIRECT_GET_SUBJECT}.{stream}", json.dumps(request).encode(), inbox
         )
     found: list[StoredMessage] = []
     for frame in answers.frames:
@@ -199,8 +199,8 @@ async def get_messages(
     answers = _BatchReplies(remaining=len(stream_sequences), count_messages=True)
     async with _collect_replies(connection, answers) as inbox:
         for place in stream_sequences:
-            wanted = json.dumps({"seq": place}).encode()
-            await connection.nc.publish(f"{DIRECT_GET_SUBJECT}.{stream}", wanted, inbox)
+            request = json.dumps({"seq": place}).encode()
+            await connection.nc.publish(f"{DIRECT_GET_SUBJECT}.{stream}", request, inbox)
     messages = (
         _build_stored_message(parse_headers(frame.headers), frame.payload)
         for frame in answers.frames

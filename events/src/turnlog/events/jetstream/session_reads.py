@@ -194,8 +194,8 @@ async def _fetch_forward(
     start = after.stream_sequence + 1 if after else 1
     events: list[RecordedEvent] = []
     while len(events) < count:
-        wanted = min(EVENT_PAGE_SIZE, count - len(events))
-        page = await get_consecutive_messages(connection, stream, subjects, start, wanted)
+        page_size = min(EVENT_PAGE_SIZE, count - len(events))
+        page = await get_consecutive_messages(connection, stream, subjects, start, page_size)
         if not page:
             break
         events += map(_decode_message, page)

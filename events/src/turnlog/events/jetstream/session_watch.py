@@ -33,12 +33,14 @@ async def watch_session(
 ) -> AsyncGenerator[RecordedEvent]:
     """Yield a session's events after a sequence, forever; waits for a log that is unreachable."""
     seen: RecordedEvent | int = after
-    heard: RecordedEvent | None = None
+    live_event: RecordedEvent | None = None
     failures = 0
     async with open_live_subscription(connection, subjects) as live:
         while True:
             try:
-                newest = heard or await read_last_event(connection, stream, subjects, leader=False)
+                newest = live_event or await read_last_event(
+                    connection, stream, subjects, leader=False
+                )
                 fresh = (
                     await _read_unseen(connection, stream, subjects, seen, newest) if newest else []
                 )
@@ -50,7 +52,7 @@ async def watch_session(
                 seen = event
                 yield event
             failures = 0
-            heard = await _wait_for_live_event(live)
+            live_event = await _wait_for_live_event(live)
 
 
 async def _wait_for_live_event(live: LiveSubscription) -> RecordedEvent | None:

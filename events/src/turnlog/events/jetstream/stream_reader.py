@@ -78,9 +78,11 @@ async def stream_deliveries(
     try:
         with connection.watch_reconnects(inflow.mark_ended):
             async with subscribe_raw(connection.nc, inbox, inflow.add_frame):
-                wanted = json.dumps(_build_consumer_config(stream, subjects, inbox, after)).encode()
+                request = json.dumps(
+                    _build_consumer_config(stream, subjects, inbox, after)
+                ).encode()
                 made = await request_json(
-                    connection, f"$JS.API.CONSUMER.CREATE.{stream}", _ConsumerCreated, wanted
+                    connection, f"$JS.API.CONSUMER.CREATE.{stream}", _ConsumerCreated, request
                 )
                 yield DeliveredBatch([], is_drained=made.num_pending == 0)
                 while True:
@@ -137,10 +139,10 @@ class _DeliveryBuffer:
         if self.ended:
             raise Unavailable("nats", "there was a reconnect")
         self.arrived.clear()
-        came, self.waiting = self.waiting, []
+        frames, self.waiting = self.waiting, []
         raws: list[RawEvent] = []
         drained, passed = False, 0
-        for subject, reply, headers, payload in came:
+        for subject, reply, headers, payload in frames:
             if is_status_message(headers):
                 passed = await self._handle_status(reply.decode(), parse_headers(headers))
             else:
@@ -190,17 +192,17 @@ async def stream_raw_events(
     bounded read cannot continue.
     """
     began: StreamInfo | None = None
-    given: RawEvent | None = None
+    last_yielded: RawEvent | None = None
     failures = 0
     while True:
         try:
-            began = await _check_same_stream(connection, stream, began, given)
+            began = await _check_same_stream(connection, stream, began, last_yielded)
             reading = _StreamRead(
                 connection, stream, subjects, None if live else began.last_sequence
             )
-            async with aclosing(reading.stream_from(given or after)) as bulks:
+            async with aclosing(reading.stream_from(last_yielded or after)) as bulks:
                 async for bulk in bulks:
-                    given, failures = bulk[-1], 0
+                    last_yielded, failures = bulk[-1], 0
                     yield bulk
                 return
         except Unavailable:
@@ -211,7 +213,7 @@ async def stream_raw_events(
 
 
 async def _check_same_stream(
-    connection: NatsConnection, stream: str, began: StreamInfo | None, given: RawEvent | None
+    connection: NatsConnection, stream: str, began: StreamInfo | None, last_yielded: RawEvent | None
 ) -> StreamInfo:
     """Return the stream's information; raises `Corrupt` if it is another stream by now."""
     failures = 0
@@ -221,10 +223,12 @@ async def _check_same_stream(
             return facts
         if began.created != facts.created:
             raise Corrupt(f"stream {stream}", f"was recreated at {facts.created} while it was read")
-        if given is None or given.stream_sequence <= facts.last_sequence:
+        if last_yielded is None or last_yielded.stream_sequence <= facts.last_sequence:
             return began
         if failures == MAX_FAILURES:
-            reached = f"it ends at {facts.last_sequence} but had reached {given.stream_sequence}"
+            reached = (
+                f"it ends at {facts.last_sequence} but had reached {last_yielded.stream_sequence}"
+            )
             raise Corrupt(f"stream {stream}", f"was rolled back while it was read: {reached}")
         # Right after an election a leader may not know its own last sequence.
         failures += 1

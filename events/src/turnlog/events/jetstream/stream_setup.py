@@ -94,9 +94,9 @@ def build_token_stream(terms: StreamOptions) -> JetStreamConfig:
 
 
 def _build_sessions_stream(terms: StreamOptions) -> JetStreamConfig:
-    whole = _build_append_only_stream(terms, SESSIONS_STREAM, SESSION_HISTORY.build_filter())
+    base_config = _build_append_only_stream(terms, SESSIONS_STREAM, SESSION_HISTORY.build_filter())
     return {
-        **whole,
+        **base_config,
         "allow_atomic": True,
         "republish": _build_republish(SESSION_HISTORY.build_filter()),
     }
@@ -180,8 +180,8 @@ async def provision_streams(
         raise Corrupt(
             "nats-server, max_payload", f"is {actual}; make it {MAX_MESSAGE_BYTES} or more"
         )
-    for wanted in (*build_durable_streams(terms), build_token_stream(terms)):
-        await _ensure_stream(connection, wanted, patience)
+    for config in (*build_durable_streams(terms), build_token_stream(terms)):
+        await _ensure_stream(connection, config, patience)
 
 
 async def provision_token_stream(
@@ -191,9 +191,9 @@ async def provision_token_stream(
     await _ensure_stream(connection, build_token_stream(terms), patience)
 
 
-def check_config(what: str, wanted: JetStreamConfig, effective: JetStreamConfig) -> None:
-    """Refuse settings that differ from `wanted`; a server omits those with their default."""
-    for setting, value in wanted.items():
+def check_config(what: str, required: JetStreamConfig, effective: JetStreamConfig) -> None:
+    """Refuse settings that differ from `required`; a server omits those with their default."""
+    for setting, value in required.items():
         actual = effective.get(setting, "default" if setting == "persist_mode" else None)
         if actual != value:
             raise Corrupt(
@@ -204,15 +204,15 @@ def check_config(what: str, wanted: JetStreamConfig, effective: JetStreamConfig)
 
 
 async def _ensure_stream(
-    connection: NatsConnection, wanted: JetStreamConfig, patience: float
+    connection: NatsConnection, config: JetStreamConfig, patience: float
 ) -> None:
     ends = asyncio.get_running_loop().time() + patience
     failures = 0
     while True:
         try:
-            effective = await _find_or_create_stream(connection, wanted)
-            effective = await _deny_deletes(connection, wanted, effective)
-            return check_config(f"stream {wanted['name']}", wanted, effective)
+            effective = await _find_or_create_stream(connection, config)
+            effective = await _deny_deletes(connection, config, effective)
+            return check_config(f"stream {config['name']}", config, effective)
         except Unavailable:
             # Also if another process created the stream meanwhile: the next try finds it.
             if asyncio.get_running_loop().time() > ends:
@@ -226,9 +226,9 @@ class _StreamConfigReply(BaseModel):
 
 
 async def _find_or_create_stream(
-    connection: NatsConnection, wanted: JetStreamConfig
+    connection: NatsConnection, config: JetStreamConfig
 ) -> JetStreamConfig:
-    name = wanted["name"]
+    name = config["name"]
     try:
         return (
             await request_json(connection, f"$JS.API.STREAM.INFO.{name}", _StreamConfigReply)
@@ -236,7 +236,7 @@ async def _find_or_create_stream(
     except JsApiError as denied:
         if denied.code != STREAM_NOT_FOUND:
             raise
-    payload = json.dumps(wanted | _choose_first_sequence(wanted)).encode()
+    payload = json.dumps(config | _choose_first_sequence(config)).encode()
     return (
         await request_json(connection, f"$JS.API.STREAM.CREATE.{name}", _StreamConfigReply, payload)
     ).config
@@ -254,9 +254,9 @@ async def _deny_deletes(
     return (await request_json(connection, subject, _StreamConfigReply, payload)).config
 
 
-def _choose_first_sequence(wanted: JetStreamConfig) -> JetStreamConfig:
+def _choose_first_sequence(config: JetStreamConfig) -> JetStreamConfig:
     """Start TOKENS at a sequence that no earlier TOKENS can have reached."""
-    return {"first_seq": int(time.time() * 1000)} if wanted["name"] == TOKENS_STREAM else {}
+    return {"first_seq": int(time.time() * 1000)} if config["name"] == TOKENS_STREAM else {}
 
 
 WORKERS_CONSUMER: Final = "workers"
@@ -317,16 +317,16 @@ def _build_fixed_config() -> JetStreamConfig:
     }
 
 
-def _build_adjustable_config(handout: WorkQueueOptions) -> JetStreamConfig:
+def _build_adjustable_config(options: WorkQueueOptions) -> JetStreamConfig:
     return {
-        "ack_wait": int(handout.ack_wait * NANOSECONDS_PER_SECOND),
-        "max_ack_pending": handout.max_ack_pending,
+        "ack_wait": int(options.ack_wait * NANOSECONDS_PER_SECOND),
+        "max_ack_pending": options.max_ack_pending,
     }
 
 
 async def _send_consumer_config(
     connection: NatsConnection, action: str, config: JetStreamConfig
 ) -> None:
-    wanted = {"stream_name": SESSIONS_STREAM, "action": action, "config": config}
+    request = {"stream_name": SESSIONS_STREAM, "action": action, "config": config}
     subject = f"$JS.API.CONSUMER.CREATE.{SESSIONS_STREAM}.{WORKERS_CONSUMER}"
-    await request_json(connection, subject, _ConsumerConfigReply, json.dumps(wanted).encode())
+    await request_json(connection, subject, _ConsumerConfigReply, json.dumps(request).encode())

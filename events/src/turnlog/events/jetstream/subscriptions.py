@@ -81,13 +81,13 @@ async def open_live_subscription(
     connection: NatsConnection, subjects: str
 ) -> AsyncGenerator[LiveSubscription]:
     """Subscribe to the republished messages of `subjects`."""
-    came = LiveSubscription()
+    subscription = LiveSubscription()
     try:
         async with open_subscription(
-            connection.nc, f"{REPUBLISH_PREFIX}.{subjects}", came.add_message
+            connection.nc, f"{REPUBLISH_PREFIX}.{subjects}", subscription.add_message
         ):
-            with connection.watch_reconnects(came.mark_possible_loss):
-                yield came
+            with connection.watch_reconnects(subscription.mark_possible_loss):
+                yield subscription
     except errors.Error as error:
         raise Unavailable("nats", f"no subscription: {type(error).__name__}") from error
 
@@ -171,21 +171,21 @@ class RawParser:
         self.partial_message += data
         if len(self.partial_message) < self.needed:
             return b""
-        came, at, rest = bytes(self.partial_message), 0, list[bytes]()
-        while (end := came.find(_LINE_END, at)) >= 0:
-            words = came[at:end].split()
+        buffer, at, rest = bytes(self.partial_message), 0, list[bytes]()
+        while (end := buffer.find(_LINE_END, at)) >= 0:
+            words = buffer[at:end].split()
             start = end + len(_LINE_END)
             size = _parse_payload_size(words)
             self.needed = start + size - at
-            if start + size > len(came):
+            if start + size > len(buffer):
                 break
             take = self.handlers.get(words[2]) if size else None
             if take:
-                take(_parse_frame(words, came[start : start + size - len(_LINE_END)]))
+                take(_parse_frame(words, buffer[start : start + size - len(_LINE_END)]))
             else:
-                rest.append(came[at : start + size])
+                rest.append(buffer[at : start + size])
             at, self.needed = start + size, 0
-        self.partial_message = bytearray(came[at:])
+        self.partial_message = bytearray(buffer[at:])
         return b"".join(rest)
 
 

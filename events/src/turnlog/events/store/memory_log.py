@@ -58,9 +58,9 @@ class MemoryLog:
         behind = batch.after.sequence if batch.after else 0
         if batch.after and batch.after.stream_sequence not in places[behind - 1 : behind]:
             return BatchConflict(len(places))
-        if there := [self._read_event(p) for p in places[behind : behind + len(batch.messages)]]:
-            same = [event.stored for event in there] == [m.payload for m in batch.messages]
-            return BatchAlreadyStored(tuple(there)) if same else BatchConflict(len(places))
+        if stored := [self._read_event(p) for p in places[behind : behind + len(batch.messages)]]:
+            same = [event.stored for event in stored] == [m.payload for m in batch.messages]
+            return BatchAlreadyStored(tuple(stored)) if same else BatchConflict(len(places))
         for message in batch.messages:
             self.stored.append(RawEvent(message.subject, len(self.stored) + 1, message.payload))
             places.append(len(self.stored))
@@ -145,11 +145,15 @@ class MemoryLog:
         """See `EventLog.stream_raw_events`."""
         prefix = self.kind.build_filter(tenant).removesuffix(">") if tenant else ""
         end = len(self.stored)
-        given: RawEvent | None = None
+        last_yielded: RawEvent | None = None
         while live or after < end:
-            if given and given not in self.stored[given.stream_sequence - 1 :][:1]:
+            if (
+                last_yielded
+                and last_yielded not in self.stored[last_yielded.stream_sequence - 1 :][:1]
+            ):
                 raise Corrupt(
-                    f"log {given.stream_sequence}", "no longer has an event that it returned before"
+                    f"log {last_yielded.stream_sequence}",
+                    "no longer has an event that it returned before",
                 )
             found = self.stored[
                 after : after + MEMORY_BATCH_EVENTS
@@ -159,7 +163,7 @@ class MemoryLog:
             whole = list(takewhile(bool, found))
             after += len(whole)
             if mine := [raw for raw in whole if raw and raw.subject.startswith(prefix)]:
-                given = mine[-1]
+                last_yielded = mine[-1]
                 yield mine
             if len(whole) < len(found):
                 lost = list(takewhile(lambda raw: raw is None, self.stored[after:]))
@@ -272,13 +276,13 @@ class MemoryTokenStream:
         self, tenant: str, session: str, turn: int
     ) -> StampedTokenEvent | None:
         """See `TokenStream.read_latest_event`."""
-        held = self._get_events(tenant, session, turn)
-        return held[-1] if held else None
+        events = self._get_events(tenant, session, turn)
+        return events[-1] if events else None
 
     async def measure_silence(self, tenant: str, session: str, turn: int) -> float | None:
         """See `TokenStream.measure_silence`."""
-        held = self._get_events(tenant, session, turn)
-        return (datetime.now(UTC) - held[-1].at).total_seconds() if held else None
+        events = self._get_events(tenant, session, turn)
+        return (datetime.now(UTC) - events[-1].at).total_seconds() if events else None
 
     @asynccontextmanager
     async def watch_turn(
@@ -294,17 +298,17 @@ class MemoryTokenStream:
     async def _stream_events(
         self, tenant: str, session: str, turn: int
     ) -> AsyncGenerator[TokenEvent]:
-        held = self._get_events(tenant, session, turn)
+        events = self._get_events(tenant, session, turn)
         seen = 0
         while True:
-            for stamped in held[seen:]:
+            for stamped in events[seen:]:
                 seen += 1
                 yield stamped.event
             async with self.grown:
-                while len(held) <= seen and held is self._get_events(tenant, session, turn):
+                while len(events) <= seen and events is self._get_events(tenant, session, turn):
                     await self.grown.wait()
-            if held is not self._get_events(tenant, session, turn):
-                held, seen = self._get_events(tenant, session, turn), 0
+            if events is not self._get_events(tenant, session, turn):
+                events, seen = self._get_events(tenant, session, turn), 0
 
     def _get_events(self, tenant: str, session: str, turn: int) -> list[StampedTokenEvent]:
         return self.events_by_turn.setdefault((tenant, session, turn), [])

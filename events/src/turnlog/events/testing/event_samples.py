@@ -197,7 +197,7 @@ def _build_turn_samples() -> dict[str, KnownEvent]:
 
 
 def _build_phase_samples() -> dict[str, KnownEvent]:
-    asked = '{"signal":"understood"}'
+    signal_arguments = '{"signal":"understood"}'
     return {
         "choice-recorded": ChoiceRecorded(phase="choose", choice="share", label="They shared it"),
         "phase-entered": PhaseEntered(
@@ -221,7 +221,7 @@ def _build_phase_samples() -> dict[str, KnownEvent]:
             ),
         ),
         "tool-called": ToolCalled(
-            turn=8, call="8.1", id="call_1", tool="transition_phase", arguments=asked
+            turn=8, call="8.1", id="call_1", tool="transition_phase", arguments=signal_arguments
         ),
         "tool-returned-brief": ToolReturned(
             turn=4,

@@ -93,8 +93,8 @@ def _convert_error(error: ValueError | RecursionError) -> InvalidJson:
         case UnicodeDecodeError():
             return InvalidJson("syntax", f"byte {error.start} is not UTF-8")
         case json.JSONDecodeError():
-            where = f"line {error.lineno} column {error.colno}"
-            return InvalidJson("syntax", f"{error.msg} at {where}")
+            place = f"line {error.lineno} column {error.colno}"
+            return InvalidJson("syntax", f"{error.msg} at {place}")
         case _:
             return InvalidJson("syntax", "a number in it is none that JSON can hold")
 

@@ -95,11 +95,11 @@ class VocabularyCounter(NamedTuple):
 
     def count_shares(self, texts: Iterable[str]) -> list[int]:
         """See `TokenCounter.count_shares`; the longest text takes the difference at the joints."""
-        standing = list(texts)
-        counts = [self.count_tokens(text) for text in standing]
+        all_texts = list(texts)
+        counts = [self.count_tokens(text) for text in all_texts]
         if counts:
             longest = max(range(len(counts)), key=counts.__getitem__)
-            counts[longest] += self.count_tokens("".join(standing)) - sum(counts)
+            counts[longest] += self.count_tokens("".join(all_texts)) - sum(counts)
         return counts
 
 

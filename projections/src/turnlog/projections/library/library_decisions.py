@@ -152,11 +152,11 @@ class _ImportDecision:
         before = segment.latest_versions.get(row.variant)
         self.active_by_variant[segment.id, row.variant] = row.active
         last = segment.versions[-1].version
-        brought = row.version or 0
-        if before is None or before.text != row.text or brought > last:
+        row_version = row.version or 0
+        if before is None or before.text != row.text or row_version > last:
             new = NewSegmentVersion(
                 id=segment.id,
-                version=max(brought, last + 1),
+                version=max(row_version, last + 1),
                 variant=row.variant,
                 text=row.text,
             )
@@ -249,7 +249,7 @@ def _build_segment_text(
     if before is None and command.content is None:
         detail = f"there is no variant {variant[:80]!r} of it yet"
         raise Refused("invalid", detail, field="content", fix="write what it says")
-    given: dict[str, object] = {
+    changes: dict[str, object] = {
         "tier": command.tier,
         "type": command.type,
         "priority": command.priority,
@@ -258,9 +258,9 @@ def _build_segment_text(
         _raise_first_fault(
             (*find_name_faults("variant", variant), *find_content_faults(command.content))
         )
-        given |= {"digest": compute_digest(command.content), "characters": len(command.content)}
+        changes |= {"digest": compute_digest(command.content), "characters": len(command.content)}
     kept = before.model_dump() if before else {}
-    text = SegmentText.model_validate(kept | {k: v for k, v in given.items() if v is not None})
+    text = SegmentText.model_validate(kept | {k: v for k, v in changes.items() if v is not None})
     _raise_first_fault(find_text_faults(text.tier, text.type, text.priority))
     return text
 

@@ -67,15 +67,15 @@ class LibrarySegment:
     @property
     def latest_versions(self) -> Mapping[str, SegmentVersion]:
         """The latest version of each variant, ordered by the variant's name."""
-        said = {version.variant: version for version in self.versions}
-        return {name: said[name] for name in sorted(said)}
+        latest = {version.variant: version for version in self.versions}
+        return {name: latest[name] for name in sorted(latest)}
 
     @property
     def active_versions(self) -> Mapping[str, SegmentVersion]:
         """The latest versions of the variants that are switched on."""
         return {
-            name: said
-            for name, said in self.latest_versions.items()
+            name: version
+            for name, version in self.latest_versions.items()
             if name not in self.inactive_variants
         }
 
@@ -238,10 +238,10 @@ def _record_command(
 
 def build_command_result(events: Iterable[RecordedEvent]) -> LibraryCommandResult:
     """Return the result of a command from the events it led to."""
-    came = LibraryCommandResult()
+    result = LibraryCommandResult()
     for recorded in events:
-        came = _add_to_result(came, decode_library_event(recorded), recorded)
-    return came
+        result = _add_to_result(result, decode_library_event(recorded), recorded)
+    return result
 
 
 def _add_to_result(

@@ -66,13 +66,13 @@ class TenantLibraries:
 
     def _apply_run(self, tenant: str, run: Sequence[RecordedEvent]) -> LibraryChange:
         self.libraries[tenant] = fold(run, self._get_library(tenant))
-        came = build_command_result(run)
-        return self._build_change(tenant, {*came.added, *came.edited})
+        result = build_command_result(run)
+        return self._build_change(tenant, {*result.added, *result.edited})
 
     def _build_change(self, tenant: str, touched: Collection[int]) -> LibraryChange:
-        shelf = self._get_library(tenant)
-        segments = tuple(one for number, one in shelf.segments.items() if number in touched)
-        return LibraryChange(shelf, segments, self.stop_reasons.get(tenant))
+        library = self._get_library(tenant)
+        segments = tuple(one for number, one in library.segments.items() if number in touched)
+        return LibraryChange(library, segments, self.stop_reasons.get(tenant))
 
 
 def _parse_tenant(raw: RawEvent) -> str | None:
@@ -87,13 +87,13 @@ def _parse_tenant(raw: RawEvent) -> str | None:
 def _decode_event(raw: RawEvent, tenant: str, head: ChainHead | None) -> RecordedEvent:
     """Decode an event; raise `Corrupt` if it does not follow `head` in this tenant's history."""
     recorded = decode_event(raw.stored, raw.stream_sequence)
-    where = f"LIBRARY, stream sequence {raw.stream_sequence}"
+    place = f"LIBRARY, stream sequence {raw.stream_sequence}"
     if (recorded.tenant, recorded.session) != (tenant, SEGMENT_FAMILY):
-        raise Corrupt(where, f"says it is of {recorded.tenant}/{recorded.session}")
+        raise Corrupt(place, f"says it is of {recorded.tenant}/{recorded.session}")
     due = head.sequence + 1 if head else 1
     if recorded.sequence != due:
-        raise Corrupt(where, f"sequence {recorded.sequence} where {due} is due")
+        raise Corrupt(place, f"sequence {recorded.sequence} where {due} is due")
     if recorded.envelope.prevhash != (head.hash if head else None):
-        raise Corrupt(where, "is not chained to the event before it")
+        raise Corrupt(place, "is not chained to the event before it")
     decode_library_event(recorded)
     return recorded

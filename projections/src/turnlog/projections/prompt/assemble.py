@@ -147,8 +147,8 @@ def assemble(
     """
     spec = material.blueprint.calls[call.kind]
     budget = _find_budget(material.blueprint, call)
-    spoken = budget.counter if budget else _DEFAULT_COUNTER_SPEC
-    counting = build_token_counter(spoken, material.vocabularies, call.model)
+    counter_spec = budget.counter if budget else _DEFAULT_COUNTER_SPEC
+    counting = build_token_counter(counter_spec, material.vocabularies, call.model)
     unfilled = _plan_prompt(material, state, call)
     plan = tuple(
         _fill_slot(slot, material, state, texts, counting, call.assembler)
@@ -163,8 +163,8 @@ def assemble(
         else None
     )
     plan, steps = fit_plan(plan, fitting) if fitting else (plan, ())
-    messages, said = render_plan(plan, counting)
-    parts = (*said, *offers)
+    messages, message_parts = render_plan(plan, counting)
+    parts = (*message_parts, *offers)
     offered = tuple(each.tool for each in tools)
     request = ChatRequest(call.model, messages, offered, dict(spec.parameters))
     manifest = Manifest(

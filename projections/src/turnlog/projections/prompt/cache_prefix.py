@@ -104,17 +104,17 @@ def compute_common_prefix(
     now = PromptLayout(_sort_parts(parts), turns)
     reached = _compare_parts(before, now)
     messages = reached.messages
-    for was, stands in zip_longest(before.iterate_marks(reached), now.iterate_marks(reached)):
-        if was is None:
+    for previous, current in zip_longest(before.iterate_marks(reached), now.iterate_marks(reached)):
+        if previous is None:
             break
-        place, mark = was
-        if stands is None or mark != stands[1] or mark.digest is None:
-            stays = now.parts[stands[0]].layer if stands else None
+        place, mark = previous
+        if current is None or mark != current[1] or mark.digest is None:
+            current_layer = now.parts[current[0]].layer if current else None
             return CachePrefix(
                 call=earlier.call,
                 messages=messages,
                 tokens=_sum_tokens(before.parts[:place]),
-                ended_by=_find_ending_layer(before.parts[place].layer, stays, now.parts),
+                ended_by=_find_ending_layer(before.parts[place].layer, current_layer, now.parts),
             )
         messages += mark.starts_message
     return CachePrefix(call=earlier.call, messages=messages, tokens=_sum_tokens(before.parts))
@@ -132,17 +132,19 @@ def _sum_tokens(parts: Iterable[PromptPart]) -> int:
     return sum([part.tokens for part in parts])
 
 
-def _find_ending_layer(was: str, stands: str | None, now: Iterable[PromptPart]) -> str:
+def _find_ending_layer(
+    previous_layer: str, current_layer: str | None, now: Iterable[PromptPart]
+) -> str:
     """Name the layer that disappeared, or else the layer that took its position."""
-    stays = any(part.layer == was for part in now)
-    return stands if stays and stands else was
+    is_kept = any(part.layer == previous_layer for part in now)
+    return current_layer if is_kept and current_layer else previous_layer
 
 
 def _compare_parts(before: PromptLayout, now: PromptLayout) -> ComparedPrefix:
     """Compare part by part, and runs turn by turn without splitting them."""
     messages = 0
-    for place, (was, stands) in enumerate(zip(before.parts, now.parts, strict=False)):
-        then, run = _get_run(was), _get_run(stands)
+    for place, (previous, current) in enumerate(zip(before.parts, now.parts, strict=False)):
+        then, run = _get_run(previous), _get_run(current)
         if (then and then.condensed) or (run and run.condensed):
             return ComparedPrefix(place, 0, messages)
         if then is None and run is None:
@@ -152,8 +154,8 @@ def _compare_parts(before: PromptLayout, now: PromptLayout) -> ComparedPrefix:
             messages += mark.starts_message
         elif then and run and (then.first, then.work) == (run.first, run.work):
             turns = range(run.first, min(then.last, run.last) + 1)
-            turn, said = _find_changed_turn(turns, before.turns, before.since or 0)
-            messages += said
+            turn, message_count = _find_changed_turn(turns, before.turns, before.since or 0)
+            messages += message_count
             if not then.last == run.last == turn - 1:
                 return ComparedPrefix(place, turn, messages)
         else:
@@ -170,10 +172,10 @@ def _find_changed_turn(run: range, turns: SettledTurns, since: int) -> tuple[int
     messages = 0
     for turn in run:
         ref = turns.get(turn)
-        said = list_message_refs(ref) if ref else ()
-        if not said or said[-1].sequence > since:
+        refs = list_message_refs(ref) if ref else ()
+        if not refs or refs[-1].sequence > since:
             return turn, messages
-        messages += len(said)
+        messages += len(refs)
     return run.stop, messages
 
 
@@ -200,10 +202,10 @@ def _iterate_turn_marks(
     if ref is None:
         yield TextMark(None, starts_message=True, digest=None)
         return
-    for said in list_message_refs(ref):
-        known = since is None or said.sequence <= since
-        role: PartRole = "user" if said is ref.text else "assistant"
-        shape = (ref.work.digest,) if work and ref.work and said is ref.reply else ()
+    for message_ref in list_message_refs(ref):
+        known = since is None or message_ref.sequence <= since
+        role: PartRole = "user" if message_ref is ref.text else "assistant"
+        shape = (ref.work.digest,) if work and ref.work and message_ref is ref.reply else ()
         yield TextMark(
-            role, starts_message=True, digest=said.digest if known else None, shape=shape
+            role, starts_message=True, digest=message_ref.digest if known else None, shape=shape
         )

@@ -55,7 +55,9 @@ class ChatRequest:
         """Return the request as plain values."""
         return {
             "model": self.model,
-            "messages": [{"role": said.role, "content": said.content} for said in self.messages],
+            "messages": [
+                {"role": message.role, "content": message.content} for message in self.messages
+            ],
             "tools": list(self.tools),
             "parameters": self.parameters,
         }

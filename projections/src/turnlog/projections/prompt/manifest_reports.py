@@ -55,30 +55,30 @@ def list_layer_reports(manifest: Manifest) -> tuple[LayerReport, ...]:
 
 
 def _build_layer_report(layer: str, parts: Sequence[PromptPart]) -> LayerReport:
-    standing = [part for part in parts if part.is_included]
-    cuts = {part.treatment: part.cut for part in standing if part.cut}
+    included = [part for part in parts if part.is_included]
+    cuts = {part.treatment: part.cut for part in included if part.cut}
     return LayerReport(
         layer=layer,
-        stands=bool(standing),
-        segments=tuple(source.segment for _, source in _list_segment_parts(standing)),
+        stands=bool(included),
+        segments=tuple(source.segment for _, source in _list_segment_parts(included)),
         trimmed=cuts.get("trimmed"),
-        compressed=bool(standing) and any(part.treatment == "compressed" for part in parts),
+        compressed=bool(included) and any(part.treatment == "compressed" for part in parts),
         lowered=tuple(_find_lowered_items(parts)),
         dropped_items=tuple(_find_dropped_items(parts)),
         replaced_items=tuple(
-            dict.fromkeys(part.item for part in standing if part.item and part.rule == "replace")
+            dict.fromkeys(part.item for part in included if part.item and part.rule == "replace")
         ),
-        dropped=not standing and any(part.treatment == "dropped" for part in parts),
+        dropped=not included and any(part.treatment == "dropped" for part in parts),
     )
 
 
 def _find_lowered_items(parts: Sequence[PromptPart]) -> Iterator[LoweredItem]:
-    shown = [
+    included = [
         (part, source)
         for part, source in _list_segment_parts(parts)
         if part.treatment != "absent" and not (part.is_included and part.rule == "replace")
     ]
-    for item, those in groupby(shown, lambda pair: pair[0].item or pair[1].ref or ""):
+    for item, those in groupby(included, lambda pair: pair[0].item or pair[1].ref or ""):
         pairs = list(those)
         if any(part.rule == "lower_tier" for part, _ in pairs):
             left = (source.tier for part, source in pairs if part.rule != "lower_tier")
@@ -88,8 +88,8 @@ def _find_lowered_items(parts: Sequence[PromptPart]) -> Iterator[LoweredItem]:
 def _find_dropped_items(parts: Sequence[PromptPart]) -> Iterator[str]:
     """Yield the items of which something was to be included and nothing is left."""
     items = dict.fromkeys(part.item for part in parts if part.treatment == "dropped")
-    standing = {part.item for part in parts if part.is_included}
-    yield from (item for item in items if item and item not in standing)
+    included = {part.item for part in parts if part.is_included}
+    yield from (item for item in items if item and item not in included)
 
 
 def _list_segment_parts(parts: Sequence[PromptPart]) -> list[tuple[PromptPart, SegmentSource]]:

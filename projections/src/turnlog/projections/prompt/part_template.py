@@ -35,15 +35,15 @@ class PartTemplate(Generic[Part_co]):
         """Return the part with a change that is applied after it is built."""
         return PartTemplate(self.keys, lambda texts: change(self.build(texts)))
 
-    def fill(self, texts: PromptTexts, where: str) -> Part_co:
+    def fill(self, texts: PromptTexts, place: str) -> Part_co:
         """Build the part; raise `Corrupt` if one of its texts was not fetched."""
-        return self.build([_get_text(texts, key, where) for key in self.keys])
+        return self.build([_get_text(texts, key, place) for key in self.keys])
 
 
-def _get_text(texts: PromptTexts, key: TextKey, where: str) -> str:
+def _get_text(texts: PromptTexts, key: TextKey, place: str) -> str:
     text = texts.blobs.get(key) if isinstance(key, str) else texts.by_ref.get(key)
     if text is None:
-        raise Corrupt(where, f"the text of {key} was not fetched")
+        raise Corrupt(place, f"the text of {key} was not fetched")
     return text
 
 

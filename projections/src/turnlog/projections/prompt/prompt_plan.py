@@ -56,22 +56,22 @@ def place_pieces(slot: PlannedMessage) -> Iterator[PlacedPiece]:
     """Yield the included pieces of a message with the delimiters and separators around them."""
     form, joint = slot.form, ""
     for host, blocks in groupby(slot.blocks, _HOST):
-        standing = [
+        included = [
             (block, piece, form.segments_between * (place > 0) + before)
             for block in blocks
             for place, (piece, before) in enumerate(block.pieces_with_headings)
         ]
-        for at, (block, piece, before) in enumerate(standing):
+        for at, (block, piece, before) in enumerate(included):
             outer = "" if at else joint + format_opening(form, host)
-            after = format_closing(form, host) if at == len(standing) - 1 else ""
+            after = format_closing(form, host) if at == len(included) - 1 else ""
             yield PlacedPiece(block, piece, outer + before, after)
-        joint = form.between if standing else joint
+        joint = form.between if included else joint
 
 
 def format_message(slot: PlannedMessage) -> str:
     """Return the whole text of a message."""
     if any(block.within for block in slot.blocks):
-        return "".join([stretch.text for stretch in place_pieces(slot)])
+        return "".join([placed.text for placed in place_pieces(slot)])
     return slot.form.between.join(filter(None, [block.delimited_content for block in slot.blocks]))
 
 

@@ -59,45 +59,45 @@ def render_plan(
             )
             messages += [each for exchange in slot.exchanges for each in exchange.content.messages]
         else:
-            standing = [(stretch, stretch.text) for stretch in place_pieces(slot)]
-            parts += _build_layer_parts(slot, standing, len(messages), counting)
-            text = "".join([text for _, text in standing])
+            placed_texts = [(placed, placed.text) for placed in place_pieces(slot)]
+            parts += _build_layer_parts(slot, placed_texts, len(messages), counting)
+            text = "".join([text for _, text in placed_texts])
             messages += [ChatMessage(slot.role, text)] if text else []
     return tuple(messages), tuple(parts)
 
 
 def _build_layer_parts(
     slot: PlannedMessage,
-    standing: Sequence[tuple[PlacedPiece, str]],
+    placed_texts: Sequence[tuple[PlacedPiece, str]],
     place: int,
     counting: TokenCounter,
 ) -> Iterator[PromptPart]:
-    tokens = counting.count_shares([text for _, text in standing])
-    shown = {
-        id(stretch.piece): _build_included_part(slot, stretch, place, len(text), share, counting)
-        for (stretch, text), share in zip(standing, tokens, strict=True)
+    tokens = counting.count_shares([text for _, text in placed_texts])
+    included_parts = {
+        id(placed.piece): _build_included_part(slot, placed, place, len(text), share, counting)
+        for (placed, text), share in zip(placed_texts, tokens, strict=True)
     }
     for block in slot.blocks:
         for piece in block.pieces:
-            yield shown.get(id(piece)) or _build_excluded_part(block, piece)
+            yield included_parts.get(id(piece)) or _build_excluded_part(block, piece)
 
 
 def _build_included_part(
     slot: PlannedMessage,
-    stretch: PlacedPiece,
+    placed: PlacedPiece,
     place: int,
     characters: int,
     tokens: int,
     counting: TokenCounter,
 ) -> PromptPart:
-    piece = stretch.piece
+    piece = placed.piece
     return PromptPart(
-        layer=stretch.block.layer,
-        component=stretch.block.component,
+        layer=placed.block.layer,
+        component=placed.block.component,
         item=piece.item.name if piece.item else None,
         source=piece.source,
-        before=stretch.before,
-        after=stretch.after,
+        before=placed.before,
+        after=placed.after,
         excerpt=piece.excerpt,
         cut=piece.cut,
         indented=piece.indented,
@@ -108,19 +108,19 @@ def _build_included_part(
         else None,
         characters=characters,
         tokens=tokens,
-        saved=_count_saved_tokens(stretch, counting) if piece.treatment == "condensed" else 0,
+        saved=_count_saved_tokens(placed, counting) if piece.treatment == "condensed" else 0,
         treatment=piece.treatment,
         rule=piece.rule,
     )
 
 
-def _count_saved_tokens(stretch: PlacedPiece, counting: TokenCounter) -> int:
+def _count_saved_tokens(placed: PlacedPiece, counting: TokenCounter) -> int:
     """Count the tokens that a condensed text saves in its layer."""
-    gone = (
-        each for each in stretch.block.pieces if each.treatment == "condensed" and not each.text
+    emptied = (
+        each for each in placed.block.pieces if each.treatment == "condensed" and not each.text
     )
-    longer = sum(counting.count_tokens(each.full_text) for each in gone)
-    return max(0, longer - counting.count_tokens(stretch.piece.text))
+    longer = sum(counting.count_tokens(each.full_text) for each in emptied)
+    return max(0, longer - counting.count_tokens(placed.piece.text))
 
 
 def _build_excluded_part(block: LayerBlock, piece: LayerPiece) -> PromptPart:
@@ -137,7 +137,7 @@ def _build_excluded_part(block: LayerBlock, piece: LayerPiece) -> PromptPart:
 
 def _build_history_parts(slot: PlannedHistory, place: int) -> list[PromptPart]:
     """Return runs and gaps in the order of their turns."""
-    recap = [_build_summary_part(slot.summary, place)] if slot.summary else []
+    summary_parts = [_build_summary_part(slot.summary, place)] if slot.summary else []
     place += slot.included_summary is not None
     parts: list[tuple[int, PromptPart]] = [
         (out.first, _build_gap_part(slot.view, out)) for out in slot.left_out
@@ -149,12 +149,12 @@ def _build_history_parts(slot: PlannedHistory, place: int) -> list[PromptPart]:
         exchanges = [exchange for _, exchange in run]
         parts.append((exchanges[0].turn, _build_run_part(slot, exchanges, place)))
         place += sum([len(exchange.content.messages) for exchange in exchanges])
-    return [*recap, *(part for _, part in sorted(parts, key=lambda item: item[0]))]
+    return [*summary_parts, *(part for _, part in sorted(parts, key=lambda item: item[0]))]
 
 
-def _build_summary_part(recap: SummaryMessage, place: int) -> PromptPart:
-    source = EventTextSource(sequence=recap.text_ref.sequence, field=recap.text_ref.field)
-    if not recap.included:
+def _build_summary_part(summary: SummaryMessage, place: int) -> PromptPart:
+    source = EventTextSource(sequence=summary.text_ref.sequence, field=summary.text_ref.field)
+    if not summary.included:
         rule = "drop_oldest_pairs"
         return PromptPart(
             layer=HISTORY_COMPONENT,
@@ -169,9 +169,9 @@ def _build_summary_part(recap: SummaryMessage, place: int) -> PromptPart:
         source=source,
         message=place,
         role="system",
-        digest=recap.text_ref.digest,
-        characters=len(recap.text),
-        tokens=recap.tokens,
+        digest=summary.text_ref.digest,
+        characters=len(summary.text),
+        tokens=summary.tokens,
         treatment="summarised",
         rule=SUMMARISED,
     )
@@ -179,7 +179,7 @@ def _build_summary_part(recap: SummaryMessage, place: int) -> PromptPart:
 
 def _build_run_part(slot: PlannedHistory, exchanges: list[TurnExchange], place: int) -> PromptPart:
     run = [exchange.content for exchange in exchanges]
-    retelling = exchanges[0].condensed_run
+    condensed_run = exchanges[0].condensed_run
     return PromptPart(
         layer=HISTORY_COMPONENT,
         component=HISTORY_COMPONENT,
@@ -187,19 +187,19 @@ def _build_run_part(slot: PlannedHistory, exchanges: list[TurnExchange], place: 
             view=slot.view,
             first=exchanges[0].turn,
             last=exchanges[-1].last_turn,
-            work=slot.shows_work and (retelling is None or retelling.shows_work),
-            condensed=retelling.condensed if retelling else None,
-            again=retelling.again if retelling else (),
-            later=retelling.later if retelling else None,
+            work=slot.shows_work and (condensed_run is None or condensed_run.shows_work),
+            condensed=condensed_run.condensed if condensed_run else None,
+            again=condensed_run.again if condensed_run else (),
+            later=condensed_run.later if condensed_run else None,
         ),
         message=place,
         role=run[0].messages[0].role,
         digest=compute_run_digest(run),
-        characters=sum([said.characters for said in run]),
+        characters=sum([content.characters for content in run]),
         tokens=sum([exchange.tokens for exchange in exchanges]),
         saved=sum([exchange.saved for exchange in exchanges]),
-        treatment="condensed" if retelling else "kept",
-        rule=retelling.rule if retelling else None,
+        treatment="condensed" if condensed_run else "kept",
+        rule=condensed_run.rule if condensed_run else None,
     )
 
 

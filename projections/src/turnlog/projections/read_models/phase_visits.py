@@ -76,7 +76,7 @@ def list_phase_visits(events: Iterable[RecordedEvent]) -> tuple[PhaseVisit, ...]
     turns: list[list[int]] = [[] for _ in found]
     for turn in sorted(within):
         turns[within[turn]].append(turn)
-    return tuple(replace(stay, turns=tuple(own)) for stay, own in zip(found, turns, strict=True))
+    return tuple(replace(visit, turns=tuple(own)) for visit, own in zip(found, turns, strict=True))
 
 
 def _start_visit(recorded: RecordedEvent, entered: PhaseEntered, first: int) -> PhaseVisit:
@@ -96,10 +96,10 @@ def _start_visit(recorded: RecordedEvent, entered: PhaseEntered, first: int) -> 
 
 def filter_visits(visits: Sequence[PhaseVisit], phase: str) -> tuple[PhaseVisit, ...]:
     """Return the visits to one phase; refuse a phase that the session never entered."""
-    there = tuple(stay for stay in visits if stay.phase == phase)
-    if not there:
-        been = ", ".join(dict.fromkeys(stay.phase for stay in visits))
+    found = tuple(visit for visit in visits if visit.phase == phase)
+    if not found:
+        entered = ", ".join(dict.fromkeys(visit.phase for visit in visits))
         detail = f"the session was never in a phase {phase[:80]!r}"
-        fix = f"one of: {been}" if been else "leave it out: the session has no phases"
+        fix = f"one of: {entered}" if entered else "leave it out: the session has no phases"
         raise Refused("unknown-stay", detail, field="phase", fix=fix)
-    return there
+    return found

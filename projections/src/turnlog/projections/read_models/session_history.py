@@ -168,8 +168,8 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
         case TurnDisplayed(turn=number, text=text, reply=reply) if number in turns:
             turns[number] = _set_display(turns[number], text, reply)
         case MemoryPurged(upto=upto):
-            gone = {n: replace(turn, purged=True) for n, turn in turns.items() if n <= upto}
-            turns.update(gone)
+            purged = {n: replace(turn, purged=True) for n, turn in turns.items() if n <= upto}
+            turns.update(purged)
         case ReplyRedacted() as event if event.turn in turns:
             turns[event.turn] = _redact_turn(turns[event.turn], event, at)
         case _:
@@ -191,8 +191,8 @@ def _settle_turn(
 
 def _set_display(turn: HistoryTurn, text: Content | None, reply: Content | None) -> HistoryTurn:
     was = turn.display or TurnDisplay()
-    shown = None if turn.redacted else reply or was.reply
-    return replace(turn, display=TurnDisplay(text or was.text, shown))
+    visible_reply = None if turn.redacted else reply or was.reply
+    return replace(turn, display=TurnDisplay(text or was.text, visible_reply))
 
 
 def _redact_turn(turn: HistoryTurn, event: ReplyRedacted, at: str) -> HistoryTurn:

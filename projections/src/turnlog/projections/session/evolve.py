@@ -98,15 +98,15 @@ def apply_phase_entered(
     What was carried into the phase left stays with that phase. The last reference is dropped if the
     new phase may not see it.
     """
-    been = tuple(dict.fromkeys((*state.visited, event.phase)))
-    told = build_optional_text_ref(recorded, "carried", event.carried)
+    visited = tuple(dict.fromkeys((*state.visited, event.phase)))
+    carried = build_optional_text_ref(recorded, "carried", event.carried)
     reference = _filter_reference(state, event)
     return replace(
         state,
         phase=event.phase,
         exchanges=0,
-        visited=been,
-        carried=told,
+        visited=visited,
+        carried=carried,
         carried_before=_list_carried_before(state),
         reference=reference,
     )
@@ -225,8 +225,8 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
             return replace(state, prompts={**state.prompts, **list_pinned_files(event)})
         case TurnQueued() as event:
             text = build_optional_text_ref(recorded, "text", event.text)
-            brought = build_inputs_ref(recorded, event)
-            waiting = WaitingTurn(event.turn, text, recorded.envelope.id, brought)
+            inputs_ref = build_inputs_ref(recorded, event)
+            waiting = WaitingTurn(event.turn, text, recorded.envelope.id, inputs_ref)
             return replace(state, waiting=(*state.waiting, waiting), submitted=event.turn)
         case TurnReleased(turn=turn):
             return apply_turn_released(state, recorded, turn)

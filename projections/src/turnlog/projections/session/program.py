@@ -54,8 +54,8 @@ def has_step_failed(opened: OpenTurn | None) -> bool:
     if opened is None or opened.plan is None or opened.acted in {0, opened.retaken}:
         return False
     call = f"{opened.turn}.{opened.answered}"
-    asked = [use for use in opened.tools if use.call == call]
-    return bool(asked) and all(use.failed for use in asked)
+    last_tool_uses = [use for use in opened.tools if use.call == call]
+    return bool(last_tool_uses) and all(use.failed for use in last_tool_uses)
 
 
 def list_pending_tools(opened: OpenTurn) -> tuple[ToolUse, ...]:

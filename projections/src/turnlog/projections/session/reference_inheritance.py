@@ -51,17 +51,17 @@ class ResolvedReferences:
 
 
 def resolve_references(
-    spec: ReferencesSpec | None, last: LastReference | None, asked: StatedReferences
+    spec: ReferencesSpec | None, last: LastReference | None, stated: StatedReferences
 ) -> ResolvedReferences:
     """Resolve the references of a turn; without a policy nothing is inherited."""
-    own = {name: value for name, value in asked.identifiers.items() if not _is_empty(value)}
+    own = {name: value for name, value in stated.identifiers.items() if not _is_empty(value)}
     if spec is None:
         return ResolvedReferences(own, is_inherited=False, reason="not-remembered")
     found, reasons = dict(own), list[InheritanceReason]()
     for name, rule in spec.inherit.items():
         if name in own:
             continue
-        reasons.append(_find_reason(spec, name, rule, last, asked))
+        reasons.append(_find_reason(spec, name, rule, last, stated))
         if reasons[-1] == "inherited" and last is not None:
             found[name] = last.identifiers[name]
     used = "inherited" in reasons
@@ -75,17 +75,17 @@ def _find_reason(
     name: str,
     rule: InheritanceSpec,
     last: LastReference | None,
-    asked: StatedReferences,
+    stated: StatedReferences,
 ) -> InheritanceReason:
     if not rule.enabled:
         return "not-enabled"
-    if asked.intent not in rule.intents:
+    if stated.intent not in rule.intents:
         return "intent-not-listed"
-    if not spec.is_entity_allowed(asked.entity):
+    if not spec.is_entity_allowed(stated.entity):
         return "entity-not-allowed"
     if last is None or name not in last.identifiers:
         return "no-reference"
-    if spec.max_age_turns and asked.turn - last.turn > spec.max_age_turns:
+    if spec.max_age_turns and stated.turn - last.turn > spec.max_age_turns:
         return "too-old"
     return "inherited"
 
@@ -104,15 +104,15 @@ def record_reference(
     opened: OpenTurn | None = state.open
     if opened is None or opened.resolved is None or spec is None:
         return ()
-    said = opened.resolved
+    resolution = opened.resolved
     kept = {
-        name: said.identifiers[name]
+        name: resolution.identifiers[name]
         for name, rule in spec.inherit.items()
-        if rule.enabled and not _is_empty(said.identifiers.get(name))
+        if rule.enabled and not _is_empty(resolution.identifiers.get(name))
     }
-    if not kept or not spec.is_entity_allowed(said.entity):
+    if not kept or not spec.is_entity_allowed(resolution.entity):
         return ()
     event = ReferenceUpdated(
-        turn=opened.turn, identifiers=kept, intent=said.intent, entity=said.entity
+        turn=opened.turn, identifiers=kept, intent=resolution.intent, entity=resolution.entity
     )
     return (event,)

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 def renew_disclosure(
-    state: SessionState, why: DisclosureReason, profiles: Iterable[str] | None = None
+    state: SessionState, reason: DisclosureReason, profiles: Iterable[str] | None = None
 ) -> SessionState:
     """Describe the tools of these profiles in full again; by default of all pinned profiles."""
-    until = state.completed + (state.open is not None and why != "first_turn")
-    anew = {name: ToolDisclosure(until, why) for name in profiles or state.tools}
-    return replace(state, telling={**state.telling, **anew})
+    until = state.completed + (state.open is not None and reason != "first_turn")
+    renewed = {name: ToolDisclosure(until, reason) for name in profiles or state.tools}
+    return replace(state, telling={**state.telling, **renewed})
 
 
 def find_disclosure_reason(state: SessionState) -> DisclosureReason | None:
     """Return why the tools of the current profile are described in full, or None."""
-    telling = state.telling.get(state.profile)
-    return telling.why if telling and state.completed <= telling.until else None
+    disclosure = state.telling.get(state.profile)
+    return disclosure.why if disclosure and state.completed <= disclosure.until else None
 
 
 def list_tool_texts(pinned: ToolsSnapshotted) -> tuple[Digest, ...]:

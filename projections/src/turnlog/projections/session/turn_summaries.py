@@ -81,5 +81,5 @@ def add_summary(
 ) -> tuple[HistorySummary, ...]:
     """Add a summary, and drop the oldest one of its view when there are too many."""
     own = [each for each in summaries if each.view == made.view]
-    gone = own[0] if len(own) == MAX_SUMMARIES_PER_VIEW else None
-    return (*(each for each in summaries if each is not gone), made)
+    oldest = own[0] if len(own) == MAX_SUMMARIES_PER_VIEW else None
+    return (*(each for each in summaries if each is not oldest), made)

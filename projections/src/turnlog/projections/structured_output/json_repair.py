@@ -210,19 +210,23 @@ class _SchemaRepair:
         properties, required = _get_mapping(schema.get("properties")), _list_required_names(schema)
         kept: dict[str, JsonValue] = {}
         for name, item in value.items():
-            wanted = properties.get(name)
-            if item is None and name not in required and not _is_of_type(item, _list_types(wanted)):
+            member_schema = properties.get(name)
+            if (
+                item is None
+                and name not in required
+                and not _is_of_type(item, _list_types(member_schema))
+            ):
                 self._add_repair((*path, name), "nothing, left out")
             else:
-                kept[name] = self.convert_value(item, wanted, (*path, name))
+                kept[name] = self.convert_value(item, member_schema, (*path, name))
         return kept
 
     def _convert_type(self, value: JsonValue, schema: JsonSchema, path: AnswerPath) -> JsonValue:
         types = _list_types(schema)
         if _is_of_type(value, types):
             return value
-        for wanted in types:
-            match wanted, value:
+        for type_name in types:
+            match type_name, value:
                 case "string", int() | float() if not isinstance(value, bool):
                     self._add_repair(path, "a number for a text")
                     return json.dumps(value)

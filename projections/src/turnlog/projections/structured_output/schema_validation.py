@@ -40,9 +40,9 @@ def find_violation(value: JsonValue, schema: Mapping[str, JsonValue]) -> SchemaV
     from referencing import Registry  # noqa: PLC0415
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
-    nowhere: Registry[Any] = Registry()
+    empty_registry: Registry[Any] = Registry()
     try:
-        error = next(_build_validator()(schema, registry=nowhere).iter_errors(value), None)
+        error = next(_build_validator()(schema, registry=empty_registry).iter_errors(value), None)
     except RecursionError:
         return SchemaViolation((), "it is nested too deep")
     except PatternFault as fault:
@@ -51,8 +51,8 @@ def find_violation(value: JsonValue, schema: Mapping[str, JsonValue]) -> SchemaV
         return SchemaViolation((), "the schema refers to what is not in it")
     if error is None:
         return None
-    wanted = json.dumps(error.validator_value)[:_MAX_RULE_CHARACTERS]
-    return SchemaViolation(tuple(error.absolute_path), f"`{error.validator}` is {wanted}")
+    rule_value = json.dumps(error.validator_value)[:_MAX_RULE_CHARACTERS]
+    return SchemaViolation(tuple(error.absolute_path), f"`{error.validator}` is {rule_value}")
 
 
 def find_schema_fault(schema: Mapping[str, JsonValue]) -> str | None:
@@ -65,15 +65,21 @@ def find_schema_fault(schema: Mapping[str, JsonValue]) -> str | None:
         return f"{'.'.join(map(str, error.absolute_path)) or 'it'} is no JSON Schema"
     if fault := _find_pattern_fault(dict(schema)):
         return fault
-    elsewhere = [each for each in _iterate_references(dict(schema)) if not each.startswith("#")]
-    if elsewhere:
-        return f"it refers to {elsewhere[0][:80]!r}, outside itself"
-    nowhere = [
+    external_references = [
+        each for each in _iterate_references(dict(schema)) if not each.startswith("#")
+    ]
+    if external_references:
+        return f"it refers to {external_references[0][:80]!r}, outside itself"
+    missing_references = [
         each
         for each in _iterate_references(dict(schema))
         if not _has_reference_target(schema, each)
     ]
-    return f"it refers to {nowhere[0][:80]!r}, which is not in it" if nowhere else None
+    return (
+        f"it refers to {missing_references[0][:80]!r}, which is not in it"
+        if missing_references
+        else None
+    )
 
 
 def _has_reference_target(schema: Mapping[str, JsonValue], reference: str) -> bool:
@@ -83,9 +89,9 @@ def _has_reference_target(schema: Mapping[str, JsonValue], reference: str) -> bo
     from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
 
     empty: Registry[Any] = Registry()
-    whole = empty.with_resource("", DRAFT202012.create_resource(dict(schema)))
+    registry = empty.with_resource("", DRAFT202012.create_resource(dict(schema)))
     try:
-        found = whole.resolver().lookup(reference)
+        found = registry.resolver().lookup(reference)
     except Unresolvable:
         return False
     return isinstance(found.contents, dict | bool)

@@ -82,12 +82,12 @@ def parse_plan(
     `results` maps the names of the previous turn's results to their sequences.
     """
     plan = cast("dict[str, Any]", answer.value)
-    said = cast("list[dict[str, Any]]", plan["steps"])
+    answer_steps = cast("list[dict[str, Any]]", plan["steps"])
     repairs = [*_list_unknown_fields("", plan, ("steps",))]
-    if len(said) > max_steps:
-        repairs.append(f"steps: {len(said)} of them, cut to {max_steps}")
+    if len(answer_steps) > max_steps:
+        repairs.append(f"steps: {len(answer_steps)} of them, cut to {max_steps}")
     steps: list[ParsedStep] = []
-    for place, step in enumerate(said[:max_steps]):
+    for place, step in enumerate(answer_steps[:max_steps]):
         repairs += _list_unknown_fields(f"steps.{place}: ", step, _STEP_FIELDS)
         named = tuple(_filter_known_tools(place, step.get("tools", ()), tools, repairs))
         done_by = _find_result(place, step.get("from", ""), results, repairs)

@@ -180,20 +180,20 @@ def _format_shape(result: str, members: Mapping[str, JsonValue], spec: Condensat
 
 
 def _format_members(members: Mapping[str, JsonValue]) -> str:
-    room = max(MAX_CELL_CHARACTERS, MAX_LIST_CHARACTERS // len(members))
+    max_characters = max(MAX_CELL_CHARACTERS, MAX_LIST_CHARACTERS // len(members))
     return _join_names(
         [
-            f"{_cut_text(name, MAX_CELL_CHARACTERS)}: {_format_member(value, room)}"
+            f"{_cut_text(name, MAX_CELL_CHARACTERS)}: {_format_member(value, max_characters)}"
             for name, value in members.items()
         ]
     )
 
 
-def _format_member(value: JsonValue, room: int) -> str:
-    spelt = encode_canonical(value)
-    if isinstance(value, list) and len(spelt) > MAX_CELL_CHARACTERS:
+def _format_member(value: JsonValue, max_characters: int) -> str:
+    encoded = encode_canonical(value)
+    if isinstance(value, list) and len(encoded) > MAX_CELL_CHARACTERS:
         return f"{len(value)} rows"
-    return _cut_text(spelt, room)
+    return _cut_text(encoded, max_characters)
 
 
 def _iterate_table_lines(
@@ -222,17 +222,19 @@ def _format_row(row: JsonValue) -> str:
 
 
 def _cut_cell(value: JsonValue) -> JsonValue:
-    spelt = value if isinstance(value, str) else encode_canonical(value)
-    return _cut_text(spelt, MAX_CELL_CHARACTERS) if len(spelt) > MAX_CELL_CHARACTERS else value
+    encoded = value if isinstance(value, str) else encode_canonical(value)
+    return _cut_text(encoded, MAX_CELL_CHARACTERS) if len(encoded) > MAX_CELL_CHARACTERS else value
 
 
 def _join_names(texts: Sequence[str]) -> str:
     """Join as many texts as fit, at least one, and the number of the others."""
-    shown, room = 1, MAX_LIST_CHARACTERS - len(texts[0]) if texts else 0
-    while shown < len(texts) and (room := room - len(texts[shown]) - 2) >= 0:
-        shown += 1
-    rest = [f"and {len(texts) - shown} more"] if len(texts) > shown else []
-    return ", ".join((*texts[:shown], *rest))
+    joined_count, remaining = 1, MAX_LIST_CHARACTERS - len(texts[0]) if texts else 0
+    while (
+        joined_count < len(texts) and (remaining := remaining - len(texts[joined_count]) - 2) >= 0
+    ):
+        joined_count += 1
+    rest = [f"and {len(texts) - joined_count} more"] if len(texts) > joined_count else []
+    return ", ".join((*texts[:joined_count], *rest))
 
 
 def _cut_text(text: str, max_characters: int) -> str:

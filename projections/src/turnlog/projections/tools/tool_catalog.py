@@ -77,11 +77,11 @@ class _NamedTool:
 
 def compute_offers_digest(offers_by_server: Mapping[str, Iterable[ToolOffer]]) -> Digest:
     """Return the digest of all server descriptions, by which a change is noticed."""
-    said: dict[str, JsonValue] = {
+    descriptions: dict[str, JsonValue] = {
         server: [[each.kind, each.tool, each.description, each.schema] for each in offers]
         for server, offers in offers_by_server.items()
     }
-    return compute_digest(encode_canonical(said))
+    return compute_digest(encode_canonical(descriptions))
 
 
 def build_tool_catalog(
@@ -93,19 +93,19 @@ def build_tool_catalog(
     for server, of in spec.servers.items():
         for offer in offers_by_server.get(server, ()):
             each = _NamedTool(f"{server}_{offer.tool}", server, offer, offer.tool in of.idempotent)
-            if why := _explain_exclusion(each, of, every):
+            if reason := _explain_exclusion(each, of, every):
                 if len(left_out) < _MAX_LEFT_OUT:
-                    left_out[_format_single_line(each.name)] = why
+                    left_out[_format_single_line(each.name)] = reason
             else:
                 every[offer.kind, each.name] = each
     named = [each for each in every.values() if each.offer.kind == "tool"]
     prompts = [each for each in every.values() if each.offer.kind == "prompt"]
-    spelt = {each.name: encode_canonical(each.definition) for each in named}
+    definitions = {each.name: encode_canonical(each.definition) for each in named}
     full, names = "\n".join(map(_format_tool, named)), "\n".join(f"- {each.name}" for each in named)
-    asked = ("\n".join(map(_format_tool, prompts)),) if prompts else ()
+    prompt_texts = ("\n".join(map(_format_tool, prompts)),) if prompts else ()
     pins = {
         each.name: ToolPin(
-            digest=compute_digest(spelt[each.name]),
+            digest=compute_digest(definitions[each.name]),
             server=each.server,
             tool=each.offer.tool,
             idempotent=each.idempotent,
@@ -114,15 +114,15 @@ def build_tool_catalog(
     }
     event = ToolsSnapshotted(
         profile=profile,
-        digest=compute_digest("\n".join([full, *spelt.values(), *asked])),
+        digest=compute_digest("\n".join([full, *definitions.values(), *prompt_texts])),
         tools=pins,
         full=compute_digest(full),
         names=compute_digest(names),
         left_out=left_out,
         prompts=tuple(each.name for each in prompts),
-        prompts_text=compute_digest(asked[0]) if asked else None,
+        prompts_text=compute_digest(prompt_texts[0]) if prompt_texts else None,
     )
-    return ToolCatalog(event, (*spelt.values(), full, names, *asked))
+    return ToolCatalog(event, (*definitions.values(), full, names, *prompt_texts))
 
 
 def _explain_exclusion(
@@ -163,18 +163,18 @@ def _format_tool(named: _NamedTool) -> str:
 
 def _iterate_argument_lines(schema: dict[str, JsonValue]) -> Iterator[str]:
     properties, required = schema.get("properties"), schema.get("required")
-    wanted = required if isinstance(required, list) else []
-    for name, said in properties.items() if isinstance(properties, dict) else ():
-        of = said if isinstance(said, dict) else {}
-        must = ", required" if name in wanted else ""
+    required_names = required if isinstance(required, list) else []
+    for name, definition in properties.items() if isinstance(properties, dict) else ():
+        of = definition if isinstance(definition, dict) else {}
+        must = ", required" if name in required_names else ""
         about = _format_single_line(str(of.get("description") or ""), _MAX_DESCRIPTION_CHARACTERS)
         yield f"{_format_single_line(name)} ({_format_argument_type(of)}{must})" + (
             f": {about}" if about else ""
         )
 
 
-def _format_argument_type(said: dict[str, JsonValue]) -> str:
-    kind = said.get("type")
+def _format_argument_type(definition: dict[str, JsonValue]) -> str:
+    kind = definition.get("type")
     return _format_single_line(kind) if isinstance(kind, str) else "any"
 
 

@@ -136,8 +136,8 @@ class EditSegmentRequest(SegmentPropertiesRequest):
 
     def create_command(self, segment: int) -> EditSegment:
         """Return the command for the library."""
-        given = self.merge_metadata()
-        return EditSegment(segment, seen=given.pop("version"), **given)
+        values = self.merge_metadata()
+        return EditSegment(segment, seen=values.pop("version"), **values)
 
 
 class SegmentChangeResult(ResponseModel):

@@ -47,7 +47,7 @@ async def reproduce_call(
     Both ways read the blobs from the store, not from this process's cache.
     """
     # Read these first: it fills the text cache that assembling reads from.
-    told = await _load_referenced_events(time_travel, state_at)
+    loaded_events = await _load_referenced_events(time_travel, state_at)
     made = await _load_assembly_inputs(time_travel, state_at)
     named = list_referenced_blobs(call.manifest)
     if isinstance(made, RecordedCallInputs):
@@ -56,7 +56,9 @@ async def reproduce_call(
         state_at.recorded.tenant, named
     )
     reference = (
-        told if isinstance(told, ReproductionResult) else _reproduce_by_reference(call, told, blobs)
+        loaded_events
+        if isinstance(loaded_events, ReproductionResult)
+        else _reproduce_by_reference(call, loaded_events, blobs)
     )
     lost = next((digest for digest in named if digest not in blobs), None)
     match made:

@@ -57,9 +57,9 @@ def _create_key(file: Path) -> Ed25519PrivateKey:
     key = Ed25519PrivateKey.generate()
     file.parent.mkdir(parents=True, exist_ok=True)
     # mkstemp makes it readable by its owner only.
-    held, beside = mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    descriptor, beside = mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
-        with os.fdopen(held, "wb") as writer:
+        with os.fdopen(descriptor, "wb") as writer:
             writer.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
             writer.flush()
             os.fsync(writer.fileno())

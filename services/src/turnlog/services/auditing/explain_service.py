@@ -90,8 +90,10 @@ class ExplainService:
         known = known.add_events(near)
         known = known.add_state(state_at.state_before) if state_at.state_before else known
         behind = range(call.sequence + 1, min(known.end, call.sequence + EVENTS_AFTER_CALL) + 1)
-        for wanted in (range(_find_first_sequence(state_at), near[0].sequence), behind):
-            known = known.add_events(await self._read_range(known, wanted)) if wanted else known
+        for sequences in (range(_find_first_sequence(state_at), near[0].sequence), behind):
+            known = (
+                known.add_events(await self._read_range(known, sequences)) if sequences else known
+            )
         return known
 
     async def compute_answer(
@@ -110,23 +112,25 @@ class ExplainService:
                         self.tenant, known.session, unfolded.sequence
                     )
                     known = known.add_state(state)
-                except MissingEvents as further:
-                    known = evidence[further.session]
-                    wanted = further.wanted if rounds < MAX_LOAD_ROUNDS else range(1, known.end + 1)
-                    held = sum(len(each.events) for each in evidence.values())
-                    if held + len(wanted) > self.unlocked_event_limit and not locked:
+                except MissingEvents as missing:
+                    known = evidence[missing.session]
+                    sequences = (
+                        missing.wanted if rounds < MAX_LOAD_ROUNDS else range(1, known.end + 1)
+                    )
+                    loaded_count = sum(len(each.events) for each in evidence.values())
+                    if loaded_count + len(sequences) > self.unlocked_event_limit and not locked:
                         await alone.enter_async_context(self.large_load_lock)
                         locked = True
-                    known = known.add_events(await self._read_range(known, wanted))
+                    known = known.add_events(await self._read_range(known, sequences))
                 evidence = {**evidence, known.session: known}
 
-    async def _read_range(self, known: PartialLog, wanted: range) -> Sequence[RecordedEvent]:
+    async def _read_range(self, known: PartialLog, sequences: range) -> Sequence[RecordedEvent]:
         log, head = self.time_travel.command_handler.log, None
-        if wanted.start > 1:
-            head = (await self._read_event(known, wanted.start - 1)).head
-        events = await log.read_next_events(self.tenant, known.session, head, len(wanted))
-        if len(events) < len(wanted):
-            upto = await self._read_event(known, wanted[-1])
+        if sequences.start > 1:
+            head = (await self._read_event(known, sequences.start - 1)).head
+        events = await log.read_next_events(self.tenant, known.session, head, len(sequences))
+        if len(events) < len(sequences):
+            upto = await self._read_event(known, sequences[-1])
             events = await log.read_range(self.tenant, known.session, head, upto)
         return events
 
@@ -143,9 +147,9 @@ class ExplainService:
 def _find_first_sequence(state_at: StateAt) -> int:
     """Return the sequence to read from: before the first turn that a prompt names by itself."""
     runs = (each for each in state_at.call_context.manifest.parts if not is_left_out_as_run(each))
-    told = [run.first for each in runs if isinstance(run := each.source, HistorySource)]
+    run_starts = [run.first for each in runs if isinstance(run := each.source, HistorySource)]
     state = state_at.state_before
-    first = min(told, default=state_at.call_context.turn)
+    first = min(run_starts, default=state_at.call_context.turn)
     texts = [ref.text for ref in state.turns if ref.turn >= first] if state else []
     opened = [state.open.text] if state and state.open else []
     begun = [text.sequence for text in (*texts, *opened) if text]

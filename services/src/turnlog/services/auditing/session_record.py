@@ -58,10 +58,14 @@ class SessionRecordLoader:
     async def load_blobs(self, tenant: str, digests: Iterable[Digest]) -> Mapping[Digest, str]:
         """Return the texts of the blobs that exist among these."""
         free = asyncio.Semaphore(MAX_BLOB_REQUESTS)
-        wanted = tuple(dict.fromkeys(digests))
-        found = await asyncio.gather(*(self._load_blob(tenant, digest, free) for digest in wanted))
+        unique_digests = tuple(dict.fromkeys(digests))
+        found = await asyncio.gather(
+            *(self._load_blob(tenant, digest, free) for digest in unique_digests)
+        )
         return {
-            digest: text for digest, text in zip(wanted, found, strict=True) if text is not None
+            digest: text
+            for digest, text in zip(unique_digests, found, strict=True)
+            if text is not None
         }
 
     async def _load_blob(self, tenant: str, digest: Digest, free: asyncio.Semaphore) -> str | None:

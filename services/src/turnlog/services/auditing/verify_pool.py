@@ -139,17 +139,17 @@ def start_process_verifier(processes: int) -> Generator[SessionVerifier]:
 @contextmanager
 def _start_process() -> Generator[Connection]:
     spawning = get_context("spawn")
-    ours, its = spawning.Pipe()
-    process = spawning.Process(target=_run_verify_process, args=(its,), daemon=True)
+    parent_connection, child_connection = spawning.Pipe()
+    process = spawning.Process(target=_run_verify_process, args=(child_connection,), daemon=True)
     process.start()
-    its.close()  # Otherwise the pipe would stay open when the process has ended.
+    child_connection.close()  # Otherwise the pipe would stay open when the process has ended.
     try:
-        yield ours
+        yield parent_connection
     finally:
         process.kill()
         process.join()
         process.close()
-        ours.close()
+        parent_connection.close()
 
 
 def _run_verify_process(connection: Connection) -> None:

@@ -221,13 +221,13 @@ class VerifyService:
         self, witness: AuditCheckpoint | None, verifier: SessionVerifier
     ) -> AsyncGenerator[VerifyStep]:
         tally = VerificationTally(witness is not None)
-        told = set[tuple[ChainKey | None, AuditFinding]]()
+        reported = set[tuple[ChainKey | None, AuditFinding]]()
         chains = ChainVerifier(witness.list_session_heads() if witness else {})
-        shelves = ChainVerifier(witness.list_library_heads() if witness else {})
-        async with aclosing(self._check_streams(chains, shelves)) as checked:
+        library_chains = ChainVerifier(witness.list_library_heads() if witness else {})
+        async with aclosing(self._check_streams(chains, library_chains)) as checked:
             async for step in checked:
                 if isinstance(step, LocatedFinding):
-                    told.add((step.key, step.finding))
+                    reported.add((step.key, step.finding))
                     tally.add_finding(step.key, step.finding)
                 yield step
         goal = sum(end.event_count for end in chains.ends.values())
@@ -236,12 +236,14 @@ class VerifyService:
             async for key, report in reports:
                 tally.add_report(report)
                 for finding in report.findings:
-                    if (key, finding) not in told:
+                    if (key, finding) not in reported:
                         tally.add_finding(key, finding)
                         yield LocatedFinding("sessions", key, finding)
                 done += report.events
                 yield VerifyProgress("sessions", done, goal)
-        yield VerifyOutcome(tally, goal + sum(end.event_count for end in shelves.ends.values()))
+        yield VerifyOutcome(
+            tally, goal + sum(end.event_count for end in library_chains.ends.values())
+        )
 
     async def _check_streams(
         self, chains: ChainVerifier, library_chains: ChainVerifier
@@ -277,8 +279,10 @@ class VerifyService:
                 if isinstance(part, StreamHole):
                     yield LocatedFinding("library", None, describe_hole(part))
                     continue
-                ours = [raw for raw in part if parse_chain_key(raw.subject)[0] == self.tenant]
-                for found in filter(None, map(library_chains.check_event, ours)):
+                tenant_events = [
+                    raw for raw in part if parse_chain_key(raw.subject)[0] == self.tenant
+                ]
+                for found in filter(None, map(library_chains.check_event, tenant_events)):
                     yield LocatedFinding("library", *found)
         for key, finding in chains.find_missing():
             yield LocatedFinding("sessions", key, finding)
@@ -333,11 +337,11 @@ class VerifyService:
         read = read_session_batches(self.command_handler.log, self.tenant, ends)
         try:
             async with aclosing(read):
-                async for stretch in read:
-                    rows = await self._load_recorded_totals([session for _, session in stretch])
-                    for key in tuple(stretch):
+                async for batch in read:
+                    rows = await self._load_recorded_totals([session for _, session in batch])
+                    for key in tuple(batch):
                         examined = self._verify_stored_session(
-                            key[1], stretch.pop(key), rows.get(key[1]), verifier
+                            key[1], batch.pop(key), rows.get(key[1]), verifier
                         )
                         under_way.append((key, asyncio.create_task(examined)))
                         if len(under_way) == verifier.concurrency:
@@ -361,8 +365,8 @@ class VerifyService:
     async def create_checkpoint(self) -> AuditCheckpoint:
         """Return a checkpoint of all heads; raise `Corrupt` where a chain is broken."""
         identity = await self.command_handler.log.get_identity(self.tenant)
-        chains, shelves = ChainVerifier(), ChainVerifier()
-        async for step in self._check_chains(chains, shelves):
+        chains, library_chains = ChainVerifier(), ChainVerifier()
+        async for step in self._check_chains(chains, library_chains):
             if isinstance(step, LocatedFinding):
                 place = f"{step.key[1]}, event {step.finding.sequence}" if step.key else "stream"
                 raise Corrupt(f"{step.log} {place}", step.finding.detail)
@@ -373,7 +377,7 @@ class VerifyService:
             created=identity.created,
             end=max((end.last_stream_sequence for end in chains.ends.values()), default=0),
             sessions=build_checkpoint_heads(chains.ends),
-            library=build_checkpoint_heads(shelves.ends),
+            library=build_checkpoint_heads(library_chains.ends),
         )
 
 
@@ -411,7 +415,7 @@ def split_into_batches(ends: ChainEnds) -> Iterator[Sequence[ChainKey]]:
 
 
 async def _read_batch(log: EventLog, tenant: str, ends: ChainEnds) -> SessionBatch:
-    held: SessionBatch = {key: [] for key in ends}
+    batch: SessionBatch = {key: [] for key in ends}
     first = min(end.first_stream_sequence for end in ends.values())
     last = max(end.last_stream_sequence for end in ends.values())
     async with aclosing(scan_log(log, tenant, first - 1)) as parts:
@@ -420,8 +424,8 @@ async def _read_batch(log: EventLog, tenant: str, ends: ChainEnds) -> SessionBat
                 continue
             for raw in part:
                 key = parse_chain_key(raw.subject)
-                if key in held and raw.stream_sequence <= ends[key].last_stream_sequence:
-                    held[key].append(raw)
+                if key in batch and raw.stream_sequence <= ends[key].last_stream_sequence:
+                    batch[key].append(raw)
             if part[-1].stream_sequence >= last:
-                return held
-    return held
+                return batch
+    return batch

@@ -40,9 +40,9 @@ def check_blueprint_folder(folder: Path) -> tuple[BlueprintFault, ...]:
     except FaultyBlueprint as faulty:
         return faulty.faults
     source = BlueprintFiles(DiskFolder(folder)).read_blueprint_source()
-    remarks = (*_check_plugins(blueprint), *_check_cartridge_exists(folder, blueprint))
+    findings = (*_check_plugins(blueprint), *_check_cartridge_exists(folder, blueprint))
     return (
-        *map(source.build_fault, remarks),
+        *map(source.build_fault, findings),
         *_check_cartridges(folder, blueprint),
         *_check_memory_policy(folder, blueprint),
     )

@@ -65,8 +65,8 @@ class BlueprintFiles:
         """Read and check the blueprint; raise `FaultyBlueprint` with all its faults."""
         source = self.read_blueprint_source()
         if faults := [
-            source.build_fault(remark)
-            for remark in _check_blueprint_files(self.files, source.blueprint)
+            source.build_fault(finding)
+            for finding in _check_blueprint_files(self.files, source.blueprint)
         ]:
             raise FaultyBlueprint(faults)
         return resolve_schemas(self.files, source.blueprint)
@@ -284,8 +284,8 @@ def _resolve_call_schema(files: FolderFiles, call: CallSpec) -> CallSpec:
         schema = _read_schema(files, spec.schema_)
     except Refused:
         return call
-    said = spec.model_dump(exclude_unset=True, by_alias=True)
-    output = OutputSpec.model_validate(said | {"schema": schema})
+    explicit_fields = spec.model_dump(exclude_unset=True, by_alias=True)
+    output = OutputSpec.model_validate(explicit_fields | {"schema": schema})
     return call.model_copy(update={"output": output})
 
 

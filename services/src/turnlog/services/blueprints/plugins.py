@@ -122,7 +122,7 @@ def collect_installed() -> InstalledExtensions:
 
 
 def _create_lazy_step(name: str) -> ApplyRegisteredStep:
-    def take(block: LayerBlock, told: Mapping[str, JsonValue]) -> LayerBlock:
-        return load_step(name)(block, told)
+    def take(block: LayerBlock, options: Mapping[str, JsonValue]) -> LayerBlock:
+        return load_step(name)(block, options)
 
     return take

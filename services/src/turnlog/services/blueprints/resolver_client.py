@@ -52,15 +52,15 @@ async def request_outcome(spec: ResolverSpec, request: ResolverRequest) -> Resol
         async with asyncio.timeout(spec.timeout_seconds):
             match spec:
                 case RegisteredResolverSpec(source=source):
-                    said = await _run_registered_resolver(source, request)
+                    raw_outcome = await _run_registered_resolver(source, request)
                 case HttpResolverSpec(url=url):
-                    said = await _send_http_request(url, request)
+                    raw_outcome = await _send_http_request(url, request)
                 case _ as never:
                     assert_never(never)
     except TimeoutError:
         detail = f"{format_resolver_name(spec)} took more than {spec.timeout_seconds:g} s"
         raise ResolverFailure("resolver_timeout", detail, retryable=True) from None
-    return validate_outcome(said, format_resolver_name(spec))
+    return validate_outcome(raw_outcome, format_resolver_name(spec))
 
 
 async def _run_registered_resolver(name: str, request: ResolverRequest) -> object:

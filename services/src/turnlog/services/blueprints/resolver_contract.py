@@ -46,8 +46,8 @@ class ResolverRequest:
 
     def render_json(self) -> dict[str, JsonValue]:
         """Return the request as JSON values."""
-        told: list[JsonValue] = [dict(message) for message in self.history]
-        return {"question": self.text, "identifiers": dict(self.identifiers), "history": told}
+        history: list[JsonValue] = [dict(message) for message in self.history]
+        return {"question": self.text, "identifiers": dict(self.identifiers), "history": history}
 
 
 class Resolver(Protocol):
@@ -84,8 +84,8 @@ def validate_outcome(answer: object, name: str) -> ResolverOutcome:
         check_json(outcome.model_dump(), "outcome")
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(step)[:80] for step in first["loc"]) or "the answer"
-        raise create_malformed_failure(f"{name}: {where}: {first['msg']}") from None
+        field_path = ".".join(str(step)[:80] for step in first["loc"]) or "the answer"
+        raise create_malformed_failure(f"{name}: {field_path}: {first['msg']}") from None
     except (TurnlogError, TypeError, ValueError, RecursionError) as error:
         raise create_malformed_failure(f"{name}: {type(error).__name__}") from None
     return outcome

@@ -78,15 +78,15 @@ def create_cached_counter(
     count: Callable[[str], int], max_counts: int = MAX_CACHED_COUNTS
 ) -> Callable[[str], int]:
     """Return a counter that caches the latest counts; no text is kept."""
-    held = OrderedDict[bytes, int]()
+    counts = OrderedDict[bytes, int]()
 
     def count_cached(text: str) -> int:
         key = sha256(text.encode(errors="surrogatepass")).digest()
-        known = held.get(key)
+        known = counts.get(key)
         if known is None:
-            known = held[key] = count(text)
-            if len(held) > max_counts:
-                held.popitem(last=False)
+            known = counts[key] = count(text)
+            if len(counts) > max_counts:
+                counts.popitem(last=False)
         return known
 
     return count_cached

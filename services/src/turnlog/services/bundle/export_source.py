@@ -42,9 +42,9 @@ class ExportSource:
         return self.redacted.format_for_reader(event)
 
 
-def encode_line(told: PagedEvent) -> bytes:
+def encode_line(event: PagedEvent) -> bytes:
     """Return the stored bytes as a line; stored events contain no line breaks."""
-    return told.stored + b"\n"
+    return event.stored + b"\n"
 
 
 @dataclass(slots=True)

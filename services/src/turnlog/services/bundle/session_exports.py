@@ -112,22 +112,22 @@ async def export_markdown(source: ExportSource) -> AsyncGenerator[bytes]:
 
     The session is read twice, because later events change how earlier turns are shown.
     """
-    afterwards, untold = LaterChanges(), UnsettledTurns()
+    afterwards, unsettled = LaterChanges(), UnsettledTurns()
     async for page in source.iterate_pages():
         for recorded in page:
             if not isinstance(recorded, UndecodablePagedEvent):
                 afterwards.apply_event(recorded)
     async for page in source.iterate_pages():
         yield "".join(
-            part for each in page for part in _render_event(each, afterwards, untold)
+            part for each in page for part in _render_event(each, afterwards, unsettled)
         ).encode()
-    yield "".join(untold.render_remaining(afterwards)).encode()
+    yield "".join(unsettled.render_remaining(afterwards)).encode()
 
 
 def _render_event(
-    each: PagedEvent, afterwards: LaterChanges, untold: UnsettledTurns
+    each: PagedEvent, afterwards: LaterChanges, unsettled: UnsettledTurns
 ) -> Iterator[str]:
     if isinstance(each, UndecodablePagedEvent):
         yield f"*Event {each.number} cannot be read: {each.detail}.*\n\n"
     else:
-        yield from render_transcript((each,), afterwards, untold)
+        yield from render_transcript((each,), afterwards, unsettled)

@@ -80,15 +80,15 @@ class EventChain:
         for place, line in enumerate(lines, 1):
             stored, before = line.removesuffix(b"\n"), self.heads[-1] if self.heads else None
             event = parse_object(stored, f"event {place}")
-            stands, names = event.get("sequence"), event.get("prevhash")
+            sequence, names = event.get("sequence"), event.get("prevhash")
             if (event.get("tenant"), event.get("subject")) != (tenant, name):
                 raise VerificationFailure(
-                    f"event {stands}: it belongs to session {event.get('subject')!a}"
+                    f"event {sequence}: it belongs to session {event.get('subject')!a}"
                 )
-            if not isinstance(stands, int) or stands < place:
-                raise VerificationFailure(f"event {stands}: it stands behind event {place - 1}")
-            if stands > place:
-                raise VerificationFailure(f"event {place}: it is missing before event {stands}")
+            if not isinstance(sequence, int) or sequence < place:
+                raise VerificationFailure(f"event {sequence}: it stands behind event {place - 1}")
+            if sequence > place:
+                raise VerificationFailure(f"event {place}: it is missing before event {sequence}")
             if names != before:
                 raise VerificationFailure(
                     f"event {max(1, place - 1)}: event {place} does not continue its bytes"
@@ -112,14 +112,14 @@ class EventChain:
                 yield place, event["data"]
 
 
-def apply_event(turns: dict[int, list[Json]], kind: str, said: JsonDict) -> None:
-    turn = said.get("turn")
+def apply_event(turns: dict[int, list[Json]], kind: str, data: JsonDict) -> None:
+    turn = data.get("turn")
     if kind in {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}:
-        turns[said["turn"]] = [said.get("text"), None, None]
+        turns[data["turn"]] = [data.get("text"), None, None]
     elif turn in turns and kind == "turnlog.turn-completed.v1":
-        turns[turn][1:] = [said["text"], said.get("work")]
+        turns[turn][1:] = [data["text"], data.get("work")]
     elif turn in turns and kind == "turnlog.reply-redacted.v1":
-        turns[turn][1:] = [said["replacement"], None]
+        turns[turn][1:] = [data["replacement"], None]
 
 
 # Rebuilding a prompt: its manifest says where the text of each part is and how it was edited.
@@ -151,8 +151,8 @@ def verify_prompt(call: JsonDict, session: EventChain, blobs: Mapping[str, bytes
     messages = rebuild_messages(manifest, session, blobs)
     offered = [part["source"] for part in manifest["parts"] if part.get("role") == "tools"]
     tools = [json.loads(find_text(source, (), blobs)) for source in offered]
-    asked = {"model": call["model"], "parameters": call["parameters"]}
-    request = {**asked, "messages": messages, "tools": tools}
+    request_settings = {"model": call["model"], "parameters": call["parameters"]}
+    request = {**request_settings, "messages": messages, "tools": tools}
     if compute_digest(encode_canonical(request)) != manifest["digest"]:
         raise VerificationFailure("the request reads back as another one")
     return messages
@@ -179,8 +179,8 @@ def find_text(source: JsonDict, known: Sequence[JsonDict], blobs: Mapping[str, b
             raise VerificationFailure(f"blob {source['digest']}: it is missing, or altered")
         return blobs[source["digest"]].decode()
     if "resolution" in source:
-        said = known[int(source["resolution"]) - 1]["data"]
-        return format_resolution(said, source["lines"], source.get("heading", ""))
+        resolution = known[int(source["resolution"]) - 1]["data"]
+        return format_resolution(resolution, source["lines"], source.get("heading", ""))
     if "field" in source:
         value = known[int(source["sequence"]) - 1]["data"]
         for step in source["field"].split("."):
@@ -199,12 +199,12 @@ def format_value(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def format_resolution(said: JsonDict, lines: Mapping[str, str], heading: str) -> str:
+def format_resolution(resolution: JsonDict, lines: Mapping[str, str], heading: str) -> str:
     """Format a resolver's answer, one line for each value."""
-    found = json.loads(get_text(said["results"]) or "null")
-    told = {**said, "identifiers": said.get("identifiers", {}), "results": found}
-    spelled = ((label, format_list(told.get(what) or "")) for label, what in lines.items())
-    rows = [f"{label}: {value}" for label, value in spelled if value]
+    found = json.loads(get_text(resolution["results"]) or "null")
+    values = {**resolution, "identifiers": resolution.get("identifiers", {}), "results": found}
+    formatted = ((label, format_list(values.get(what) or "")) for label, what in lines.items())
+    rows = [f"{label}: {value}" for label, value in formatted if value]
     return "\n".join(filter(None, (heading, *rows))) if rows else ""
 
 
@@ -223,12 +223,12 @@ def rebuild_run(part: JsonDict, turns: Mapping[int, Sequence[Json]]) -> list[Mes
         text, reply, work = (get_text(each) or "" for each in turns[number])
         run.append([text, f"{work}\n\n{reply}" if source.get("work") and work else reply])
     for texts in condense_run(source, run):
-        said = zip(("user", "assistant"), texts, strict=True)
-        messages += [{"role": role, "content": text} for role, text in said if text]
+        pairs = zip(("user", "assistant"), texts, strict=True)
+        messages += [{"role": role, "content": text} for role, text in pairs if text]
     lines = [f"{each['role']} {compute_digest(each['content'].encode())}\n" for each in messages]
     if compute_digest("".join(lines).encode()) != part.get("digest"):
-        where = f"turns {source['first']} to {source['last']}"
-        raise VerificationFailure(f"{where}: their texts do not match the recorded digest")
+        turn_range = f"turns {source['first']} to {source['last']}"
+        raise VerificationFailure(f"{turn_range}: their texts do not match the recorded digest")
     return messages
 
 
@@ -272,17 +272,17 @@ def condense_run(source: JsonDict, run: list[list[str]]) -> list[list[str]]:
 
 
 def drop_repeats(texts: Sequence[str], again: Sequence[int]) -> list[str]:
-    told, begins = list[str](), 0
+    shortened, begins = list[str](), 0
     for text in texts:
         # A missing text has no paragraphs and must not shift the paragraph numbers of the other.
         paragraphs = [
             "\n".join(lines) for _, lines in groupby(text.split("\n"), classify_line) if text
         ]
         numbered = enumerate(paragraphs, begins)
-        stand = ["(said again below)" if at in again else each for at, each in numbered]
-        told.append("\n".join(each for each, _ in groupby(stand)))
+        marked = ["(said again below)" if at in again else each for at, each in numbered]
+        shortened.append("\n".join(each for each, _ in groupby(marked)))
         begins += len(paragraphs)
-    return told
+    return shortened
 
 
 def classify_line(line: str) -> str:
@@ -303,10 +303,10 @@ def merge_repeats(
         values = [", ".join(text[begin:end] for begin, end in find(text)) for text in texts]
         return f", in turn with: {'; '.join(values)}" if any(values) else ""
 
-    asked, answered = zip(*run, strict=True)
-    question = f"{mask(asked[0])} ({len(run)} times{format_values(asked)})"
-    if len({mask(answer) for answer in answered}) == 1:
-        return [question, f"{mask(answered[0])} (each time{format_values(answered)})"]
+    questions, answers = zip(*run, strict=True)
+    question = f"{mask(questions[0])} ({len(run)} times{format_values(questions)})"
+    if len({mask(answer) for answer in answers}) == 1:
+        return [question, f"{mask(answers[0])} (each time{format_values(answers)})"]
     return [question, f"In turn: {'; '.join(shorten(*pair) for pair in run)}"]
 
 
@@ -356,22 +356,25 @@ def is_name(text: str, word: re.Match[str]) -> bool:
     return inner or (before != "" and before[-1] not in ".!?…\n")
 
 
-def shorten_answer(asked: str, answered: str) -> str:
+def shorten_answer(question: str, answer: str) -> str:
     """Return a short answer whole, and a long one up to its last count of what was asked."""
-    if len(answered) <= BRIEF:
-        return " ".join(answered.split())
-    prose = "\n".join(takewhile(lambda line: not LISTED.match(line), answered.split("\n")))
-    values, nouns = VALUE.findall(asked), {normalise_noun(noun) for noun in NOUN.findall(asked)}
+    if len(answer) <= BRIEF:
+        return " ".join(answer.split())
+    prose = "\n".join(takewhile(lambda line: not LISTED.match(line), answer.split("\n")))
+    values, nouns = (
+        VALUE.findall(question),
+        {normalise_noun(noun) for noun in NOUN.findall(question)},
+    )
     counts = [each for each in COUNT.finditer(prose) if normalise_noun(each[2]) in nouns]
     ends = [each.end(3) for each in counts if each[1] not in values]
     return " ".join(prose[: max(ends, default=0)].split()) + " …"
 
 
-def shorten_any_answer(asked: str, answered: str) -> str:
+def shorten_any_answer(question: str, answer: str) -> str:
     """Return what an answer is shortened to, or its lead where that would be nothing or long."""
-    short = shorten_answer(asked, answered)
-    begun = short if len(answered) <= BRIEF else short.removesuffix(" …")
-    return short if 0 < len(begun) <= BRIEF else find_lead(answered)
+    short = shorten_answer(question, answer)
+    begun = short if len(answer) <= BRIEF else short.removesuffix(" …")
+    return short if 0 < len(begun) <= BRIEF else find_lead(answer)
 
 
 def find_lead(answered: str) -> str:
@@ -440,8 +443,8 @@ def is_signed(message: bytes, signature: bytes, key: bytes) -> bool:
         return False
     if base is None or commitment is None or signer is None:
         return False
-    said = int.from_bytes(sha512(signature[:32] + key + message).digest(), "little") % ORDER
-    left, right = scale_point(scalar, base), add_points(commitment, scale_point(said, signer))
+    challenge = int.from_bytes(sha512(signature[:32] + key + message).digest(), "little") % ORDER
+    left, right = scale_point(scalar, base), add_points(commitment, scale_point(challenge, signer))
     return not any((left[axis] * right[2] - right[axis] * left[2]) % PRIME for axis in (0, 1))
 
 
@@ -500,9 +503,14 @@ class BundleFolder:
             ) from None
 
     def check_checkpoint(self, trusted: str | None) -> str:
-        said = parse_object((self.folder / "checkpoint.json").read_bytes(), "checkpoint.json")
-        noted, keys = said["checkpoint"], [each["key"] for each in said["signatures"]]
-        for each in said["signatures"]:
+        signed_checkpoint = parse_object(
+            (self.folder / "checkpoint.json").read_bytes(), "checkpoint.json"
+        )
+        noted, keys = (
+            signed_checkpoint["checkpoint"],
+            [each["key"] for each in signed_checkpoint["signatures"]],
+        )
+        for each in signed_checkpoint["signatures"]:
             raw = (b64decode(each[part], validate=True) for part in ("signature", "key"))
             if each["algorithm"] != "ed25519" or not is_signed(encode_canonical(noted), *raw):
                 raise VerificationFailure(f"the signature is not that of {each['key']}")
@@ -540,9 +548,9 @@ def describe_error(error: Exception) -> str:
             return f"it is malformed: {error!r}"
 
 
-def run_check(what: str, check: Callable[..., str], *given: Json) -> bool:
+def run_check(what: str, check: Callable[..., str], *arguments: Json) -> bool:
     try:
-        print(escape_text(f"  ok    {what}: {check(*given)}"))
+        print(escape_text(f"  ok    {what}: {check(*arguments)}"))
     except (VerificationFailure, OSError, *MALFORMED) as error:
         print(escape_text(f"FAILED  {what}: {describe_error(error)}"))
         return False
@@ -563,18 +571,20 @@ def check_bundle(bundle: BundleFolder, trusted: str | None) -> bool:
 
 def main(folder: Path, words: Sequence[str]) -> int:
     """Check the bundle in a folder, print the results, and return the exit code."""
-    options = argparse.ArgumentParser(description="Checks the Turnlog bundle it lies in.")
-    options.add_argument("--key", help="the signer's public key, as you have it from the signer")
-    options.add_argument("--prompt", nargs=2, metavar=("SESSION", "CALL"), help="show it as well")
-    asked = options.parse_args(words)
+    parser = argparse.ArgumentParser(description="Checks the Turnlog bundle it lies in.")
+    parser.add_argument("--key", help="the signer's public key, as you have it from the signer")
+    parser.add_argument("--prompt", nargs=2, metavar=("SESSION", "CALL"), help="show it as well")
+    arguments = parser.parse_args(words)
     try:
         listed = parse_object((folder / "manifest.json").read_bytes(), "manifest.json")
         bundle = BundleFolder(folder, listed)
-        sound = check_bundle(bundle, asked.key)
+        sound = check_bundle(bundle, arguments.key)
         print("verified" if sound else "NOT VERIFIED")
-        if asked.prompt:
-            shown = json.dumps(bundle.find_prompt(*asked.prompt), indent=2, ensure_ascii=False)
-            print("\n".join(map(escape_text, shown.split("\n"))))
+        if arguments.prompt:
+            prompt_json = json.dumps(
+                bundle.find_prompt(*arguments.prompt), indent=2, ensure_ascii=False
+            )
+            print("\n".join(map(escape_text, prompt_json.split("\n"))))
     except (VerificationFailure, OSError, *MALFORMED) as error:
         print(escape_text(f"FAILED  {describe_error(error)}"))
         return EXIT_FAILED

@@ -137,16 +137,16 @@ _NAME_WIDTH: Final = (
 )
 
 
-def print_overview(wanted: bool) -> None:  # noqa: FBT001 - as typer calls it
+def print_overview(requested: bool) -> None:  # noqa: FBT001 - as typer calls it
     """Print the overview and exit if `--help` was given."""
-    if wanted:
+    if requested:
         typer.echo(format_overview())
         raise typer.Exit
 
 
-def print_version(wanted: bool) -> None:  # noqa: FBT001 - as typer calls it
+def print_version(requested: bool) -> None:  # noqa: FBT001 - as typer calls it
     """Print the version and exit if `--version` was given."""
-    if wanted:
+    if requested:
         typer.echo(metadata.version("turnlog"))
         raise typer.Exit
 

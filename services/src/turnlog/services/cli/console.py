@@ -36,8 +36,8 @@ def create_error_console() -> Console:
 def print_json(value: JsonValue) -> None:
     """Print one JSON value: on one line when piped, indented on a terminal."""
     indent = 2 if sys.stdout.isatty() else None
-    spelt = json.dumps(value, ensure_ascii=False, indent=indent)
-    sys.stdout.write(spelt.translate(_JSON_ESCAPES) + "\n")
+    encoded = json.dumps(value, ensure_ascii=False, indent=indent)
+    sys.stdout.write(encoded.translate(_JSON_ESCAPES) + "\n")
     sys.stdout.flush()
 
 

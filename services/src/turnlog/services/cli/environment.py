@@ -100,13 +100,19 @@ def read_settings(
     Raises `Refused` with the option or the variable whose value is invalid.
     """
     refuse_unknown_variables(environ)
-    said = {name: value for name, value in (overrides or {}).items() if value is not None}
+    explicit_values = {
+        name: value for name, value in (overrides or {}).items() if value is not None
+    }
     try:
-        return kind(**said)
+        return kind(**explicit_values)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         setting = str(first["loc"][0])
-        field = f"--{setting.replace('_', '-')}" if setting in said else format_variable(setting)
+        field = (
+            f"--{setting.replace('_', '-')}"
+            if setting in explicit_values
+            else format_variable(setting)
+        )
         raise Refused("bad-setting", first["msg"], field=field, fix="change its value") from None
 
 
@@ -114,11 +120,11 @@ def list_effective_settings(environ: Mapping[str, str]) -> tuple[EffectiveSettin
     """Return every setting of every process, those read by most processes first."""
     found: dict[str, EffectiveSetting] = {}
     for process, kind in PROCESSES.items():
-        held = read_settings(kind, environ)
+        settings = read_settings(kind, environ)
         for setting in kind.model_fields:
             readers = (*found[setting].processes, process) if setting in found else (process,)
             origin = format_variable(setting) if format_variable(setting) in environ else "default"
-            value = _dump_setting(setting, getattr(held, setting))
+            value = _dump_setting(setting, getattr(settings, setting))
             found[setting] = EffectiveSetting(setting, value, origin, readers)
     return tuple(sorted(found.values(), key=lambda each: -len(each.processes)))
 
@@ -135,5 +141,5 @@ def _format_address(address: str) -> str:
     if not parts.scheme:
         return SECRET_MASK
     user, at, host = parts.netloc.rpartition("@")
-    shown = f"{SECRET_MASK if user else ''}{at}{host}"
-    return f"{parts.scheme}://{shown}{parts.path}"
+    masked = f"{SECRET_MASK if user else ''}{at}{host}"
+    return f"{parts.scheme}://{masked}{parts.path}"

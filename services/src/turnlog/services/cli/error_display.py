@@ -119,10 +119,10 @@ def describe_error(error: TurnlogError | OSError) -> DisplayedError:
     """Return what to show for an error, with its exit code."""
     match error:
         case OSError():
-            where = str(error.filename or "the operating system")
+            place = str(error.filename or "the operating system")
             fix = "`turnlog doctor` looks at what a service needs here"
             return DisplayedError(
-                where, error.strerror or type(error).__name__, fix, ExitCode.ERROR
+                place, error.strerror or type(error).__name__, fix, ExitCode.ERROR
             )
         case Refused():
             return _describe_refusal(error)

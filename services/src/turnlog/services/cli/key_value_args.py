@@ -17,7 +17,7 @@ def parse_pairs(pairs: Iterable[str], option: str) -> dict[str, JsonValue]:
 
 def parse_json_pairs(pairs: Iterable[str], option: str) -> dict[str, JsonValue]:
     """Parse `first_turn=true` arguments; a value that is not JSON is a string."""
-    return {name: _parse_json_value(spelt) for name, spelt in parse_pairs(pairs, option).items()}
+    return {name: _parse_json_value(text) for name, text in parse_pairs(pairs, option).items()}
 
 
 def _split_pair(pair: str, option: str) -> tuple[str, str]:

@@ -25,10 +25,12 @@ def expand_option_groups(function: CommandFunction) -> CommandFunction:
     groups = {name: hint for name, hint in hints.items() if _is_option_group(hint)}
 
     @wraps(function)
-    def command(**given: object) -> None:
+    def command(**arguments: object) -> None:
         for name, group in groups.items():
-            given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
-        function(**given)
+            arguments[name] = group(
+                **{each.name: arguments.pop(each.name) for each in fields(group)}
+            )
+        function(**arguments)
 
     parameters = signature(function).parameters.values()
     taken = [each for parameter in parameters for each in _expand_parameter(parameter, hints)]

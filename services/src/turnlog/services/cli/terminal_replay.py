@@ -118,9 +118,11 @@ def _compute_reply_seconds(timings: AttemptTimings | None) -> float:
 def _build_draft(event: Event, reply_seconds: float, *, is_retry: bool) -> _SceneDraft | None:
     match event:
         case SessionOpened(blueprint=blueprint, origin=origin):
-            came = f", {origin.kind} of {origin.session} at {origin.sequence}" if origin else ""
+            origin_text = (
+                f", {origin.kind} of {origin.session} at {origin.sequence}" if origin else ""
+            )
             opens = f"the session opens by {blueprint.name} v{blueprint.version}"
-            return _SceneDraft("note", opens + came)
+            return _SceneDraft("note", opens + origin_text)
         case TurnSubmitted(turn=turn, text=text) | TurnQueued(turn=turn, text=text):
             return _SceneDraft("you", _get_text(text), turn=turn) if text else None
         case ContextAssembled(call=call):
@@ -157,8 +159,8 @@ def _build_draft(event: Event, reply_seconds: float, *, is_retry: bool) -> _Scen
         case StepPlanned(step=step, goal=goal):
             return _SceneDraft("note", f"step {step}: {_get_text(goal)}")
         case ToolReturned(tool=tool, outcome=outcome, detail=detail):
-            why = f": {detail}" if detail else ""
-            return _SceneDraft("note", f"{tool} {outcome}{why}")
+            suffix = f": {detail}" if detail else ""
+            return _SceneDraft("note", f"{tool} {outcome}{suffix}")
         case BlueprintMoved(blueprint=blueprint):
             return _SceneDraft(
                 "note", f"the session goes on by {blueprint.name} v{blueprint.version}"
@@ -171,8 +173,8 @@ def _build_draft(event: Event, reply_seconds: float, *, is_retry: bool) -> _Scen
 
 def _describe_phase(entered: PhaseEntered) -> str:
     hidden = f", and does not see {', '.join(entered.hidden)}" if entered.hidden else ""
-    told = f"; it is told: {_get_text(entered.carried)}" if entered.carried else ""
-    return f"phase {entered.phase} begins{hidden}{told}"
+    carried_text = f"; it is told: {_get_text(entered.carried)}" if entered.carried else ""
+    return f"phase {entered.phase} begins{hidden}{carried_text}"
 
 
 def _get_text(content: Content | None) -> str:
@@ -246,8 +248,8 @@ async def play_session(
     console = create_output_console()
     events = [event async for event in reader.read_events(EventQuery(session))]
     if phase is not None:
-        there = filter_visits(list_phase_visits(events), phase)
-        events = [each for each in events if any(stay.has_event(each) for stay in there)]
+        visits = filter_visits(list_phase_visits(events), phase)
+        events = [each for each in events if any(visit.has_event(each) for visit in visits)]
     if step and not sys.stdin.isatty():
         fix = "leave it out, or run it in a terminal"
         raise Refused("bad-option", "--step needs a terminal", field="--step", fix=fix)

@@ -105,14 +105,14 @@ async def print_what_if(
     reader: ServiceReader, form: WhatIfRequest, output: OutputFormat, html: Path | None
 ) -> None:
     """Fetch the report on a change and print it; also write it as HTML if `html` is given."""
-    told = await _collect_results(reader, form)
+    results = await _collect_results(reader, form)
     if html is not None:
-        _write_html(told, html)
+        _write_html(results, html)
     if output == "json":
-        print_json(_dump_results(told))
+        print_json(_dump_results(results))
     else:
         create_output_console().print(
-            render_what_if(told.begun, told.sessions, told.untold, told.ended)
+            render_what_if(results.begun, results.sessions, results.untold, results.ended)
         )
 
 
@@ -125,7 +125,7 @@ def _write_html(results: WhatIfResults, html: Path) -> None:
 
 async def _collect_results(reader: ServiceReader, form: WhatIfRequest) -> WhatIfResults:
     begun, ended = None, None
-    sessions, untold = list[WhatIfSession](), list[WhatIfFailedSession]()
+    sessions, failed = list[WhatIfSession](), list[WhatIfFailedSession]()
     with create_progress_bar() as bar:
         task = bar.add_task("supposing", total=None)
         async with aclosing(stream_what_if(reader, form)) as lines:
@@ -138,24 +138,24 @@ async def _collect_results(reader: ServiceReader, form: WhatIfRequest) -> WhatIf
                         sessions.append(line)
                         bar.advance(task)
                     case WhatIfFailedSession():
-                        untold.append(line)
+                        failed.append(line)
                         bar.advance(task)
                     case WhatIfSummary():
                         ended = line
     if begun is None or ended is None:
         raise Unavailable("the service", "it broke off before the end")
     sessions.sort(key=lambda each: each.badness, reverse=True)
-    return WhatIfResults(begun, tuple(sessions), tuple(untold), ended)
+    return WhatIfResults(begun, tuple(sessions), tuple(failed), ended)
 
 
 def _dump_results(results: WhatIfResults) -> JsonValue:
     sessions: list[JsonValue] = [each.model_dump(mode="json") for each in results.sessions]
-    untold: list[JsonValue] = [each.model_dump(mode="json") for each in results.untold]
+    failed: list[JsonValue] = [each.model_dump(mode="json") for each in results.untold]
     return {
         **results.begun.model_dump(mode="json", exclude={"line", "sessions"}),
         "total": results.ended.model_dump(mode="json", exclude={"line"}),
         "sessions": sessions,
-        "untold": untold,
+        "untold": failed,
     }
 
 
@@ -176,17 +176,17 @@ _CHANGE_WORDS: Final = {"uncut": "no longer cut"}
 def render_what_if(
     begun: WhatIfStart,
     sessions: Sequence[WhatIfSession],
-    untold: Sequence[WhatIfFailedSession],
+    failed: Sequence[WhatIfFailedSession],
     ended: WhatIfSummary,
 ) -> RenderableType:
     """Render a report; `sessions` must be ordered with the worst first."""
-    return Group(*_render_sections(begun, sessions, untold, ended))
+    return Group(*_render_sections(begun, sessions, failed, ended))
 
 
 def _render_sections(
     begun: WhatIfStart,
     sessions: Sequence[WhatIfSession],
-    untold: Sequence[WhatIfFailedSession],
+    failed: Sequence[WhatIfFailedSession],
     ended: WhatIfSummary,
 ) -> Iterator[RenderableType]:
     yield Text("what if ", "bold").append(format_change(begun), "bold")
@@ -207,7 +207,7 @@ def _render_sections(
     if begun.behind:
         lacking = format_count(begun.behind, "event")
         yield Text(f"the read models lack {lacking}, and perhaps a session", WARNING)
-    for each in untold:
+    for each in failed:
         yield Text(f"✗ {each.session} ", BAD).append(escape_controls(each.detail), "default")
     yield Rule(style=MUTED)
     yield Text(begun.exact, MUTED)
@@ -216,22 +216,24 @@ def _render_sections(
 def format_change(begun: WhatIfStart) -> str:
     """Format the change that is compared: blueprint, budget and model."""
     blueprint = begun.blueprint
-    said = [
+    parts = [
         *([f"{blueprint.blueprint} v{blueprint.version} {format_digest(blueprint.digest)}"]
           if blueprint else []),
         *([f"a budget of {begun.budget:,} tokens"] if begun.budget else []),
         *([f"model {begun.model}"] if begun.model else []),
     ]  # fmt: skip
-    return escape_controls(" · ".join(said))
+    return escape_controls(" · ".join(parts))
 
 
 def _render_totals(found: WhatIfSummary) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style=MUTED, justify="right")
     grid.add_column()
-    told = Text(f"{format_count(found.sessions, 'session')}, {format_count(found.calls, 'call')}")
+    recorded = Text(
+        f"{format_count(found.sessions, 'session')}, {format_count(found.calls, 'call')}"
+    )
     same = f" · {found.same:,} identical" if found.same else ""
-    grid.add_row("recorded", told.append(same, MUTED))
+    grid.add_row("recorded", recorded.append(same, MUTED))
     made = Text(f"{found.again:,} of {found.calls:,}", GOOD if found.again == found.calls else BAD)
     grid.add_row("could be made", made)
     grid.add_row(
@@ -268,8 +270,8 @@ def _render_counters(found: WhatIfTotalsView) -> Text:
     before, after = found.before.counters, found.after.counters
     if before == after or not after:
         return Text()
-    told = f"  counted by {', '.join(before)}, then by {', '.join(after)}: not of one measure"
-    return Text(told, WARNING)
+    note = f"  counted by {', '.join(before)}, then by {', '.join(after)}: not of one measure"
+    return Text(note, WARNING)
 
 
 def _render_cost(found: WhatIfTotalsView) -> Text:
@@ -374,7 +376,7 @@ DETAILED_SESSIONS: Final = 200
 def render_html_page(
     begun: WhatIfStart,
     sessions: Sequence[WhatIfSession],
-    untold: Sequence[WhatIfFailedSession],
+    failed: Sequence[WhatIfFailedSession],
     ended: WhatIfSummary,
 ) -> str:
     """Render the report as one HTML page without scripts or external resources.
@@ -392,7 +394,7 @@ def render_html_page(
         begun=begun,
         change=format_change(begun),
         sessions=sessions,
-        untold=untold,
+        untold=failed,
         total=ended,
         detailed=DETAILED_SESSIONS,
         widest=max((1, *(max(each.before.tokens, each.after.tokens) for each in sessions))),

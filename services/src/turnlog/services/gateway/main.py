@@ -48,15 +48,15 @@ async def run_gateway(
             with suppress(Unavailable):
                 await prepare_schema(store)
             guard = LogGuard(parts.log, parts.library, store, settings.tenant)
-            desk = _create_dependencies(settings, parts, store, projection_signal, guard)
+            dependencies = _create_dependencies(settings, parts, store, projection_signal, guard)
             async with (
                 _run_integrity_check(store),
                 guard.run_checks(),
-                watch_log_identity(parts.connection, desk.command_handler, shutdown),
-                desk.record_watch.watch_streams(
+                watch_log_identity(parts.connection, dependencies.command_handler, shutdown),
+                dependencies.record_watch.watch_streams(
                     parts.connection, parts.log, parts.library, parts.blobs
                 ),
-                serve_app(desk) as address,
+                serve_app(dependencies) as address,
             ):
                 yield address
         finally:

@@ -204,9 +204,9 @@ def convert_error(error: Exception) -> ProblemDetails:
 
 def _convert_validation_error(error: RequestValidationError) -> ProblemDetails:
     found: Sequence[Mapping[str, Any]] = error.errors()
-    told = found[:MAX_FAULTS]
+    reported = found[:MAX_FAULTS]
     faults = [
-        RequestFault(field=_format_location(each["loc"]), detail=each["msg"]) for each in told
+        RequestFault(field=_format_location(each["loc"]), detail=each["msg"]) for each in reported
     ]
     first = found[0]
     match first["type"]:
@@ -231,16 +231,16 @@ def create_error_response(error: Exception, *, closing: bool = False) -> Respons
 
     `closing` makes the server close the connection after it.
     """
-    said = convert_error(error)
+    problem = convert_error(error)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     if isinstance(error, Unavailable):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
-    if said.code in RETRY_AFTER_BY_CODE:
-        headers["Retry-After"] = str(RETRY_AFTER_BY_CODE[said.code])
+    if problem.code in RETRY_AFTER_BY_CODE:
+        headers["Retry-After"] = str(RETRY_AFTER_BY_CODE[problem.code])
     if closing:
         headers["Connection"] = "close"
-    content = said.model_dump(mode="json", exclude_none=True)
-    return JSONResponse(content, said.status, headers, media_type=PROBLEM_MEDIA_TYPE)
+    content = problem.model_dump(mode="json", exclude_none=True)
+    return JSONResponse(content, problem.status, headers, media_type=PROBLEM_MEDIA_TYPE)
 
 
 async def handle_error(request: Request, error: Exception) -> Response:

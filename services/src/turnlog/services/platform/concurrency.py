@@ -36,18 +36,18 @@ async def run_in_thread(work: Callable[[], Result]) -> Result:
     process that was asked to stop. Use this only for work that may be abandoned at any moment.
     """
     loop = asyncio.get_running_loop()
-    came: asyncio.Future[Result] = loop.create_future()
+    future: asyncio.Future[Result] = loop.create_future()
 
     def run() -> None:
         try:
             result = work()
         except BaseException as raised:  # noqa: BLE001 - whoever waits shall see it
-            _settle_future(loop, came, partial(came.set_exception, raised))
+            _settle_future(loop, future, partial(future.set_exception, raised))
         else:
-            _settle_future(loop, came, partial(came.set_result, result))
+            _settle_future(loop, future, partial(future.set_result, result))
 
     threading.Thread(target=run, name="aside", daemon=True).start()
-    return await came
+    return await future
 
 
 LONG_TEXT: Final = 8_192

@@ -30,19 +30,19 @@ class Durability:
 
 
 async def check_durability(
-    wanted: DurabilityLevel, replicas: int, monitor: str | None
+    required: DurabilityLevel, replicas: int, monitor: str | None
 ) -> Durability:
     """Return the level in force; raise `Corrupt` when it is less than required."""
-    if wanted == "relaxed":
+    if required == "relaxed":
         return Durability("relaxed", checked=monitor is not None)
-    if wanted == "replicated" and replicas < 3:  # noqa: PLR2004 - the fewest that outlive one loss
+    if required == "replicated" and replicas < 3:  # noqa: PLR2004 - the fewest that outlive one loss
         raise Corrupt("durability", f"`replicated` needs 3 replicas, there are {replicas}")
     if monitor is None:
-        return Durability(wanted, checked=False)
+        return Durability(required, checked=False)
     if not await asyncio.to_thread(_has_sync_always, monitor):
         fix = "set `sync_interval: always`, or ask for durability `relaxed`"
         raise Corrupt("nats-server", f"it acknowledges before fsync; {fix}")
-    return Durability(wanted, checked=True)
+    return Durability(required, checked=True)
 
 
 def _has_sync_always(monitor: str) -> bool:

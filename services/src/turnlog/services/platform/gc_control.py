@@ -38,8 +38,8 @@ def pause_collection() -> Generator[None]:
 @contextmanager
 def reduce_collection() -> Generator[None]:
     """Run the collector rarely while the body runs."""
-    before, aside = gc.get_threshold(), gc.get_freeze_count()
-    if not aside:
+    before, frozen_count = gc.get_threshold(), gc.get_freeze_count()
+    if not frozen_count:
         gc.freeze()
     gc.set_threshold(*_RARE_COLLECTION)
     try:
@@ -49,5 +49,7 @@ def reduce_collection() -> Generator[None]:
             before != _RARE_COLLECTION
         ):  # Otherwise an outer caller set the thresholds and resets them.
             gc.set_threshold(*before)
-        if not aside:  # Otherwise the objects were frozen before, for as long as the process runs.
+        if (
+            not frozen_count
+        ):  # Otherwise the objects were frozen before, for as long as the process runs.
             gc.unfreeze()

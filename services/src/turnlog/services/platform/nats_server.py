@@ -117,11 +117,11 @@ def _load_password(path: Path) -> str:
 def write_private_file(path: Path, text: str) -> None:
     """Write a file that only its owner may read."""
     # Written to a temporary file and renamed, so that a crash never leaves half a file.
-    aside = path.with_name(f"{path.name}.new")
-    aside.unlink(missing_ok=True)
-    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    temporary = path.with_name(f"{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
-    aside.replace(path)
+    temporary.replace(path)
 
 
 def _render_config(config: NatsConfig, password: str) -> str:

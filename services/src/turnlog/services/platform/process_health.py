@@ -71,10 +71,11 @@ _AsgiSend = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 async def _check_readiness(checks: HealthChecks, *, stopping: bool) -> dict[str, Any]:
     found = await asyncio.gather(*(find_failure(ask()) for ask in checks.values()))
-    told = {
-        name: {"ready": not ill, "detail": ill} for name, ill in zip(checks, found, strict=True)
+    parts = {
+        name: {"ready": not failure, "detail": failure}
+        for name, failure in zip(checks, found, strict=True)
     }
-    return {"ready": not stopping and not any(found), "parts": told}
+    return {"ready": not stopping and not any(found), "parts": parts}
 
 
 async def _send_json(send: _AsgiSend, status: int, body: Mapping[str, Any]) -> None:

@@ -20,6 +20,6 @@ async def measure_projection_lag(log: EventLog, store: ReadModelStore, tenant: s
     position = live.position if live else 0
     end = await log.get_last_stream_sequence(tenant)
     if end < position:
-        told = f"were built from a log that reached {position}; this one ends at {end}"
-        raise Corrupt("read models", f"{told}: restore that log, or run `turnlog rebuild`")
+        detail = f"were built from a log that reached {position}; this one ends at {end}"
+        raise Corrupt("read models", f"{detail}: restore that log, or run `turnlog rebuild`")
     return end - position

@@ -35,8 +35,8 @@ async def verify_log(log: EventLog, tenant: str, at: FoldedPosition, *, patience
     """Raise `LogRolledBack` unless the log still holds the event that the position names."""
     now = await log.get_identity(tenant)
     if now != at.log:
-        told = f"the rows come from {at.log.stream} made at {at.log.created}"
-        raise LogRolledBack("log", f"{told}, this is {now.stream} made at {now.created}: {_FIX}")
+        detail = f"the rows come from {at.log.stream} made at {at.log.created}"
+        raise LogRolledBack("log", f"{detail}, this is {now.stream} made at {now.created}: {_FIX}")
     if at.position == 0:
         return
     try:
@@ -44,8 +44,8 @@ async def verify_log(log: EventLog, tenant: str, at: FoldedPosition, *, patience
     except StreamHole as hole:
         raise LogRolledBack(hole.where, hole.detail) from hole
     if found is None:
-        told = f"it ends before {at.position}, up to which the rows were built"
-        raise LogRolledBack("log", f"{told}: {_FIX}")
+        detail = f"it ends before {at.position}, up to which the rows were built"
+        raise LogRolledBack("log", f"{detail}: {_FIX}")
     verify_same_event(found, at)
 
 

@@ -41,10 +41,10 @@ class Shutdown:
     def create_loss_callback(self, part: str) -> Callable[[], None]:
         """Return the callback for a component that is lost permanently."""
 
-        def gone() -> None:
+        def record_loss() -> None:
             self._record_failure(Unavailable(part, "the connection is closed permanently"))
 
-        return gone
+        return record_loss
 
     def watch_task(self, task: asyncio.Task[Any], part: str) -> asyncio.Task[Any]:
         """End the process when a task that should run forever ends."""

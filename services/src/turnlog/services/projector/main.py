@@ -52,12 +52,12 @@ async def run_projector(
         library = SegmentProjector(parts.library, parts.blobs, store, settings.tenant, signal)
         folding = ending.watch_task(asyncio.create_task(projector.run()), "projector")
         shelving = ending.watch_task(asyncio.create_task(library.run()), "library")
-        asked: HealthChecks = {
+        health_checks: HealthChecks = {
             "nats": lambda: parts.log.read_last_event(settings.tenant, PROBE_SESSION, leader=True),
             "database": partial(_check_database, store),
         }
         try:
-            async with serve_health(settings.health, asked):
+            async with serve_health(settings.health, health_checks):
                 yield
         finally:
             await cancel_tasks(folding, shelving)

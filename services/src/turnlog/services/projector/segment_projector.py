@@ -75,8 +75,11 @@ class SegmentProjector:
         past = await self._fold_stream(before.position if before else 0)
         if before:
             _verify_position(before, past)
-        there = before and (before.version, before.position) == (SEGMENTS_VERSION, past.position)
-        at = before if before and there else await self._rewrite_rows(past)
+        is_current = before and (before.version, before.position) == (
+            SEGMENTS_VERSION,
+            past.position,
+        )
+        at = before if before and is_current else await self._rewrite_rows(past)
         async with aclosing(self.log.stream_raw_events(None, at.position, live=True)) as bulks:
             async for raws in bulks:
                 moved = await self._fold_batch(at, past.stock, raws)
@@ -91,8 +94,8 @@ class SegmentProjector:
             async for raws in bulks:
                 _report_stopped(past.stock.apply_events(raws))
                 past.position, past.hash = raws[-1].stream_sequence, compute_digest(raws[-1].stored)
-                there = (raw.stored for raw in raws if raw.stream_sequence == known)
-                past.known_hash = next(map(compute_digest, there), past.known_hash)
+                stored_bytes = (raw.stored for raw in raws if raw.stream_sequence == known)
+                past.known_hash = next(map(compute_digest, stored_bytes), past.known_hash)
         return past
 
     async def _rewrite_rows(self, past: _StreamFold) -> SegmentsPosition:
@@ -118,14 +121,14 @@ class SegmentProjector:
         return after if kept else None
 
     async def _load_texts(self, changed: Iterable[LibraryChange]) -> SegmentTexts:
-        wanted = {
+        places = {
             (each.library.tenant, version.text.digest)
             for each in changed
             for segment in each.segments
             for version in segment.latest_versions.values()
         }
         return {
-            place: text for place in wanted if (text := await self._load_text(*place)) is not None
+            place: text for place in places if (text := await self._load_text(*place)) is not None
         }
 
     async def _load_text(self, tenant: str, digest: Digest) -> str | None:

@@ -326,18 +326,18 @@ def get_sequence(state: HistoryState | None) -> int:
     return state.head.sequence if state is not None and state.head is not None else 0
 
 
-def create_rollback_error(where: str, detail: str) -> LogRolledBack:
+def create_rollback_error(place: str, detail: str) -> LogRolledBack:
     """Return the error for a log that no longer holds what this process has read from it."""
-    return LogRolledBack(where, f"rolled back or replaced: {detail}; {_ROLLBACK_FIX}")
+    return LogRolledBack(place, f"rolled back or replaced: {detail}; {_ROLLBACK_FIX}")
 
 
-def _check_log_continues(known: ChainHead, last: RecordedEvent | None, where: str) -> None:
+def _check_log_continues(known: ChainHead, last: RecordedEvent | None, place: str) -> None:
     """Raise `Corrupt` when the log ends before a known event or has another event there."""
     if last is None or last.sequence < known.sequence:
         end = last.sequence if last else 0
-        raise create_rollback_error(where, f"it ends at {end} but had reached {known.sequence}")
+        raise create_rollback_error(place, f"it ends at {end} but had reached {known.sequence}")
     if last.sequence == known.sequence and last.head != known:
-        raise create_rollback_error(where, f"sequence {known.sequence} has another event")
+        raise create_rollback_error(place, f"sequence {known.sequence} has another event")
 
 
 def _is_next_event(recorded: RecordedEvent, head: ChainHead | None) -> bool:

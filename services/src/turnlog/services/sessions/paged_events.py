@@ -51,10 +51,10 @@ async def read_event_pages(
     after: ChainHead | None = None
     many = FIRST_PAGE_EVENTS
     with suppress(Corrupt):
-        while last and (told := after.sequence if after else 0) < last.sequence:
+        while last and (read_upto := after.sequence if after else 0) < last.sequence:
             upto = last
-            if last.sequence - told > many:
-                upto = await log.find_event(*key, told + many, last)
+            if last.sequence - read_upto > many:
+                upto = await log.find_event(*key, read_upto + many, last)
             events = await log.read_range(*key, after, upto)
             yield events
             after, largest = upto.head, max(len(each.stored) for each in events)
@@ -71,14 +71,14 @@ async def _scan_stored_events(
     log: EventLog, key: ChainKey, after: ChainHead | None, end: int
 ) -> AsyncGenerator[Sequence[PagedEvent]]:
     """Yield the events after an event, up to a stream position, by scanning the log."""
-    place, told = (after.stream_sequence, after.sequence) if after else (0, 0)
+    place, last_sequence = (after.stream_sequence, after.sequence) if after else (0, 0)
     async with aclosing(log.stream_raw_events(key[0], place, live=False)) as bulks:
         async for bulk in bulks:
             mine = [raw for raw in bulk if parse_chain_key(raw.subject) == key]
             mine = [raw for raw in mine if raw.stream_sequence <= end]
             if mine:
-                yield [_decode_event(raw, told + n) for n, raw in enumerate(mine, 1)]
-            told += len(mine)
+                yield [_decode_event(raw, last_sequence + n) for n, raw in enumerate(mine, 1)]
+            last_sequence += len(mine)
             if bulk[-1].stream_sequence >= end:
                 return
 

@@ -80,7 +80,7 @@ class SegmentFetcher:
         self,
         tenant: str,
         session: str,
-        wanted: Iterable[SegmentRequest],
+        requests: Iterable[SegmentRequest],
         locale_order: Sequence[str],
         at_time: str | None = None,
     ) -> CallSegments:
@@ -89,15 +89,17 @@ class SegmentFetcher:
         With `at_time`, an RFC 3339 time, they are those of that time. Raises `Refused` with
         `segments-unavailable` when a required segment cannot be read.
         """
-        asked = tuple(dict.fromkeys(wanted))
-        shelf, stale = (
+        unique_requests = tuple(dict.fromkeys(requests))
+        library, stale = (
             await self._load_library_state(tenant, at_time)
-            if asked
+            if unique_requests
             else (SegmentLibrary(tenant), False)
         )
-        if shelf is None:
-            return _log_omitted_segments(_omit_all_segments(asked))
-        chosen = {each: select_segments(shelf, each, locale_order, session) for each in asked}
+        if library is None:
+            return _log_omitted_segments(_omit_all_segments(unique_requests))
+        chosen = {
+            each: select_segments(library, each, locale_order, session) for each in unique_requests
+        }
         texts = await self._load_texts(tenant, chosen.values())
         segments, omitted = (
             dict[SegmentRequest, tuple[SelectedSegment, ...]](),
@@ -123,10 +125,10 @@ class SegmentFetcher:
         self, tenant: str, chosen: Iterable[SegmentSelection]
     ) -> Mapping[Digest, str | Exception]:
         digests = {each.version.text.digest for some in chosen for each in some.choices}
-        held = {digest: self.texts.blob_texts.get((tenant, digest)) for digest in digests}
-        missing = [digest for digest, text in held.items() if text is None]
+        cached = {digest: self.texts.blob_texts.get((tenant, digest)) for digest in digests}
+        missing = [digest for digest, text in cached.items() if text is None]
         read = await asyncio.gather(*(self._load_text(tenant, digest) for digest in missing))
-        found = {digest: text for digest, text in held.items() if text is not None}
+        found = {digest: text for digest, text in cached.items() if text is not None}
         return {**found, **dict(zip(missing, read, strict=True))}
 
     async def _load_text(self, tenant: str, digest: Digest) -> str | Exception:
@@ -146,7 +148,7 @@ def _omit_all_segments(selections: Sequence[SegmentRequest]) -> CallSegments:
 
 
 def _read_chosen_segments(
-    wanted: SegmentRequest,
+    request: SegmentRequest,
     chosen: SegmentSelection,
     texts: Mapping[Digest, str | Exception],
     omitted: list[OmittedSegment],
@@ -170,17 +172,17 @@ def _read_chosen_segments(
                 digest=version.text.digest,
                 text=text,
             )
-        elif wanted.required:
-            raise _create_unavailable_error(wanted, f"segment {segment.id}: {text}")
+        elif request.required:
+            raise _create_unavailable_error(request, f"segment {segment.id}: {text}")
         else:
             omitted.append(OmittedSegment(segment.scope, segment.ref, segment.id, str(text)))
 
 
-def _create_unavailable_error(wanted: SegmentRequest, reason: str) -> Refused:
+def _create_unavailable_error(request: SegmentRequest, reason: str) -> Refused:
     return Refused(
         "segments-unavailable",
         reason,
-        field="/".join(filter(None, (wanted.scope, wanted.ref))),
+        field="/".join(filter(None, (request.scope, request.ref))),
         fix="send the turn again; `turnlog doctor` says what is missing",
     )
 
@@ -324,12 +326,12 @@ async def load_memory_messages(
     command_handler: CommandHandler,
     state: SessionState,
     recall: MemoryAccess,
-    sight: PhaseVisibility,
+    visibility: PhaseVisibility,
 ) -> tuple[MemoryMessage, ...]:
     """Return the messages of a session's memory that the reader may see, oldest first."""
-    if can_reach_older_turns(recall, state, sight):
+    if can_reach_older_turns(recall, state, visibility):
         state = await command_handler.load_older_turns(state)
-    turns = select_memory_turns(recall, state, sight)
+    turns = select_memory_turns(recall, state, visibility)
     needs = PromptNeeds(blobs=(), text_refs=tuple(list_turn_refs(turns)), needs_older_turns=False)
     texts = await command_handler.texts.fetch_texts(state.tenant, needs)
     return format_memory_messages(recall, turns, texts.by_ref)

@@ -59,9 +59,9 @@ class ForkService:
         tenant, origin = fork_point.tenant, fork_point.session
         state = await self.time_travel.load_state(tenant, origin, fork_point.at)
         first = await self.time_travel.load_event(tenant, origin, 1)
-        asked = ForkSession(build_fork_opening(state, first))
+        fork_command = ForkSession(build_fork_opening(state, first))
         done = await self.time_travel.command_handler.handle(
-            tenant, session, asked, metadata, command
+            tenant, session, fork_command, metadata, command
         )
         await self._copy_missing_events(done.state, fork_point)
         return state.blueprint

@@ -44,13 +44,13 @@ class StateCache:
 
     def get_state(self, tenant: str, session: str) -> SessionState | None:
         """Return the cached state of a session, or None."""
-        held = self._entries.get((tenant, session))
-        return held.state if held else None
+        entry = self._entries.get((tenant, session))
+        return entry.state if entry else None
 
     @property
     def states(self) -> tuple[SessionState, ...]:
         """All cached states."""
-        return tuple(held.state for held in self._entries.values())
+        return tuple(entry.state for entry in self._entries.values())
 
     @property
     def latest_state(self) -> SessionState | None:

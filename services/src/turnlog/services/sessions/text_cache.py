@@ -84,20 +84,20 @@ class TextReader:
 
     async def fetch_texts(self, tenant: str, needs: PromptNeeds) -> PromptTexts:
         """Return every text that a call needs; raise `Corrupt` when one cannot be read."""
-        said, blobs, earlier = await asyncio.gather(
+        texts_by_ref, blobs, earlier = await asyncio.gather(
             self._read_event_texts(tenant, needs.text_refs),
             self.read_blobs(tenant, needs.blobs),
             self._fetch_earlier_call(tenant, needs.earlier_sequence),
         )
-        return PromptTexts(blobs, said, earlier)
+        return PromptTexts(blobs, texts_by_ref, earlier)
 
     async def _fetch_earlier_call(
         self, tenant: str, stream_position: int | None
     ) -> EarlierCall | None:
         if stream_position is None:
             return None
-        if held := self.earlier_calls.get((tenant, stream_position)):
-            return held
+        if cached := self.earlier_calls.get((tenant, stream_position)):
+            return cached
         (recorded,) = await self.log.read_events_at(tenant, [stream_position])
         if not isinstance(recorded.event, ContextAssembled):
             raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
@@ -112,38 +112,40 @@ class TextReader:
 
     async def read_blobs(self, tenant: str, digests: Iterable[Digest]) -> Mapping[Digest, str]:
         """Return the texts of blobs by digest."""
-        wanted = tuple(dict.fromkeys(digests))
-        texts = await asyncio.gather(*(self._read_blob(tenant, digest) for digest in wanted))
-        return dict(zip(wanted, texts, strict=True))
+        unique_digests = tuple(dict.fromkeys(digests))
+        texts = await asyncio.gather(
+            *(self._read_blob(tenant, digest) for digest in unique_digests)
+        )
+        return dict(zip(unique_digests, texts, strict=True))
 
     async def _read_blob(self, tenant: str, digest: Digest) -> str:
-        held = self.blob_texts.get((tenant, digest))
-        if held is None:
-            held = (await self.blobs.get_blob(tenant, digest)).decode()
-            self.blob_texts.put((tenant, digest), held)
-        return held
+        text = self.blob_texts.get((tenant, digest))
+        if text is None:
+            text = (await self.blobs.get_blob(tenant, digest)).decode()
+            self.blob_texts.put((tenant, digest), text)
+        return text
 
     async def _read_event_texts(
-        self, tenant: str, wanted: Iterable[TextRef]
+        self, tenant: str, refs: Iterable[TextRef]
     ) -> Mapping[TextRef, str]:
         found: dict[TextRef, str] = {}
         missing: list[TextRef] = []
-        for said in wanted:
-            text = self.event_texts.get((tenant, said.place, said.field))
+        for ref in refs:
+            text = self.event_texts.get((tenant, ref.place, ref.field))
             if text is None:
-                missing.append(said)
+                missing.append(ref)
             else:
-                found[said] = text
+                found[ref] = text
         if missing:
-            places = sorted({said.place for said in missing})
+            places = sorted({ref.place for ref in missing})
             self.cache_events(await self.log.read_events_at(tenant, places))
-            found |= {said: self._require_event_text(tenant, said) for said in missing}
+            found |= {ref: self._require_event_text(tenant, ref) for ref in missing}
         return found
 
-    def _require_event_text(self, tenant: str, said: TextRef) -> str:
-        text = self.event_texts.get((tenant, said.place, said.field))
+    def _require_event_text(self, tenant: str, ref: TextRef) -> str:
+        text = self.event_texts.get((tenant, ref.place, ref.field))
         if text is None:
-            raise Corrupt(f"event {said.sequence}", f"its {said.field} is no longer readable")
+            raise Corrupt(f"event {ref.sequence}", f"its {ref.field} is no longer readable")
         return text
 
     def cache_events(self, events: Iterable[RecordedEvent]) -> None:
@@ -153,9 +155,9 @@ class TextReader:
                 self._cache_earlier_call(recorded, recorded.event)
             # Looking up a missing field on a pydantic model is the slowest step here; `__dict__`
             # avoids it.
-            said: Mapping[str, object] = getattr(recorded.event, "__dict__", {})
+            fields: Mapping[str, object] = getattr(recorded.event, "__dict__", {})
             for name in _TEXT_FIELDS:
-                content = said.get(name)
+                content = fields.get(name)
                 if isinstance(content, PlainText):
                     key = (recorded.tenant, recorded.stream_sequence, name)
                     self.event_texts.put(key, content.text)

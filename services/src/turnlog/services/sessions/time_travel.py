@@ -145,8 +145,8 @@ class TimeTravel:
             last = await self.command_handler.load_last_event(tenant, session, sequence)
         if sequence is not None and sequence <= last.sequence:
             moment = await self._read_state_at(last, sequence)
-            said = moment.recorded.event
-            if isinstance(said, ContextAssembled) and said.call == call:
+            event = moment.recorded.event
+            if isinstance(event, ContextAssembled) and event.call == call:
                 return moment
         events = await self.command_handler.load_events(tenant, session)
         recorded, _ = find_call(events, call)

@@ -36,16 +36,16 @@ def join_tokens(events: Iterable[StampedTokenEvent], attempt: int) -> str:
 
 def recover_answer(events: Iterable[StampedTokenEvent], attempt: int) -> RecoveredAnswer | None:
     """Return the whole answer of an attempt, if all of it is stored."""
-    held = tuple(events)
+    stored_events = tuple(events)
     closed = next(
         (
             stamped.event
-            for stamped in held
+            for stamped in stored_events
             if isinstance(stamped.event, AttemptClosed) and stamped.event.attempt == attempt
         ),
         None,
     )
-    text = join_tokens(held, attempt)
+    text = join_tokens(stored_events, attempt)
     if closed is None or len(text) != closed.length or compute_digest(text) != closed.digest:
         return None
     return RecoveredAnswer(text, closed)

@@ -41,25 +41,25 @@ class AttemptHeartbeat:
         self, delivery: TurnDelivery, attempt: AttemptRef, after: int
     ) -> AsyncGenerator[asyncio.Event]:
         """Send heartbeats while the body runs; set the event once the lease is lost."""
-        unwanted = asyncio.Event()
+        lease_lost = asyncio.Event()
         tasks = (
-            asyncio.create_task(self._send_heartbeats(delivery, attempt, unwanted)),
-            asyncio.create_task(self._watch_session(delivery, attempt, after, unwanted)),
+            asyncio.create_task(self._send_heartbeats(delivery, attempt, lease_lost)),
+            asyncio.create_task(self._watch_session(delivery, attempt, after, lease_lost)),
         )
         try:
-            yield unwanted
+            yield lease_lost
         finally:
             await cancel_tasks(*tasks)
 
     async def _send_heartbeats(
-        self, delivery: TurnDelivery, attempt: AttemptRef, unwanted: asyncio.Event
+        self, delivery: TurnDelivery, attempt: AttemptRef, lease_lost: asyncio.Event
     ) -> None:
         alive = AttemptAlive(call=attempt.call, attempt=attempt.attempt)
         while True:
             await asyncio.sleep(self.interval)
             with suppress(Unavailable):
                 if not await self._is_current(delivery, attempt):
-                    unwanted.set()
+                    lease_lost.set()
                     return
                 await self.tokens.publish_token(
                     delivery.tenant, delivery.session, delivery.turn, alive
@@ -71,13 +71,13 @@ class AttemptHeartbeat:
         return state is not None and find_claimed_turn(state, attempt) is not None
 
     async def _watch_session(
-        self, delivery: TurnDelivery, attempt: AttemptRef, after: int, unwanted: asyncio.Event
+        self, delivery: TurnDelivery, attempt: AttemptRef, after: int, lease_lost: asyncio.Event
     ) -> None:
         watching = self.sessions.log.watch_session(delivery.tenant, delivery.session, after)
         async with aclosing(watching) as events:
             async for recorded in events:
                 if is_ended_by(recorded.event, attempt):
-                    unwanted.set()
+                    lease_lost.set()
                     return
 
 

@@ -128,8 +128,8 @@ class QueueKeeper:
         """
         floor = await self._load_position() if self.position is None else self.position
         self.position = floor
-        handout = WorkQueueOptions(self.ack_wait, MAX_PENDING_TURNS)
-        if await ensure_work_queue(self.connection, handout, start=floor + 1):
+        options = WorkQueueOptions(self.ack_wait, MAX_PENDING_TURNS)
+        if await ensure_work_queue(self.connection, options, start=floor + 1):
             _log.info("durable-made", after=floor)
         settled = await self.fetch_settled_sequence()
         if settled > floor:

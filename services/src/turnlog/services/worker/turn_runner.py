@@ -104,10 +104,10 @@ class TurnRunner:
         For a first delivery the cached state is enough: the append settles whether the turn may be
         claimed. For a redelivery the log is asked who holds the lease now.
         """
-        held = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
-        there = held and held.head.stream_sequence >= delivery.stream_sequence
-        if there and not delivery.redelivered:
-            return held
+        cached = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
+        is_recent = cached and cached.head.stream_sequence >= delivery.stream_sequence
+        if is_recent and not delivery.redelivered:
+            return cached
         state = await self.sessions.load_state(delivery.tenant, delivery.session)
         if state is None or state.head.stream_sequence < delivery.stream_sequence:
             return await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
@@ -121,23 +121,25 @@ class TurnRunner:
         by: CommandMetadata,
     ) -> bool:
         """Complete the turn with what a dead worker published, if that is the whole answer."""
-        held = await self.tokens.read_token_events(delivery.tenant, delivery.session, delivery.turn)
-        whole = recover_answer(held, opened.attempt)
-        if whole is None or opened.context is None:
+        events = await self.tokens.read_token_events(
+            delivery.tenant, delivery.session, delivery.turn
+        )
+        recovered = recover_answer(events, opened.attempt)
+        if recovered is None or opened.context is None:
             return False
         (context,) = await self.sessions.log.read_events_at(delivery.tenant, [opened.context.place])
         if not isinstance(context.event, ContextAssembled):
             raise Corrupt(f"event {context.sequence}", "it is not the context of a call")
-        usage = whole.closed.usage
+        usage = recovered.closed.usage
         cost = compute_cost(context.event.model, usage, await self.outcomes.prices())
-        attempt = AttemptRef(delivery.turn, whole.closed.call, opened.attempt)
+        attempt = AttemptRef(delivery.turn, recovered.closed.call, opened.attempt)
         command = CompleteTurn(
             attempt,
-            whole.text,
-            whole.closed.finish,
-            AttemptUsage(usage, cost, response_id=whole.closed.response_id),
+            recovered.text,
+            recovered.closed.finish,
+            AttemptUsage(usage, cost, response_id=recovered.closed.response_id),
             material.phases,
-            whole.closed.tools,
+            recovered.closed.tools,
             references=material.references,
             excludes_filtered=material.blueprint.policies.filtered_replies == "exclude",
             work=await describe_turn_work(
@@ -173,8 +175,10 @@ class TurnRunner:
     async def _recover_partial(self, delivery: TurnDelivery, seen: OpenTurn) -> str:
         if not seen.running:
             return ""
-        held = await self.tokens.read_token_events(delivery.tenant, delivery.session, delivery.turn)
-        return join_tokens(held, seen.attempt)
+        events = await self.tokens.read_token_events(
+            delivery.tenant, delivery.session, delivery.turn
+        )
+        return join_tokens(events, seen.attempt)
 
     async def _run_calls(
         self,
@@ -209,10 +213,10 @@ class TurnRunner:
             active = start_attempt(context, self.tokens)
             async with self.heartbeat.run_heartbeat(
                 delivery, attempt, state.head.sequence
-            ) as unwanted:
+            ) as lease_lost:
                 running = calls.run_call(active, state, seconds, by)
                 try:
-                    end = await self._wait_for_end(running, unwanted, due)
+                    end = await self._wait_for_end(running, lease_lost, due)
                 except AttemptSuperseded:
                     return await self._settle_superseded(delivery, attempt)
             recorded = await self.outcomes.record_end(active, end, by)
@@ -221,12 +225,12 @@ class TurnRunner:
             state, opened, seconds = recorded.state, recorded.opened, recorded.seconds
 
     async def _wait_for_end(
-        self, running: Coroutine[Any, Any, AttemptEnd], unwanted: asyncio.Event, due: datetime
+        self, running: Coroutine[Any, Any, AttemptEnd], lease_lost: asyncio.Event, due: datetime
     ) -> AttemptEnd:
         """Wait until the call ends, is unwanted or overdue, or the worker stops."""
         task: asyncio.Task[AttemptEnd] = asyncio.create_task(running)
         cuts: dict[asyncio.Task[Any], AttemptCut] = {
-            asyncio.create_task(unwanted.wait()): "unwanted",
+            asyncio.create_task(lease_lost.wait()): "unwanted",
             asyncio.create_task(self.stop_requested.wait()): "stopped",
         }
         left = (due - self.sessions.clock()).total_seconds()

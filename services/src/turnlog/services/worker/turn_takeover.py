@@ -18,12 +18,12 @@ async def measure_silence(
     None if none is stored. What an earlier attempt still publishes does not count: its worker was
     superseded.
     """
-    held = await tokens.read_token_events(delivery.tenant, delivery.session, delivery.turn)
+    events = await tokens.read_token_events(delivery.tenant, delivery.session, delivery.turn)
     since = await tokens.measure_silence(delivery.tenant, delivery.session, delivery.turn)
-    own = [stamped.at for stamped in held if stamped.event.attempt == attempt]
+    own = [stamped.at for stamped in events if stamped.event.attempt == attempt]
     if since is None or not own:
         return None
-    return since + (held[-1].at - own[-1]).total_seconds()
+    return since + (events[-1].at - own[-1]).total_seconds()
 
 
 class AttemptSuperseded(Exception):

@@ -55,14 +55,14 @@ async def run_worker(settings: WorkerSettings, ending: Shutdown) -> AsyncGenerat
             ):
                 # Not before work is accepted: the import would delay everything else.
                 loading = asyncio.create_task(model.load_early())
-                asked: HealthChecks = {
+                health_checks: HealthChecks = {
                     "nats": lambda: parts.log.read_last_event(
                         settings.tenant, PROBE_SESSION, leader=True
                     ),
                     "durable": durable.fetch_settled_sequence,
                 }
                 try:
-                    async with serve_health(settings.health, asked):
+                    async with serve_health(settings.health, health_checks):
                         yield answering
                 finally:
                     await cancel_tasks(loading)

@@ -102,10 +102,16 @@ def find_condensing_events(
     A view condenses a turn because of later turns: those that ask the same, or say the same. If one
     of them is excluded or changed, the turn is included word for word again.
     """
-    fates = [fate for turn in _list_condensing_turns(own) if (fate := side.timelines.get(turn))]
-    yield from (fate.inclusion_event for fate in fates if fate.inclusion_event)
-    fates = [fate for turn in _list_condensing_turns(other) if (fate := side.timelines.get(turn))]
-    yield from (each for fate in fates for each in (fate.marked, fate.redacted) if each)
+    timelines = [
+        timeline for turn in _list_condensing_turns(own) if (timeline := side.timelines.get(turn))
+    ]
+    yield from (timeline.inclusion_event for timeline in timelines if timeline.inclusion_event)
+    timelines = [
+        timeline for turn in _list_condensing_turns(other) if (timeline := side.timelines.get(turn))
+    ]
+    yield from (
+        each for timeline in timelines for each in (timeline.marked, timeline.redacted) if each
+    )
 
 
 def _list_condensing_turns(part: PromptPart) -> Iterable[int]:
@@ -192,11 +198,11 @@ def _iterate_turn_causes(turn: int, pair_side: PairSide) -> Iterator[ReasonEvent
     if is_left_out_as_run(mine.part):
         yield from classify_events(_find_run_events(run, mine.part.rule or "", pair_side.own_call))
         return
-    fate = pair_side.own_call.timelines.get(turn)
-    if fate is None or fate.status is None:
+    timeline = pair_side.own_call.timelines.get(turn)
+    if timeline is None or timeline.status is None:
         return
     if mine.is_included:
-        yield from _iterate_included_causes(fate, pair_side)
+        yield from _iterate_included_causes(timeline, pair_side)
         if pair_side.other_entry and pair_side.other_entry.is_included:
             yield from classify_events(
                 find_condensing_events(mine.part, pair_side.other_entry.part, pair_side.own_call)
@@ -204,12 +210,12 @@ def _iterate_turn_causes(turn: int, pair_side: PairSide) -> Iterator[ReasonEvent
     elif is_trimmed(mine):
         # The turn counted towards the limit, even if none of it was included.
         yield from classify_events(
-            (fate.inclusion_event,)
-            if fate.inclusion_event and pair_side.other_entry is None
+            (timeline.inclusion_event,)
+            if timeline.inclusion_event and pair_side.other_entry is None
             else ()
         )
     else:
-        out = find_turn_exclusion(fate, run, mine.part.rule or "", pair_side.own_call)
+        out = find_turn_exclusion(timeline, run, mine.part.rule or "", pair_side.own_call)
         yield from classify_events((out,) if out else ())
 
 
@@ -227,18 +233,18 @@ def is_trimmed(entry: ManifestEntry | None) -> bool:
 
 
 def _iterate_included_causes(timeline: TurnTimeline, pair_side: PairSide) -> Iterator[ReasonEvent]:
-    theirs, other = pair_side.other_call.timelines.get(timeline.turn), pair_side.other_entry
-    if other is not None and other.is_included and theirs:
-        yield from _iterate_text_changes(timeline, theirs)
+    other_timeline, other = pair_side.other_call.timelines.get(timeline.turn), pair_side.other_entry
+    if other is not None and other.is_included and other_timeline:
+        yield from _iterate_text_changes(timeline, other_timeline)
     elif other is not None and not is_trimmed(other):
         yield from classify_events((timeline.marked,) if timeline.marked else ())
         yield from classify_events(
             find_summary_end(other, pair_side.other_call, pair_side.own_call)
         )
-        yield from _iterate_redaction_causes(timeline, theirs)
+        yield from _iterate_redaction_causes(timeline, other_timeline)
     elif other is None:
         yield from classify_events((timeline.inclusion_event,) if timeline.inclusion_event else ())
-        yield from _iterate_redaction_causes(timeline, theirs)
+        yield from _iterate_redaction_causes(timeline, other_timeline)
 
 
 def _iterate_redaction_causes(
@@ -262,8 +268,8 @@ def _iterate_text_changes(
         yield "answered", timeline.settled
 
 
-def _get_digest(said: TextRef | None) -> str | None:
-    return said.digest if said else None
+def _get_digest(ref: TextRef | None) -> str | None:
+    return ref.digest if ref else None
 
 
 def _iterate_tool_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
@@ -276,13 +282,13 @@ def _iterate_tool_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
     if entered is None:
         return
     yield "phase", entered
-    theirs = pair_side.other_call.log_before_call
-    shared = theirs.end if theirs.session == known.session else 0
+    other_log = pair_side.other_call.log_before_call
+    shared = other_log.end if other_log.session == known.session else 0
     for recorded in known.iterate_from(max(entered.sequence, shared) + 1):
         match recorded.event:
             case TurnCompleted(turn=turn) | ReplyRedacted(turn=turn):
-                fate = pair_side.own_call.timelines.get(turn)
-                if fate and fate.settled == recorded:
+                timeline = pair_side.own_call.timelines.get(turn)
+                if timeline and timeline.settled == recorded:
                     yield "answered", recorded
             case _:
                 pass
@@ -311,9 +317,9 @@ def _iterate_selection_causes(
     """Yield why a segment is given to one call only: the selection differs, or the library does."""
     sides = (pair_side.own_call, pair_side.other_call)
     refs = {entry.part.item if entry else None, segment.ref} - {None}
-    asked = [any(has_reference(each.submission.inputs, ref) for ref in refs) for each in sides]
+    in_inputs = [any(has_reference(each.submission.inputs, ref) for ref in refs) for each in sides]
     pinned = [any(has_reference(each.state.attributes, ref) for ref in refs) for each in sides]
-    if asked[0] != asked[1]:
+    if in_inputs[0] != in_inputs[1]:
         yield from classify_events(pair_side.own_call.timeline.opening_events)
     elif pinned[0] != pinned[1]:
         yield "attribute", pair_side.own_call.definition_event
@@ -325,15 +331,15 @@ def _iterate_selection_causes(
         yield from classify_events(pair_side.own_call.timeline.opening_events)
 
 
-def has_reference(given: JsonValue, ref: str | None) -> bool:
+def has_reference(value: JsonValue, ref: str | None) -> bool:
     """Return whether a value contains a reference, at any depth."""
-    match given:
+    match value:
         case dict():
-            return any(has_reference(each, ref) for each in given.values())
+            return any(has_reference(each, ref) for each in value.values())
         case list():
-            return any(has_reference(each, ref) for each in given)
+            return any(has_reference(each, ref) for each in value)
         case _:
-            return given == ref
+            return value == ref
 
 
 def _iterate_layer_causes(

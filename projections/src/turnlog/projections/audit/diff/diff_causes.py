@@ -114,10 +114,14 @@ def _find_limit_causes(
         yield from assign_reason("limit", over)
         return
     later = tuple(_find_later_turns(turn, pair_side))
-    behind = sum(fate.is_usable for fate in pair_side.own_call.timelines.iterate_after(turn))
-    theirs = comparison.count_turns(pair_side.other_call)
+    behind = sum(
+        timeline.is_usable for timeline in pair_side.own_call.timelines.iterate_after(turn)
+    )
+    other_count = comparison.count_turns(pair_side.other_call)
     tighter = behind - len(later) >= comparison.count_turns(pair_side.own_call)
-    moved = behind < theirs or not any(p.rule == limit for p in pair_side.other_call.manifest.parts)
+    moved = behind < other_count or not any(
+        p.rule == limit for p in pair_side.other_call.manifest.parts
+    )
     if not (tighter and moved):
         yield from assign_reason("limit", later)
     if tighter or moved:
@@ -129,17 +133,18 @@ def _find_limit_causes(
 
 def _find_later_turns(turn: int, pair_side: PairSide) -> Iterator[RecordedEvent]:
     """Yield the events by which this side includes later turns that the other does not."""
-    for fate in pair_side.own_call.timelines.iterate_after(turn):
-        theirs = pair_side.other_call.timelines.get(fate.turn)
-        if not fate.is_usable or (theirs and theirs.is_usable):
+    for timeline in pair_side.own_call.timelines.iterate_after(turn):
+        other_timeline = pair_side.other_call.timelines.get(timeline.turn)
+        if not timeline.is_usable or (other_timeline and other_timeline.is_usable):
             continue
         since = (
-            fate.inclusion_event
-            if fate.inclusion_event and not pair_side.other_call.has_seen(fate.inclusion_event)
+            timeline.inclusion_event
+            if timeline.inclusion_event
+            and not pair_side.other_call.has_seen(timeline.inclusion_event)
             else None
         )
-        told = since or (theirs.marked if theirs else None)
-        yield from (told,) if told else ()
+        cause = since or (other_timeline.marked if other_timeline else None)
+        yield from (cause,) if cause else ()
 
 
 def _find_room_causes(
@@ -147,10 +152,12 @@ def _find_room_causes(
 ) -> tuple[ReasonEvent, ...]:
     """Return what made a prompt too long on this side only."""
     # Hundreds of turns may be trimmed for the same reason, so the answer is cached.
-    asked = (comparison.get_side_name(pair_side.own_call), bounds)
-    if asked not in comparison.room_causes:
-        comparison.room_causes[asked] = tuple(_iterate_room_causes(bounds, pair_side, comparison))
-    return comparison.room_causes[asked]
+    cache_key = (comparison.get_side_name(pair_side.own_call), bounds)
+    if cache_key not in comparison.room_causes:
+        comparison.room_causes[cache_key] = tuple(
+            _iterate_room_causes(bounds, pair_side, comparison)
+        )
+    return comparison.room_causes[cache_key]
 
 
 def _iterate_room_causes(
@@ -169,8 +176,10 @@ def _iterate_room_causes(
         part = pair.entry.part
         if bounds.has_layer(part.layer, part.component):
             now, then = comparison.split_pair(pair)
-            here, there = (now, then) if pair_side.own_call is comparison.right else (then, now)
-            if _is_longer(here.own_entry, there.own_entry):
+            own_side, other_side = (
+                (now, then) if pair_side.own_call is comparison.right else (then, now)
+            )
+            if _is_longer(own_side.own_entry, other_side.own_entry):
                 yield from assign_reason(
                     "room", (by for _, by in find_new_causes(pair, comparison))
                 )

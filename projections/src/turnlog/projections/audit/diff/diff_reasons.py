@@ -65,13 +65,13 @@ def group_causes(found: Iterable[ReasonEvent]) -> tuple[DiffCause, ...]:
     """Group events by reason, each event once and in order."""
     by: dict[DiffReason, dict[tuple[str, int, str], RecordedEvent]] = {}
     for what, recorded in found:
-        held = by.setdefault(what, {})
+        events_by_key = by.setdefault(what, {})
         if recorded:
             # A session may have the same name as a family of the library.
-            held[recorded.session, recorded.sequence, recorded.envelope.type] = recorded
+            events_by_key[recorded.session, recorded.sequence, recorded.envelope.type] = recorded
     return tuple(
-        DiffCause(what, tuple(build_event_ref(held[at]) for at in sorted(held)))
-        for what, held in by.items()
+        DiffCause(what, tuple(build_event_ref(events_by_key[at]) for at in sorted(events_by_key)))
+        for what, events_by_key in by.items()
     )
 
 

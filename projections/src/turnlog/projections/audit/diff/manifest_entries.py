@@ -114,29 +114,29 @@ def _build_turn_entry(
 ) -> ManifestEntry:
     step = _find_step(part, run.view, side)
     # The length of a turn matters only if it is included or was left out by a ladder step.
-    fate = side.timelines.get(turn) if part.is_included or step else None
-    messages = _build_messages(fate) if fate and part.is_included else ()
+    timeline = side.timelines.get(turn) if part.is_included or step else None
+    messages = _build_messages(timeline) if timeline and part.is_included else ()
     if run.condensed and part.is_included:
         # A condensed run is one text; the words of a single turn cannot be told apart in it.
         messages = ((part.role, part.digest),)
-    length = sum(said.characters for said in fate.messages) if fate else 0
-    stood = length if messages else 0
-    return ManifestEntry(("turn", str(turn)), part, messages, stood, length, turn, step)
+    length = sum(ref.characters for ref in timeline.messages) if timeline else 0
+    included_length = length if messages else 0
+    return ManifestEntry(("turn", str(turn)), part, messages, included_length, length, turn, step)
 
 
 def _build_messages(timeline: TurnTimeline) -> tuple[TextUnit, ...]:
     text = timeline.text
-    return tuple(
-        ("user" if said is text else "assistant", said.digest) for said in timeline.messages
-    )
+    return tuple(("user" if ref is text else "assistant", ref.digest) for ref in timeline.messages)
 
 
 def _build_layer_entry(part: PromptPart, side: CallSnapshot) -> ManifestEntry:
     texts: tuple[TextUnit, ...] = ((part.role, *_identify_text(part)),) if part.is_included else ()
     around = len(part.before) + len(part.after)
-    whole = (part.cut.of if part.cut else part.characters - around) if part.is_included else None
+    full_length = (
+        (part.cut.of if part.cut else part.characters - around) if part.is_included else None
+    )
     step = _find_step(part, part.layer, side)
-    return ManifestEntry(build_part_key(part), part, texts, part.characters, whole, step=step)
+    return ManifestEntry(build_part_key(part), part, texts, part.characters, full_length, step=step)
 
 
 def build_part_key(part: PromptPart) -> EntryKey:
@@ -152,13 +152,13 @@ def _identify_text(part: PromptPart) -> TextUnit:
     """Return what identifies a text: its digest and, if the text was cut, what remains of it."""
     match part.source:
         case BlobSource(digest=digest) | SegmentSource(digest=digest):
-            said = digest
+            text_digest = digest
         case BlueprintTextSource(text=text):
-            said = compute_digest(text)
+            text_digest = compute_digest(text)
         case _:
             return (part.digest,)
     done = (part.excerpt, part.cut, part.indented)
-    return (said, *done) if any(done) else (said,)
+    return (text_digest, *done) if any(done) else (text_digest,)
 
 
 def _find_step(part: PromptPart, target: str, side: CallSnapshot) -> AppliedTrimStep | None:

@@ -41,8 +41,8 @@ class EntryPair:
     @property
     def included_entry(self) -> ManifestEntry:
         """The entry that is included in its prompt, the later one first."""
-        standing = [each for each in (self.after, self.before) if each and each.is_included]
-        return standing[0] if standing else self.entry
+        included = [each for each in (self.after, self.before) if each and each.is_included]
+        return included[0] if included else self.entry
 
 
 def match_entries(before: EntriesByKey, after: EntriesByKey) -> list[EntryPair]:
@@ -51,16 +51,16 @@ def match_entries(before: EntriesByKey, after: EntriesByKey) -> list[EntryPair]:
     A removed entry follows its predecessor.
     """
     pairs = {key: EntryPair(before.get(key), entry) for key, entry in after.items()}
-    gone: dict[EntryKey | None, list[EntryPair]] = {}
+    removed: dict[EntryKey | None, list[EntryPair]] = {}
     last: EntryKey | None = None
     for key, entry in before.items():
         if key in pairs:
             last = key
         else:
-            gone.setdefault(last, []).append(EntryPair(entry, None))
+            removed.setdefault(last, []).append(EntryPair(entry, None))
     return [
-        *gone.get(None, ()),
-        *(each for key, pair in pairs.items() for each in (pair, *gone.get(key, ()))),
+        *removed.get(None, ()),
+        *(each for key, pair in pairs.items() for each in (pair, *removed.get(key, ()))),
     ]
 
 
@@ -69,23 +69,25 @@ def find_differences(
 ) -> Iterator[tuple[ChangeKind, EntryPair]]:
     """Yield the pairs that differ, and how."""
     moved = _find_moved(before, after)
-    then, here = _map_neighbours(before), _map_neighbours(after)
+    neighbours_before, neighbours_after = _map_neighbours(before), _map_neighbours(after)
     for pair in match_entries(before, after):
-        if what := _compare_pair(pair, moved) or _compare_surroundings(pair, then, here, moved):
+        if what := _compare_pair(pair, moved) or _compare_surroundings(
+            pair, neighbours_before, neighbours_after, moved
+        ):
             yield what, pair
 
 
 def list_included(entries: EntriesByKey) -> list[ManifestEntry]:
     """Return the included entries in the order of providers, tools first."""
-    stands = (entry for entry in entries.values() if entry.is_included)
-    return sorted(stands, key=lambda entry: entry.part.role != "tools")
+    included = (entry for entry in entries.values() if entry.is_included)
+    return sorted(included, key=lambda entry: entry.part.role != "tools")
 
 
 def _compare_pair(pair: EntryPair, moved: frozenset[EntryKey]) -> ChangeKind | None:
     was, now = pair.before, pair.after
-    stood, stands = bool(was and was.is_included), bool(now and now.is_included)
-    if was is None or now is None or not (stood and stands):
-        return "added" if stands else "removed" if stood else None
+    was_included, is_included = bool(was and was.is_included), bool(now and now.is_included)
+    if was is None or now is None or not (was_included and is_included):
+        return "added" if is_included else "removed" if was_included else None
     if was.texts != now.texts:
         return _compare_texts(was, now)
     return "moved" if now.key in moved else None
@@ -104,8 +106,8 @@ def _compare_texts(was: ManifestEntry, now: ManifestEntry) -> ChangeKind:
 
 def _find_moved(before: EntriesByKey, after: EntriesByKey) -> frozenset[EntryKey]:
     """Return the smallest set of entries whose move explains the order of all."""
-    stood = [entry.key for entry in list_included(before)]
-    order = {key: place for place, key in enumerate(stood)}
+    keys_before = [entry.key for entry in list_included(before)]
+    order = {key: place for place, key in enumerate(keys_before)}
     keys = [entry.key for entry in list_included(after) if entry.key in order]
     staying = _find_longest_run([order[key] for key in keys])
     return frozenset(key for key in keys if order[key] not in staying)
@@ -138,17 +140,17 @@ class EntryNeighbours:
 def _map_neighbours(entries: EntriesByKey) -> dict[EntryKey, EntryNeighbours]:
     beside: list[ManifestEntry | None] = [None, *list_included(entries), None]
     return {
-        here.key: EntryNeighbours(_find_neighbour(left, here), _find_neighbour(right, here))
-        for left, here, right in zip(beside, beside[1:], beside[2:], strict=False)
-        if here
+        entry.key: EntryNeighbours(_find_neighbour(left, entry), _find_neighbour(right, entry))
+        for left, entry, right in zip(beside, beside[1:], beside[2:], strict=False)
+        if entry
     }
 
 
-def _find_neighbour(other: ManifestEntry | None, here: ManifestEntry) -> EntryKey | None:
+def _find_neighbour(other: ManifestEntry | None, entry: ManifestEntry) -> EntryKey | None:
     """Return a neighbour in the same message; each turn has messages of its own."""
-    if other is None or here.turn is not None or other.turn is not None:
+    if other is None or entry.turn is not None or other.turn is not None:
         return None
-    return other.key if other.part.message == here.part.message else None
+    return other.key if other.part.message == entry.part.message else None
 
 
 def _compare_surroundings(
@@ -161,11 +163,16 @@ def _compare_surroundings(
     was, now = pair.before, pair.after
     if was is None or now is None or not (was.is_included and now.is_included):
         return None
-    then, here = before[was.key], after[now.key]
-    strange = {then.before, then.after, here.before, here.after} - {None}
-    stay = all(key in before and key in after and key not in moved for key in strange if key)
-    if then != here:
-        return "moved" if stay else None
+    old_neighbours, new_neighbours = before[was.key], after[now.key]
+    strange = {
+        old_neighbours.before,
+        old_neighbours.after,
+        new_neighbours.before,
+        new_neighbours.after,
+    } - {None}
+    unmoved = all(key in before and key in after and key not in moved for key in strange if key)
+    if old_neighbours != new_neighbours:
+        return "moved" if unmoved else None
     around = ((each.part.before, each.part.after) for each in (was, now))
     return "changed" if len(set(around)) > 1 and was.turn is None else None
 
@@ -203,13 +210,19 @@ def find_common_prefix(before: EntriesByKey, after: EntriesByKey) -> CommonPrefi
     same = next(alike, shorter)
     behind = {id(text.entry.part) for text in was[same:]}
     parts = {id(text.entry.part): text.entry.part for text in was[:same]}
-    then, here = (texts[same].entry if same < len(texts) else None for texts in (was, now))
-    stays = then and then.key in {text.entry.key for text in now}
-    ended_by, beside = (here, then) if then and here and stays else (then, here)
+    first_before, first_after = (
+        texts[same].entry if same < len(texts) else None for texts in (was, now)
+    )
+    still_included = first_before and first_before.key in {text.entry.key for text in now}
+    ended_by, beside = (
+        (first_after, first_before)
+        if first_before and first_after and still_included
+        else (first_before, first_after)
+    )
     return CommonPrefix(
         messages=sum(text.starts_message for text in was[:same]),
         tokens=sum(part.tokens for at, part in parts.items() if at not in behind),
-        first_difference=ended_by if then else None,
+        first_difference=ended_by if first_before else None,
         counterpart=beside,
     )
 

@@ -74,33 +74,35 @@ class CallSnapshot:
     @property
     def definition_events(self) -> Sequence[RecordedEvent]:
         """The events that defined the session: all blueprint moves, or else the opening."""
-        said = self.log_before_call.events
-        moves = [each for each in said if isinstance(each.event, BlueprintMoved)]
-        return moves or [next(each for each in said if isinstance(each.event, SessionOpened))]
+        events = self.log_before_call.events
+        moves = [each for each in events if isinstance(each.event, BlueprintMoved)]
+        return moves or [next(each for each in events if isinstance(each.event, SessionOpened))]
 
     @property
     def profile_event(self) -> RecordedEvent:
         """The event that set profile and model: the opening, or the latest switch."""
-        said = (
+        profile_events = (
             each
             for each in reversed(self.log_before_call.events)
             if isinstance(each.event, _PROFILE_TYPES)
         )
-        return next(said)
+        return next(profile_events)
 
     @property
     def phase_event(self) -> RecordedEvent | None:
         """The event that entered the phase of the call; None without phases."""
-        said = reversed(self.log_before_call.events)
-        return next((each for each in said if isinstance(each.event, PhaseEntered)), None)
+        reversed_events = reversed(self.log_before_call.events)
+        return next(
+            (each for each in reversed_events if isinstance(each.event, PhaseEntered)), None
+        )
 
     @property
     def timeline(self) -> TurnTimeline:
         """The timeline of the turn that the call is for."""
-        fate = self.timelines.get(self.call.turn)
-        if fate is None:
+        timeline = self.timelines.get(self.call.turn)
+        if timeline is None:
             raise Corrupt(f"turn {self.call.turn}", "nothing began it")
-        return fate
+        return timeline
 
     @property
     def submission(self) -> TurnSubmitted | TurnQueued:
@@ -119,8 +121,10 @@ class CallSnapshot:
         if recorded.session == self.log_before_call.session:
             return True
         # A fork has a copy of the event at the sequence of the original.
-        twin = self.log_before_call.find_event(recorded.sequence)
-        return twin is not None and not _list_event_ids(twin).isdisjoint(_list_event_ids(recorded))
+        copied_event = self.log_before_call.find_event(recorded.sequence)
+        return copied_event is not None and not _list_event_ids(copied_event).isdisjoint(
+            _list_event_ids(recorded)
+        )
 
 
 def build_call_snapshot(

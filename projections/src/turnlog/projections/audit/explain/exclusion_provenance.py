@@ -70,14 +70,14 @@ def _iterate_exclusions(part: PromptPart, side: CallSnapshot) -> Iterator[TurnEx
         yield TurnExclusion(part.source.first, part.source.last, rule, all_by)
         return
     for turn in range(part.source.first, part.source.last + 1):
-        fate = side.timelines.get(turn)
-        if fate is None:
+        timeline = side.timelines.get(turn)
+        if timeline is None:
             continue
-        if part.is_included and fate.redacted:
-            yield TurnExclusion(turn, turn, "redacted", fate.redacted)
+        if part.is_included and timeline.redacted:
+            yield TurnExclusion(turn, turn, "redacted", timeline.redacted)
         pushed = find_displacing_event(turn, rule, side) if rule in LIMIT_RULES else None
         if not part.is_included and (
-            by := pushed or find_turn_exclusion(fate, part.source, rule, side)
+            by := pushed or find_turn_exclusion(timeline, part.source, rule, side)
         ):
             yield TurnExclusion(turn, turn, rule, by)
 
@@ -90,10 +90,10 @@ def find_run_exclusion(run: HistorySource, rule: str, side: CallSnapshot) -> Rec
     match rule:
         case hidden if hidden == HIDDEN_PHASE:
             return side.phase_event or side.recorded
-        case gone if gone == PURGED:
-            said = (each for each in side.log_before_call.events if _is_purge_of(each, run))
-            return next(said, side.recorded)
-        case told if told == SUMMARISED:
+        case purged if purged == PURGED:
+            purge_events = (each for each in side.log_before_call.events if _is_purge_of(each, run))
+            return next(purge_events, side.recorded)
+        case summarised if summarised == SUMMARISED:
             sums = (
                 each for each in reversed(side.log_before_call.events) if _is_summary_of(each, run)
             )
@@ -137,14 +137,21 @@ def find_displacing_event(turn: int, limit: str, side: CallSnapshot) -> Recorded
 
     The search through later turns stops once no further one can have come before that event.
     """
-    room = _count_displacing_turns(turn, limit, side)
-    stood: list[RecordedEvent] = []
-    for fate in side.timelines.iterate_after(turn) if room else ():
-        if len(stood) >= room and stood[room - 1].sequence < fate.begun.sequence:
+    displacing_count = _count_displacing_turns(turn, limit, side)
+    inclusion_events: list[RecordedEvent] = []
+    for timeline in side.timelines.iterate_after(turn) if displacing_count else ():
+        if (
+            len(inclusion_events) >= displacing_count
+            and inclusion_events[displacing_count - 1].sequence < timeline.begun.sequence
+        ):
             break
-        if fate.is_usable and fate.inclusion_event:
-            insort(stood, fate.inclusion_event, key=_get_sequence)
-    return stood[room - 1] if 0 < room <= len(stood) else None
+        if timeline.is_usable and timeline.inclusion_event:
+            insort(inclusion_events, timeline.inclusion_event, key=_get_sequence)
+    return (
+        inclusion_events[displacing_count - 1]
+        if 0 < displacing_count <= len(inclusion_events)
+        else None
+    )
 
 
 def _count_displacing_turns(turn: int, limit: str, side: CallSnapshot) -> int:
@@ -155,7 +162,7 @@ def _count_displacing_turns(turn: int, limit: str, side: CallSnapshot) -> int:
         if part.rule == limit and isinstance(part.source, HistorySource)
     ]
     near = _iterate_outside(range(turn + 1, side.call.turn), over)
-    return sum(fate.is_usable for each in near if (fate := side.timelines.get(each)))
+    return sum(timeline.is_usable for each in near if (timeline := side.timelines.get(each)))
 
 
 def _iterate_outside(turns: range, runs: Sequence[range]) -> Iterator[int]:

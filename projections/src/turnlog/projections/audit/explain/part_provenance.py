@@ -90,7 +90,7 @@ def build_event_ref(recorded: RecordedEvent) -> EventRef:
 def trace_part(part: PromptPart, side: CallSnapshot) -> PartProvenance:
     """Return the provenance of one part of a call."""
     of = part.source.of if isinstance(part.source, BlueprintTextSource) else ()
-    stones = find_exclusions(part, side)
+    exclusions = find_exclusions(part, side)
     return PartProvenance(
         part=part,
         by=tuple(map(build_event_ref, find_text_events(part, side))),
@@ -102,7 +102,7 @@ def trace_part(part: PromptPart, side: CallSnapshot) -> PartProvenance:
         or _find_trimming_call(part, side),
         removed=tuple(
             RemovedTurns(each.first, each.last, each.rule, build_event_ref(each.by))
-            for each in stones
+            for each in exclusions
         ),
         tool=_describe_tool(part, side),
     )

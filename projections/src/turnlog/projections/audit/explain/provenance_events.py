@@ -61,15 +61,15 @@ def is_disclosure_rule(rule: str | None) -> bool:
 
 def find_disclosure_event(side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the event behind the current tool disclosure, if there is one."""
-    asked = next(
+    disclosing_event = next(
         (each for each in reversed(side.log_before_call.events) if _is_disclosing(each, side)), None
     )
-    if asked is None:
+    if disclosing_event is None:
         return
     if find_disclosure_reason(side.state):
-        yield asked
+        yield disclosing_event
     else:
-        yield from _find_disclosure_end(asked, side)
+        yield from _find_disclosure_end(disclosing_event, side)
 
 
 def _is_disclosing(recorded: RecordedEvent, side: CallSnapshot) -> bool:
@@ -82,13 +82,17 @@ def _is_disclosing(recorded: RecordedEvent, side: CallSnapshot) -> bool:
             return False
 
 
-def _find_disclosure_end(asked: RecordedEvent, side: CallSnapshot) -> Iterator[RecordedEvent]:
+def _find_disclosure_end(
+    disclosing_event: RecordedEvent, side: CallSnapshot
+) -> Iterator[RecordedEvent]:
     """Yield the first answer of a turn that had full tool descriptions from its start."""
-    for recorded in side.log_before_call.iterate_from(asked.sequence):
+    for recorded in side.log_before_call.iterate_from(disclosing_event.sequence):
         if isinstance(recorded.event, TurnCompleted | ReplyRedacted):
-            fate = side.timelines.get(recorded.event.turn)
-            begun = fate.opening_events[-1].sequence if fate else 0
-            if begun > asked.sequence or isinstance(asked.event, ToolsSnapshotted):
+            timeline = side.timelines.get(recorded.event.turn)
+            begun = timeline.opening_events[-1].sequence if timeline else 0
+            if begun > disclosing_event.sequence or isinstance(
+                disclosing_event.event, ToolsSnapshotted
+            ):
                 yield recorded
                 return
 
@@ -129,24 +133,24 @@ def find_text_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedE
 
 def find_tool_request(returned: RecordedEvent, log: PartialLog) -> Iterator[RecordedEvent]:
     """Yield the event that requested the tool whose result is given."""
-    given = returned.event
-    if isinstance(given, ToolReturned):
+    result = returned.event
+    if isinstance(result, ToolReturned):
         earlier = log.iterate_back(returned.sequence - 1)
-        yield from islice((each for each in earlier if _is_request_of(given, each)), 1)
+        yield from islice((each for each in earlier if _is_request_of(result, each)), 1)
 
 
-def _is_request_of(given: ToolReturned, recorded: RecordedEvent) -> bool:
+def _is_request_of(result: ToolReturned, recorded: RecordedEvent) -> bool:
     match recorded.event:
         case ToolCalled(call=call, id=id):
-            return (call, id) == (given.call, given.id)
+            return (call, id) == (result.call, result.id)
         case _:
             return False
 
 
 def find_turn_events(timeline: TurnTimeline | None, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the events that contain the messages of a turn."""
-    for said in timeline.messages if timeline else ():
-        found = side.log_before_call.find_event(said.sequence)
+    for ref in timeline.messages if timeline else ():
+        found = side.log_before_call.find_event(ref.sequence)
         yield from (found,) if found else ()
 
 
@@ -208,8 +212,8 @@ def find_segment_edit(segment: SegmentSource, side: CallSnapshot) -> Iterator[Re
                 if (segment.segment, segment.version) in named:
                     yield edit.recorded
             case SegmentsEdited(versions=versions):
-                wanted = (segment.segment, segment.version)
-                if any((new.id, new.version) == wanted for new in versions):
+                version_key = (segment.segment, segment.version)
+                if any((new.id, new.version) == version_key for new in versions):
                     yield edit.recorded
             case _:
                 pass
@@ -221,8 +225,8 @@ def find_value_events(path: str, side: CallSnapshot) -> Iterator[RecordedEvent]:
         case ["session", "phase"]:
             yield from (side.phase_event,) if side.phase_event else ()
         case ["session", "choices"]:
-            said = side.log_before_call.events
-            yield from (each for each in said if isinstance(each.event, ChoiceRecorded))
+            events = side.log_before_call.events
+            yield from (each for each in events if isinstance(each.event, ChoiceRecorded))
         case ["inputs", *_]:
             yield side.timeline.begun
         case ["attributes", *name]:

@@ -20,11 +20,11 @@ def iterate_noted_redactions(log: PartialLog, after: int = 0) -> Iterator[Record
 
     Of a turn that was redacted more than once, the last redaction counts.
     """
-    said = set[int]()
+    seen_turns = set[int]()
     for recorded in reversed(log.events):
         match recorded.event:
-            case ReplyRedacted(turn=turn) if recorded.sequence > after and turn not in said:
-                said.add(turn)
+            case ReplyRedacted(turn=turn) if recorded.sequence > after and turn not in seen_turns:
+                seen_turns.add(turn)
                 if is_latest_when_redacted(recorded, log):
                     yield recorded
             case _:
@@ -33,16 +33,16 @@ def iterate_noted_redactions(log: PartialLog, after: int = 0) -> Iterator[Record
 
 def iterate_note_carriers(redaction: RecordedEvent, log: PartialLog) -> Iterator[RecordedEvent]:
     """Yield the calls that carried the note of a redaction, all of them of one turn."""
-    told: int | None = None
+    carrying_turn: int | None = None
     for recorded in log.iterate_from(redaction.sequence):
         match recorded.event:
-            case ContextAssembled(turn=turn) if told is not None and turn != told:
+            case ContextAssembled(turn=turn) if carrying_turn is not None and turn != carrying_turn:
                 return
             case ContextAssembled(turn=turn, manifest=manifest):
                 if any(
                     part.rule == REDACTION_NOTE_RULE and part.is_included for part in manifest.parts
                 ):
-                    told = turn
+                    carrying_turn = turn
                     yield recorded
             case _:
                 pass

@@ -51,10 +51,10 @@ def list_turn_calls(log: PartialLog, turn: int) -> tuple[TurnCall, ...]:
 
 
 def _build_turn_call(recorded: RecordedEvent, call: ContextAssembled, log: PartialLog) -> TurnCall:
-    gave = (what for each in log.events for what in _iterate_results(each, call.call))
+    results = (what for each in log.events for what in _iterate_results(each, call.call))
     manifest = call.manifest
     return TurnCall(
-        call.call, manifest.kind, build_event_ref(recorded), manifest.tokens, tuple(gave)
+        call.call, manifest.kind, build_event_ref(recorded), manifest.tokens, tuple(results)
     )
 
 
@@ -62,7 +62,7 @@ def _iterate_results(recorded: RecordedEvent, call: str) -> Iterator[str]:
     match recorded.event:
         case PlanMade(call=made, steps=steps) if made == call:
             yield f"a plan of {steps} {'step' if steps == 1 else 'steps'}"
-        case ToolCalled(call=asked, tool=tool) if asked == call:
+        case ToolCalled(call=requesting_call, tool=tool) if requesting_call == call:
             yield tool
         case HistorySummarised(call=made, view=view) if made == call:
             yield f"a summary of {view}"
@@ -122,8 +122,10 @@ def _find_started_turn(phase: str, after: RecordedEvent | None) -> Iterator[Turn
 def _find_note_effect(log: PartialLog, turn: int) -> TurnEffect | None:
     """Return the first call that carried a note about the turn's withheld reply."""
     withheld = [each for each in log.events if _is_redaction_of(each, turn)][-1:]
-    told = (find_note_carrier(each, log) for each in withheld if is_latest_when_redacted(each, log))
-    return next((_describe_note_carrier(each) for each in told if each), None)
+    carriers = (
+        find_note_carrier(each, log) for each in withheld if is_latest_when_redacted(each, log)
+    )
+    return next((_describe_note_carrier(each) for each in carriers if each), None)
 
 
 def _is_redaction_of(recorded: RecordedEvent, turn: int) -> bool:
@@ -133,12 +135,12 @@ def _is_redaction_of(recorded: RecordedEvent, turn: int) -> bool:
 def _describe_note_carrier(recorded: RecordedEvent) -> TurnEffect | None:
     match recorded.event:
         case ContextAssembled(call=call, manifest=manifest):
-            told = [
+            note_layers = [
                 part.layer
                 for part in manifest.parts
                 if part.rule == REDACTION_NOTE_RULE and part.is_included
             ]
-            what = f"call {call} was told of it by {', '.join(told)}"
-            return TurnEffect(build_event_ref(recorded), what) if told else None
+            what = f"call {call} was told of it by {', '.join(note_layers)}"
+            return TurnEffect(build_event_ref(recorded), what) if note_layers else None
         case _:
             return None

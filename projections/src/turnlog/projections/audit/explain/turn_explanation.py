@@ -109,9 +109,9 @@ def explain_turn(
     log: PartialLog, turn: int, library: Iterable[RecordedEvent] = ()
 ) -> TurnExplanation:
     """Explain a turn; raise `Refused` if there is no such turn or no prompt was made for it."""
-    told = _find_turn(log, turn)
-    _, call = _select_call(log, told)
-    return _build_explanation(told, build_call_snapshot(log, call.call, library))
+    timeline = _find_turn(log, turn)
+    _, call = _select_call(log, timeline)
+    return _build_explanation(timeline, build_call_snapshot(log, call.call, library))
 
 
 def explain_call(

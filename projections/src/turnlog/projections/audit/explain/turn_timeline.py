@@ -112,23 +112,23 @@ class TurnTimelines:
     def iterate_after(self, turn: int) -> Iterator[TurnTimeline]:
         """Yield the timelines of all later turns, in order; each is loaded when it is reached."""
         later = range(turn + 1, self.submitted + 1)
-        return (fate for each in later if (fate := self.get(each)))
+        return (timeline for each in later if (timeline := self.get(each)))
 
-    def _require_settled(self, fate: TurnTimeline) -> None:
+    def _require_settled(self, timeline: TurnTimeline) -> None:
         """Raise `MissingEvents` unless the events up to the turn's settlement are loaded."""
-        stretch = self.log.find_range(fate.begun.sequence)
-        settled = fate.settled and stretch and fate.settled.sequence in stretch
-        if stretch and stretch.stop <= self.log.end and not settled:
-            raise self.log.request_after(stretch)
+        loaded_range = self.log.find_range(timeline.begun.sequence)
+        settled = timeline.settled and loaded_range and timeline.settled.sequence in loaded_range
+        if loaded_range and loaded_range.stop <= self.log.end and not settled:
+            raise self.log.request_after(loaded_range)
 
     def _request_nearest(self, turn: int) -> MissingEvents:
         """Build the request for the events between a turn and the nearest loaded one."""
         known = self.log
         nearest = min(self.loaded, key=lambda each: abs(each - turn), default=None)
         begun = self.loaded[nearest].begun.sequence if nearest else known.end
-        stretch = known.find_range(begun) or range(begun, begun + 1)
+        loaded_range = known.find_range(begun) or range(begun, begun + 1)
         back = nearest is None or nearest > turn
-        return known.request_before(stretch) if back else known.request_after(stretch)
+        return known.request_before(loaded_range) if back else known.request_after(loaded_range)
 
 
 def build_timelines(log: PartialLog, submitted: int) -> TurnTimelines:
@@ -168,8 +168,10 @@ def _apply_event(timelines: dict[int, TurnTimeline], recorded: RecordedEvent) ->
             pass
 
 
-def _redact_turn(fate: TurnTimeline, recorded: RecordedEvent, event: ReplyRedacted) -> TurnTimeline:
+def _redact_turn(
+    timeline: TurnTimeline, recorded: RecordedEvent, event: ReplyRedacted
+) -> TurnTimeline:
     reply = build_optional_text_ref(recorded, "replacement", event.replacement)
-    settled = fate.settled or recorded
-    status = fate.status or "completed"
-    return replace(fate, settled=settled, status=status, reply=reply, redacted=recorded)
+    settled = timeline.settled or recorded
+    status = timeline.status or "completed"
+    return replace(timeline, settled=settled, status=status, reply=reply, redacted=recorded)

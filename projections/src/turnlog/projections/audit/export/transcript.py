@@ -117,16 +117,16 @@ def render_turn(turn: HistoryTurn, activity: TurnActivity) -> str:
     marks += ["left out of later windows"] if turn.excluded else []
     marks += ["fallback text, not from a model"] if turn.fallback else []
     mark = f" · {', '.join(marks)}" if marks else ""
-    said = [f"### Turn {turn.turn} · {turn.submitted_at}{mark}\n"]
-    said += _render_message("User", turn.text)
+    blocks = [f"### Turn {turn.turn} · {turn.submitted_at}{mark}\n"]
+    blocks += _render_message("User", turn.text)
     activity = withhold_texts(activity) if turn.redacted else activity
-    said += (
+    blocks += (
         _render_quote("Worked out", "\n".join(format_activity(activity)))
         if activity != NO_ACTIVITY
         else []
     )
-    said += _render_message("Reply", turn.reply)
-    return "\n".join([*said, _render_note(turn.reason) if turn.reason else ""])
+    blocks += _render_message("Reply", turn.reply)
+    return "\n".join([*blocks, _render_note(turn.reason) if turn.reason else ""])
 
 
 def _render_opening(recorded: RecordedEvent, opened: SessionOpened) -> str:

@@ -37,8 +37,8 @@ def filter_by_type(
     The exact class is compared: most events match no type, and `isinstance` for each would take
     longer than the work that follows.
     """
-    wanted = frozenset(event_types)
-    return [recorded for recorded in events if type(recorded.event) in wanted]
+    types = frozenset(event_types)
+    return [recorded for recorded in events if type(recorded.event) in types]
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,25 +92,25 @@ class PartialLog:
     def iterate_from(self, sequence: int) -> Iterator[RecordedEvent]:
         """Yield the events from a sequence to the end; raise `MissingEvents` at a gap."""
         while sequence <= self.end:
-            stretch = self._require_range(sequence)
-            yield from self._select_events(range(sequence, stretch.stop))
-            if stretch.stop <= self.end:
-                raise self.request_after(stretch)
-            sequence = stretch.stop
+            loaded_range = self._require_range(sequence)
+            yield from self._select_events(range(sequence, loaded_range.stop))
+            if loaded_range.stop <= self.end:
+                raise self.request_after(loaded_range)
+            sequence = loaded_range.stop
 
     def iterate_back(self, sequence: int) -> Iterator[RecordedEvent]:
         """Yield the events from a sequence back to the first; raise `MissingEvents` at a gap."""
         while sequence >= self.events[0].sequence:
-            stretch = self._require_range(sequence)
-            yield from reversed(self._select_events(range(stretch.start, sequence + 1)))
-            if stretch.start > self.events[0].sequence:
-                raise self.request_before(stretch)
-            sequence = stretch.start - 1
+            loaded_range = self._require_range(sequence)
+            yield from reversed(self._select_events(range(loaded_range.start, sequence + 1)))
+            if loaded_range.start > self.events[0].sequence:
+                raise self.request_before(loaded_range)
+            sequence = loaded_range.start - 1
 
-    def _select_events(self, wanted: range) -> Sequence[RecordedEvent]:
+    def _select_events(self, sequences: range) -> Sequence[RecordedEvent]:
         first, stop = (
             bisect_left(self.events, each, key=_get_sequence)
-            for each in (wanted.start, wanted.stop)
+            for each in (sequences.start, sequences.stop)
         )
         return self.events[first:stop]
 
@@ -124,17 +124,19 @@ class PartialLog:
         """Return the loaded range that contains a sequence, or None."""
         return next((each for each in self.stretches if sequence in each), None)
 
-    def request_after(self, stretch: range) -> MissingEvents:
+    def request_after(self, loaded_range: range) -> MissingEvents:
         """Build the request for the events after a loaded range."""
-        more = stretch.stop + max(MIN_RANGE_EVENTS, len(stretch))
-        later = (each.start for each in self.stretches if each.start > stretch.stop)
-        return MissingEvents(self.session, range(stretch.stop, min(more, self.end + 1, *later)))
+        more = loaded_range.stop + max(MIN_RANGE_EVENTS, len(loaded_range))
+        later = (each.start for each in self.stretches if each.start > loaded_range.stop)
+        return MissingEvents(
+            self.session, range(loaded_range.stop, min(more, self.end + 1, *later))
+        )
 
-    def request_before(self, stretch: range) -> MissingEvents:
+    def request_before(self, loaded_range: range) -> MissingEvents:
         """Build the request for the events before a loaded range."""
-        more = stretch.start - max(MIN_RANGE_EVENTS, len(stretch))
-        earlier = (each.stop for each in self.stretches if each.stop < stretch.start)
-        return MissingEvents(self.session, range(max(more, 1, *earlier), stretch.start))
+        more = loaded_range.start - max(MIN_RANGE_EVENTS, len(loaded_range))
+        earlier = (each.stop for each in self.stretches if each.stop < loaded_range.start)
+        return MissingEvents(self.session, range(max(more, 1, *earlier), loaded_range.start))
 
     def add_state(self, state: SessionState) -> PartialLog:
         """Return the log with the session state at one more sequence."""
@@ -159,9 +161,9 @@ def build_complete_log(events: Sequence[RecordedEvent]) -> PartialLog:
     )
 
 
-def _merge_ranges(stretches: Iterable[range]) -> tuple[range, ...]:
+def _merge_ranges(ranges: Iterable[range]) -> tuple[range, ...]:
     found: list[range] = []
-    for each in sorted(stretches, key=lambda stretch: stretch.start):
+    for each in sorted(ranges, key=lambda loaded: loaded.start):
         if found and each.start <= found[-1].stop:
             found[-1] = range(found[-1].start, max(found[-1].stop, each.stop))
         else:

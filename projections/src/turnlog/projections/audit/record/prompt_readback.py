@@ -112,10 +112,10 @@ def _restore_text(part: PromptPart, text: str) -> str:
     left = text[: part.cut.to] if part.cut else text
     ends = (*part.indented, len(left))
     lines = [left[begin:end] for begin, end in pairwise((0, *ends))]
-    stands = " ".join(lines)
-    if part.digest and compute_digest(stands) != part.digest:
+    restored = " ".join(lines)
+    if part.digest and compute_digest(restored) != part.digest:
         raise _build_mismatch(part)
-    return stands
+    return restored
 
 
 def _build_mismatch(part: PromptPart) -> Corrupt:
@@ -137,10 +137,10 @@ def _read_source(
         case EventTextSource(sequence=sequence, field=field):
             return _read_event_field(events, sequence, field)
         case ResolutionSource(resolution=sequence, lines=lines, heading=heading):
-            said = _find_event(events, sequence).event
-            if not isinstance(said, TurnResolved):
+            event = _find_event(events, sequence).event
+            if not isinstance(event, TurnResolved):
                 raise Corrupt(f"event {sequence}", "no resolver said anything in it")
-            return format_resolved_text(heading, lines, said, read_results(said.results))
+            return format_resolved_text(heading, lines, event, read_results(event.results))
         case _ as never:
             assert_never(never)
 
@@ -154,9 +154,9 @@ def _find_event(events: Sequence[RecordedEvent], sequence: int) -> RecordedEvent
 
 def _read_event_field(events: Sequence[RecordedEvent], sequence: int, field: str) -> str:
     recorded = _find_event(events, sequence)
-    said = getattr(recorded.event, field, None)
-    if isinstance(said, PlainText):
-        return said.text
+    content = getattr(recorded.event, field, None)
+    if isinstance(content, PlainText):
+        return content.text
     value: JsonValue = recorded.envelope.data
     for step in field.split("."):
         value = value.get(step) if isinstance(value, dict) else None
@@ -168,13 +168,13 @@ def _read_run(
 ) -> Iterator[ChatMessage]:
     numbers = range(source.first, source.last + 1)
     try:
-        told = [turns[number] for number in numbers]
+        included_turns = [turns[number] for number in numbers]
     except KeyError as missing:
         raise Corrupt(f"turn {missing}", "it is not in the session's history") from None
-    run = [turn.messages_with_work if source.work else turn.messages for turn in told]
+    run = [turn.messages_with_work if source.work else turn.messages for turn in included_turns]
     if source.condensed:
         run = [condense_run(source.condensed, source.again, run)]
     if compute_run_digest(run) != part.digest:
         what = f"turns {source.first} to {source.last}"
         raise Corrupt(what, "their texts do not match the recorded digest")
-    return chain.from_iterable(said.messages for said in run)
+    return chain.from_iterable(turn_messages.messages for turn_messages in run)

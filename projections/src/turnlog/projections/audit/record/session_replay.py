@@ -60,10 +60,10 @@ class RecordedTexts(Mapping[TextRef, str]):
     """The events of the session so far, in order and without a gap."""
     _cache: dict[TextRef, str] = field(default_factory=dict[TextRef, str])
 
-    def __getitem__(self, said: TextRef) -> str:
-        text = self._cache.get(said)
+    def __getitem__(self, ref: TextRef) -> str:
+        text = self._cache.get(ref)
         if text is None:
-            text = self._cache[said] = self._read_text(said)
+            text = self._cache[ref] = self._read_text(ref)
         return text
 
     def __iter__(self) -> Iterator[TextRef]:
@@ -79,10 +79,10 @@ class RecordedTexts(Mapping[TextRef, str]):
             raise Corrupt(f"event {sequence}", "it is not among the events of the session")
         return self.events[place]
 
-    def _read_text(self, said: TextRef) -> str:
-        content = getattr(self.get_event(said.sequence).event, said.field, None)
+    def _read_text(self, ref: TextRef) -> str:
+        content = getattr(self.get_event(ref.sequence).event, ref.field, None)
         if not isinstance(content, PlainText):
-            raise Corrupt(f"event {said.sequence}", f"its {said.field} is no longer readable")
+            raise Corrupt(f"event {ref.sequence}", f"its {ref.field} is no longer readable")
         return content.text
 
 
@@ -158,9 +158,9 @@ def rebuild_call_request(
     kind, model, at = call.manifest.kind, call.model, call.manifest.at
     assembler = choose_assembler(call.manifest.assembler)
     bare = PromptCall(kind, model, parse_provider(model), at, inputs, assembler=assembler)
-    wanted = list_segment_requests(material, state, bare)
-    given = restore_segments(wanted, call.manifest, blobs)
-    return replace(bare, gathered=given)
+    requests = list_segment_requests(material, state, bare)
+    segments = restore_segments(requests, call.manifest, blobs)
+    return replace(bare, gathered=segments)
 
 
 @dataclass(slots=True)
@@ -208,15 +208,15 @@ class SessionReplay:
             detail = f"it was not assembled from event {call.manifest.sequence}"
             raise Corrupt(f"event {recorded.sequence}", detail)
         material = self._load_material(get_pins(state))
-        asked = rebuild_call_request(
+        call_request = rebuild_call_request(
             material, state, call, self._read_turn_inputs(state), self.blobs
         )
         if self.without_texts:
-            return RecordedCallInputs(recorded, call, state, material, asked, PromptTexts())
-        if can_include_older_turns(material, state, asked):
+            return RecordedCallInputs(recorded, call, state, material, call_request, PromptTexts())
+        if can_include_older_turns(material, state, call_request):
             state = self.get_whole_state()
         return RecordedCallInputs(
-            recorded, call, state, material, asked, self.collect_texts(state, asked)
+            recorded, call, state, material, call_request, self.collect_texts(state, call_request)
         )
 
     def _load_material(self, pins: MaterialPins) -> SessionMaterial:
@@ -231,20 +231,20 @@ class SessionReplay:
         if self._whole_state is None:
             self._whole_state = fold_unbounded(self.events)
         else:
-            told = self._whole_state.head.sequence + 1 - self.events[0].sequence
-            self._whole_state = fold(self.events[told:], self._whole_state)
+            folded_count = self._whole_state.head.sequence + 1 - self.events[0].sequence
+            self._whole_state = fold(self.events[folded_count:], self._whole_state)
         if self._whole_state is None:
             raise Corrupt("event 1", "it does not open a session")
         return self._whole_state
 
     def _read_turn_inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
-        brought = state.open.inputs if state.open else None
-        if brought is None:
+        inputs_ref = state.open.inputs if state.open else None
+        if inputs_ref is None:
             return {}
-        said = self._recorded_texts.get_event(brought.sequence).event
-        if not isinstance(said, TurnSubmitted | TurnQueued):
-            raise Corrupt(f"event {brought.sequence}", "it submits no turn")
-        return said.inputs
+        event = self._recorded_texts.get_event(inputs_ref.sequence).event
+        if not isinstance(event, TurnSubmitted | TurnQueued):
+            raise Corrupt(f"event {inputs_ref.sequence}", "it submits no turn")
+        return event.inputs
 
     def collect_texts(self, state: SessionState, call_request: PromptCall) -> PromptTexts:
         """Return the texts a call may refer to: those of the events so far, and the blobs."""
@@ -258,7 +258,7 @@ class SessionReplay:
         if stream_sequence is None:
             return None
         at = bisect_left(self.events, stream_sequence, key=lambda each: each.stream_sequence)
-        said = self.events[at].event if at < len(self.events) else None
-        if not isinstance(said, ContextAssembled):
+        event = self.events[at].event if at < len(self.events) else None
+        if not isinstance(event, ContextAssembled):
             raise Corrupt(f"stream sequence {stream_sequence}", "it is not the context of a call")
-        return EarlierCall(said.call, said.manifest)
+        return EarlierCall(event.call, event.manifest)

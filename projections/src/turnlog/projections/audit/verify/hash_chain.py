@@ -129,8 +129,8 @@ class ChainVerifier:
         end.undecodable_count += 1
         end.is_witness_undecodable |= noted is not None and noted.sequence == at
         end.count_event(place, len(raw.stored))
-        why = describe_undecodable(raw)
-        detail = f"the message at stream sequence {place} cannot be read: {why}"
+        reason = describe_undecodable(raw)
+        detail = f"the message at stream sequence {place} cannot be read: {reason}"
         return AuditFinding("integrity", "log", at, detail)
 
     def check_link(
@@ -178,16 +178,16 @@ def _check_continuity(
             "integrity", "chain", at, f"it belongs to session {link.session[:80]!a}"
         )
     if at > due:
-        gone = f"event {due} is" if at == due + 1 else f"events {due} to {at - 1} are"
-        return AuditFinding("completeness", "sequence", due, f"{gone} missing before event {at}")
+        gap = f"event {due} is" if at == due + 1 else f"events {due} to {at - 1} are"
+        return AuditFinding("completeness", "sequence", due, f"{gap} missing before event {at}")
     if at <= before:
         return AuditFinding("integrity", "sequence", at, f"it stands behind event {before}")
     if at > before + 1:
         return None  # It continues an undecodable event, which has a finding of its own.
     if not before:
-        odd = link.prevhash is not None
+        has_previous = link.prevhash is not None
         detail = "it continues an event although it is the first"
-        return AuditFinding("integrity", "chain", at, detail) if odd else None
+        return AuditFinding("integrity", "chain", at, detail) if has_previous else None
     if link.prevhash != end.hash:
         detail = f"event {at} does not continue its bytes"
         return AuditFinding("integrity", "chain", before, detail)

@@ -63,9 +63,9 @@ def collect_manifest_refs(manifest: Manifest, state: SessionState) -> ManifestRe
     texts = {ref.turn: (ref.text, ref.reply, ref.work) for ref in state.turns}
     if any(turn not in texts or texts[turn][0] is None for turn in turns):
         return None
-    known = {said.sequence: said.place for said in _iterate_stored_refs(state)}
-    said = (each for turn in turns for each in texts[turn] if each)
-    places = {each.place for each in said} | {known[at] for at in sequences & known.keys()}
+    known = {ref.sequence: ref.place for ref in _iterate_stored_refs(state)}
+    turn_refs = (each for turn in turns for each in texts[turn] if each)
+    places = {each.place for each in turn_refs} | {known[at] for at in sequences & known.keys()}
     return ManifestRefs(frozenset(places), tuple(sorted(sequences - known.keys())))
 
 
@@ -84,7 +84,7 @@ def _collect_turns_and_sequences(manifest: Manifest) -> tuple[set[int], set[int]
 
 def _iterate_stored_refs(state: SessionState) -> Iterator[TextRef | InputsRef]:
     for ref in state.turns:
-        yield from (said for said in (ref.text, ref.reply, ref.work) if said)
+        yield from (text_ref for text_ref in (ref.text, ref.reply, ref.work) if text_ref)
     if opened := state.open:
         yield from (each for each in (opened.text, opened.inputs, opened.context) if each)
         if opened.resolved:
@@ -158,19 +158,19 @@ def reproduce_by_assembly(inputs: RecordedCallInputs) -> ReproductionResult:
         again = assemble(inputs.material, inputs.state, inputs.call_request, inputs.texts)
     except Exception as error:  # noqa: BLE001 - a record that was altered may hold anything
         return _resolve_failure(build_failure(error), inputs, None)
-    where, detail = find_difference(inputs.call, again) or ("", "")
-    if not where:
+    place, detail = find_difference(inputs.call, again) or ("", "")
+    if not place:
         return ReproductionResult("reproduced", again.request)
     return _resolve_failure(
-        ReproductionResult("failed", again.request, where, detail), inputs, again
+        ReproductionResult("failed", again.request, place, detail), inputs, again
     )
 
 
 def build_failure(error: Exception) -> ReproductionResult:
     """Build the result for an error that prevented reproduction."""
     match error:
-        case Corrupt(where=where, detail=detail):
-            return ReproductionResult("failed", None, where, detail)
+        case Corrupt(where=place, detail=detail):
+            return ReproductionResult("failed", None, place, detail)
         case _:
             return ReproductionResult("failed", None, "record", f"{type(error).__name__}: {error}")
 

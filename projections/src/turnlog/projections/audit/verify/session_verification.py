@@ -73,43 +73,49 @@ def verify_prompts(
     context: VerificationContext,
 ) -> tuple[ReproductionCounts, tuple[AuditFinding, ...]]:
     """Reproduce every prompt before the first gap; `undecodable` are sequences."""
-    whole = _count_unbroken(events)
-    telling = SessionReplay(blobs, context.installed, materials=context.materials)
+    unbroken_count = _count_unbroken(events)
+    replay = SessionReplay(blobs, context.installed, materials=context.materials)
     turns: TurnsByNumber = {}
     found: list[AuditFinding] = []
     tally = _PromptTally()
-    for recorded in events[:whole]:
+    for recorded in events[:unbroken_count]:
         if isinstance(call := recorded.event, ContextAssembled):
-            assembled = _rebuild_prompt(telling, recorded)
-            referred = reproduce_by_reference(call, telling.events, turns, blobs, assembled.request)
+            assembled = _rebuild_prompt(replay, recorded)
+            referred = reproduce_by_reference(call, replay.events, turns, blobs, assembled.request)
             tally.count_call(referred, assembled)
             found += _find_failures(recorded, call, "reference", referred)
             found += _find_failures(recorded, call, "assembly", assembled)
         else:
             update_history(turns, recorded)
-        telling.apply_event(recorded)
-    behind = [call.call for _, call in iterate_calls(events[whole:])]
-    return tally.build_counts(behind, _describe_hole(events, whole, undecodable)), tuple(found)
+        replay.apply_event(recorded)
+    behind = [call.call for _, call in iterate_calls(events[unbroken_count:])]
+    return tally.build_counts(behind, _describe_hole(events, unbroken_count, undecodable)), tuple(
+        found
+    )
 
 
 def _count_unbroken(events: Sequence[RecordedEvent]) -> int:
     for place, recorded in enumerate(events):
-        first, here = events[0].envelope, recorded.envelope
-        if (here.sequence, here.subject, here.tenant) != (place + 1, first.subject, first.tenant):
+        first, envelope = events[0].envelope, recorded.envelope
+        if (envelope.sequence, envelope.subject, envelope.tenant) != (
+            place + 1,
+            first.subject,
+            first.tenant,
+        ):
             return place
     return len(events)
 
 
 def _describe_hole(
-    events: Sequence[RecordedEvent], whole: int, undecodable: Container[int | None]
+    events: Sequence[RecordedEvent], unbroken_count: int, undecodable: Container[int | None]
 ) -> str:
-    """Return what is wrong after the first `whole` events."""
-    due = whole + 1
+    """Return what is wrong after the first `unbroken_count` events."""
+    due = unbroken_count + 1
     if due in undecodable:
         return f"event {due} cannot be read"
-    if whole < len(events) and events[whole].sequence > due:
+    if unbroken_count < len(events) and events[unbroken_count].sequence > due:
         return f"event {due} is missing"
-    return f"the event after event {whole} does not continue it"
+    return f"the event after event {unbroken_count} does not continue it"
 
 
 def _rebuild_prompt(replay: SessionReplay, recorded: RecordedEvent) -> ReproductionResult:
@@ -147,7 +153,7 @@ class _PromptTally:
             self.unreproducible += 1
             self.why = self.why or assembled.detail
 
-    def build_counts(self, behind: Sequence[str], hole: str) -> ReproductionCounts:
+    def build_counts(self, behind: Sequence[str], reason: str) -> ReproductionCounts:
         return ReproductionCounts(
             self.calls + len(behind),
             self.reference,
@@ -155,7 +161,7 @@ class _PromptTally:
             self.unreproducible,
             self.why,
             len(behind),
-            f"{_format_calls(behind)} cannot be reproduced, since {hole}" if behind else "",
+            f"{_format_calls(behind)} cannot be reproduced, since {reason}" if behind else "",
         )
 
 
@@ -173,17 +179,17 @@ def verify_session(
     """Verify all events of a session, given in stored order, with the blobs they name."""
     links = tuple(verify_chain(events, undecodable, witnessed_head))
     garbled = tuple(_find_undecodable(undecodable))
-    told = {each.sequence for each in links}
+    link_sequences = {each.sequence for each in links}
     sound = {digest: text for digest, text in blobs.items() if compute_digest(text) == digest}
     lost = tuple(_find_lost_blobs(events, blobs, sound))
-    gone = {each.sequence for each in (*links, *garbled) if each.check == "log"}
-    had, unproven = verify_prompts(events, gone, sound, context)
-    more = (each for each in garbled if each.sequence not in told)
+    unreadable_sequences = {each.sequence for each in (*links, *garbled) if each.check == "log"}
+    prompt_counts, unproven = verify_prompts(events, unreadable_sequences, sound, context)
+    more = (each for each in garbled if each.sequence not in link_sequences)
     found = (*links, *more, *check_settlements(events), *check_tool_calls(events), *lost, *unproven)
     return VerificationReport(
         head=events[-1].head if events else None,
         events=len(events),
-        prompts=had,
+        prompts=prompt_counts,
         totals=compute_totals(events),
         findings=sort_findings(found),
         witnessed=witnessed_head is not None,
@@ -205,12 +211,12 @@ def _find_lost_blobs(
     events: Sequence[RecordedEvent], blobs: Container[Digest], sound: Container[Digest]
 ) -> Iterator[AuditFinding]:
     """Yield a finding at the first event that names a missing or altered blob."""
-    told: set[Digest] = set()
+    reported: set[Digest] = set()
     for recorded in filter_by_type(events, *BLOB_NAMING_TYPES):
         for digest in list_event_blobs(recorded):
-            if digest in sound or digest in told:
+            if digest in sound or digest in reported:
                 continue
-            told.add(digest)
+            reported.add(digest)
             if digest in blobs:
                 detail = f"it names blob {digest}, whose bytes have changed"
                 yield AuditFinding("integrity", "blobs", recorded.sequence, detail)

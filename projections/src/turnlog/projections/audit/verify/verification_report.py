@@ -121,10 +121,10 @@ def compare_totals(log: SessionTotals, rows: SessionTotals) -> Iterator[AuditFin
         yield AuditFinding("totals", "totals", log.sequence + 1, detail)
         return
     for each in fields(SessionTotals):
-        said, kept = getattr(log, each.name), getattr(rows, each.name)
-        if said != kept:
+        log_value, row_value = getattr(log, each.name), getattr(rows, each.name)
+        if log_value != row_value:
             name = each.name.replace("_", " ")
-            detail = f"the read models have {kept} {name}, the log has {said}"
+            detail = f"the read models have {row_value} {name}, the log has {log_value}"
             yield AuditFinding("totals", "totals", log.sequence, detail)
 
 
@@ -195,11 +195,11 @@ def build_verdicts(
 
     `witnessed` and `compared` say whether a noted head and the read models were available.
     """
-    whole: Completeness = "witnessed" if witnessed else "unwitnessed"
+    completeness: Completeness = "witnessed" if witnessed else "unwitnessed"
     alike: TotalsAgreement = "equal" if compared else "elsewhere"
     return AuditVerdicts(
         integrity="broken" if "integrity" in against else "intact",
-        completeness="incomplete" if "completeness" in against else whole,
+        completeness="incomplete" if "completeness" in against else completeness,
         reproduction="failed" if "reproduction" in against else _decide_reproduction(prompts),
         totals="differ" if "totals" in against else alike,
     )

@@ -210,12 +210,14 @@ class ChangeApplier:
         call: PromptCall,
     ) -> PromptCall:
         """Add the recorded segments to a call; raise `Refused` for segments not requested then."""
-        wanted = list_segment_requests(material, state, call)
-        if not wanted:
+        requests = list_segment_requests(material, state, call)
+        if not requests:
             return call
-        asked = {(each.scope, each.ref) for each in recorded_call.call_request.gathered.segments}
-        for each in wanted:
-            if (each.scope, each.ref) not in asked:
+        recorded_keys = {
+            (each.scope, each.ref) for each in recorded_call.call_request.gathered.segments
+        }
+        for each in requests:
+            if (each.scope, each.ref) not in recorded_keys:
                 what = "/".join(filter(None, (each.scope, each.ref)))
                 raise _build_refusal(f"the library was never asked for segments of {what}", what)
         before = list_locales(
@@ -225,7 +227,7 @@ class ChangeApplier:
             detail = f"the library was asked for segments in {', '.join(before) or 'no locale'}"
             raise _build_refusal(detail, "segments.locale")
         return replace(
-            call, gathered=restore_segments(wanted, recorded_call.call.manifest, self.blobs)
+            call, gathered=restore_segments(requests, recorded_call.call.manifest, self.blobs)
         )
 
 
@@ -239,8 +241,8 @@ def _replace_inputs(state: SessionState, inputs: ValuesByName) -> SessionState:
     opened = state.open
     if opened is None or opened.text is None:
         return state
-    brought = InputsRef(opened.text.sequence, opened.text.place) if inputs else None
-    return fast_replace.replace(state, open=fast_replace.replace(opened, inputs=brought))
+    inputs_ref = InputsRef(opened.text.sequence, opened.text.place) if inputs else None
+    return fast_replace.replace(state, open=fast_replace.replace(opened, inputs=inputs_ref))
 
 
 def _select_call_kind(material: SessionMaterial, recorded_call: RecordedCallInputs) -> str:

@@ -212,17 +212,17 @@ def rebuild_calls(
     something that a call used.
     """
     texts = dict(blobs)
-    retelling, supposing = (
+    replay, applier = (
         SessionReplay(texts, installed, without_texts=True),
         ChangeApplier(change, texts),
     )
     for recorded in events:
-        told = _set_reach(recorded, change)
-        if made := retelling.rebuild_inputs(told):
-            redone, assembled = _rebuild_call(retelling, supposing, made)
-            told = _replace_event(made, assembled) if assembled else told
-            yield redone
-        retelling.apply_event(told)
+        replayed = _set_reach(recorded, change)
+        if made := replay.rebuild_inputs(replayed):
+            reassembled, assembled = _rebuild_call(replay, applier, made)
+            replayed = _replace_event(made, assembled) if assembled else replayed
+            yield reassembled
+        replay.apply_event(replayed)
 
 
 def _rebuild_call(
@@ -243,11 +243,13 @@ def _rebuild_call(
 
 
 def _assemble_prompt(replay: SessionReplay, call: HypotheticalCall) -> AssembledPrompt:
-    material, state, asked = call.material, call.state, call.call_request
-    further = can_include_older_turns(material, state, asked)
-    if further and (whole := fold_unbounded(replay.events)):
-        state = replace(state, turns=whole.turns, earlier=whole.earlier, reach=whole.reach)
-    return assemble(material, state, asked, replay.collect_texts(state, asked))
+    material, state, call_request = call.material, call.state, call.call_request
+    needs_older_turns = can_include_older_turns(material, state, call_request)
+    if needs_older_turns and (full_state := fold_unbounded(replay.events)):
+        state = replace(
+            state, turns=full_state.turns, earlier=full_state.earlier, reach=full_state.reach
+        )
+    return assemble(material, state, call_request, replay.collect_texts(state, call_request))
 
 
 def _measure_prompt(model: str, manifest: Manifest) -> PromptSize:

@@ -99,15 +99,15 @@ class WhatIfReport:
 
 def merge_reports(reports: Iterable[WhatIfReport]) -> WhatIfReport:
     """Add up the reports of many sessions, without individual calls."""
-    held = tuple(reports)
+    all_reports = tuple(reports)
     return WhatIfReport(
-        calls=sum(each.calls for each in held),
-        again=sum(each.again for each in held),
-        same=sum(each.same for each in held),
-        before=_merge_totals([each.before for each in held]),
-        after=_merge_totals([each.after for each in held]),
-        altered=tuple(_merge_alterations(each.altered for each in held)),
-        refused=tuple(_merge_refusals(each.refused for each in held)),
+        calls=sum(each.calls for each in all_reports),
+        again=sum(each.again for each in all_reports),
+        same=sum(each.same for each in all_reports),
+        before=_merge_totals([each.before for each in all_reports]),
+        after=_merge_totals([each.after for each in all_reports]),
+        altered=tuple(_merge_alterations(each.altered for each in all_reports)),
+        refused=tuple(_merge_refusals(each.refused for each in all_reports)),
         worst=(),
     )
 
@@ -195,20 +195,20 @@ def _sum_prompts(prompts: list[PromptSize]) -> PromptTotals:
 
 
 def _count_alterations(calls: Iterable[ReassembledCall]) -> Iterable[AlterationCount]:
-    held, size = Counter[_AlterationKey](), Counter[_AlterationKey]()
+    call_counts, size = Counter[_AlterationKey](), Counter[_AlterationKey]()
     for each in calls:
         found = Counter[_AlterationKey]()
         for one in each.altered:
             found[one.layer, one.how, one.rule] += count_pieces(one)
-        held.update(found.keys())
+        call_counts.update(found.keys())
         size.update(found)
     for what, number in size.most_common():
-        yield AlterationCount(*what, held[what], number)
+        yield AlterationCount(*what, call_counts[what], number)
 
 
 def _count_refusals(calls: Iterable[ReassembledCall]) -> Iterable[RefusalCount]:
     refused = [(each.call, each.refused) for each in calls if each.refused]
-    often = Counter((why.code, why.field or "") for _, why in refused)
+    often = Counter((refusal.code, refusal.field or "") for _, refusal in refused)
     for (code, field), number in often.most_common():
-        call, why = next(p for p in refused if (p[1].code, p[1].field or "") == (code, field))
-        yield RefusalCount(code, field, number, call, why.detail)
+        call, refusal = next(p for p in refused if (p[1].code, p[1].field or "") == (code, field))
+        yield RefusalCount(code, field, number, call, refusal.detail)

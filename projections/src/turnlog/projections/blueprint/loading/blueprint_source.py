@@ -133,12 +133,12 @@ def load_blueprint_source(
         blueprint = Blueprint.model_validate_json(json.dumps(written.value), strict=True)
     except ValidationError as error:
         found = [
-            locate_finding(file, written.lines, remark)
-            for remark in explain_validation_error(error)
+            locate_finding(file, written.lines, finding)
+            for finding in explain_validation_error(error)
         ]
         raise FaultyBlueprint([*written.faults, *found]) from None
     source = BlueprintSource(blueprint, file, written.lines)
-    crossed = [source.build_fault(remark) for remark in check_blueprint(blueprint)]
+    crossed = [source.build_fault(finding) for finding in check_blueprint(blueprint)]
     if faults := [*written.faults, *crossed]:
         raise FaultyBlueprint(faults)
     return source

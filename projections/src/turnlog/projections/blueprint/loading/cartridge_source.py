@@ -37,8 +37,11 @@ def load_cartridge_source(text: str, file: str, blueprint: Blueprint) -> Cartrid
     """Load a cartridge; raise `FaultyBlueprint` with all faults."""
     written = load_yaml(text, file)
     value = written.value if isinstance(written.value, dict) else {}
-    remarks = [*_check_required_paths(value, blueprint), *_check_phase_graph(value, blueprint)]
-    faults = [*written.faults, *(locate_finding(file, written.lines, remark) for remark in remarks)]
+    findings = [*_check_required_paths(value, blueprint), *_check_phase_graph(value, blueprint)]
+    faults = [
+        *written.faults,
+        *(locate_finding(file, written.lines, finding) for finding in findings),
+    ]
     if faults:
         raise FaultyBlueprint(faults)
     return value
@@ -62,8 +65,8 @@ def _check_phase_graph(value: Cartridge, blueprint: Blueprint) -> Iterator[Bluep
     try:
         phases = PHASES_ADAPTER.validate_json(json.dumps(states), strict=True)
     except ValidationError as error:
-        for remark in remarks_on_words(error, dict[Name, PhaseDefinition]):
-            yield BlueprintFinding(("phases", *remark.path), remark.what, remark.fix)
+        for finding in remarks_on_words(error, dict[Name, PhaseDefinition]):
+            yield BlueprintFinding(("phases", *finding.path), finding.what, finding.fix)
         return
     graph = PhaseGraph(str(drawn.get("start")), phases, blueprint.phases)
     for path, what in find_graph_faults(graph):

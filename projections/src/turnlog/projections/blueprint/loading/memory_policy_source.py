@@ -56,8 +56,8 @@ def find_memory_policy_faults(text: str, file: str) -> tuple[BlueprintFault, ...
     except FaultyBlueprint as faulty:
         return faulty.faults
     found = (
-        locate_finding(file, written.lines, remark)
-        for remark in _find_policy_findings(written.value)
+        locate_finding(file, written.lines, finding)
+        for finding in _find_policy_findings(written.value)
     )
     return tuple(sorted((*written.faults, *found), key=lambda fault: fault.line))
 
@@ -123,5 +123,5 @@ def _merge_values(defaults: JsonValue, value: JsonValue) -> JsonValue:
         return value
     return {
         **defaults,
-        **{name: _merge_values(defaults.get(name), said) for name, said in value.items()},
+        **{name: _merge_values(defaults.get(name), item) for name, item in value.items()},
     }

@@ -110,8 +110,8 @@ def _explain_pattern_mismatch(pattern: str, written: object) -> tuple[str, str]:
 def _suggest_union_word(known: list[str], written: object) -> str:
     """Suggest the known word that is nearest to one of the written words."""
     words = map(str, cast("dict[object, object]", written)) if isinstance(written, dict) else ()
-    meant = (near for word in words for near in get_close_matches(word, known, n=1))
-    return next((f"write `{near}`" for near in meant), f"add one of: {', '.join(known)}")
+    suggestions = (near for word in words for near in get_close_matches(word, known, n=1))
+    return next((f"write `{near}`" for near in suggestions), f"add one of: {', '.join(known)}")
 
 
 def list_words_at(loc: tuple[str | int, ...], kind: object = Blueprint) -> tuple[str, ...]:

@@ -41,8 +41,8 @@ def resolve_limit(limit: Limit, inputs: Mapping[str, JsonValue]) -> int:
     """Return a limit for one turn, read from its inputs if the limit names one."""
     if isinstance(limit, int):
         return limit
-    given = inputs.get(limit.input)
-    return given if isinstance(given, int) else limit.default
+    value = inputs.get(limit.input)
+    return value if isinstance(value, int) else limit.default
 
 
 class TrimLayer(StrictModel):
@@ -239,14 +239,14 @@ class LadderStep(StrictModel):
     @property
     def action(self) -> LadderAction:
         """The action of the step."""
-        rung: LadderAction = getattr(self, self.action_name)
-        return rung
+        action: LadderAction = getattr(self, self.action_name)
+        return action
 
     @property
     def target(self) -> Name | None:
         """The layer or history view the action names, or None."""
-        rung = self.action
-        return rung.history if isinstance(rung, HistoryAction) else rung.layer
+        action = self.action
+        return action.history if isinstance(action, HistoryAction) else action.layer
 
 
 Ladder = tuple[LadderStep, ...]

@@ -149,8 +149,8 @@ class PhaseGraph:
     def is_forward_move(self, before: str | None, phase: str) -> bool:
         """Return whether `phase` comes after `before` in the blueprint's order."""
         order = self.spec.order
-        there = before in order and phase in order
-        return there and order.index(before or "") < order.index(phase)
+        are_ordered = before in order and phase in order
+        return are_ordered and order.index(before or "") < order.index(phase)
 
     def list_signals(self, phase: str | None, exchanges: int) -> tuple[str, ...]:
         """Return the signals that a model may send in a phase after this many exchanges."""

@@ -57,27 +57,27 @@ def list_prompt_layers(blueprint: Blueprint) -> dict[str, FileLayer]:
 def _expand_override_layer(
     blueprint: Blueprint, name: str, layer: OverrideLayer
 ) -> dict[str, FileLayer]:
-    said = layer.override
-    folders = _expand_folders(blueprint.prompts.search, said)
-    theirs = {
+    override = layer.override
+    folders = _expand_folders(blueprint.prompts.search, override)
+    profile_layers = {
         format_override_name(name, profile): _build_file_layer(
-            said, _expand_folders((f"{OVERRIDES_FOLDER}/{profile}",), said)
+            override, _expand_folders((f"{OVERRIDES_FOLDER}/{profile}",), override)
         )
         for profile, each in blueprint.profiles.items()
-        if has_category(each, said.category)
+        if has_category(each, override.category)
     }
     return {
-        name: _build_file_layer(said, folders).model_copy(update={"keep": layer.keep}),
-        **theirs,
+        name: _build_file_layer(override, folders).model_copy(update={"keep": layer.keep}),
+        **profile_layers,
     }
 
 
-def _build_file_layer(said: OverrideSpec, folders: tuple[str, ...]) -> FileLayer:
-    return FileLayer(file=f"{said.category}.md", search=folders)
+def _build_file_layer(override: OverrideSpec, folders: tuple[str, ...]) -> FileLayer:
+    return FileLayer(file=f"{override.category}.md", search=folders)
 
 
-def _expand_folders(chain: Iterable[str], said: OverrideSpec) -> tuple[str, ...]:
-    if said.by is None:
+def _expand_folders(chain: Iterable[str], override: OverrideSpec) -> tuple[str, ...]:
+    if override.by is None:
         return tuple(chain)
     pairs = ((f"{folder}/{PROVIDER_FOLDER}", folder) for folder in chain)
     return tuple(folder for pair in pairs for folder in pair)

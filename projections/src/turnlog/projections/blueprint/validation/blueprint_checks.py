@@ -165,9 +165,9 @@ def _check_layers(blueprint: Blueprint) -> BlueprintFindings:
         if name in BUILT_IN_LAYERS:
             yield BlueprintFinding(path, f"`{name}` is a layer of its own", "choose another name")
         if isinstance(layer.when, WhenAttribute):
-            where = (*path, "when", "attribute")
+            attribute_path = (*path, "when", "attribute")
             yield from _check_known_name(
-                where, "attribute", layer.when.attribute, blueprint.attributes
+                attribute_path, "attribute", layer.when.attribute, blueprint.attributes
             )
         yield from _check_layer_source(blueprint, path, layer)
 

@@ -60,28 +60,28 @@ def check_component_budgets(
     }
     known = (*STANDARD_COMPONENTS, *under.values())
     for name, component in budget.components.items():
-        here = (*path, "components", name)
+        component_path = (*path, "components", name)
         if name not in known:
             what = f"no layer is counted under `{name}`"
-            yield BlueprintFinding(here, what, suggest_word(name, dict.fromkeys(known)))
+            yield BlueprintFinding(component_path, what, suggest_word(name, dict.fromkeys(known)))
         if component.fixed and component.ladder:
             what = f"`{name}` is fixed, so that nothing of it is ever cut"
-            yield BlueprintFinding((*here, "ladder"), what, "leave out one of the two")
+            yield BlueprintFinding((*component_path, "ladder"), what, "leave out one of the two")
         if component.fixed and _is_above(component.tokens, budget.tokens):
             what = f"`{name}` may have more than the whole, which has {budget.tokens}"
             yield BlueprintFinding(
-                (*here, "tokens"), what, "lower it, or raise `tokens` of the whole"
+                (*component_path, "tokens"), what, "lower it, or raise `tokens` of the whole"
             )
-        yield from _check_component_steps(here, name, component.ladder, under)
+        yield from _check_component_steps(component_path, name, component.ladder, under)
         if name not in _find_tool_components(blueprint):
-            yield from _check_condense_steps(here, name, component.ladder)
+            yield from _check_condense_steps(component_path, name, component.ladder)
     if budget.components:
         yield from _check_fixed_components(path, budget, under)
 
 
-def _is_above(limit: Limit, whole: Limit) -> bool:
+def _is_above(limit: Limit, prompt_limit: Limit) -> bool:
     """Return whether a limit is above that of the whole prompt for every possible turn."""
-    return isinstance(limit, int) and isinstance(whole, int) and limit > whole
+    return isinstance(limit, int) and isinstance(prompt_limit, int) and limit > prompt_limit
 
 
 def _find_tool_components(blueprint: Blueprint) -> set[str]:
@@ -89,23 +89,25 @@ def _find_tool_components(blueprint: Blueprint) -> set[str]:
     return {layer.component for layer in layers if isinstance(layer, ToolsLayer)}
 
 
-def _check_condense_steps(here: DocumentPath, name: Name, ladder: Ladder) -> ComponentFindings:
+def _check_condense_steps(path: DocumentPath, name: Name, ladder: Ladder) -> ComponentFindings:
     """Find steps that condense tools in a component that contains no tools."""
-    for rung, step in enumerate(ladder):
+    for step_index, step in enumerate(ladder):
         if isinstance(step.action, CondenseToolList) and step.target is None:
             what = f"no layer of tools is counted under `{name}`"
-            yield BlueprintFinding((*here, "ladder", rung, step.action_name), what, "leave it out")
+            yield BlueprintFinding(
+                (*path, "ladder", step_index, step.action_name), what, "leave it out"
+            )
 
 
 def _check_component_steps(
-    here: DocumentPath, name: Name, ladder: Ladder, under: Mapping[str, str]
+    path: DocumentPath, name: Name, ladder: Ladder, under: Mapping[str, str]
 ) -> ComponentFindings:
     """Find steps that cannot reduce their component."""
-    for rung, step in enumerate(ladder):
+    for step_index, step in enumerate(ladder):
         if _get_step_component(step, under) not in {name, None}:
             what = f"it cannot make room in component `{name}`"
             fix = f"name what is counted under `{name}`, or put it on the ladder of the whole"
-            yield BlueprintFinding((*here, "ladder", rung, step.action_name), what, fix)
+            yield BlueprintFinding((*path, "ladder", step_index, step.action_name), what, fix)
 
 
 def _check_fixed_components(
@@ -115,10 +117,10 @@ def _check_fixed_components(
     fixed = {name for name, each in budget.components.items() if each.fixed}
     ladders = [(path, budget.ladder)]
     ladders += [((*path, "sections", name), each.ladder) for name, each in budget.sections.items()]
-    for here, ladder in ladders:
-        for rung, step in enumerate(ladder):
+    for ladder_path, ladder in ladders:
+        for step_index, step in enumerate(ladder):
             if (name := _get_step_component(step, under)) in fixed:
-                at = (*here, "ladder", rung, step.action_name)
+                at = (*ladder_path, "ladder", step_index, step.action_name)
                 what = f"it would trim `{name}`, which is fixed"
                 yield BlueprintFinding(at, what, "leave it out, or the word `fixed`")
 
@@ -169,13 +171,13 @@ def _check_sections(
     blueprint: Blueprint, path: DocumentPath, budget: BudgetSpec, users: list[CallSpec]
 ) -> BudgetFindings:
     for layer, section in budget.sections.items():
-        here = (*path, "sections", layer)
-        yield from _check_layer_listed(blueprint, here, layer, users)
-        yield from _check_limit(blueprint, (*here, "tokens"), section.tokens)
-        yield from _check_ladder(blueprint, here, section.ladder, users)
-        for rung, step in enumerate(section.ladder):
+        section_path = (*path, "sections", layer)
+        yield from _check_layer_listed(blueprint, section_path, layer, users)
+        yield from _check_limit(blueprint, (*section_path, "tokens"), section.tokens)
+        yield from _check_ladder(blueprint, section_path, section.ladder, users)
+        for step_index, step in enumerate(section.ladder):
             if step.target != layer:
-                at = (*here, "ladder", rung, step.action_name)
+                at = (*section_path, "ladder", step_index, step.action_name)
                 what = f"it cannot make room in section `{layer}`"
                 yield BlueprintFinding(
                     at, what, f"name `{layer}`, or put it on the ladder of the whole"
@@ -186,17 +188,17 @@ def _check_components(
     blueprint: Blueprint, path: DocumentPath, budget: BudgetSpec, users: list[CallSpec]
 ) -> BudgetFindings:
     for name, component in budget.components.items():
-        here = (*path, "components", name)
-        yield from _check_limit(blueprint, (*here, "tokens"), component.tokens)
-        yield from _check_ladder(blueprint, here, component.ladder, users)
+        component_path = (*path, "components", name)
+        yield from _check_limit(blueprint, (*component_path, "tokens"), component.tokens)
+        yield from _check_ladder(blueprint, component_path, component.ladder, users)
     yield from check_component_budgets(blueprint, path, budget)
 
 
 def _check_ladder(
     blueprint: Blueprint, path: DocumentPath, ladder: Ladder, users: list[CallSpec]
 ) -> BudgetFindings:
-    for rung, step in enumerate(ladder):
-        at = (*path, "ladder", rung, step.action_name)
+    for step_index, step in enumerate(ladder):
+        at = (*path, "ladder", step_index, step.action_name)
         if isinstance(step.action, HistoryAction):
             for view in sorted(_collect_views(users)) if step.target is None else (step.target,):
                 yield from _check_history_step(blueprint, (*at, "history"), path, view, users)
@@ -240,28 +242,28 @@ def _check_history_step(
 def _check_layer_step(
     blueprint: Blueprint, at: DocumentPath, step: LadderStep, name: Name, users: list[CallSpec]
 ) -> BudgetFindings:
-    rung = step.action
+    action = step.action
     yield from _check_layer_listed(blueprint, (*at, "layer"), name, users)
     layer = blueprint.layers.get(name)
-    leaves = isinstance(rung, CondenseToolList)
+    leaves = isinstance(action, CondenseToolList)
     if (layer and layer.keep and not leaves) or (
-        name == _INPUT_LAYER and not isinstance(rung, _TEXT_ACTIONS)
+        name == _INPUT_LAYER and not isinstance(action, _TEXT_ACTIONS)
     ):
         yield BlueprintFinding((*at, "layer"), f"`{name}` is always kept", "name another layer")
-    if isinstance(rung, _SEGMENT_ACTIONS) and not isinstance(layer, SegmentsLayer):
+    if isinstance(action, _SEGMENT_ACTIONS) and not isinstance(layer, SegmentsLayer):
         yield BlueprintFinding((*at, "layer"), f"`{name}` has no segments", "name a layer that has")
     if leaves and not isinstance(layer, ToolsLayer):
         yield BlueprintFinding(
             (*at, "layer"), f"`{name}` tells of no tools", "name a layer that does"
         )
-    if isinstance(rung, CondenseResults) and not _has_results(layer):
+    if isinstance(action, CondenseResults) and not _has_results(layer):
         what = f"`{name}` has no tool results"
         yield BlueprintFinding((*at, "layer"), what, "name a layer of results")
-    if isinstance(rung, _TEXT_ACTIONS) and isinstance(layer, SegmentsLayer):
+    if isinstance(action, _TEXT_ACTIONS) and isinstance(layer, SegmentsLayer):
         what = f"`{name}` is made of segments, which are whole or not there"
         yield BlueprintFinding((*at, "layer"), what, "use lower_tier, drop_lowest, replace or drop")
-    if isinstance(rung, ReplaceSegments) and isinstance(layer, SegmentsLayer):
-        kind = rung.with_.type
+    if isinstance(action, ReplaceSegments) and isinstance(layer, SegmentsLayer):
+        kind = action.with_.type
         if kind not in layer.segments.except_:
             what = f"segments of type `{kind}` stand in `{name}` already"
             fix = f"say `except: [{kind}]` of layers.{name}.segments"

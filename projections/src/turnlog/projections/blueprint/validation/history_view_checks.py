@@ -30,9 +30,9 @@ def check_history_views(blueprint: Blueprint) -> HistoryViewFindings:
             yield BlueprintFinding(
                 ("history", name, "like"), what, suggest_word(written.like or "", own)
             )
-    summing = {view.summary.call for view in blueprint.history.values() if view.summary}
+    summary_calls = {view.summary.call for view in blueprint.history.values() if view.summary}
     for name, call in blueprint.calls.items():
-        if name not in summing:
+        if name not in summary_calls:
             yield from _check_selected_turns(blueprint, name, call)
     for name, budget in blueprint.budget.items():
         yield from _check_summarise_steps(blueprint, ("budget", name), budget)
@@ -50,14 +50,14 @@ def _check_view(blueprint: Blueprint, name: Name, view: HistoryViewSpec) -> Hist
     own = blueprint.history[name].summary
     if own is None:
         return
-    call, where = own.call, (*path, "summary", "call")
+    call, call_path = own.call, (*path, "summary", "call")
     if call not in blueprint.calls:
         yield BlueprintFinding(
-            where, f"there is no call `{call}`", suggest_word(call, blueprint.calls)
+            call_path, f"there is no call `{call}`", suggest_word(call, blueprint.calls)
         )
     elif not list(_find_selected_slots(blueprint, blueprint.calls[call])):
         what = f"the call `{call}` shows no turns to sum up"
-        yield BlueprintFinding(where, what, "let it list a view that is `of: selected`")
+        yield BlueprintFinding(call_path, what, "let it list a view that is `of: selected`")
 
 
 def _check_selected_turns(blueprint: Blueprint, name: Name, call: CallSpec) -> HistoryViewFindings:
@@ -83,11 +83,11 @@ def _check_summarise_steps(
     ladders: list[tuple[DocumentPath, Ladder]] = [((*path, "ladder"), budget.ladder)]
     for word, limits in (("sections", budget.sections), ("components", budget.components)):
         ladders += [((*path, word, name, "ladder"), each.ladder) for name, each in limits.items()]
-    for here, ladder in ladders:
-        for rung, step in enumerate(ladder):
+    for ladder_path, ladder in ladders:
+        for step_index, step in enumerate(ladder):
             if not isinstance(step.action, SummariseHistory):
                 continue
-            at = (*here, rung, "summarise")
+            at = (*ladder_path, step_index, "summarise")
             if history is None or ladder is not history.ladder:
                 what = f"a summary is asked for by the ladder of component `{HISTORY_COMPONENT}`"
                 yield BlueprintFinding(at, what, "put it there")

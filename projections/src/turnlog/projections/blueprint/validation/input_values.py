@@ -35,16 +35,16 @@ CheckedValues = dict[str, JsonValue]
 
 
 def check_values(
-    specs: Mapping[str, ValueSpec], given: Mapping[str, JsonValue], field: str
+    specs: Mapping[str, ValueSpec], values: Mapping[str, JsonValue], field: str
 ) -> CheckedValues:
     """Check the given values and add defaults; raise `Refused` naming `field.<name>`.
 
     A value that is given under another name is returned under its own.
     """
-    check_json(given, field)
+    check_json(values, field)
     own_names = {other: name for name, spec in specs.items() for other in (name, *spec.also)}
     sent_names: dict[str, str] = {}
-    for sent, value in given.items():
+    for sent, value in values.items():
         at = f"{field}.{sent[:80]}"
         name = own_names.get(sent)
         if name is None:
@@ -65,7 +65,7 @@ def check_values(
                 "missing-value", f"{name} must be given", field=f"{field}.{name}", fix=fix
             )
     defaults = {name: spec.default for name, spec in specs.items() if spec.default is not None}
-    full = {**defaults, **{name: given[sent] for name, sent in sent_names.items()}}
+    full = {**defaults, **{name: values[sent] for name, sent in sent_names.items()}}
     return {
         name: _check_list_items(specs[name], value, f"{field}.{sent_names.get(name, name)}")
         for name, value in full.items()
@@ -83,8 +83,10 @@ def check_recorded_values(
     A recorded value that equals the old default is replaced by the new default.
     """
     defaults = {name: spec.default for name, spec in before.items() if spec.default is not None}
-    given = {name: value for name, value in recorded.items() if defaults.get(name) != value}
-    return check_values(after, given, field)
+    explicit_values = {
+        name: value for name, value in recorded.items() if defaults.get(name) != value
+    }
+    return check_values(after, explicit_values, field)
 
 
 def _check_list_items(spec: ValueSpec, value: JsonValue, field: str) -> JsonValue:
@@ -231,5 +233,5 @@ def compute_session_id(blueprint: Blueprint, key: Mapping[str, str]) -> str:
     The id is a digest over the blueprint's name and all names and values of the key, encoded so
     that no two keys collide. The first caller opens the session and every later one finds it.
     """
-    spelt = json.dumps([blueprint.blueprint, sorted(key.items())])
-    return compute_digest(spelt).removeprefix("sha256:")
+    encoded = json.dumps([blueprint.blueprint, sorted(key.items())])
+    return compute_digest(encoded).removeprefix("sha256:")

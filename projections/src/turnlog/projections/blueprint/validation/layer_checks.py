@@ -75,7 +75,9 @@ def _check_value_path(
     places = {"attributes": blueprint.attributes, "inputs": blueprint.inputs, "item": items}
     values = places.get(place)
     if values is None or name not in values:
-        known = [f"{each}.{value}" for each, held in places.items() for value in held]
+        known = [
+            f"{each}.{value}" for each, place_values in places.items() for value in place_values
+        ]
         yield BlueprintFinding(path, f"`{written}` does not exist", suggest_word(written, known))
     elif values[name].type not in kinds:
         what = f"`{written}` is of type {values[name].type}"
@@ -116,11 +118,11 @@ def check_override_files(blueprint: Blueprint, places: Iterable[str]) -> Overrid
     for place in sorted(places if categories else ()):
         _, profile, *folders = place.split("/")
         category = folders.pop().removesuffix(".md") if folders else ""
-        said, owner = categories.get(category), blueprint.profiles.get(profile)
+        override, owner = categories.get(category), blueprint.profiles.get(profile)
         if owner is None:
             what = f"`{place}` is of no profile"
             yield BlueprintFinding(("profiles",), what, suggest_word(profile, blueprint.profiles))
-        elif said is None or len(folders) > (said.by is not None):
+        elif override is None or len(folders) > (override.by is not None):
             known = [f"{OVERRIDES_FOLDER}/{profile}/{each}.md" for each in categories]
             yield BlueprintFinding(
                 ("layers",), f"no layer is overridden by `{place}`", suggest_word(place, known)

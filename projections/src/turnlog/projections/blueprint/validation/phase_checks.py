@@ -98,8 +98,8 @@ def _check_carry_listed(blueprint: Blueprint) -> PhaseFindings:
     """Find carried summaries that no call includes."""
     spec = blueprint.phases
     listed = {name for call in blueprint.calls.values() for name in call.layers}
-    telling = {name for name in listed if isinstance(blueprint.layers.get(name), CarryLayer)}
-    if spec is not None and spec.carry.forward == "summary" and not telling:
+    carry_layers = {name for name in listed if isinstance(blueprint.layers.get(name), CarryLayer)}
+    if spec is not None and spec.carry.forward == "summary" and not carry_layers:
         fix = "list a layer `{carry: phase}` in a call, or write `none`"
         yield BlueprintFinding(
             ("phases", "carry", "forward"), "no call produces the text to carry", fix

@@ -73,8 +73,8 @@ def trim_block(block: LayerBlock, step: TrimLayer, inputs: Inputs) -> LayerBlock
     lengths = [resolve_limit(chars, inputs) for chars in step.chars]
 
     def change(piece: LayerPiece) -> LayerPiece:
-        held = piece.cut.to if piece.cut else len(piece.full_text)
-        most = next((chars for chars in lengths if chars < held), None)
+        current_length = piece.cut.to if piece.cut else len(piece.full_text)
+        most = next((chars for chars in lengths if chars < current_length), None)
         if most is None:
             return piece
         text = truncate_text(piece.full_text, most, step.at)
@@ -122,11 +122,11 @@ def _cut_sentences(
     block: LayerBlock, piece: LayerPiece, most: int, cue: str, over: int
 ) -> LayerPiece:
     """Return a piece with fewer sentences, without any, or as it is if the cue is no shorter."""
-    held = piece.cut.to if piece.cut else len(piece.full_text)
+    current_length = piece.cut.to if piece.cut else len(piece.full_text)
     is_cut = piece.treatment == "compressed"
-    if not piece.text or (held <= len(cue) and not is_cut):
+    if not piece.text or (current_length <= len(cue) and not is_cut):
         return piece
-    room = held - over - (0 if is_cut else len(block.form.segments_between + cue))
+    room = current_length - over - (0 if is_cut else len(block.form.segments_between + cue))
     kept = _find_beginning(piece.full_text, most, min(most, room))
     rule = f"compress {most}"
     if kept:
@@ -156,27 +156,27 @@ def lower_tier(block: LayerBlock, step: LowerSegmentTier) -> LayerBlock:
     del step
     tiered = [pieces for pieces in _group_by_item(block) if len(_collect_tiers(pieces)) > 1]
     highest = max((max(_collect_tiers(pieces)) for pieces in tiered), default=None)
-    gone = [each for pieces in tiered for each in pieces if each.segment.tier == highest]
-    return block.drop_pieces(gone, "lower_tier")
+    dropped = [each for pieces in tiered for each in pieces if each.segment.tier == highest]
+    return block.drop_pieces(dropped, "lower_tier")
 
 
 def drop_lowest(block: LayerBlock, step: DropLowestPriority) -> LayerBlock:
     """Drop the item of the lowest priority, unless all priorities are equal."""
     ranks = _rank_items(block, step.order)
     items = [(ranks[_get_item_position(pieces[0])], pieces) for pieces in _group_by_item(block)]
-    standing = {rank for rank, _ in items}
-    if len(standing) < 2:  # noqa: PLR2004 - nobody outranks anybody
+    included_ranks = {rank for rank, _ in items}
+    if len(included_ranks) < 2:  # noqa: PLR2004 - nobody outranks anybody
         return block
-    gone = next(pieces for rank, pieces in reversed(items) if rank == min(standing))
-    return block.drop_pieces(gone, "drop_lowest")
+    dropped = next(pieces for rank, pieces in reversed(items) if rank == min(included_ranks))
+    return block.drop_pieces(dropped, "drop_lowest")
 
 
 def replace_segments(block: LayerBlock, step: ReplaceSegments) -> LayerBlock:
     """Replace the segments of each item by those of one type."""
-    shown = {_get_item_position(piece) for piece in block.included_pieces}
+    included_positions = {_get_item_position(piece) for piece in block.included_pieces}
 
     def change(piece: LayerPiece) -> LayerPiece:
-        if _get_item_position(piece) not in shown:
+        if _get_item_position(piece) not in included_positions:
             return piece
         if piece.segment.type == step.with_.type and piece.rule != TIER_RULE:
             return replace(include_text(piece, piece.full_text, block.form), rule="replace")

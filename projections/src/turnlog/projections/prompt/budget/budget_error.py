@@ -63,12 +63,12 @@ class BudgetExceeded(Refused):
         self.limit = limit
         self.sizes = tuple(sizes)
         self.of = of
-        told = ", ".join(str(size) for size in self.sizes)
+        sizes_text = ", ".join(str(size) for size in self.sizes)
         more = tokens - limit
         raised = f"the limit of {of.component}" if of.component else "the budget"
         super().__init__(
             "over-budget",
-            f"{tokens} tokens{of} do not fit {limit}: {told}",
+            f"{tokens} tokens{of} do not fit {limit}: {sizes_text}",
             field="budget",
             fix=f"shorten the input or raise {raised} by {more} tokens",
         )

@@ -67,9 +67,9 @@ class SummaryCandidate:
 
     def list_refs(self, state: SessionState) -> tuple[TextRef, ...]:
         """Return the references of its texts; empty if it cannot be too long."""
-        stands = tuple(self.history_window.list_refs(state))
-        most = sum(said.characters for said in stands) * MAX_TOKENS_PER_CHARACTER
-        return stands if most > self.spec.above_tokens or self.has_full_reach(state) else ()
+        refs = tuple(self.history_window.list_refs(state))
+        most = sum(ref.characters for ref in refs) * MAX_TOKENS_PER_CHARACTER
+        return refs if most > self.spec.above_tokens or self.has_full_reach(state) else ()
 
     def has_full_reach(self, state: SessionState) -> bool:
         """Return whether it includes so many turns that the next one would push out the oldest."""
@@ -133,9 +133,13 @@ def find_due_summary(
     taken = older
     if material.blueprint.calls[candidate.spec.call].budget:
         work = back.view.of == "work"
-        told = zip(older, build_exchanges(older, texts.by_ref, counting, work=work), strict=True)
+        turns_with_exchanges = zip(
+            older, build_exchanges(older, texts.by_ref, counting, work=work), strict=True
+        )
         most = candidate.spec.above_tokens
-        taken = [ref for ref, before in _sum_preceding_tokens(told) if before < most]
+        taken = [
+            ref for ref, before in _sum_preceding_tokens(turns_with_exchanges) if before < most
+        ]
     if not taken:
         return None
     former = back.summary
@@ -158,10 +162,10 @@ def _measure_growth(
         slot = apply_steps_before_summary(
             slot, BudgetContext(candidate.budget, counting, candidate.inputs)
         )
-    whole = state.whole.get(candidate.summarised_view)
-    if whole is None:
+    last_whole_turn = state.whole.get(candidate.summarised_view)
+    if last_whole_turn is None:
         return slot.tokens
-    return sum(each.tokens for each in slot.exchanges if each.turn > whole)
+    return sum(each.tokens for each in slot.exchanges if each.turn > last_whole_turn)
 
 
 def _list_older_turns(turns: Sequence[SettledTurnRef], keep: int) -> Sequence[SettledTurnRef]:
@@ -175,10 +179,10 @@ def _list_older_turns(turns: Sequence[SettledTurnRef], keep: int) -> Sequence[Se
 
 
 def _sum_preceding_tokens(
-    told: Iterable[tuple[SettledTurnRef, TurnExchange]],
+    turns_with_exchanges: Iterable[tuple[SettledTurnRef, TurnExchange]],
 ) -> Iterator[tuple[SettledTurnRef, int]]:
     """Yield each turn with the tokens of the turns before it."""
     before = 0
-    for ref, said in told:
+    for ref, exchange in turns_with_exchanges:
         yield ref, before
-        before += said.tokens
+        before += exchange.tokens

@@ -70,42 +70,42 @@ from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
 from turnlog.projections.prompt.sources.tool_sources import condense_tools
 
 
-def list_step_targets(plan: PromptPlan, rung: LadderAction) -> tuple[str, ...]:
+def list_step_targets(plan: PromptPlan, action: LadderAction) -> tuple[str, ...]:
     """Return the layers or views that a step applies to: the named one, or all of its kind."""
-    if isinstance(rung, HistoryAction):
+    if isinstance(action, HistoryAction):
         views = [slot.view for slot in plan if isinstance(slot, PlannedHistory)]
-        return tuple(views) if rung.history is None else (rung.history,)
-    if rung.layer is not None:
-        return (rung.layer,)
+        return tuple(views) if action.history is None else (action.history,)
+    if action.layer is not None:
+        return (action.layer,)
     blocks = [block for slot in plan if isinstance(slot, PlannedMessage) for block in slot.blocks]
     return tuple(block.layer for block in blocks if condense_tools(block) is not block)
 
 
 def apply_step(
-    plan: PromptPlan, rung: LadderAction, on: str, over: int, fitting: BudgetContext
+    plan: PromptPlan, action: LadderAction, on: str, over: int, fitting: BudgetContext
 ) -> PromptPlan:
     """Take a step once, on a layer or a view."""
-    match rung:
+    match action:
         case TrimLayer():
-            return update_layer(plan, on, partial(trim_block, step=rung, inputs=fitting.inputs))
+            return update_layer(plan, on, partial(trim_block, step=action, inputs=fitting.inputs))
         case CompressLayer():
-            compress = partial(compress_block, step=rung, inputs=fitting.inputs, over=over)
+            compress = partial(compress_block, step=action, inputs=fitting.inputs, over=over)
             return update_layer(plan, on, compress)
         case LowerSegmentTier():
-            return update_layer(plan, on, partial(lower_tier, step=rung))
+            return update_layer(plan, on, partial(lower_tier, step=action))
         case DropLowestPriority():
-            return update_layer(plan, on, partial(drop_lowest, step=rung))
+            return update_layer(plan, on, partial(drop_lowest, step=action))
         case ReplaceSegments():
-            return update_layer(plan, on, partial(replace_segments, step=rung))
+            return update_layer(plan, on, partial(replace_segments, step=action))
         case DropLayer():
-            return update_layer(plan, on, partial(drop_block, step=rung))
-        case RegisteredStep(name=name, with_=told):
+            return update_layer(plan, on, partial(drop_block, step=action))
+        case RegisteredStep(name=name, with_=options):
             step = fitting.registered[name]
-            return update_layer(plan, on, lambda block: step(block, told))
+            return update_layer(plan, on, lambda block: step(block, options))
         case CondenseToolList():
             return update_layer(plan, on, condense_tools)
         case CondenseResults():
-            return update_layer(plan, on, partial(condense_results, step=rung))
+            return update_layer(plan, on, partial(condense_results, step=action))
         case DropOldestPairs():
             return update_view(plan, on, partial(_drop_oldest_turns, over=over))
         case CondenseRepeats():
@@ -186,8 +186,8 @@ def fit_plan(
     ladders do not suffice.
     """
     taken_steps: list[AppliedTrimStep] = []
-    for climb in _list_ladder_runs(fitting):
-        plan, steps = _apply_ladder(plan, climb, fitting)
+    for run in _list_ladder_runs(fitting):
+        plan, steps = _apply_ladder(plan, run, fitting)
         taken_steps += steps
     return plan, tuple(taken_steps)
 
@@ -213,8 +213,8 @@ def _list_ladder_runs(fitting: BudgetContext) -> list[LadderRun]:
         )
         for name, component in budget.components.items()
     ]
-    whole = partial(measure_plan, counting=counting, beside=beside)
-    return [*sections, *components, LadderRun(budget.ladder, whole, fitting.limit)]
+    measure = partial(measure_plan, counting=counting, beside=beside)
+    return [*sections, *components, LadderRun(budget.ladder, measure, fitting.limit)]
 
 
 def apply_steps_before_summary(slot: PlannedHistory, fitting: BudgetContext) -> PlannedHistory:
@@ -231,45 +231,43 @@ def apply_steps_before_summary(slot: PlannedHistory, fitting: BudgetContext) -> 
         return slot
     measure = partial(measure_component, component=HISTORY_COMPONENT, counting=fitting.counting)
     limit = resolve_limit(component.tokens, fitting.inputs)
-    climb = LadderRun(
-        before, measure, limit, BudgetScope(component=HISTORY_COMPONENT), is_soft=True
-    )
-    (shortened,), _ = _apply_ladder((slot,), climb, fitting)
+    run = LadderRun(before, measure, limit, BudgetScope(component=HISTORY_COMPONENT), is_soft=True)
+    (shortened,), _ = _apply_ladder((slot,), run, fitting)
     return shortened if isinstance(shortened, PlannedHistory) else slot
 
 
 def _apply_ladder(
-    plan: PromptPlan, climb: LadderRun, fitting: BudgetContext
+    plan: PromptPlan, run: LadderRun, fitting: BudgetContext
 ) -> tuple[PromptPlan, list[AppliedTrimStep]]:
-    size = climb.measure(plan)
+    size = run.measure(plan)
     steps: list[AppliedTrimStep] = []
-    for step in climb.ladder if size.tokens > climb.limit else ():
+    for step in run.ladder if size.tokens > run.limit else ():
         for on in list_step_targets(plan, step.action):
             before = size
-            while size.tokens > climb.limit:
-                over = size.tokens - climb.limit
+            while size.tokens > run.limit:
+                over = size.tokens - run.limit
                 shorter = apply_step(plan, step.action, on, over, fitting)
-                less = climb.measure(shorter)
+                less = run.measure(shorter)
                 # A step that does not shorten is exhausted. This also guarantees termination.
                 if less.characters >= size.characters:
                     break
                 plan, size = shorter, less
             if size != before:
-                steps.append(_build_step_record(step.action_name, on, climb, before, size))
-    if size.tokens > climb.limit and not climb.is_soft:
-        sizes = measure_layers(plan, climb.scope, fitting.counting, fitting.tool_tokens)
-        raise BudgetExceeded(size.tokens, climb.limit, sizes, climb.scope)
+                steps.append(_build_step_record(step.action_name, on, run, before, size))
+    if size.tokens > run.limit and not run.is_soft:
+        sizes = measure_layers(plan, run.scope, fitting.counting, fitting.tool_tokens)
+        raise BudgetExceeded(size.tokens, run.limit, sizes, run.scope)
     return plan, steps
 
 
 def _build_step_record(
-    word: str, on: str, climb: LadderRun, before: PlanSize, after: PlanSize
+    word: str, on: str, run: LadderRun, before: PlanSize, after: PlanSize
 ) -> AppliedTrimStep:
     return AppliedTrimStep(
         step=word,
         on=on,
-        section=climb.scope.section,
-        component=climb.scope.component,
+        section=run.scope.section,
+        component=run.scope.component,
         before=before.tokens,
         after=after.tokens,
     )

@@ -49,7 +49,7 @@ def condense_run(
         case "duplicates-1":
             return _replace_paragraphs(run[0], again)
         case "repeats-1" | "repeats-2":
-            if not all(said.is_pair for said in run):
+            if not all(turn.is_pair for turn in run):
                 raise Corrupt("repeats", "a turn is no question and its answer")
             return merge_repeats(run, REPEATS_RULES[condensed])
         case _ as never:
@@ -66,8 +66,10 @@ def condense_history(
         case "repeats":
             return condense_slot_repeats(slot, counting, condense)
         case "duplicates":
-            told, gone = condense_duplicates(slot.exchanges, counting)
-            return replace(slot, exchanges=told, left_out=merge_excluded((*slot.left_out, *gone)))
+            condensed, dropped = condense_duplicates(slot.exchanges, counting)
+            return replace(
+                slot, exchanges=condensed, left_out=merge_excluded((*slot.left_out, *dropped))
+            )
         case _ as never:
             assert_never(never)
 
@@ -88,40 +90,45 @@ def condense_duplicates(
     exchanges: Sequence[TurnExchange], counting: TokenCounter
 ) -> tuple[tuple[TurnExchange, ...], tuple[ExcludedTurns, ...]]:
     """Leave out what a later turn repeats; also return the turns that are left out entirely."""
-    told: list[TurnExchange] = []
-    gone: list[ExcludedTurns] = []
-    whole, later = set[TurnMessages](), dict[tuple[str, str], int]()
+    condensed: list[TurnExchange] = []
+    dropped: list[ExcludedTurns] = []
+    seen_contents, later = set[TurnMessages](), dict[tuple[str, str], int]()
     for exchange in reversed(exchanges):
-        said = exchange.content
+        content = exchange.content
         # The role is part of the key: a user's words do not repeat an assistant's.
         paragraphs = [
-            (text.role, each) for text in said.messages for each in _split_paragraphs(text.content)
+            (text.role, each)
+            for text in content.messages
+            for each in _split_paragraphs(text.content)
         ]
         places = tuple(at for at, each in enumerate(paragraphs) if each in later)
-        if said in whole and said.characters >= MIN_REPEATED_CHARACTERS:
-            gone.append(
+        if content in seen_contents and content.characters >= MIN_REPEATED_CHARACTERS:
+            dropped.append(
                 ExcludedTurns(exchange.turn, exchange.turn, DUPLICATES_RULE, exchange.tokens)
             )
         elif places:
             by = max(later[paragraphs[at]] for at in places)
-            retelling = CondensedRun(exchange.turn, "duplicates-1", DUPLICATES_RULE, places, by)
-            shorter = _replace_paragraphs(said, places)
-            told.append(_build_shorter_exchange(exchange, shorter, retelling, counting))
+            condensed_run = CondensedRun(exchange.turn, "duplicates-1", DUPLICATES_RULE, places, by)
+            shorter = _replace_paragraphs(content, places)
+            condensed.append(_build_shorter_exchange(exchange, shorter, condensed_run, counting))
         else:
-            told.append(exchange)
-        whole.add(said)
-        said_here = {
+            condensed.append(exchange)
+        seen_contents.add(content)
+        own_paragraphs = {
             each: exchange.turn for each in paragraphs if len(each[1]) >= MIN_REPEATED_CHARACTERS
         }
-        later = said_here | later
-    return tuple(reversed(told)), tuple(reversed(gone))
+        later = own_paragraphs | later
+    return tuple(reversed(condensed)), tuple(reversed(dropped))
 
 
 def _build_shorter_exchange(
-    exchange: TurnExchange, said: TurnMessages, retelling: CondensedRun, counting: TokenCounter
+    exchange: TurnExchange,
+    content: TurnMessages,
+    condensed_run: CondensedRun,
+    counting: TokenCounter,
 ) -> TurnExchange:
-    tokens = sum(counting.count_tokens(each.content) for each in said.messages)
-    return TurnExchange(exchange.turn, said, tokens, retelling, exchange.tokens - tokens)
+    tokens = sum(counting.count_tokens(each.content) for each in content.messages)
+    return TurnExchange(exchange.turn, content, tokens, condensed_run, exchange.tokens - tokens)
 
 
 def _split_paragraphs(text: str) -> list[str]:
@@ -136,14 +143,14 @@ def _classify_line(line: str) -> str:
     return "list" if LIST_ITEM.match(line) else "prose"
 
 
-def _replace_paragraphs(said: TurnMessages, places: Sequence[int]) -> TurnMessages:
+def _replace_paragraphs(content: TurnMessages, places: Sequence[int]) -> TurnMessages:
     """Replace repeated paragraphs by one marker per run of them."""
     texts = {"user": "", "assistant": ""}
     begins = 0
-    for message in said.messages:
+    for message in content.messages:
         paragraphs = _split_paragraphs(message.content)
         numbered = enumerate(paragraphs, begins)
-        stand = [REPEATED_MARKER if at in places else each for at, each in numbered]
-        texts[message.role] = "\n".join([each for each, _ in groupby(stand)])
+        shortened = [REPEATED_MARKER if at in places else each for at, each in numbered]
+        texts[message.role] = "\n".join([each for each, _ in groupby(shortened)])
         begins += len(paragraphs)
     return build_turn_messages(texts["user"], texts["assistant"])

@@ -50,7 +50,7 @@ SKIP_RULE: Final = "skip"
 
 
 def find_skipped_turns(
-    view: HistoryViewSpec, turns: Iterable[SettledTurnRef], sight: PhaseVisibility
+    view: HistoryViewSpec, turns: Iterable[SettledTurnRef], visibility: PhaseVisibility
 ) -> dict[int, str]:
     """Return the turns that the view's options exclude, each with the name of the option."""
     rules: dict[int, str] = {}
@@ -58,27 +58,27 @@ def find_skipped_turns(
         texts = _compute_digests(view.skip)
         rules |= {ref.turn: SKIP_RULE for ref in turns if texts.issuperset(_list_digests(ref))}
     if view.last_messages is not None:
-        replied = _list_completed_turns(turns, sight)
+        replied = _list_completed_turns(turns, visibility)
         rules |= dict.fromkeys(_list_turns_before(replied, view.last_messages), LAST_MESSAGES_RULE)
     return rules
 
 
 def has_enough_messages(
-    view: HistoryViewSpec, turns: Iterable[SettledTurnRef], sight: PhaseVisibility
+    view: HistoryViewSpec, turns: Iterable[SettledTurnRef], visibility: PhaseVisibility
 ) -> bool:
     """Return whether these turns fill the view's `last_messages`."""
     if view.last_messages is None:
         return False
     return (
-        sum(len(list_message_refs(ref)) for ref in _list_completed_turns(turns, sight))
+        sum(len(list_message_refs(ref)) for ref in _list_completed_turns(turns, visibility))
         >= view.last_messages
     )
 
 
 def _list_completed_turns(
-    turns: Iterable[SettledTurnRef], sight: PhaseVisibility
+    turns: Iterable[SettledTurnRef], visibility: PhaseVisibility
 ) -> list[SettledTurnRef]:
-    return [ref for ref in turns if ref.status == "completed" and sight.can_show(ref.phase)]
+    return [ref for ref in turns if ref.status == "completed" and visibility.can_show(ref.phase)]
 
 
 def _list_turns_before(turns: Sequence[SettledTurnRef], most: int) -> Iterator[int]:
@@ -90,7 +90,7 @@ def _list_turns_before(turns: Sequence[SettledTurnRef], most: int) -> Iterator[i
 
 
 def _list_digests(ref: SettledTurnRef) -> Iterator[Digest]:
-    return (said.digest for said in list_message_refs(ref))
+    return (message_ref.digest for message_ref in list_message_refs(ref))
 
 
 @lru_cache(64)
@@ -134,31 +134,31 @@ def select_turns(
     `summary` replaces some of the turns.
     """
     far = 0 if view.all else max(0, len(state.turns) - MAX_RECENT_TURNS)
-    recent, veils = state.turns[far:], _list_hidden_ranges(view, state, summary)
+    recent, hidden_ranges = state.turns[far:], _list_hidden_ranges(view, state, summary)
     usable = [ref for ref in recent if ref.characters]
     if visibility.phases is not None:
         usable = [ref for ref in usable if visibility.can_show(ref.phase)]
-    if veils:
-        usable = [ref for ref in usable if not _find_hidden_rule(ref.turn, veils)]
-    if unwanted := find_skipped_turns(view, recent, visibility):
-        usable = [ref for ref in usable if ref.turn not in unwanted]
+    if hidden_ranges:
+        usable = [ref for ref in usable if not _find_hidden_rule(ref.turn, hidden_ranges)]
+    if skipped := find_skipped_turns(view, recent, visibility):
+        usable = [ref for ref in usable if ref.turn not in skipped]
     over = 0 if view.max_turns is None else max(0, len(usable) - view.max_turns)
     rules = {ref.turn: "max_turns" for ref in usable[:over]}
     rules |= find_memory_exclusions(access, usable[over:]) if access else {}
     if len(usable) < len(recent):
-        rules |= unwanted
+        rules |= skipped
         rules |= {
             ref.turn: rule
             for ref in recent
-            if (rule := _find_exclusion_rule(ref, visibility, veils))
+            if (rule := _find_exclusion_rule(ref, visibility, hidden_ranges))
         }
     out = [
-        gone
+        excluded
         for run in state.earlier
-        for gone in _exclude_distant_turns(run.first, run.last, run, visibility, veils)
+        for excluded in _exclude_distant_turns(run.first, run.last, run, visibility, hidden_ranges)
     ]
     for ref in state.turns[:far]:
-        out += _exclude_distant_turns(ref.turn, ref.turn, ref, visibility, veils)
+        out += _exclude_distant_turns(ref.turn, ref.turn, ref, visibility, hidden_ranges)
     out += [ExcludedTurns(turn, turn, rule) for turn, rule in rules.items()]
     return tuple([ref for ref in usable if ref.turn not in rules]), merge_excluded(out)
 
@@ -167,19 +167,21 @@ def _list_hidden_ranges(
     view: HistoryViewSpec, state: SessionState, summary: HistorySummary | None
 ) -> tuple[ExcludedTurns, ...]:
     """Return the ranges that are hidden whatever the turns' status; the first match wins."""
-    veils = [ExcludedTurns(1, state.purged, PURGED)] if state.purged else []
+    hidden_ranges = [ExcludedTurns(1, state.purged, PURGED)] if state.purged else []
     if summary is not None:
-        veils += [ExcludedTurns(each.first, each.last, SUMMARISED) for each in summary.turns]
+        hidden_ranges += [
+            ExcludedTurns(each.first, each.last, SUMMARISED) for each in summary.turns
+        ]
     if view.of == "selected":
-        veils += _list_unselected_ranges(state)
-    return tuple(veils)
+        hidden_ranges += _list_unselected_ranges(state)
+    return tuple(hidden_ranges)
 
 
 def _list_unselected_ranges(state: SessionState) -> Iterator[ExcludedTurns]:
     """Yield the ranges of turns that are not selected for a summary."""
-    summing = state.open.summing if state.open else None
+    pending_summary = state.open.summing if state.open else None
     behind = 1
-    for each in summing.turns if summing else ():
+    for each in pending_summary.turns if pending_summary else ():
         if each.first > behind:
             yield ExcludedTurns(behind, each.first - 1, NOT_SELECTED)
         behind = each.last + 1
@@ -187,36 +189,40 @@ def _list_unselected_ranges(state: SessionState) -> Iterator[ExcludedTurns]:
         yield ExcludedTurns(behind, state.submitted, NOT_SELECTED)
 
 
-def _find_hidden_rule(turn: int, veils: tuple[ExcludedTurns, ...]) -> str | None:
-    return next((veil.rule for veil in veils if veil.first <= turn <= veil.last), None)
+def _find_hidden_rule(turn: int, hidden_ranges: tuple[ExcludedTurns, ...]) -> str | None:
+    return next(
+        (hidden.rule for hidden in hidden_ranges if hidden.first <= turn <= hidden.last), None
+    )
 
 
 def _exclude_distant_turns(
     first: int,
     last: int,
     turns: SettledTurnRef | SettledTurnRun,
-    sight: PhaseVisibility,
-    veils: tuple[ExcludedTurns, ...],
+    visibility: PhaseVisibility,
+    hidden_ranges: tuple[ExcludedTurns, ...],
 ) -> Iterator[ExcludedTurns]:
     """Yield why turns beyond the view are excluded, split where the reason changes."""
-    if not sight.can_show(turns.phase):
+    if not visibility.can_show(turns.phase):
         yield ExcludedTurns(first, last, HIDDEN_PHASE)
         return
-    cuts = {place for veil in veils for place in (veil.first, veil.last + 1)}
+    cuts = {place for hidden in hidden_ranges for place in (hidden.first, hidden.last + 1)}
     begins = [first, *sorted(place for place in cuts if first < place <= last)]
     for begin, end in pairwise((*begins, last + 1)):
-        yield ExcludedTurns(begin, end - 1, _find_hidden_rule(begin, veils) or OUT_OF_REACH)
+        yield ExcludedTurns(begin, end - 1, _find_hidden_rule(begin, hidden_ranges) or OUT_OF_REACH)
 
 
 def _find_exclusion_rule(
     turns: SettledTurnRef | SettledTurnRun,
-    sight: PhaseVisibility,
-    veils: tuple[ExcludedTurns, ...] = (),
+    visibility: PhaseVisibility,
+    hidden_ranges: tuple[ExcludedTurns, ...] = (),
 ) -> str | None:
-    if not sight.can_show(turns.phase):
+    if not visibility.can_show(turns.phase):
         return HIDDEN_PHASE
-    if isinstance(turns, SettledTurnRef) and (veil := _find_hidden_rule(turns.turn, veils)):
-        return veil
+    if isinstance(turns, SettledTurnRef) and (
+        hidden_rule := _find_hidden_rule(turns.turn, hidden_ranges)
+    ):
+        return hidden_rule
     if turns.excluded:
         return "excluded"
     if turns.status != "completed":
@@ -250,9 +256,9 @@ def has_reachable_runs(
 
     `tokens` is the limit of the budget.
     """
-    veils = _list_hidden_ranges(view, state, summary)
+    hidden_ranges = _list_hidden_ranges(view, state, summary)
     runs = [run for run in state.earlier if _find_exclusion_rule(run, visibility) is None]
-    if not any(_has_visible_turns(run, visibility, veils) for run in runs):
+    if not any(_has_visible_turns(run, visibility, hidden_ranges) for run in runs):
         return False
     if view.all or view.of == "selected":
         return True
@@ -267,17 +273,17 @@ def has_reachable_runs(
         return False
     if budget is None:
         return True
-    held = sum([characters for _, characters in sized])
-    return held < tokens * get_max_characters_per_token(budget.counter)
+    reachable_characters = sum([characters for _, characters in sized])
+    return reachable_characters < tokens * get_max_characters_per_token(budget.counter)
 
 
 def _has_visible_turns(
-    run: SettledTurnRun, sight: PhaseVisibility, veils: tuple[ExcludedTurns, ...]
+    run: SettledTurnRun, visibility: PhaseVisibility, hidden_ranges: tuple[ExcludedTurns, ...]
 ) -> bool:
     """Return whether some turns of a run would be included if they were within reach."""
     return any(
-        gone.rule == OUT_OF_REACH
-        for gone in _exclude_distant_turns(run.first, run.last, run, sight, veils)
+        excluded.rule == OUT_OF_REACH
+        for excluded in _exclude_distant_turns(run.first, run.last, run, visibility, hidden_ranges)
     )
 
 
@@ -291,8 +297,8 @@ def list_turn_refs(turns: Iterable[SettledTurnRef], *, work: bool = False) -> It
 
 def _list_shown_refs(turn: SettledTurnRef, *, work: bool) -> tuple[TextRef | None, ...]:
     """Return the references of question, reply and work; None where there is no text to show."""
-    shown = (turn.text, turn.reply, turn.work if work else None)
-    return tuple([ref if ref and ref.characters else None for ref in shown])
+    refs = (turn.text, turn.reply, turn.work if work else None)
+    return tuple([ref if ref and ref.characters else None for ref in refs])
 
 
 def build_exchanges(
@@ -305,15 +311,15 @@ def build_exchanges(
     """Yield the exchanges of turns; a recorded turn is always rendered the same way."""
     for turn in turns:
         try:
-            text, reply, told = [
+            text, reply, work_text = [
                 texts[ref] if ref else "" for ref in _list_shown_refs(turn, work=work)
             ]
         except KeyError as missing:
             raise Corrupt(f"turn {turn.turn}", f"the text of {missing} was not fetched") from None
         exchange = build_exchange(
-            turn.turn, text, add_work(told, reply) if told else reply, counting
+            turn.turn, text, add_work(work_text, reply) if work_text else reply, counting
         )
-        yield replace(exchange, spoken=build_turn_messages(text, reply)) if told else exchange
+        yield replace(exchange, spoken=build_turn_messages(text, reply)) if work_text else exchange
 
 
 MemoryMessage = dict[str, JsonValue]
@@ -321,17 +327,17 @@ MemoryMessage = dict[str, JsonValue]
 
 
 def select_memory_turns(
-    recall: MemoryAccess, state: SessionState, sight: PhaseVisibility
+    recall: MemoryAccess, state: SessionState, visibility: PhaseVisibility
 ) -> tuple[SettledTurnRef, ...]:
     """Return the turns that a reader of the memory may see, oldest first."""
-    return select_turns(HistoryViewSpec(), state, sight, recall)[0]
+    return select_turns(HistoryViewSpec(), state, visibility, recall)[0]
 
 
 def can_reach_older_turns(
-    recall: MemoryAccess, state: SessionState, sight: PhaseVisibility
+    recall: MemoryAccess, state: SessionState, visibility: PhaseVisibility
 ) -> bool:
     """Return whether a reader might see turns that the state keeps only as runs."""
-    return has_reachable_runs(HistoryViewSpec(), state, sight, None, recall)
+    return has_reachable_runs(HistoryViewSpec(), state, visibility, None, recall)
 
 
 def format_memory_messages(
@@ -344,11 +350,11 @@ def format_memory_messages(
 def _format_turn_messages(
     recall: MemoryAccess, ref: SettledTurnRef, texts: Mapping[TextRef, str]
 ) -> Iterator[MemoryMessage]:
-    for said in list_recalled_refs(recall, ref):
+    for message_ref in list_recalled_refs(recall, ref):
         yield {
-            "role": "user" if said is ref.text else "assistant",
-            "content": texts[said] if said.characters else "",
-            "created_at": said.at,
+            "role": "user" if message_ref is ref.text else "assistant",
+            "content": texts[message_ref] if message_ref.characters else "",
+            "created_at": message_ref.at,
             "meta": {
                 "turn": ref.turn,
                 "request_id": ref.request,

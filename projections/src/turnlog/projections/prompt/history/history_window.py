@@ -94,12 +94,12 @@ def _find_summary(
     seen: PhaseVisibility,
 ) -> HistorySummary | None:
     if view.of == "selected":
-        summing = state.open.summing if state.open else None
-        former = summing.former if summing else None
+        pending_summary = state.open.summing if state.open else None
+        former = pending_summary.former if pending_summary else None
         return next((each for each in state.summaries if each.sequence == former), None)
     by = material.blueprint.find_summary_view(name) if view.summary else ""
-    standing = (each for each in reversed(state.summaries) if each.view == by)
-    return next((each for each in standing if all(map(seen.can_show, each.phases))), None)
+    candidates = (each for each in reversed(state.summaries) if each.view == by)
+    return next((each for each in candidates if all(map(seen.can_show, each.phases))), None)
 
 
 def render_history(
@@ -116,14 +116,16 @@ def render_history(
     turns, left_out = back.select_turns(state)
     work = back.view.of == "work"
     exchanges = tuple(build_exchanges(turns, texts.by_ref, counting, work=work))
-    recap = _build_summary_message(back.summary, texts, counting) if back.summary else None
-    kept = back.view.summary.keep_messages if recap and back.view.summary else 0
+    summary_message = (
+        _build_summary_message(back.summary, texts, counting) if back.summary else None
+    )
+    kept = back.view.summary.keep_messages if summary_message and back.view.summary else 0
     slot = PlannedHistory(
         back.name,
         exchanges,
         left_out,
         work,
-        recap,
+        summary_message,
         choose_repeats_rule(assembler),
         kept if assembler > 1 else 0,
     )

@@ -70,16 +70,16 @@ def build_memory_access(
 
 def find_memory_exclusions(recall: MemoryAccess, turns: Sequence[SettledTurnRef]) -> dict[int, str]:
     """Return the turns that may not be shown, each with the rule that excludes it."""
-    if why := recall.denial_reason:
-        return {ref.turn: why for ref in turns}
+    if denial_reason := recall.denial_reason:
+        return {ref.turn: denial_reason for ref in turns}
     rules: dict[int, str] = {}
     messages = characters = 0
     over: str | None = None
     for ref in reversed(turns):
-        said = list_recalled_refs(recall, ref)
-        messages += len(said)
-        characters += sum(each.characters for each in said)
-        over = over or _find_exceeded_limit(recall, said, messages, characters)
+        message_refs = list_recalled_refs(recall, ref)
+        messages += len(message_refs)
+        characters += sum(each.characters for each in message_refs)
+        over = over or _find_exceeded_limit(recall, message_refs, messages, characters)
         if over:
             rules[ref.turn] = over
     return rules
@@ -88,8 +88,8 @@ def find_memory_exclusions(recall: MemoryAccess, turns: Sequence[SettledTurnRef]
 def list_message_refs(ref: SettledTurnRef) -> tuple[TextRef, ...]:
     """Return the references of a turn's messages; empty texts are no messages."""
     text, reply = ref.text, ref.reply
-    asked = (text,) if text and text.characters else ()
-    return (*asked, reply) if reply and reply.characters else asked
+    question_refs = (text,) if text and text.characters else ()
+    return (*question_refs, reply) if reply and reply.characters else question_refs
 
 
 def list_recalled_refs(recall: MemoryAccess, ref: SettledTurnRef) -> tuple[TextRef, ...]:
@@ -100,9 +100,9 @@ def list_recalled_refs(recall: MemoryAccess, ref: SettledTurnRef) -> tuple[TextR
 
 
 def _find_exceeded_limit(
-    recall: MemoryAccess, said: Sequence[TextRef], messages: int, characters: int
+    recall: MemoryAccess, message_refs: Sequence[TextRef], messages: int, characters: int
 ) -> str | None:
-    if recall.policy.ttl_seconds and any(_is_expired(recall, each) for each in said):
+    if recall.policy.ttl_seconds and any(_is_expired(recall, each) for each in message_refs):
         return "expired"
     if recall.message_limit is not None and messages > recall.message_limit:
         return "max_turns"
@@ -111,8 +111,8 @@ def _find_exceeded_limit(
     return None
 
 
-def _is_expired(recall: MemoryAccess, said: TextRef) -> bool:
-    age = datetime.fromisoformat(recall.at) - datetime.fromisoformat(said.at)
+def _is_expired(recall: MemoryAccess, ref: TextRef) -> bool:
+    age = datetime.fromisoformat(recall.at) - datetime.fromisoformat(ref.at)
     return age > timedelta(seconds=recall.policy.ttl_seconds)
 
 

@@ -119,15 +119,15 @@ def condense_repeats(
 
     `by` names what asks for it: the option of a view, which records what it saved, or a trim step.
     """
-    told: list[TurnExchange] = []
+    condensed: list[TurnExchange] = []
     for run in _group_alike_exchanges(exchanges, rule):
         messages = [rule.get_messages(each) for each in run]
         merged = merge_repeats(messages, rule) if len(run) >= MIN_REPEATS else None
         if merged and merged.characters < sum([each.content.characters for each in run]):
-            told.append(_build_merged_exchange(run, merged, rule, by, counting))
+            condensed.append(_build_merged_exchange(run, merged, rule, by, counting))
         else:
-            told += run
-    return tuple(told)
+            condensed += run
+    return tuple(condensed)
 
 
 def _build_merged_exchange(
@@ -167,29 +167,33 @@ def _is_next_repeat(before: TurnExchange, after: TurnExchange, rule: RepeatsRule
 
 def _find_question_pattern(exchange: TurnExchange, rule: RepeatsRule) -> str | None:
     """Return the question with its values masked, or None if the turn is no plain exchange."""
-    said = rule.get_messages(exchange)
-    if exchange.condensed_run or not said.is_pair:
+    messages = rule.get_messages(exchange)
+    if exchange.condensed_run or not messages.is_pair:
         return None
-    return _build_question_pattern(said.messages[0].content, rule)
+    return _build_question_pattern(messages.messages[0].content, rule)
 
 
 @lru_cache(4_096)
-def _build_question_pattern(asked: str, rule: RepeatsRule) -> str | None:
-    pattern = " ".join(rule.replace_values(asked).split()).casefold()
+def _build_question_pattern(question: str, rule: RepeatsRule) -> str | None:
+    pattern = " ".join(rule.replace_values(question).split()).casefold()
     words = sum(any(map(str.isalpha, word)) for word in pattern.split())
     return pattern if words > 1 else None
 
 
 def merge_repeats(run: Sequence[TurnMessages], rule: RepeatsRule) -> TurnMessages:
     """Merge pairs of a question and its answer into one."""
-    asked, answered = zip(*([each.content for each in said.messages] for said in run), strict=True)
-    question = f"{rule.replace_values(asked[0])} ({len(run)} times{_format_values(asked, rule)})"
-    if len({rule.replace_values(answer) for answer in answered}) == 1:
-        values = _format_values(answered, rule)
+    questions, answers = zip(
+        *([each.content for each in turn.messages] for turn in run), strict=True
+    )
+    question = (
+        f"{rule.replace_values(questions[0])} ({len(run)} times{_format_values(questions, rule)})"
+    )
+    if len({rule.replace_values(answer) for answer in answers}) == 1:
+        values = _format_values(answers, rule)
         return build_turn_messages(
-            question, f"{rule.replace_values(answered[0])} (each time{values})"
+            question, f"{rule.replace_values(answers[0])} (each time{values})"
         )
-    results = [rule.shorten_answer(*pair) or "" for pair in zip(asked, answered, strict=True)]
+    results = [rule.shorten_answer(*pair) or "" for pair in zip(questions, answers, strict=True)]
     return build_turn_messages(question, f"In turn: {'; '.join(results)}")
 
 
@@ -243,18 +247,21 @@ def _is_name(text: str, word: re.Match[str]) -> bool:
     return bool(before) and before[-1] not in ".!?…\n"
 
 
-def _shorten_counting_answer(asked: str, answered: str) -> str | None:
+def _shorten_counting_answer(question: str, answer: str) -> str | None:
     """Return a short answer whole, or the beginning of one that counts what was asked for."""
-    if len(answered) <= MAX_BRIEF_CHARACTERS:
-        return " ".join(answered.split())
-    prose = "\n".join(takewhile(lambda line: not LIST_ITEM.match(line), answered.split("\n")))
-    begun = " ".join(prose[: max(_find_count_ends(prose, asked), default=0)].split())
+    if len(answer) <= MAX_BRIEF_CHARACTERS:
+        return " ".join(answer.split())
+    prose = "\n".join(takewhile(lambda line: not LIST_ITEM.match(line), answer.split("\n")))
+    begun = " ".join(prose[: max(_find_count_ends(prose, question), default=0)].split())
     return f"{begun} …" if 0 < len(begun) <= MAX_BRIEF_CHARACTERS else None
 
 
-def _find_count_ends(prose: str, asked: str) -> Iterator[int]:
+def _find_count_ends(prose: str, question: str) -> Iterator[int]:
     """Yield the ends of the sentences that count a noun of the question."""
-    values, nouns = _VALUE.findall(asked), {_strip_plural(noun) for noun in _NOUN.findall(asked)}
+    values, nouns = (
+        _VALUE.findall(question),
+        {_strip_plural(noun) for noun in _NOUN.findall(question)},
+    )
     for count in _COUNT.finditer(prose):
         if count[1] not in values and _strip_plural(count[2]) in nouns:
             yield count.end(3)
@@ -264,9 +271,9 @@ def _strip_plural(noun: str) -> str:
     return noun.casefold().rstrip("s")
 
 
-def _shorten_any_answer(asked: str, answered: str) -> str:
+def _shorten_any_answer(question: str, answer: str) -> str:
     """Return what a counting answer is shortened to, and the lead of any other."""
-    return _shorten_counting_answer(asked, answered) or _find_lead(answered)
+    return _shorten_counting_answer(question, answer) or _find_lead(answer)
 
 
 def _find_lead(answered: str) -> str:
@@ -281,8 +288,8 @@ def _find_lead(answered: str) -> str:
     lead = prose[: next((end for end in ends if figure is None or end > figure.start()), None)]
     if len(lead) > MAX_LEAD_CHARACTERS:
         lead = lead[:MAX_LEAD_CHARACTERS].rpartition(" ")[0] or lead[:MAX_LEAD_CHARACTERS]
-    told = f"{lead} …" if lead != prose or (lead and not rows) else lead
-    return " ".join(filter(None, (told, f"(rows: {rows})" if rows else "")))
+    shortened = f"{lead} …" if lead != prose or (lead and not rows) else lead
+    return " ".join(filter(None, (shortened, f"(rows: {rows})" if rows else "")))
 
 
 REPEATS_RULES: Final[Mapping[str, RepeatsRule]] = {

@@ -109,16 +109,16 @@ def _is_cacheable(text: str, reply: str) -> bool:
 
 
 def _build_turn_messages(text: str, reply: str) -> TurnMessages:
-    asked = (ChatMessage("user", text),) if text else ()
-    said = (*asked, ChatMessage("assistant", reply)) if reply else asked
-    lines = (f"{message.role} {message.digest}\n" for message in said)
-    return TurnMessages(said, len(text) + len(reply), "".join(lines))
+    question = (ChatMessage("user", text),) if text else ()
+    messages = (*question, ChatMessage("assistant", reply)) if reply else question
+    lines = (f"{message.role} {message.digest}\n" for message in messages)
+    return TurnMessages(messages, len(text) + len(reply), "".join(lines))
 
 
 def _build_exchange(turn: int, text: str, reply: str, counting: TokenCounter) -> TurnExchange:
-    said = build_turn_messages(text, reply)
+    content = build_turn_messages(text, reply)
     return TurnExchange(
-        turn, said, sum(counting.count_tokens(each.content) for each in said.messages)
+        turn, content, sum(counting.count_tokens(each.content) for each in content.messages)
     )
 
 

@@ -115,20 +115,20 @@ class LayerBlock:
     @property
     def pieces_with_headings(self) -> Sequence[tuple[LayerPiece, str]]:
         """The included pieces, each with its heading if it is the first of its item."""
-        led: list[tuple[LayerPiece, str]] = []
-        shown = -1
+        headed_pieces: list[tuple[LayerPiece, str]] = []
+        last_place = -1
         for piece in self.included_pieces:
             item = piece.item
-            heading = item.heading if item and item.place != shown else ""
-            led.append((piece, heading + self.form.segments_between if heading else ""))
-            shown = item.place if item else shown
-        return led
+            heading = item.heading if item and item.place != last_place else ""
+            headed_pieces.append((piece, heading + self.form.segments_between if heading else ""))
+            last_place = item.place if item else last_place
+        return headed_pieces
 
     @cached_property
     def content(self) -> str:
         """The text of the layer, without delimiters."""
-        stand = [before + piece.text for piece, before in self.pieces_with_headings]
-        return self.form.segments_between.join(stand)
+        texts = [before + piece.text for piece, before in self.pieces_with_headings]
+        return self.form.segments_between.join(texts)
 
     @property
     def delimited_content(self) -> str:
@@ -145,9 +145,9 @@ class LayerBlock:
         pieces = tuple([change(piece) if piece.text else piece for piece in self.pieces])
         return LayerBlock(self.layer, self.component, self.keep, self.form, pieces, self.within)
 
-    def drop_pieces(self, gone: Iterable[LayerPiece], rule: str) -> LayerBlock:
+    def drop_pieces(self, dropped: Iterable[LayerPiece], rule: str) -> LayerBlock:
         """Return the block without some of its included pieces."""
-        leaving = {id(piece) for piece in gone}
+        leaving = {id(piece) for piece in dropped}
         return self.map_pieces(
             lambda piece: piece.drop_text(rule) if id(piece) in leaving else piece
         )
@@ -169,11 +169,11 @@ ApplyRegisteredStep = Callable[[LayerBlock, Mapping[str, JsonValue]], LayerBlock
 def include_text(piece: LayerPiece, text: str, form: MessageFormat) -> LayerPiece:
     """Return a piece that includes this text, with imitated delimiters indented."""
     places = find_imitations(form, text)
-    stands = indent_lines(text, places)
+    indented = indent_lines(text, places)
     return LayerPiece(
         piece.source,
         piece.full_text,
-        stands,
+        indented,
         "kept",
         piece.rule,
         piece.cut,
@@ -255,6 +255,6 @@ def _build_excerpt(
 ) -> Iterator[LayerBlock]:
     if begin < end:
         text, excerpt = piece.full_text[begin:end], TextExcerpt(begin=begin, end=end)
-        whole = LayerPiece(piece.source, text, rule=piece.rule, excerpt=excerpt)
-        stands = include_text(whole, text, host.form)
-        yield LayerBlock(host.layer, host.component, host.keep, host.form, (stands,), host.layer)
+        source_piece = LayerPiece(piece.source, text, rule=piece.rule, excerpt=excerpt)
+        included = include_text(source_piece, text, host.form)
+        yield LayerBlock(host.layer, host.component, host.keep, host.form, (included,), host.layer)

@@ -252,18 +252,18 @@ def _resolve_known_text(layer: LayerSpec, sources: LayerSources) -> SourcedText:
         case InputLayer(input=name):
             return _resolve_input(state, call, name)
         case FieldsLayer(heading=heading, fields=fields):
-            spelled = [
+            formatted = [
                 (label, format_value(material.resolve_path(p, state)))
                 for label, p in fields.items()
             ]
-            lines = [f"{label}: {value}" for label, value in spelled if value]
+            lines = [f"{label}: {value}" for label, value in formatted if value]
             return _build_literal(
                 "\n".join(filter(None, (heading, *lines))), tuple(fields.values())
             )
         case ChoicesLayer(heading=heading):
             visibility = find_phase_visibility(material, state)
-            shown = (each for each in state.choices if visibility.can_show(each.phase))
-            labels = [each.label for each in shown if each.label]
+            visible_choices = (each for each in state.choices if visibility.can_show(each.phase))
+            labels = [each.label for each in visible_choices if each.label]
             text = "\n".join(filter(None, (heading, *labels))) if labels else ""
             return _build_literal(text, ("session.choices",))
         case _:
@@ -307,8 +307,8 @@ def is_condition_met(
     """Return whether a layer's condition is met in the next call."""
     match when:
         case "first_turn":
-            said = call.inputs.get("first_turn")
-            return said if isinstance(said, bool) else state.completed == 0
+            first_turn = call.inputs.get("first_turn")
+            return first_turn if isinstance(first_turn, bool) else state.completed == 0
         case "step_failed":
             return call.is_foreseen or has_step_failed(state.open)
         case "reply_redacted":

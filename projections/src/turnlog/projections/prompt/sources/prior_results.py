@@ -56,12 +56,12 @@ def list_condensed_refs(state: SessionState) -> frozenset[TextRef]:
     used = state.open.tools if state.open else ()
     before = state.returns.results if state.returns else ()
     now = (use.said for use in used if use.said and use.distilled)
-    return frozenset((*now, *(said for given in before for said in given.condensed_texts)))
+    return frozenset((*now, *(ref for result in before for ref in result.condensed_texts)))
 
 
 def label_results(results: Sequence[ToolResultRef]) -> Iterator[tuple[str, ToolResultRef]]:
     """Yield each result with the name that a plan refers to it by: `r1`."""
-    return ((f"r{place}", given) for place, given in enumerate(results, 1))
+    return ((f"r{place}", result) for place, result in enumerate(results, 1))
 
 
 def list_reused_results(

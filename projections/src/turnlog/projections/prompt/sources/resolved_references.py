@@ -18,18 +18,18 @@ from turnlog.projections.session.state import TurnResolution
 
 
 def format_resolved_text(
-    heading: str, lines: Mapping[str, str], said: TurnResolution | TurnResolved, results: str
+    heading: str, lines: Mapping[str, str], resolution: TurnResolution | TurnResolved, results: str
 ) -> str:
     """Return the lines of a layer; empty if every value is empty."""
     values: dict[str, JsonValue] = {
-        "intent": said.intent,
-        "entity": said.entity,
-        "identifiers": said.identifiers,
+        "intent": resolution.intent,
+        "entity": resolution.entity,
+        "identifiers": resolution.identifiers,
         "results": json.loads(results),
     }
-    spelled = [(label, format_value(values.get(what) or "")) for label, what in lines.items()]
-    told = [f"{label}: {value}" for label, value in spelled if value]
-    return "\n".join(filter(None, (heading, *told))) if told else ""
+    formatted = [(label, format_value(values.get(what) or "")) for label, what in lines.items()]
+    rows = [f"{label}: {value}" for label, value in formatted if value]
+    return "\n".join(filter(None, (heading, *rows))) if rows else ""
 
 
 def read_results(results: Content) -> str:

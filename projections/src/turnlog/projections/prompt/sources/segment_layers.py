@@ -37,21 +37,21 @@ def iterate_layer_requests(
     spec = layer.segments
     required = layer.keep == "always"
     if layer.each is None:
-        given = {"attributes": state.attributes, "inputs": call.inputs}
+        values = {"attributes": state.attributes, "inputs": call.inputs}
         yield (
             None,
-            SegmentRequest(spec.scope, _get_text_value(spec.ref, given), required),
-            _get_tier(spec, given),
+            SegmentRequest(spec.scope, _get_text_value(spec.ref, values), required),
+            _get_tier(spec, values),
         )
         return
     listed = get_value(layer.each, {"inputs": call.inputs})
     for place, item in enumerate(listed if isinstance(listed, list) else ()):
-        said = item if isinstance(item, dict) else {}
-        given = {"attributes": state.attributes, "inputs": call.inputs, "item": said}
-        ref = _get_text_value(spec.ref, given)
-        heading = fill_slots(layer.heading, said)
+        item_fields = item if isinstance(item, dict) else {}
+        values = {"attributes": state.attributes, "inputs": call.inputs, "item": item_fields}
+        ref = _get_text_value(spec.ref, values)
+        heading = fill_slots(layer.heading, item_fields)
         named = LayerItem(place, ref or "", heading)
-        yield named, SegmentRequest(spec.scope, ref, required), _get_tier(spec, given)
+        yield named, SegmentRequest(spec.scope, ref, required), _get_tier(spec, values)
 
 
 def collect_segment_requests(
@@ -59,20 +59,20 @@ def collect_segment_requests(
 ) -> list[SegmentRequest]:
     """Return everything that these layers request from the library, without duplicates."""
     layers = (material.blueprint.layers.get(name) for name in names)
-    asked = (
-        want
+    requests = (
+        request
         for layer in layers
         if isinstance(layer, SegmentsLayer)
-        for _, want, _ in iterate_layer_requests(layer, state, call)
+        for _, request, _ in iterate_layer_requests(layer, state, call)
     )
-    return list(dict.fromkeys(asked))
+    return list(dict.fromkeys(requests))
 
 
 def list_locales(material: SessionMaterial, state: SessionState, inputs: Values) -> tuple[str, ...]:
     """Return the locales to request, in order of preference."""
-    given = {"attributes": state.attributes, "inputs": inputs}
+    values = {"attributes": state.attributes, "inputs": inputs}
     chain = (
-        _get_text_value(each, given) if "." in each else each
+        _get_text_value(each, values) if "." in each else each
         for each in material.blueprint.segments.locale
     )
     return tuple(dict.fromkeys(each for each in chain if each))
@@ -132,19 +132,19 @@ def _build_source(picked: SelectedSegment) -> SegmentSource:
     )
 
 
-def get_value(path: str | None, given: Mapping[str, Values]) -> JsonValue:
+def get_value(path: str | None, values: Mapping[str, Values]) -> JsonValue:
     """Return the value at a dotted path; None if it leads nowhere."""
     place, _, name = (path or "").partition(".")
-    return given.get(place, {}).get(name)
+    return values.get(place, {}).get(name)
 
 
-def _get_text_value(path: str | None, given: Mapping[str, Values]) -> str | None:
-    value = get_value(path, given)
+def _get_text_value(path: str | None, values: Mapping[str, Values]) -> str | None:
+    value = get_value(path, values)
     return value if isinstance(value, str) else None
 
 
-def _get_tier(spec: SegmentQuery, given: Mapping[str, Values]) -> int | None:
-    value = get_value(spec.tier, given)
+def _get_tier(spec: SegmentQuery, values: Mapping[str, Values]) -> int | None:
+    value = get_value(spec.tier, values)
     return value if isinstance(value, int) else None
 
 
@@ -163,14 +163,16 @@ def list_segments(manifest: Manifest) -> tuple[SegmentSource, ...]:
 
 
 def restore_segments(
-    asked: Sequence[SegmentRequest], manifest: Manifest, blobs: Mapping[Digest, str]
+    requests: Sequence[SegmentRequest], manifest: Manifest, blobs: Mapping[Digest, str]
 ) -> CallSegments:
     """Restore what a call was given from its manifest; raises `Corrupt` for a missing text."""
-    held = list_segments(manifest) if asked else ()
+    recorded = list_segments(manifest) if requests else ()
     return CallSegments(
         {
-            want: tuple(_restore_segment(each, blobs) for each in held if _is_requested(each, want))
-            for want in asked
+            request: tuple(
+                _restore_segment(each, blobs) for each in recorded if _is_requested(each, request)
+            )
+            for request in requests
         },
         tuple(OmittedSegment(o.scope, o.ref, o.segment, o.reason) for o in manifest.omitted),
         manifest.stale,

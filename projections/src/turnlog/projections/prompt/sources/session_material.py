@@ -103,8 +103,12 @@ class SessionMaterial:
     def context_levels(self) -> tuple[str, ...]:
         """The context levels that the cartridge requests."""
         spec = self.blueprint.cartridge
-        asked = self.resolve_path(spec.context) if spec and spec.context else None
-        levels = tuple(str(level) for level in asked) if isinstance(asked, list) else ()
+        requested_levels = self.resolve_path(spec.context) if spec and spec.context else None
+        levels = (
+            tuple(str(level) for level in requested_levels)
+            if isinstance(requested_levels, list)
+            else ()
+        )
         return levels or (SESSION_ONLY,)
 
     def resolve_model(self, state: SessionState, default: str) -> str:
@@ -121,8 +125,10 @@ class SessionMaterial:
 
     def find_call_kind(self, state: SessionState) -> str:
         """Return the kind of the session's next call."""
-        summing = state.open.summing if state.open else None
-        summed = self.blueprint.resolve_view(summing.view).summary if summing else None
+        pending_summary = state.open.summing if state.open else None
+        summed = (
+            self.blueprint.resolve_view(pending_summary.view).summary if pending_summary else None
+        )
         if summed is not None:
             return summed.call
         profile = self.blueprint.profiles[state.profile]
@@ -220,8 +226,8 @@ def _get_blob(digest: Digest, blobs: Mapping[Digest, str]) -> str:
 
 def list_registered_steps(blueprint: Blueprint) -> Iterator[str]:
     """Yield the names of the registered steps that a blueprint's ladders use."""
-    rungs = (step.action for budget in blueprint.budget.values() for step in budget.steps)
-    return (rung.name for rung in rungs if isinstance(rung, RegisteredStep))
+    actions = (step.action for budget in blueprint.budget.values() for step in budget.steps)
+    return (action.name for action in actions if isinstance(action, RegisteredStep))
 
 
 def list_vocabularies(blueprint: Blueprint) -> Iterator[str]:

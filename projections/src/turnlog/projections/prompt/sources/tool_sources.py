@@ -91,8 +91,8 @@ def has_tools(material: SessionMaterial, state: SessionState) -> bool:
     by_phase = blueprint.phases.calls if blueprint.phases else {}
     named = by_phase.values() if profile.call == BY_PHASE else profile.calls.values()
     layers = {layer for kind in named for layer in blueprint.calls[kind].layers}
-    told = (blueprint.layers.get(layer) for layer in layers)
-    return profile.program == "tools" or any(isinstance(each, _TOOL_LAYERS) for each in told)
+    layer_specs = (blueprint.layers.get(layer) for layer in layers)
+    return profile.program == "tools" or any(isinstance(each, _TOOL_LAYERS) for each in layer_specs)
 
 
 def find_tool_snapshot(material: SessionMaterial, state: SessionState) -> ToolsSnapshotted | None:
@@ -226,18 +226,18 @@ def _build_tool_pieces(
 def _choose_disclosure(
     layer: ToolsLayer, state: SessionState, full: LayerPiece, names: LayerPiece, form: MessageFormat
 ) -> tuple[LayerPiece, ...]:
-    why = "always" if layer.full == "always" else find_disclosure_reason(state)
-    if why is None:
+    reason = "always" if layer.full == "always" else find_disclosure_reason(state)
+    if reason is None:
         return _swap_to_names(full, names, NAMES_RULE, form)
-    stands = replace(include_text(full, full.full_text, form), rule=f"full {why}")
-    return stands, replace(names, rule=FULL_TEXT_RULE)
+    included = replace(include_text(full, full.full_text, form), rule=f"full {reason}")
+    return included, replace(names, rule=FULL_TEXT_RULE)
 
 
 def _swap_to_names(
     full: LayerPiece, names: LayerPiece, rule: str, form: MessageFormat
 ) -> tuple[LayerPiece, ...]:
-    shown = replace(include_text(names, names.full_text, form), treatment="condensed", rule=rule)
-    return replace(full.drop_text(rule), treatment="condensed"), shown
+    included = replace(include_text(names, names.full_text, form), treatment="condensed", rule=rule)
+    return replace(full.drop_text(rule), treatment="condensed"), included
 
 
 def condense_tools(block: LayerBlock) -> LayerBlock:

@@ -79,8 +79,8 @@ def apply_turn_submitted(
     state: SessionState, recorded: RecordedEvent, event: TurnSubmitted
 ) -> SessionState:
     text = build_optional_text_ref(recorded, "text", event.text)
-    at, brought = recorded.envelope.time, build_inputs_ref(recorded, event)
-    opened = OpenTurn(event.turn, text, recorded.envelope.id, at, inputs=brought)
+    at, inputs_ref = recorded.envelope.time, build_inputs_ref(recorded, event)
+    opened = OpenTurn(event.turn, text, recorded.envelope.id, at, inputs=inputs_ref)
     return replace(state, open=opened, submitted=event.turn)
 
 
@@ -95,8 +95,8 @@ def apply_turn_released(state: SessionState, recorded: RecordedEvent, turn: int)
     found = next((waiting for waiting in state.waiting if waiting.turn == turn), None)
     if found is None:
         return state
-    at, brought = recorded.envelope.time, found.inputs
-    opened = OpenTurn(turn, found.text, found.event, at, inputs=brought)
+    at, inputs_ref = recorded.envelope.time, found.inputs
+    opened = OpenTurn(turn, found.text, found.event, at, inputs=inputs_ref)
     rest = tuple(waiting for waiting in state.waiting if waiting.turn != turn)
     return replace(state, open=opened, waiting=rest)
 
@@ -207,8 +207,8 @@ def advance_open_turn(
             return replace(_count_step(opened), answered=opened.calls, begun=attempt, context=None)
         case PlanMade():
             return replace(opened, plan=())
-        case StepPlanned(goal=goal, tools=tools, given=given):
-            step = PlannedStep(build_text_ref(recorded, "goal", goal), tools, given)
+        case StepPlanned(goal=goal, tools=tools, given=result_sequence):
+            step = PlannedStep(build_text_ref(recorded, "goal", goal), tools, result_sequence)
             return replace(opened, plan=(*(opened.plan or ()), step))
         case ToolCalled(call=call, id=id, tool=tool):
             use = ToolUse(call, id, tool, recorded.stream_sequence)
@@ -264,5 +264,5 @@ def collect_prior_results(
     turn: int, opened: OpenTurn | None, phase: str | None
 ) -> PriorToolResults | None:
     """Return the tool results of a turn that is completed, or None where it has none."""
-    given = [use.given for use in opened.tools if use.given] if opened else []
-    return PriorToolResults(turn, phase, tuple(given[-MAX_PRIOR_RESULTS:])) if given else None
+    results = [use.given for use in opened.tools if use.given] if opened else []
+    return PriorToolResults(turn, phase, tuple(results[-MAX_PRIOR_RESULTS:])) if results else None

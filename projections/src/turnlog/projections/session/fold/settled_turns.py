@@ -44,8 +44,8 @@ def apply_memory_event(
 ) -> SessionState:
     match event:
         case SummaryBegun():
-            summing = PendingSummary(event.view, event.turns, event.former, event.characters)
-            return _set_pending_summary(state, event.turn, summing, event.view)
+            pending = PendingSummary(event.view, event.turns, event.former, event.characters)
+            return _set_pending_summary(state, event.turn, pending, event.view)
         case HistorySummarised():
             made = HistorySummary(
                 event.view,
@@ -67,13 +67,13 @@ def apply_memory_event(
 
 
 def _set_pending_summary(
-    state: SessionState, turn: int, summing: PendingSummary | None, view: str = ""
+    state: SessionState, turn: int, pending: PendingSummary | None, view: str = ""
 ) -> SessionState:
     opened = state.open
     if opened is None or opened.turn != turn:
         return state
     summed = (*opened.summed, view) if view else opened.summed
-    return replace(state, open=replace(opened, summing=summing, summed=summed))
+    return replace(state, open=replace(opened, summing=pending, summed=summed))
 
 
 def _close_summary_call(state: SessionState, turn: int) -> SessionState:
@@ -130,11 +130,11 @@ def _sort_turns(turns: tuple[SettledTurnRef, ...]) -> tuple[SettledTurnRef, ...]
 def _count_out_of_reach(turns: tuple[SettledTurnRef, ...], reach: int) -> int:
     if reach == UNBOUNDED_REACH:
         return 0
-    held = 0
+    characters = 0
     for behind, ref in enumerate(reversed(turns)):
-        if behind == MAX_RECENT_TURNS or (reach and held >= reach):
+        if behind == MAX_RECENT_TURNS or (reach and characters >= reach):
             return len(turns) - behind
-        held += ref.characters
+        characters += ref.characters
     return 0
 
 
@@ -190,8 +190,8 @@ def mark_turn(
         replace(found, first=turn + 1),
     )
     rest = tuple(run for run in state.earlier if run is not found)
-    whole = tuple(piece for piece in pieces if piece.first <= piece.last)
-    return replace(state, earlier=_merge_runs((*rest, *whole)))
+    nonempty_pieces = tuple(piece for piece in pieces if piece.first <= piece.last)
+    return replace(state, earlier=_merge_runs((*rest, *nonempty_pieces)))
 
 
 def _withdraw_pending_summary(state: SessionState, turn: int) -> SessionState:
@@ -199,5 +199,5 @@ def _withdraw_pending_summary(state: SessionState, turn: int) -> SessionState:
     opened = state.open
     if opened is None or opened.summing is None or not contains_turn(opened.summing.turns, turn):
         return state
-    summing = replace(opened.summing, withdrawn=True)
-    return replace(state, open=replace(opened, summing=summing))
+    pending = replace(opened.summing, withdrawn=True)
+    return replace(state, open=replace(opened, summing=pending))

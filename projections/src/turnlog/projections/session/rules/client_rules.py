@@ -82,7 +82,7 @@ def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
     require_open_session(state)
     require_turn_allowed(state, command)
     turn = state.submitted + 1
-    said = {
+    fields = {
         "turn": turn,
         "text": None if command.text is None else PlainText(text=command.text),
         "inputs": command.inputs,
@@ -91,7 +91,7 @@ def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
         "remembered": command.remembered,
     }
     if state.open is None:
-        return (TurnSubmitted.model_validate(said),)
+        return (TurnSubmitted.model_validate(fields),)
     match command.policies.second_submit:
         case "reject":
             raise Refused(
@@ -106,10 +106,10 @@ def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
                     f"{len(state.waiting)} turns are waiting already",
                     fix="wait until one is answered",
                 )
-            return (TurnQueued.model_validate(said),)
+            return (TurnQueued.model_validate(fields),)
         case "interrupt":
             given_up = TurnCancelled(turn=state.open.turn, reason="interrupted")
-            submitted = TurnSubmitted.model_validate(said)
+            submitted = TurnSubmitted.model_validate(fields)
             return (*_end_open_work(state.open), given_up, submitted)
         case _ as never:
             assert_never(never)
@@ -160,10 +160,10 @@ def _require_completed_turn(state: SessionState, turn: int) -> SettledTurnRef | 
 
 def set_turn_exclusion(state: SessionState, command: ExcludeTurn | RestoreTurn) -> NewEvents:
     found = _require_completed_turn(state, command.turn)
-    wanted = isinstance(command, ExcludeTurn)
-    if found.excluded == wanted:
+    exclude = isinstance(command, ExcludeTurn)
+    if found.excluded == exclude:
         return ()
-    if not wanted:
+    if not exclude:
         return (TurnRestored(turn=command.turn),)
     return (
         TurnExcluded(turn=command.turn),

@@ -174,9 +174,9 @@ def find_transition(state: SessionState, command: CompleteTurn) -> PhaseTransiti
         is_over = phase.next is not None and command.withheld is None
         return PhaseTransition(phase.next or "", "next") if is_over else None
     if command.withheld is None:
-        for wanted in command.tools:
-            name = parse_signal(wanted)
-            if find_refusal(state, graph, wanted) is None and (
+        for request in command.tools:
+            name = parse_signal(request)
+            if find_refusal(state, graph, request) is None and (
                 target := graph.find_next_phase(_get_phase(state), name)
             ):
                 return PhaseTransition(target, name)
@@ -206,21 +206,21 @@ def build_exchange(
     )
 
 
-def find_refusal(state: SessionState, graph: PhaseGraph | None, wanted: ToolRequest) -> str | None:
+def find_refusal(state: SessionState, graph: PhaseGraph | None, request: ToolRequest) -> str | None:
     """Return why a tool call is refused, or None when it is accepted."""
-    if wanted.tool != TRANSITION_TOOL or graph is None:
-        return f"no tool {wanted.tool[:80]!r} was offered"
+    if request.tool != TRANSITION_TOOL or graph is None:
+        return f"no tool {request.tool[:80]!r} was offered"
     offered = graph.list_signals(state.phase, state.exchanges)
     if not offered:
         return f"phase {state.phase} cannot be left after {state.exchanges} exchanges"
-    name = parse_signal(wanted)
+    name = parse_signal(request)
     return None if name in offered else f"{name[:80]!r} is none of: {', '.join(offered)}"
 
 
-def parse_signal(wanted: ToolRequest) -> str:
+def parse_signal(request: ToolRequest) -> str:
     """Return the signal in a tool call's arguments, or an empty string."""
     try:
-        arguments = parse_json(wanted.arguments or "{}")
+        arguments = parse_json(request.arguments or "{}")
     except InvalidJson:
         return ""
     found = arguments.get("signal") if isinstance(arguments, dict) else None
@@ -231,23 +231,25 @@ def record_signal_tools(state: SessionState, command: CompleteTurn) -> NewEvents
     """Record the tool calls of an answer and their outcomes; only the first valid signal counts."""
     events: list[KnownEvent] = []
     done = command.withheld is not None
-    for wanted in command.tools:
-        why = find_refusal(state, command.phases, wanted)
-        if why is None and done:
-            why = "the reply was withheld" if command.withheld else "the phase was ended already"
-        done = done or why is None
+    for request in command.tools:
+        refusal = find_refusal(state, command.phases, request)
+        if refusal is None and done:
+            refusal = (
+                "the reply was withheld" if command.withheld else "the phase was ended already"
+            )
+        done = done or refusal is None
         turn, call = command.attempt.turn, command.attempt.call
         events += [
             ToolCalled(
-                turn=turn, call=call, id=wanted.id, tool=wanted.tool, arguments=wanted.arguments
+                turn=turn, call=call, id=request.id, tool=request.tool, arguments=request.arguments
             ),
             ToolReturned(
                 turn=turn,
                 call=call,
-                id=wanted.id,
-                tool=wanted.tool,
-                outcome="refused" if why else "accepted",
-                detail=why or "",
+                id=request.id,
+                tool=request.tool,
+                outcome="refused" if refusal else "accepted",
+                detail=refusal or "",
             ),
         ]
     return tuple(events)

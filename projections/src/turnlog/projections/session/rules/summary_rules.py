@@ -140,28 +140,28 @@ def fail_summary(state: SessionState, command: GiveUpSummary) -> NewEvents:
 
 
 def _build_summary_outcome(
-    state: SessionState, opened: OpenTurn, summing: PendingSummary, command: RecordSummary
+    state: SessionState, opened: OpenTurn, pending: PendingSummary, command: RecordSummary
 ) -> HistorySummarised | SummaryFailed:
     text = command.text
-    if summing.withdrawn:
+    if pending.withdrawn:
         return _build_summary_failed(
-            opened, summing, "withdrawn", "a turn it tells of was taken back meanwhile"
+            opened, pending, "withdrawn", "a turn it tells of was taken back meanwhile"
         )
     if command.finish not in {"stop", "length"} or not text.strip():
         return _build_summary_failed(
-            opened, summing, "empty", f"the model ended with {command.finish}"
+            opened, pending, "empty", f"the model ended with {command.finish}"
         )
-    if len(text) >= summing.characters:
-        detail = f"{len(text)} characters for {summing.characters}"
-        return _build_summary_failed(opened, summing, "no-shorter", detail)
+    if len(text) >= pending.characters:
+        detail = f"{len(text)} characters for {pending.characters}"
+        return _build_summary_failed(opened, pending, "no-shorter", detail)
     return HistorySummarised(
         turn=opened.turn,
         call=command.attempt.call,
-        view=summing.view,
+        view=pending.view,
         summary=PlainText(text=text),
-        turns=summing.turns,
-        former=summing.former,
-        phases=_collect_phases(state, summing),
+        turns=pending.turns,
+        former=pending.former,
+        phases=_collect_phases(state, pending),
         inputs=opened.context.digest if opened.context else "",
         model=command.model,
         cost=command.spent.cost,
@@ -169,24 +169,24 @@ def _build_summary_outcome(
 
 
 def _build_summary_failed(
-    opened: OpenTurn, summing: PendingSummary, code: str, detail: str
+    opened: OpenTurn, pending: PendingSummary, code: str, detail: str
 ) -> SummaryFailed:
-    return SummaryFailed(turn=opened.turn, view=summing.view, code=code, detail=detail)
+    return SummaryFailed(turn=opened.turn, view=pending.view, code=code, detail=detail)
 
 
-def _collect_phases(state: SessionState, summing: PendingSummary) -> tuple[str, ...]:
+def _collect_phases(state: SessionState, pending: PendingSummary) -> tuple[str, ...]:
     """Collect the phases of the covered turns, of the absorbed summary, and the current phase.
 
     The prompt of the summary call includes layers of the current phase, so its text belongs to that
     phase as well.
     """
-    former = (each.phases for each in state.summaries if each.sequence == summing.former)
+    former = (each.phases for each in state.summaries if each.sequence == pending.former)
     settled = [(ref.turn, ref.turn, ref.phase) for ref in state.turns]
     settled += [(run.first, run.last, run.phase) for run in state.earlier]
-    told = {
+    phases = {
         phase
         for first, last, phase in settled
-        for each in summing.turns
+        for each in pending.turns
         if first <= each.last and each.first <= last
     }
-    return tuple(sorted(filter(None, {*told, *chain.from_iterable(former), state.phase})))
+    return tuple(sorted(filter(None, {*phases, *chain.from_iterable(former), state.phase})))

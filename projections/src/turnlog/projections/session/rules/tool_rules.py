@@ -82,7 +82,7 @@ def _find_pending_tool(opened: OpenTurn, use: ToolUse) -> ToolUse | None:
     )
 
 
-def refuse_tool_call(called: ToolCalled, why: str) -> ToolReturned:
+def refuse_tool_call(called: ToolCalled, reason: str) -> ToolReturned:
     """Return the refusal of a tool call that never ran."""
     return ToolReturned(
         turn=called.turn,
@@ -90,8 +90,10 @@ def refuse_tool_call(called: ToolCalled, why: str) -> ToolReturned:
         id=called.id,
         tool=called.tool,
         outcome="refused",
-        detail=why,
-        text=PlainText(text=format_tool_result(called.tool, called.arguments, f"refused: {why}")),
+        detail=reason,
+        text=PlainText(
+            text=format_tool_result(called.tool, called.arguments, f"refused: {reason}")
+        ),
     )
 
 

@@ -89,13 +89,13 @@ def _require_phase(state: SessionState, command: MoveBlueprint) -> None:
         )
     if graph is None or state.phase is None:
         return
-    there = graph.phases.get(state.phase)
-    if there is None:
+    new_phase = graph.phases.get(state.phase)
+    if new_phase is None:
         detail = f"the session is in phase {state.phase!r}, which the new version does not have"
         raise build_misfit(detail, "phase", f"keep {state.phase!r}, or move it in another phase")
     before = command.current_phases.phases.get(state.phase) if command.current_phases else None
-    if before is not None and before.kind != there.kind:
-        detail = f"phase {state.phase!r} is {before.kind}, and {there.kind} in it"
+    if before is not None and before.kind != new_phase.kind:
+        detail = f"phase {state.phase!r} is {before.kind}, and {new_phase.kind} in it"
         raise build_misfit(detail, "phase", "move the session in another phase")
 
 

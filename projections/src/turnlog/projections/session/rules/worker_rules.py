@@ -121,7 +121,7 @@ def complete_turn(state: SessionState, command: CompleteTurn) -> NewEvents:
         return record_superseded_attempt(
             attempt, command.spent, "" if command.withheld else text.text
         )
-    spoken = record_answer(
+    answer_events = record_answer(
         attempt,
         command.spent,
         text,
@@ -146,7 +146,7 @@ def complete_turn(state: SessionState, command: CompleteTurn) -> NewEvents:
         else ()
     )
     tools = record_signal_tools(state, command)
-    return (*spoken, *tools, replied, *excluded, *about, *moved, *released)
+    return (*answer_events, *tools, replied, *excluded, *about, *moved, *released)
 
 
 def _build_reply_event(
@@ -245,18 +245,18 @@ def _record_tool_calls(opened: OpenTurn, command: AnswerCall) -> Iterator[KnownE
     """Record the requested tool calls; a tool that was not offered is refused at once."""
     attempt = command.attempt
     step = None if opened.plan is None else get_step_number(opened)
-    for number, wanted in enumerate(_assign_unique_ids(command.tools[:MAX_RECORDED_TOOLS]), 1):
+    for number, request in enumerate(_assign_unique_ids(command.tools[:MAX_RECORDED_TOOLS]), 1):
         called = ToolCalled(
             turn=attempt.turn,
             call=attempt.call,
-            id=wanted.id,
-            tool=wanted.tool,
-            arguments=wanted.arguments,
+            id=request.id,
+            tool=request.tool,
+            arguments=request.arguments,
             step=step,
         )
         yield called
-        if wanted.tool not in command.offered_tools:
-            yield refuse_tool_call(called, f"no tool {wanted.tool[:80]!r} was offered")
+        if request.tool not in command.offered_tools:
+            yield refuse_tool_call(called, f"no tool {request.tool[:80]!r} was offered")
         elif number > command.max_tools:
             yield refuse_tool_call(called, f"one answer may ask for {command.max_tools} tools")
 
@@ -264,12 +264,12 @@ def _record_tool_calls(opened: OpenTurn, command: AnswerCall) -> Iterator[KnownE
 def _assign_unique_ids(tools: tuple[ToolRequest, ...]) -> Iterator[ToolRequest]:
     """Give every request a unique id: some providers send none, or the same id for all."""
     seen = {""}
-    for number, wanted in enumerate(tools, 1):
-        id = wanted.id
+    for number, request in enumerate(tools, 1):
+        id = request.id
         while id in seen:
             id = f"{id}#{number}"
         seen.add(id)
-        yield ToolRequest(id=id, tool=wanted.tool, arguments=wanted.arguments)
+        yield ToolRequest(id=id, tool=request.tool, arguments=request.arguments)
 
 
 def resolve_turn(state: SessionState, command: ResolveTurn) -> NewEvents:

@@ -30,8 +30,8 @@ class ProjectionSignal:
 
     def notify_readers(self) -> None:
         """Wake all readers that wait for the current signal."""
-        rung, self._signal = self._signal, asyncio.Event()
-        rung.set()
+        previous_signal, self._signal = self._signal, asyncio.Event()
+        previous_signal.set()
 
     def get_next_signal(self) -> asyncio.Event:
         """Return the event that the next notification sets.
@@ -67,14 +67,14 @@ async def wait_for_sequence(
     clock = asyncio.get_running_loop()
     until = clock.time() + within
     while True:
-        rung = signal.get_next_signal()
+        next_signal = signal.get_next_signal()
         if await read_sequence() >= sequence:
             return True
         left = until - clock.time()
         if left <= 0:
             return False
         with suppress(TimeoutError):
-            await asyncio.wait_for(rung.wait(), min(left, _POLL_SECONDS))
+            await asyncio.wait_for(next_signal.wait(), min(left, _POLL_SECONDS))
 
 
 async def read_folded_sequence(store: ReadModelStore, tenant: str, session: str) -> int:

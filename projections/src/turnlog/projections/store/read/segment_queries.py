@@ -54,8 +54,8 @@ async def list_segments(
     )
     rows = [SegmentRow(**row) for row in (await connection.execute(found)).mappings()]
     by_number = [tuple(group) for _, group in groupby(rows, key=lambda row: row.id)]
-    given = by_number[:limit]
-    return tuple(row for group in given for row in group), len(by_number) > limit
+    page = by_number[:limit]
+    return tuple(row for group in page for row in group), len(by_number) > limit
 
 
 def _build_conditions(tenant: str, sought: SegmentRowFilter) -> list[ColumnElement[bool]]:
@@ -64,9 +64,9 @@ def _build_conditions(tenant: str, sought: SegmentRowFilter) -> list[ColumnEleme
         _SEGMENT_COLUMNS.tenant == tenant,
     ]
     for name in ("scope", "ref", "locale", "type"):
-        wanted = getattr(sought, name)
-        if wanted is not None:
-            conditions.append(SEGMENTS.c[name] == replace_nul(wanted))
+        value = getattr(sought, name)
+        if value is not None:
+            conditions.append(SEGMENTS.c[name] == replace_nul(value))
     if sought.active is not None:
         conditions.append(_SEGMENT_COLUMNS.active.is_(sought.active))
     if sought.q is not None:

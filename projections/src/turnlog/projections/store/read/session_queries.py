@@ -94,7 +94,7 @@ class SessionQuery:
 async def list_sessions(
     connection: AsyncConnection,
     tenant: str,
-    wanted: SessionQuery,
+    query: SessionQuery,
     *,
     limit: int = SESSION_PAGE_SIZE,
     before: int | None = None,
@@ -102,7 +102,7 @@ async def list_sessions(
     """Return a page of sessions; `before` is taken from the previous page."""
     found = (
         select(*_LISTED_COLUMNS, _SESSION_COLUMNS.opened_position)
-        .where(match_tenant(SESSIONS, tenant), *_build_conditions(wanted))
+        .where(match_tenant(SESSIONS, tenant), *_build_conditions(query))
         .order_by(_SESSION_COLUMNS.opened_position.desc())
         .limit(limit + 1)
     )
@@ -153,24 +153,24 @@ async def _sum_usage(
     }
 
 
-def _build_conditions(wanted: SessionQuery) -> list[ColumnElement[bool]]:
-    conditions = [_has_attribute(name, value) for name, value in wanted.attributes.items()]
-    if wanted.q is not None:
+def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
+    conditions = [_has_attribute(name, value) for name, value in query.attributes.items()]
+    if query.q is not None:
         conditions.append(
-            _SESSION_COLUMNS.sought.contains(replace_nul(wanted.q.casefold()), autoescape=True)
+            _SESSION_COLUMNS.sought.contains(replace_nul(query.q.casefold()), autoescape=True)
         )
-    if wanted.blueprint is not None:
-        conditions.append(_SESSION_COLUMNS.blueprint == replace_nul(wanted.blueprint))
-    if wanted.since is not None:
-        conditions.append(_SESSION_COLUMNS.last_at >= format_rfc3339(wanted.since))
-    if wanted.origin is not None:
-        conditions.append(_SESSION_COLUMNS.origin_session == replace_nul(wanted.origin))
-    if wanted.redacted is not None:
-        conditions.append(_SESSION_COLUMNS.redacted.is_(wanted.redacted))
-    if wanted.digest is not None:
-        conditions.append(match_pinned_text(replace_nul(wanted.digest)))
-    if wanted.open is not None:
-        conditions.append(_SESSION_COLUMNS.closed_at.is_(None) == wanted.open)
+    if query.blueprint is not None:
+        conditions.append(_SESSION_COLUMNS.blueprint == replace_nul(query.blueprint))
+    if query.since is not None:
+        conditions.append(_SESSION_COLUMNS.last_at >= format_rfc3339(query.since))
+    if query.origin is not None:
+        conditions.append(_SESSION_COLUMNS.origin_session == replace_nul(query.origin))
+    if query.redacted is not None:
+        conditions.append(_SESSION_COLUMNS.redacted.is_(query.redacted))
+    if query.digest is not None:
+        conditions.append(match_pinned_text(replace_nul(query.digest)))
+    if query.open is not None:
+        conditions.append(_SESSION_COLUMNS.closed_at.is_(None) == query.open)
     return conditions
 
 
@@ -318,7 +318,7 @@ async def compute_totals(
     Sessions without a row are left out.
     """
     figures: dict[str, dict[str, int]] = {}
-    asked: dict[Table, TotalColumns] = {
+    columns_by_table: dict[Table, TotalColumns] = {
         SESSIONS: {"sequence": func.max(SESSIONS.c.last_sequence)},
         TURNS: {"turns": func.count()},
         CALLS: {"calls": func.count(), "tokens": _sum_column(CALLS.c.tokens)},
@@ -329,9 +329,9 @@ async def compute_totals(
             "micro_dollars": _sum_column(ATTEMPTS.c.micro_dollars),
         },
     }
-    for table, wanted in asked.items():
+    for table, columns in columns_by_table.items():
         for session, found in (
-            await _query_by_session(connection, table, tenant, sessions, wanted)
+            await _query_by_session(connection, table, tenant, sessions, columns)
         ).items():
             figures.setdefault(session, {}).update(found)
     return {
@@ -349,13 +349,13 @@ async def _query_by_session(
     table: Table,
     tenant: str,
     sessions: Sequence[str],
-    wanted: TotalColumns,
+    totals: TotalColumns,
 ) -> dict[str, dict[str, int]]:
-    columns = [figure.label(name) for name, figure in wanted.items()]
+    columns = [figure.label(name) for name, figure in totals.items()]
     found = (
         select(table.c.session, *columns)
         .where(match_tenant(table, tenant), table.c.session.in_(sessions))
         .group_by(table.c.session)
     )
     rows = (await connection.execute(found)).mappings()
-    return {row["session"]: {name: row[name] for name in wanted} for row in rows}
+    return {row["session"]: {name: row[name] for name in totals} for row in rows}

@@ -44,15 +44,15 @@ async def list_call_growth(
     connection: AsyncConnection, tenant: str, session: str, since: datetime | None = None
 ) -> tuple[CallGrowth, ...]:
     """Return a session's calls in order, each with its components in prompt order."""
-    held: defaultdict[str, list[ComponentRow]] = defaultdict(list)
+    components_by_call: defaultdict[str, list[ComponentRow]] = defaultdict(list)
     parts = (
         select(_PART_COLUMNS.call, *select_columns(WINDOW_PARTS, ComponentRow))
         .where(match_session(WINDOW_PARTS, tenant, session))
         .order_by(_PART_COLUMNS.place)
     )
     for row in (await connection.execute(parts)).mappings():
-        told = {name: value for name, value in row.items() if name != "call"}
-        held[row["call"]].append(ComponentRow(**told))
+        fields = {name: value for name, value in row.items() if name != "call"}
+        components_by_call[row["call"]].append(ComponentRow(**fields))
     calls = (
         select(*select_columns(CALLS, CallGrowth))
         .where(match_session(CALLS, tenant, session), *_build_since_condition(since))
@@ -61,7 +61,7 @@ async def list_call_growth(
     return tuple(
         CallGrowth(
             **{**row, "optimizations": json.loads(row["optimizations"])},
-            components=tuple(held[row["call"]]),
+            components=tuple(components_by_call[row["call"]]),
         )
         for row in (await connection.execute(calls)).mappings()
     )
@@ -77,8 +77,8 @@ async def list_group_growth(
     """Return totals by group, for calls since a time, of one session or of all."""
     group = _choose_group_column(by).label("group")
     of = match_tenant(CALLS, tenant) if session is None else match_session(CALLS, tenant, session)
-    wanted = (of, *_build_since_condition(since))
-    whole = (
+    conditions = (of, *_build_since_condition(since))
+    totals = (
         select(
             group,
             func.count(),
@@ -86,7 +86,7 @@ async def list_group_growth(
             _sum_tokens(_CALL_COLUMNS.savings),
         )
         .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
-        .where(*wanted)
+        .where(*conditions)
         .group_by(group)
         .order_by(group)
     )
@@ -99,23 +99,23 @@ async def list_group_growth(
         )
         .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
         .join(WINDOW_PARTS, _PARTS_OF_CALL)
-        .where(*wanted)
+        .where(*conditions)
         .group_by(group, _PART_COLUMNS.component)
         .order_by(_PART_COLUMNS.component)
     )
-    held: defaultdict[str | None, list[tuple[str, int, int]]] = defaultdict(list)
+    components_by_group: defaultdict[str | None, list[tuple[str, int, int]]] = defaultdict(list)
     for name, component, tokens, cut_turns in await connection.execute(parts):
-        held[name].append((component, tokens, cut_turns))
+        components_by_group[name].append((component, tokens, cut_turns))
     return tuple(
         GroupGrowth(
             name,
             calls,
             tokens,
             savings,
-            {component: taken for component, taken, _ in held[name]},
-            sum(cut for _, _, cut in held[name]),
+            {component: taken for component, taken, _ in components_by_group[name]},
+            sum(cut for _, _, cut in components_by_group[name]),
         )
-        for name, calls, tokens, savings in await connection.execute(whole)
+        for name, calls, tokens, savings in await connection.execute(totals)
     )
 
 

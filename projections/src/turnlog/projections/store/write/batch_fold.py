@@ -157,16 +157,16 @@ def _check_event(
 ) -> RecordedEvent:
     if isinstance(recorded, Corrupt):
         raise recorded
-    where = f"stream sequence {recorded.stream_sequence}"
+    place = f"stream sequence {recorded.stream_sequence}"
     if (recorded.tenant, recorded.session) != owner:
-        raise Corrupt(where, f"says it is of {recorded.tenant}/{recorded.session}")
+        raise Corrupt(place, f"says it is of {recorded.tenant}/{recorded.session}")
     due = tail.sequence + 1 if tail else 1
     if recorded.sequence != due:
-        raise _ChainBroken(where, f"sequence {recorded.sequence} where {due} is due")
+        raise _ChainBroken(place, f"sequence {recorded.sequence} where {due} is due")
     if recorded.envelope.prevhash != (tail.hash if tail else None):
-        raise _ChainBroken(where, "is not chained to the event before it")
+        raise _ChainBroken(place, "is not chained to the event before it")
     if tail is None and not isinstance(recorded.event, SessionOpened):
-        raise Corrupt(where, f"{recorded.envelope.type} opens no session that is known here")
+        raise Corrupt(place, f"{recorded.envelope.type} opens no session that is known here")
     return recorded
 
 

@@ -67,7 +67,7 @@ async def find_unfinished_build(
     connection: AsyncConnection, log: LogIdentity, *, above: int
 ) -> ProjectionPosition | None:
     """Return the newest unfinished build above `above` that this release began on this log."""
-    ours = and_(
+    condition = and_(
         _SESSIONS_ROWS,
         PROJECTIONS.c.build > above,
         PROJECTIONS.c.version == SESSIONS_VERSION,
@@ -75,7 +75,7 @@ async def find_unfinished_build(
         PROJECTIONS.c.created == log.created,
         PROJECTIONS.c.position >= 0,
     )
-    newest = select(PROJECTIONS).where(ours).order_by(PROJECTIONS.c.build.desc()).limit(1)
+    newest = select(PROJECTIONS).where(condition).order_by(PROJECTIONS.c.build.desc()).limit(1)
     row = (await connection.execute(newest)).one_or_none()
     return _build_position(row) if row else None
 
@@ -109,13 +109,13 @@ async def move_position(
     connection: AsyncConnection, before: ProjectionPosition, position: int, digest: Digest | None
 ) -> ProjectionPosition | None:
     """Move a position forward; None if it differs from `before` by now."""
-    there = and_(
+    condition = and_(
         _SESSIONS_ROWS,
         PROJECTIONS.c.build == before.build,
         PROJECTIONS.c.active == before.is_active,
         PROJECTIONS.c.position == before.position,
     )
-    row = update(PROJECTIONS).where(there).values(position=position, hash=digest)
+    row = update(PROJECTIONS).where(condition).values(position=position, hash=digest)
     after = replace(before, position=position, hash=digest)
     return after if (await connection.execute(row)).rowcount else None
 
@@ -126,9 +126,9 @@ async def switch_to_build(
     """Make readers use a build from now on; None if its position differs from `before` by now."""
     if await move_position(connection, before, before.position, before.hash) is None:
         return None
-    ours = and_(_SESSIONS_ROWS, PROJECTIONS.c.build == before.build)
+    condition = and_(_SESSIONS_ROWS, PROJECTIONS.c.build == before.build)
     await connection.execute(update(PROJECTIONS).where(_ACTIVE_ROW).values(active=False))
-    await connection.execute(update(PROJECTIONS).where(ours).values(active=True))
+    await connection.execute(update(PROJECTIONS).where(condition).values(active=True))
     return replace(before, is_active=True)
 
 
@@ -171,8 +171,8 @@ async def clear_hidden_builds(store: ReadModelStore, *, below: int | None = None
 
 async def _clear_sessions(store: ReadModelStore, build: int) -> bool:
     async with store.open_writer() as connection:
-        few = select(SESSIONS.c.tenant, SESSIONS.c.session).where(SESSIONS.c.build == build)
-        owners = [tuple(row) for row in await connection.execute(few.limit(_CLEAR_BATCH))]
+        owner_query = select(SESSIONS.c.tenant, SESSIONS.c.session).where(SESSIONS.c.build == build)
+        owners = [tuple(row) for row in await connection.execute(owner_query.limit(_CLEAR_BATCH))]
         for table in ROW_TABLES:
             await connection.execute(_build_delete(table, build, owners))
     return bool(owners)

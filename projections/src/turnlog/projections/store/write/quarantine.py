@@ -148,10 +148,10 @@ async def release_events(
     connection: AsyncConnection, build: int, owner: SessionOwner
 ) -> list[RawEvent]:
     """Remove a session's events from quarantine, and return them in stored order."""
-    ours = _match_owner(build, owner)
+    condition = _match_owner(build, owner)
     found = await connection.execute(
-        select(QUARANTINE).where(ours).order_by(_QUARANTINE_COLUMNS.position)
+        select(QUARANTINE).where(condition).order_by(_QUARANTINE_COLUMNS.position)
     )
     raws = [RawEvent(row.subject, row.position, row.stored) for row in found]
-    await connection.execute(delete(QUARANTINE).where(ours))
+    await connection.execute(delete(QUARANTINE).where(condition))
     return raws

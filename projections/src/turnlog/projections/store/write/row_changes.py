@@ -144,11 +144,13 @@ def _build_upsert(table: Table, dialect: Dialect) -> Insert:
 
 
 def _build_update(table: Table, names: tuple[str, ...]) -> Update:
-    where = and_(
+    condition = and_(
         *(table.c[key] == bindparam(f"{_KEY_PREFIX}{key}") for key in _list_key_columns(table))
     )
     return (
-        update(table).where(where).values({name: _build_new_value(table.c[name]) for name in names})
+        update(table)
+        .where(condition)
+        .values({name: _build_new_value(table.c[name]) for name in names})
     )
 
 

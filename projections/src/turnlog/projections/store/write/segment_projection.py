@@ -96,12 +96,12 @@ async def write_segments(
     texts: SegmentTexts,
 ) -> bool:
     """Write changed segments and move the position; return False if it has moved meanwhile."""
-    there = and_(
+    condition = and_(
         _ACTIVE_SEGMENTS_ROW,
         PROJECTIONS.c.build == before.build,
         PROJECTIONS.c.position == before.position,
     )
-    moved = update(PROJECTIONS).where(there).values(position=after.position, hash=after.hash)
+    moved = update(PROJECTIONS).where(condition).values(position=after.position, hash=after.hash)
     if not (await connection.execute(moved)).rowcount:
         return False
     changes = [change for each in changed for change in _build_row_changes(each, texts)]
@@ -118,15 +118,15 @@ async def read_segments_sequence(store: ReadModelStore, tenant: str) -> int:
 
 
 def _build_row_changes(changed: LibraryChange, texts: SegmentTexts) -> Iterator[RowChange]:
-    shelf = changed.library
-    values: ColumnValues = {"sequence": shelf.sequence, "stopped": changed.stop_reason}
-    yield PutRow(LIBRARIES, (shelf.tenant,), values)
+    library = changed.library
+    values: ColumnValues = {"sequence": library.sequence, "stopped": changed.stop_reason}
+    yield PutRow(LIBRARIES, (library.tenant,), values)
     for segment in changed.segments:
         for variant, version in segment.latest_versions.items():
-            text = texts.get((shelf.tenant, version.text.digest))
+            text = texts.get((library.tenant, version.text.digest))
             yield PutRow(
                 SEGMENTS,
-                (shelf.tenant, segment.id, variant),
+                (library.tenant, segment.id, variant),
                 _build_segment_values(segment, version, text),
             )
 
@@ -134,17 +134,17 @@ def _build_row_changes(changed: LibraryChange, texts: SegmentTexts) -> Iterator[
 def _build_segment_values(
     segment: LibrarySegment, version: SegmentVersion, text: str | None
 ) -> ColumnValues:
-    said = version.text
+    version_text = version.text
     return {
         "scope": segment.scope,
         "ref": segment.ref,
         "locale": segment.locale,
         "content": text,
-        "digest": said.digest,
-        "characters": said.characters,
-        "tier": said.tier,
-        "type": said.type,
-        "priority": said.priority,
+        "digest": version_text.digest,
+        "characters": version_text.characters,
+        "tier": version_text.tier,
+        "type": version_text.type,
+        "priority": version_text.priority,
         "active": version.variant in segment.active_versions,
         "version": version.version,
         "edited_at": version.stamp.at,

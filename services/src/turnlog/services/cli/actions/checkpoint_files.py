@@ -50,13 +50,13 @@ def _print_checkpoint(kept: SignedCheckpoint, file: Path, output: OutputFormat) 
     taken, (by, *_) = kept.checkpoint, kept.signatures
     events = sum(head.sequence for head in taken.sessions.values())
     if output == "json":
-        told: dict[str, JsonValue] = {
+        fields: dict[str, JsonValue] = {
             "file": os.fspath(file),
             "sessions": len(taken.sessions),
             "events": events,
             "key": by.key,
         }
-        print_json(told)
+        print_json(fields)
         return
     line = Text().append("signed", f"bold {GOOD}")
     line.append(

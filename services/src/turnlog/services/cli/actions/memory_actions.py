@@ -55,8 +55,8 @@ async def print_resolved_reference(
     output: OutputFormat,
 ) -> None:
     """Print what a reference with this intent and entity resolves to."""
-    asked = ResolveReferencesRequest(intent=intent, entity=entity, identifiers=dict(identifiers))
-    found = await reader.resolve_reference(session, asked)
+    request = ResolveReferencesRequest(intent=intent, entity=entity, identifiers=dict(identifiers))
+    found = await reader.resolve_reference(session, request)
     print_answer(found, _render_resolved_reference(found), output)
 
 
@@ -65,12 +65,12 @@ def _render_memory(memory: MemoryView) -> RenderableType:
         Text(format_one_line(warning), WARNING) for warning in memory.warnings
     ]
     for message in memory.messages:
-        asked = message["role"] == "user"
-        label, colour = ("you", USER_COLOUR) if asked else ("reply", REPLY_COLOUR)
+        is_user = message["role"] == "user"
+        label, colour = ("you", USER_COLOUR) if is_user else ("reply", REPLY_COLOUR)
         lines.append(render_labelled_text(label, str(message["content"]), colour, LABEL_WIDTH))
     if not memory.messages:
-        why = "nothing would be told" if memory.enabled else "nothing is remembered"
-        lines.append(Text(why, MUTED))
+        notice = "nothing would be told" if memory.enabled else "nothing is remembered"
+        lines.append(Text(notice, MUTED))
     return Group(*lines)
 
 

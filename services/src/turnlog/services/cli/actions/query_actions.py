@@ -162,8 +162,10 @@ def build_preview_request(
         if given_too is not None:
             fix = f"leave out {name}, or all of --text, --input, --budget and --model"
             raise Refused("bad-option", "what is tried is tried now", field=name, fix=fix)
-    given = parse_json_pairs(inputs or (), "--input")
-    return WindowPreviewRequest(text=text, inputs=given, call=call, budget=budget, model=model)
+    input_values = parse_json_pairs(inputs or (), "--input")
+    return WindowPreviewRequest(
+        text=text, inputs=input_values, call=call, budget=budget, model=model
+    )
 
 
 def build_assemble_request(
@@ -221,8 +223,8 @@ async def print_explanation(
     reader: ServiceReader, session: str, which: str, output: OutputFormat
 ) -> None:
     """Print why a turn, or one call of it, was answered as it was."""
-    why = await reader.fetch_explanation(session, which)
-    found = ExplainedReply(why, await reader.fetch_prompt(session, why.call))
+    explanation = await reader.fetch_explanation(session, which)
+    found = ExplainedReply(explanation, await reader.fetch_prompt(session, explanation.call))
     if output == "json":
         print_json(dump_explanation(found))
     else:
@@ -231,11 +233,11 @@ async def print_explanation(
 
 def dump_explanation(found: ExplainedReply) -> JsonValue:
     """Return an explanation as JSON, with the fields of `why` and of the prompt side by side."""
-    told: dict[str, JsonValue] = _EXPLANATION_ADAPTER.dump_python(found, mode="json")
-    prompt = told["prompt"]
+    document: dict[str, JsonValue] = _EXPLANATION_ADAPTER.dump_python(found, mode="json")
+    prompt = document["prompt"]
     left = {"session", "turn", "call", "sequence"}
     rest = {k: v for k, v in prompt.items() if k not in left} if isinstance(prompt, dict) else {}
-    own = told["why"]
+    own = document["why"]
     return {**own, **rest} if isinstance(own, dict) else rest
 
 
@@ -279,5 +281,5 @@ def _print_event(event: RecordedEvent | UnreadableLine, *, with_session: bool) -
         else render_event_line(event, with_session=with_session)
     )
     # On a terminal a long line ends at the edge; piped output has the whole line.
-    whole = not console.is_terminal
-    console.print(line, no_wrap=True, overflow="ellipsis", soft_wrap=whole)
+    soft_wrap = not console.is_terminal
+    console.print(line, no_wrap=True, overflow="ellipsis", soft_wrap=soft_wrap)

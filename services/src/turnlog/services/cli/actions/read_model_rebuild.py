@@ -69,13 +69,15 @@ async def _open_settings(
     if "TURNLOG_NATS_URL" in environ:
         yield read_settings(ProjectorSettings, environ)
         return
-    given = {"data_dir": target.data_dir, "tenant": target.tenant}
-    here = read_settings(AllInOneSettings, environ, given)
+    overrides = {"data_dir": target.data_dir, "tenant": target.tenant}
+    settings = read_settings(AllInOneSettings, environ, overrides)
     if isinstance(locate_data(None, target.data_dir), RunningService):
-        yield here.build_role_settings(ProjectorSettings, _read_nats_address(target.data_dir), None)
+        yield settings.build_role_settings(
+            ProjectorSettings, _read_nats_address(target.data_dir), None
+        )
         return
     async with await NatsServer.start(NatsConfig(target.data_dir, monitor=True)) as server:
-        yield here.build_role_settings(ProjectorSettings, server.url, server.monitor_url)
+        yield settings.build_role_settings(ProjectorSettings, server.url, server.monitor_url)
 
 
 def _read_nats_address(data_dir: Path) -> str:

@@ -68,21 +68,21 @@ async def print_tool_result(
 
 
 def _render_tool_result(found: ToolResultView) -> Group:
-    asked = Text(format_one_line(found.tool), "bold").append(
+    heading = Text(format_one_line(found.tool), "bold").append(
         f" {format_one_line(found.arguments)}", "default"
     )
-    came = found.outcome or "not come back yet"
-    told = " · ".join(
-        filter(None, (came, format_one_line(found.detail), *_describe_result_size(found)))
+    outcome = found.outcome or "not come back yet"
+    summary = " · ".join(
+        filter(None, (outcome, format_one_line(found.detail), *_describe_result_size(found)))
     )
-    return Group(asked, Text(told, MUTED), Text(escape_controls(found.result or "")))
+    return Group(heading, Text(summary, MUTED), Text(escape_controls(found.result or "")))
 
 
 def _describe_result_size(found: ToolResultView) -> tuple[str, ...]:
     if found.digest is None:
         return ()
-    held = "prompts hold a summary of it" if found.treatment == "condensed" else ""
-    return format_count(found.characters, "character"), f"blob {format_digest(found.digest)}", held
+    note = "prompts hold a summary of it" if found.treatment == "condensed" else ""
+    return format_count(found.characters, "character"), f"blob {format_digest(found.digest)}", note
 
 
 async def send_schema_request(target: ServiceTarget, session: str, output: OutputFormat) -> None:

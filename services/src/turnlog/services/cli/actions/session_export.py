@@ -108,15 +108,15 @@ async def describe_late_redactions(
 
     It says whether the texts of such replies are in the exported events.
     """
-    told = 0
+    redacted_count = 0
     for session in sessions:
         with suppress(Corrupt):  # A corrupt session is already reported by its undecodable events.
             turns = (await reader.fetch_history(session)).turns
             # Only a completed turn has a finish; a reply withheld by a rule was never completed.
-            told += sum(turn.redacted and turn.finish is not None for turn in turns)
-    if not told:
+            redacted_count += sum(turn.redacted and turn.finish is not None for turn in turns)
+    if not redacted_count:
         return []
-    replies = "1 reply was" if told == 1 else f"{told} replies were"
+    replies = "1 reply was" if redacted_count == 1 else f"{redacted_count} replies were"
     if form.has_withheld_texts:
         return [f"{replies} redacted after being said: what was said is in the events"]
     return [f"{replies} redacted after being said: `--stored` exports what was said"]
@@ -124,8 +124,10 @@ async def describe_late_redactions(
 
 def format_unreadable_event(session: str, number: int, detail: str) -> str:
     """Return the warning for an event that cannot be decoded."""
-    why = format_one_line(detail)
-    return f"event {number} of session {session} cannot be read: {why}; it is there as it is stored"
+    reason = format_one_line(detail)
+    return (
+        f"event {number} of session {session} cannot be read: {reason}; it is there as it is stored"
+    )
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
@@ -219,11 +221,13 @@ async def export_bundle(
             shutil.copyfile(checkpoint, folder / CHECKPOINT_FILE)
         if folder != new:
             pack_bundle(folder, new)
-    where = f"unpack {to}, then" if to.suffix == ".zip" else f"cd {to};"
+    instruction = f"unpack {to}, then" if to.suffix == ".zip" else f"cd {to};"
     of = format_count(len(named), "session")
     print_warnings(list_unreadable_events(each for one in listed for each in one.sessions))
     print_warnings(await describe_late_redactions(reader, named, BUNDLE_FORM))
-    create_error_console().print(f"a bundle of {of}; to check it: {where} python3 -I verify.py")
+    create_error_console().print(
+        f"a bundle of {of}; to check it: {instruction} python3 -I verify.py"
+    )
 
 
 async def _fetch_bundle(reader: ServiceReader, session: str, folder: Path) -> BundleManifest:

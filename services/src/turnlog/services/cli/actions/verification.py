@@ -98,8 +98,8 @@ def _handle_line(
     match line:
         case VerifyProgressLine(stage=stage, done=done, goal=goal, rate=rate):
             task = bar.task_ids[-1] if bar.task_ids else bar.add_task("")
-            told = f"{STAGE_LABELS[stage]}, {rate:,.0f} events/s"
-            bar.update(task, description=told, completed=done, total=goal)
+            description = f"{STAGE_LABELS[stage]}, {rate:,.0f} events/s"
+            bar.update(task, description=description, completed=done, total=goal)
         case VerifyFindingLine():
             findings.append(line)
         case VerifySummaryLine():
@@ -142,6 +142,6 @@ def _unpack_bundle(bundle: Path) -> Generator[Path]:
         yield Path(place)
 
 
-def _build_refusal(bundle: Path, why: str) -> Refused:
+def _build_refusal(bundle: Path, reason: str) -> Refused:
     fix = "name what `turnlog export --bundle` made"
-    return Refused("invalid", f"{bundle} is no bundle: {why}", field="--bundle", fix=fix)
+    return Refused("invalid", f"{bundle} is no bundle: {reason}", field="--bundle", fix=fix)

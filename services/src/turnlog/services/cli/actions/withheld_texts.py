@@ -56,7 +56,7 @@ async def print_withheld_text(
         log, blobs = JetStreamLog(connection), JetStreamBlobStore(connection)
         found = await _load_withheld_text(log, blobs, target.tenant, session, turn)
     if output == "json":
-        told: dict[str, JsonValue] = {
+        fields: dict[str, JsonValue] = {
             "session": session,
             "turn": turn,
             "sequence": found.cause.sequence,
@@ -65,7 +65,7 @@ async def print_withheld_text(
             "digest": found.digest,
             "text": found.text,
         }
-        print_json(told)
+        print_json(fields)
     else:
         create_output_console().print(_render_withheld_text(found))
 

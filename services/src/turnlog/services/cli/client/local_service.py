@@ -42,8 +42,8 @@ async def run_local_service(
     """Serve a data directory and yield the address; optionally bring its read models up to date."""
     configure_log(sys.stderr, "console", minimum_level="error")
     ending = Shutdown()
-    here = {"data_dir": data_dir, "tenant": tenant, "http": "127.0.0.1:0"}
-    settings = read_settings(AllInOneSettings, os.environ, here)
+    overrides = {"data_dir": data_dir, "tenant": tenant, "http": "127.0.0.1:0"}
+    settings = read_settings(AllInOneSettings, os.environ, overrides)
     async with await NatsServer.start(NatsConfig(data_dir, monitor=True)) as server:
         settings = apply_directory_key(settings)
         places = (server.url, server.monitor_url)
@@ -58,13 +58,13 @@ async def run_local_service(
 
 async def _wait_for_read_models(settings: ProjectorSettings, ending: Shutdown) -> None:
     """Run a projector until the read models have caught up; raises what stops it."""
-    bell = ProjectionSignal()
+    projection_signal = ProjectionSignal()
     async with (
         connect_components(settings, "reader", ending.create_loss_callback("nats")) as parts,
-        projector.run_projector(settings, ending, bell),
+        projector.run_projector(settings, ending, projection_signal),
     ):
         store = open_store(settings.database_url.get_secret_value())
-        level = asyncio.create_task(_wait_until_caught_up(parts, store, bell))
+        level = asyncio.create_task(_wait_until_caught_up(parts, store, projection_signal))
         failed = asyncio.create_task(ending.wait())
         try:
             done, _ = await asyncio.wait(
@@ -80,13 +80,13 @@ async def _wait_for_read_models(settings: ProjectorSettings, ending: Shutdown) -
 
 
 async def _wait_until_caught_up(
-    parts: ProcessComponents, store: ReadModelStore, bell: ProjectionSignal
+    parts: ProcessComponents, store: ReadModelStore, projection_signal: ProjectionSignal
 ) -> None:
     await prepare_schema(store)
-    rung = bell.get_next_signal()
+    next_signal = projection_signal.get_next_signal()
     while await _is_behind(parts, store):
-        await rung.wait()
-        rung = bell.get_next_signal()
+        await next_signal.wait()
+        next_signal = projection_signal.get_next_signal()
 
 
 async def _is_behind(parts: ProcessComponents, store: ReadModelStore) -> bool:

@@ -253,10 +253,10 @@ class ServiceReader:
                 else:
                     yield codec.decode_event(frame.data.encode(), 0)
 
-    def _stream_event_lines(self, wanted: EventQuery, content_type: str) -> AsyncGenerator[str]:
-        session = f"sessions/{wanted.session}/" if wanted.session else ""
-        params = {"after": wanted.after} | ({"types": wanted.types} if wanted.types else {})
-        params |= {"stored": "true"} if wanted.stored else {}
+    def _stream_event_lines(self, query: EventQuery, content_type: str) -> AsyncGenerator[str]:
+        session = f"sessions/{query.session}/" if query.session else ""
+        params = {"after": query.after} | ({"types": query.types} if query.types else {})
+        params |= {"stored": "true"} if query.stored else {}
         headers = {"Accept": content_type}
         path = f"/v1/{session}events"
         request = self.client.build_request("GET", path, params=params, headers=headers)

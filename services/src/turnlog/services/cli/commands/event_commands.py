@@ -46,8 +46,8 @@ def tail_events(
     from turnlog.services.cli.actions.query_actions import print_events
     from turnlog.services.cli.client.service_reader import EventQuery
 
-    wanted = EventQuery(session, after, types, stored)
-    run_with_reader(target, lambda reader: print_events(reader, wanted, output, live=follow))
+    query = EventQuery(session, after, types, stored)
+    run_with_reader(target, lambda reader: print_events(reader, query, output, live=follow))
 
 
 def replay_session(

@@ -60,9 +60,12 @@ def show_references(
     if intent is None:
         run_with_reader(target, lambda found: print_references(found, session, output))
         return
-    said = parse_pairs(identifier or (), "--identifier")
+    identifier_values = parse_pairs(identifier or (), "--identifier")
     run_with_reader(
-        target, lambda found: print_resolved_reference(found, session, intent, entity, said, output)
+        target,
+        lambda found: print_resolved_reference(
+            found, session, intent, entity, identifier_values, output
+        ),
     )
 
 

@@ -54,7 +54,7 @@ def start_all(
     exit_cleanly_on_signals()
     from turnlog.services.cli.actions.service_start import run_all_services
 
-    given = {
+    overrides = {
         "data_dir": data_dir,
         "http": http,
         "nats": nats,
@@ -62,7 +62,7 @@ def start_all(
         "blueprints": tuple(blueprints) if blueprints else None,
         "model": model,
     }
-    run_async(run_all_services(given))
+    run_async(run_all_services(overrides))
 
 
 def run_role(role: RoleArgument) -> None:
@@ -95,7 +95,7 @@ def run_demo(
     exit_cleanly_on_signals()
     from turnlog.services.cli.demo.demo_runner import run_demo
 
-    run_async(run_demo(name, data_dir, http, model, stay=not exit_after))
+    run_async(run_demo(name, data_dir, http, model, keep_running=not exit_after))
 
 
 def start_chat(

@@ -64,12 +64,14 @@ def run_chat(
 ) -> None:
     """Chat at this terminal with an existing session or a new one."""
     url = require_service(target).url
-    given = parse_pairs(attributes, "--attribute")
+    attribute_values = parse_pairs(attributes, "--attribute")
     console = create_output_console()
     with asyncio.Runner() as runner:
         client = open_client(url)
         try:
-            conversation = runner.run(_open_conversation(client, session, blueprint, given))
+            conversation = runner.run(
+                _open_conversation(client, session, blueprint, attribute_values)
+            )
             console.print(Text(f"session {conversation.session}  {url}\n", MUTED))
             ChatTerminal(runner, conversation, console).run_turns()
         finally:
@@ -77,10 +79,12 @@ def run_chat(
 
 
 async def _open_conversation(
-    client: httpx.AsyncClient, session: str | None, blueprint: str, given: dict[str, JsonValue]
+    client: httpx.AsyncClient, session: str | None, blueprint: str, attributes: dict[str, JsonValue]
 ) -> SessionConversation:
     if session is None:
-        return SessionConversation(client, (await open_session(client, blueprint, given)).session)
+        return SessionConversation(
+            client, (await open_session(client, blueprint, attributes)).session
+        )
     return SessionConversation(client, (await ServiceReader(client).fetch_session(session)).session)
 
 
@@ -97,8 +101,8 @@ class ChatTerminal:
 
     def run_turns(self) -> None:
         """Read and run turns until the person leaves."""
-        asked = self._format_prompt()
-        while (line := self._read_line(asked)) is not None:
+        prompt = self._format_prompt()
+        while (line := self._read_line(prompt)) is not None:
             if line.strip():
                 self.runner.run(self._run_turn(line))
         self.console.print()

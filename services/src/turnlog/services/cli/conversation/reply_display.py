@@ -53,18 +53,18 @@ class LabelledTextWriter:
     def write_text(self, text: str) -> None:
         """Write a piece of text; its last word is held back until it is complete."""
         pieces = _WORD_PIECES.findall(self._pending + text)
-        whole = pieces if not pieces or pieces[-1].isspace() else pieces[:-1]
-        self._pending = "".join(pieces[len(whole) :])
-        for piece in whole:
+        complete_pieces = pieces if not pieces or pieces[-1].isspace() else pieces[:-1]
+        self._pending = "".join(pieces[len(complete_pieces) :])
+        for piece in complete_pieces:
             self._write_piece(escape_controls(piece))
 
-    def end_text(self, remark: str = "", colour: str = "") -> None:
+    def end_text(self, note: str = "", colour: str = "") -> None:
         """Write the held-back text and a remark if there is one, and end the line."""
         self._write_piece(escape_controls(self._pending))
         self._pending = ""
-        if remark:
+        if note:
             self._write_piece(" " if self._column > 0 else "")
-            self._write_raw(format_one_line(remark), colour)
+            self._write_raw(format_one_line(note), colour)
         self.console.print()
 
     def erase_text(self) -> None:
@@ -86,11 +86,11 @@ class LabelledTextWriter:
         if piece == "\n":
             self._start_line()
             return
-        room = self.console.width - self.width - _MARGIN_COLUMNS
-        if self._column + cell_len(piece) <= room:
+        max_column = self.console.width - self.width - _MARGIN_COLUMNS
+        if self._column + cell_len(piece) <= max_column:
             self._write_raw(piece, "")
             return
-        for place, line in enumerate(chop_cells(piece.lstrip(), room)):
+        for place, line in enumerate(chop_cells(piece.lstrip(), max_column)):
             if place or self._column:
                 self._start_line()
             self._write_raw(line, "")

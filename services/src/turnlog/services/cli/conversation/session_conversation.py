@@ -50,8 +50,8 @@ class SessionConversation:
         """Yield the frames of a turn until its end; reconnect when the connection is lost."""
         cursor = ""
         for _ in range(MAX_RECONNECTS):
-            async with aclosing(self._stream_frames(turn.stream, cursor)) as shown:
-                async for frame in shown:
+            async with aclosing(self._stream_frames(turn.stream, cursor)) as frames:
+                async for frame in frames:
                     cursor = frame.cursor
                     yield frame
                     if frame.name in END_EVENTS:
@@ -66,8 +66,8 @@ class SessionConversation:
 async def open_session(
     client: httpx.AsyncClient, blueprint: str, attributes: dict[str, JsonValue]
 ) -> OpenedSession:
-    asked: dict[str, JsonValue] = {"blueprint": blueprint, "attributes": attributes}
-    return await send_client_command(client, "POST", "/v1/sessions", asked, OpenedSession)
+    body: dict[str, JsonValue] = {"blueprint": blueprint, "attributes": attributes}
+    return await send_client_command(client, "POST", "/v1/sessions", body, OpenedSession)
 
 
 async def find_follow_up_turn(

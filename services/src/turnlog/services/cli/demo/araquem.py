@@ -68,8 +68,8 @@ async def _post_question(stage: DemoStage, conversation: str, question: str) -> 
         "nickname": "Ada",
     }
     answered = await send_client_command(stage.client, "POST", "/v1/ask", form, QuestionAnswer)
-    said = answered.answer or f"(nothing: {answered.status.reason})"
-    stage.console.print(render_labelled_text("reply", said, REPLY_COLOUR, LABEL_WIDTH))
+    reply = answered.answer or f"(nothing: {answered.status.reason})"
+    stage.console.print(render_labelled_text("reply", reply, REPLY_COLOUR, LABEL_WIDTH))
 
 
 async def _find_session(stage: DemoStage, conversation: str) -> str:

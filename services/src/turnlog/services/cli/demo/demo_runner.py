@@ -63,13 +63,15 @@ def get_scenario(name: DemoName) -> DemoScenario:
             assert_never(never)
 
 
-def render_next_steps(where: DemoLocation, session: str, commands: Iterable[str]) -> RenderableType:
+def render_next_steps(
+    location: DemoLocation, session: str, commands: Iterable[str]
+) -> RenderableType:
     """Render the addresses and the suggested commands, ready to paste."""
     places = Table.grid(padding=(0, 2))
     places.add_column(style=MUTED, justify="right")
-    places.add_row("page", Text(f"{where.http}/", "bold"))
-    places.add_row("HTTP", f"{where.http}/v1/sessions/{session}")
-    places.add_row("data", str(where.data_dir))
+    places.add_row("page", Text(f"{location.http}/", "bold"))
+    places.add_row("HTTP", f"{location.http}/v1/sessions/{session}")
+    places.add_row("data", str(location.data_dir))
     proposed = [Text().append("  $ ", MUTED).append(command) for command in commands]
     return Group(places, Text(), *proposed, Text("\nCtrl-C ends everything.", MUTED))
 
@@ -88,17 +90,22 @@ OPENAI_MODEL: Final = "openai/gpt-4.1-mini"
 
 
 async def run_demo(
-    name: DemoName, data_dir: Path | None, http: str | None, model: str | None, *, stay: bool
+    name: DemoName,
+    data_dir: Path | None,
+    http: str | None,
+    model: str | None,
+    *,
+    keep_running: bool,
 ) -> None:
-    """Play a demo; with `stay`, keep everything running until a shutdown signal."""
+    """Play a demo; with `keep_running`, keep everything running until a shutdown signal."""
     playing = get_scenario(name)
     with _open_data_dir(data_dir) as place, (place / "turnlog.log").open("a") as log:
-        given = {
+        overrides = {
             "data_dir": place,
             "http": http or _choose_address(),
             "model": model or _choose_model(os.environ) or playing.scripted_model,
         }
-        settings = read_settings(AllInOneSettings, os.environ, given)
+        settings = read_settings(AllInOneSettings, os.environ, overrides)
         configure_log(log, "console", minimum_level=settings.log_level)
         ending = Shutdown()
         ending.handle_signals()
@@ -106,22 +113,23 @@ async def run_demo(
             with create_output_console().status(Text("starting everything", MUTED)):
                 addresses = await running.enter_async_context(run_all_in_one(settings, ending))
             await _run_until_shutdown(
-                _play_scenario(playing, addresses, settings.model, stay=stay), ending
+                _play_scenario(playing, addresses, settings.model, keep_running=keep_running),
+                ending,
             )
-            if stay:
+            if keep_running:
                 await ending.wait()
 
 
 async def _play_scenario(
-    play: DemoScenario, addresses: ServiceAddresses, model: str, *, stay: bool
+    play: DemoScenario, addresses: ServiceAddresses, model: str, *, keep_running: bool
 ) -> None:
-    where = DemoLocation(addresses.http, addresses.data_dir, shlex.quote(sys.argv[0]))
+    location = DemoLocation(addresses.http, addresses.data_dir, shlex.quote(sys.argv[0]))
     async with create_client(addresses.http) as reached:
-        stage = DemoStage(reached, where)
+        stage = DemoStage(reached, location)
         session, commands = await play.play_scenario(stage, model)
-        if stay:
+        if keep_running:
             await stage.begin_scene("Your turn", "everything stays up")
-            stage.console.print(render_next_steps(where, session, commands), soft_wrap=True)
+            stage.console.print(render_next_steps(location, session, commands), soft_wrap=True)
 
 
 @contextmanager

@@ -81,11 +81,11 @@ class DemoStage:
         if not verified.verified:
             raise typer.Exit(ExitCode.VERIFICATION_FAILED)
 
-    async def begin_scene(self, title: str, remark: str) -> None:
+    async def begin_scene(self, title: str, note: str) -> None:
         """Print the heading of the next scene."""
         await self._sleep_on_terminal(_SCENE_PAUSE_SECONDS)
         heading = (
-            Text().append(title, f"bold {FAMILY_COLOURS['session']}").append(f"  {remark}", MUTED)
+            Text().append(title, f"bold {FAMILY_COLOURS['session']}").append(f"  {note}", MUTED)
         )
         self.console.print()
         self.console.print(Rule(heading, align="left", style=MUTED))

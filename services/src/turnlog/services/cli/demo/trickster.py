@@ -51,11 +51,13 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     withheld = await _play_lesson(stage, SessionConversation(stage.client, session))
     await stage.show_events(session)
     after = withheld + 1 if withheld else len(TURNS)
-    remark = ", and who had it said to him" if withheld else ""
-    await stage.begin_scene("Why the trickster said that", f"turn {after}, layer by layer{remark}")
+    suffix = ", and who had it said to him" if withheld else ""
+    await stage.begin_scene("Why the trickster said that", f"turn {after}, layer by layer{suffix}")
     reader = ServiceReader(stage.client)
-    why = await reader.fetch_explanation(session, str(after))
-    stage.console.print(render_why(why, await reader.fetch_prompt(session, why.call)))
+    explanation = await reader.fetch_explanation(session, str(after))
+    stage.console.print(
+        render_why(explanation, await reader.fetch_prompt(session, explanation.call))
+    )
     await stage.show_verification(session)
     return session, _build_next_commands(stage, session, withheld)
 
@@ -81,8 +83,8 @@ async def _play_lesson(stage: DemoStage, conversation: SessionConversation) -> i
     while turn and (turn := await find_follow_up_turn(conversation, turn)):
         stage.console.print()
         await stage.show_reply(conversation, turn)
-    told = (await reader.fetch_history(session)).turns
-    return next((each.turn for each in told if each.redacted), None)
+    turns = (await reader.fetch_history(session)).turns
+    return next((each.turn for each in turns if each.redacted), None)
 
 
 def _build_next_commands(stage: DemoStage, session: str, withheld: int | None) -> tuple[str, ...]:

@@ -66,8 +66,8 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     )
     stage.console.print(render_prompt(await reader.fetch_prompt(session, PLAN_CALL)))
     await stage.begin_scene("What each contributor cost", "call by call, as `turnlog growth`")
-    asked: QueryParameters = {"session": session, "group_by": "kind", "min_sequence": last}
-    growth = await reader.fetch_growth(asked)
+    parameters: QueryParameters = {"session": session, "group_by": "kind", "min_sequence": last}
+    growth = await reader.fetch_growth(parameters)
     stage.console.print(render_growth(growth, "kind"))
     await stage.show_verification(session)
     return session, await _build_next_commands(stage, session)

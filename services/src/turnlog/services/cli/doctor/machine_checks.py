@@ -39,19 +39,19 @@ class CheckFinding:
     """What to do about a warning or a failure."""
 
 
-def report_good(what: str, said: str) -> CheckFinding:
+def report_good(what: str, detail: str) -> CheckFinding:
     """Return the finding of a check that passed."""
-    return CheckFinding(what, "good", said)
+    return CheckFinding(what, "good", detail)
 
 
-def report_warning(what: str, said: str, fix: str) -> CheckFinding:
+def report_warning(what: str, detail: str, fix: str) -> CheckFinding:
     """Return the finding of something that works but may stop working."""
-    return CheckFinding(what, "wary", said, fix)
+    return CheckFinding(what, "wary", detail, fix)
 
 
-def report_failure(what: str, said: str, fix: str) -> CheckFinding:
+def report_failure(what: str, detail: str, fix: str) -> CheckFinding:
     """Return the finding of something that prevents a service from starting."""
-    return CheckFinding(what, "bad", said, fix)
+    return CheckFinding(what, "bad", detail, fix)
 
 
 _LOW_DISK_BYTES: Final = 1 << 30
@@ -72,23 +72,25 @@ def check_data_dir(data_dir: Path) -> CheckFinding:
     except OSError as error:
         fix = "give another one with --data-dir, or change its owner"
         return report_failure("data directory", f"{place}: {error.strerror}", fix)
-    said = str(data_dir) if data_dir.exists() else f"{data_dir}, to be made"
-    return report_good("data directory", said)
+    detail = str(data_dir) if data_dir.exists() else f"{data_dir}, to be made"
+    return report_good("data directory", detail)
 
 
 def find_existing_directory(path: Path) -> Path:
     """Return the directory itself, or its nearest existing parent."""
-    whole = path.absolute()
-    return next(place for place in (whole, *whole.parents) if place.exists())
+    absolute = path.absolute()
+    return next(place for place in (absolute, *absolute.parents) if place.exists())
 
 
 def check_disk(data_dir: Path) -> CheckFinding:
     """Check the free space."""
     free = shutil.disk_usage(find_existing_directory(data_dir)).free
-    said = f"{free / _GIGABYTE:,.1f} GB free"
+    detail = f"{free / _GIGABYTE:,.1f} GB free"
     if free < _LOW_DISK_BYTES:
-        return report_warning("disk", said, "make room: the log takes no event that it cannot keep")
-    return report_good("disk", said)
+        return report_warning(
+            "disk", detail, "make room: the log takes no event that it cannot keep"
+        )
+    return report_good("disk", detail)
 
 
 def check_http_port(address: str, running: str | None) -> CheckFinding:
@@ -111,8 +113,8 @@ def check_clock(data_dir: Path) -> CheckFinding:
     written = [path.stat().st_mtime for path in data_dir.glob("*") if path.is_file()]
     behind = max(written, default=0.0) - time.time()
     if behind > _CLOCK_TOLERANCE:
-        said = f"{behind:,.0f} s behind what stands in {data_dir}"
-        return report_warning("clock", said, "set it: events carry its time")
+        detail = f"{behind:,.0f} s behind what stands in {data_dir}"
+        return report_warning("clock", detail, "set it: events carry its time")
     return report_good("clock", time.strftime("%Y-%m-%d %H:%M:%S %Z"))
 
 
@@ -142,13 +144,13 @@ async def check_nats_binary() -> CheckFinding:
     """Check that nats-server is installed, and its version."""
     try:
         path = find_server_binary()
-        asked = await asyncio.create_subprocess_exec(
+        process = await asyncio.create_subprocess_exec(
             path, "--version", stdout=asyncio.subprocess.PIPE
         )
-        said, _ = await asked.communicate()
+        output, _ = await process.communicate()
     except (TurnlogError, OSError) as error:
         return report_failure("nats-server", str(error), "run `make install`")
-    return report_good("nats-server", said.decode().strip().removeprefix("nats-server: "))
+    return report_good("nats-server", output.decode().strip().removeprefix("nats-server: "))
 
 
 async def check_jetstream() -> tuple[CheckFinding, ...]:
@@ -176,9 +178,9 @@ def check_read_model_schema(data_dir: Path) -> CheckFinding:
     if found is None:
         return report_good("read models", f"none yet; this release makes schema {SCHEMA_REVISION}")
     if found > SCHEMA_REVISION:
-        said = f"schema {found}, this release knows {SCHEMA_REVISION}"
+        detail = f"schema {found}, this release knows {SCHEMA_REVISION}"
         return report_failure(
-            "read models", said, "run the later release, or `turnlog rebuild` elsewhere"
+            "read models", detail, "run the later release, or `turnlog rebuild` elsewhere"
         )
     return report_good("read models", f"schema {found}")
 

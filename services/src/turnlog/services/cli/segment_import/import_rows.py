@@ -87,19 +87,19 @@ class _RowReader:
     faults: list[BlueprintFault] = field(default_factory=list[BlueprintFault])
 
     def read_segment(self) -> SegmentInput:
-        given = {name: value for name, value in self._list_fields() if value not in (None, "")}
+        values = {name: value for name, value in self._list_fields() if value not in (None, "")}
         authored = SegmentInput(
-            scope=self._read_text(given, "scope", ""),
-            content=self._read_text(given, "content", ""),
-            ref=self._read_text(given, "ref", None),
-            locale=self._read_text(given, "locale", None),
-            tier=self._read_number(given, "tier") or 0,
-            type=self._read_text(given, "type", ""),
-            priority=self._read_text(given, "priority", "normal"),
-            variant=self._read_text(given, "variant", "a"),
-            active=self._read_flag(given, "active"),
-            id=self._read_number(given, "id"),
-            version=self._read_number(given, "version"),
+            scope=self._read_text(values, "scope", ""),
+            content=self._read_text(values, "content", ""),
+            ref=self._read_text(values, "ref", None),
+            locale=self._read_text(values, "locale", None),
+            tier=self._read_number(values, "tier") or 0,
+            type=self._read_text(values, "type", ""),
+            priority=self._read_text(values, "priority", "normal"),
+            variant=self._read_text(values, "variant", "a"),
+            active=self._read_flag(values, "active"),
+            id=self._read_number(values, "id"),
+            version=self._read_number(values, "version"),
         )
         if not self.faults:
             self.faults += (
@@ -134,8 +134,8 @@ class _RowReader:
                 self._add_fault("metadata", what, suggest_word(name, METADATA_FIELDS))
         return {name: found[name] for name in METADATA_FIELDS if name in found}
 
-    def _read_text(self, given: Mapping[str, JsonValue], name: str, default: str | None) -> str:
-        value = given.get(name, default)
+    def _read_text(self, values: Mapping[str, JsonValue], name: str, default: str | None) -> str:
+        value = values.get(name, default)
         if value is None or isinstance(value, str):
             return value  # type: ignore[return-value]
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -143,8 +143,8 @@ class _RowReader:
         self._add_fault(name, "it is not a text", "write a text")
         return ""
 
-    def _read_number(self, given: Mapping[str, JsonValue], name: str) -> int | None:
-        value = given.get(name)
+    def _read_number(self, values: Mapping[str, JsonValue], name: str) -> int | None:
+        value = values.get(name)
         if value is None or (isinstance(value, int) and not isinstance(value, bool)):
             return value
         if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
@@ -152,14 +152,12 @@ class _RowReader:
         self._add_fault(name, f"{str(value)[:80]!r} is no whole number", "write a whole number")
         return None
 
-    def _read_flag(self, given: Mapping[str, JsonValue], name: str) -> bool:
-        value = given.get(name, True)
-        spelt = str(value).strip().lower()
-        if spelt not in _TRUE_WORDS | _FALSE_WORDS:
-            self._add_fault(
-                name, f"{spelt[:80]!r} is neither true nor false", "write true or false"
-            )
-        return spelt in _TRUE_WORDS
+    def _read_flag(self, values: Mapping[str, JsonValue], name: str) -> bool:
+        value = values.get(name, True)
+        word = str(value).strip().lower()
+        if word not in _TRUE_WORDS | _FALSE_WORDS:
+            self._add_fault(name, f"{word[:80]!r} is neither true nor false", "write true or false")
+        return word in _TRUE_WORDS
 
     def _add_fault(self, name: str, what: str, fix: str) -> None:
         self.faults.append(self.row.build_fault(name, what, fix))
@@ -216,12 +214,12 @@ def read_yaml_rows(text: str, file: str) -> Iterator[ImportedSegmentRow]:
         raise FaultyBlueprint(
             [BlueprintFault(file, 1, "", "it is not a list of segments", _YAML_FIX)]
         )
-    for number, given in enumerate(found):
+    for number, row in enumerate(found):
         path = (*within, number)
         line = read.lines.get(path, 1)
-        if not isinstance(given, dict):
+        if not isinstance(row, dict):
             raise FaultyBlueprint(
                 [BlueprintFault(file, line, "", "it is not a segment", _YAML_FIX)]
             )
-        lines = {name: read.lines.get((*path, name), line) for name in given}
-        yield ImportedSegmentRow(file, line, given, lines)
+        lines = {name: read.lines.get((*path, name), line) for name in row}
+        yield ImportedSegmentRow(file, line, row, lines)

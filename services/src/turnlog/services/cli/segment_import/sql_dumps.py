@@ -105,9 +105,9 @@ def _read_insert_rows(
             what = f"it has {len(cells)} values, and there are {len(names)} columns"
             raise _build_faulty_file(file, line, what, "give each column a value")
         pairs = [pair for pair in zip(names, cells, strict=True) if pair[0] in KNOWN_FIELDS]
-        given = {name: _read_value(cell, name, file, line) for name, cell in pairs}
+        row_values = {name: _read_value(cell, name, file, line) for name, cell in pairs}
         yield ImportedSegmentRow(
-            file, line, given, {name: _find_line(cell, line) for name, cell in pairs}
+            file, line, row_values, {name: _find_line(cell, line) for name, cell in pairs}
         )
 
 

@@ -34,10 +34,10 @@ def render_blueprints(found: BlueprintList) -> RenderableType:
 
 def render_blueprint_faults(folder: str, faults: Iterable[BlueprintFault]) -> RenderableType:
     """Render the faults of a blueprint folder, or a confirmation that there are none."""
-    held = tuple(faults)
-    if not held:
+    all_faults = tuple(faults)
+    if not all_faults:
         return Text("✓ ", GOOD).append(f"{folder} can be used", "default")
-    return Group(*(_render_fault(fault) for fault in held))
+    return Group(*(_render_fault(fault) for fault in all_faults))
 
 
 def _render_fault(fault: BlueprintFault) -> Text:
@@ -74,8 +74,8 @@ def _describe_pin(pin: PinnedTextView) -> Text:
         return Text(f"version {pin.version}")
     if pin.layer is None:
         return Text("memory policy" if pin.what == "memory" else pin.what)
-    where = f"  {escape_controls(pin.path or '')} for {escape_controls(pin.provider or '')}"
-    return Text(f"prompt {escape_controls(pin.layer)}").append(where, MUTED)
+    origin = f"  {escape_controls(pin.path or '')} for {escape_controls(pin.provider or '')}"
+    return Text(f"prompt {escape_controls(pin.layer)}").append(origin, MUTED)
 
 
 def _render_pin_state(pin: PinnedTextView) -> Text:

@@ -108,8 +108,8 @@ def _render_summary(found: CallDiff) -> Text:
     if found.micro_dollars is not None:
         line.append(f" · {_format_money_difference(found.micro_dollars)}", "default")
     kinds = {what: sum(change.what == what for change in found.changes) for what in _SIGNS}
-    told = ", ".join(f"{number} {what}" for what, number in kinds.items() if number)
-    return line.append(f" · {told or 'nothing but settings'}", MUTED)
+    changes_text = ", ".join(f"{number} {what}" for what, number in kinds.items() if number)
+    return line.append(f" · {changes_text or 'nothing but settings'}", MUTED)
 
 
 def _format_money_difference(micro_dollars: int) -> str:
@@ -234,5 +234,5 @@ def _render_prefix(
     if prefix.change is None:
         return line
     what = changes[prefix.change]
-    why = ", ".join(REASON_LABELS[each.what] for each in what.because)
-    return line.append(f" · {what.what}: {why}", MUTED)
+    reasons = ", ".join(REASON_LABELS[each.what] for each in what.because)
+    return line.append(f" · {what.what}: {reasons}", MUTED)

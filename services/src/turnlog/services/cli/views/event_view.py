@@ -111,8 +111,8 @@ def _format_size(value: int | Sequence[JsonValue], thing: str) -> str:
 
 
 def _format_assignments(values: Mapping[str, JsonValue]) -> str:
-    given = {name: value for name, value in values.items() if value is not None}
-    return " · ".join(f"{name}={_format_value(value)}" for name, value in given.items())
+    assigned = {name: value for name, value in values.items() if value is not None}
+    return " · ".join(f"{name}={_format_value(value)}" for name, value in assigned.items())
 
 
 def _format_pairs(values: Mapping[str, JsonValue]) -> str:

@@ -68,17 +68,17 @@ class PromptSpan:
 def split_prompt(messages: Sequence[ChatMessage], manifest: Manifest) -> tuple[PromptSpan, ...]:
     """Split a prompt into spans; raises `Corrupt` if the manifest's lengths do not add up."""
     found = tuple(_iterate_spans(messages, manifest))
-    told = sum(part.characters for part in manifest.parts if part.message is not None)
-    if sum(len(passage.text) for passage in found) != told:
+    expected_length = sum(part.characters for part in manifest.parts if part.message is not None)
+    if sum(len(passage.text) for passage in found) != expected_length:
         raise Corrupt("manifest", "its parts are not as long as the prompt's messages")
     return found
 
 
 def _iterate_spans(messages: Sequence[ChatMessage], manifest: Manifest) -> Iterator[PromptSpan]:
-    standing = [part for part in manifest.parts if part.message is not None]
-    ends = [part.message for part in standing[1:]] + [len(messages)]
+    included = [part for part in manifest.parts if part.message is not None]
+    ends = [part.message for part in included[1:]] + [len(messages)]
     begins = 0
-    for part, end in zip(standing, ends, strict=False):  # Without parts there are no ends either.
+    for part, end in zip(included, ends, strict=False):  # Without parts there are no ends either.
         first = part.message or 0
         if isinstance(part.source, HistorySource):
             for place in range(first, end or 0):
@@ -100,10 +100,10 @@ def render_model_messages(prompt: RecordedPromptView) -> RenderableType:
     """Render only the messages of a call, for use inside a replayed conversation."""
     tokens = f"  {prompt.model} · {prompt.manifest.tokens:,} tokens"
     head = Text().append(f"the model is shown, in call {prompt.call}", "bold").append(tokens, MUTED)
-    said = [ChatMessage(view.role, view.content) for view in prompt.messages]
+    messages = [ChatMessage(view.role, view.content) for view in prompt.messages]
     return Group(
         head,
-        render_prompt_messages(said, prompt.manifest) if said else render_proof(prompt),
+        render_prompt_messages(messages, prompt.manifest) if messages else render_proof(prompt),
         Text(),
     )
 
@@ -184,13 +184,13 @@ def render_prompt_messages(messages: Sequence[ChatMessage], manifest: Manifest) 
 
 
 def _render_spans(
-    said: Sequence[PromptSpan], colours: Mapping[str, str], width: int
+    spans: Sequence[PromptSpan], colours: Mapping[str, str], width: int
 ) -> Iterator[RenderableType]:
-    shown = -1
-    for passage in said:
-        if passage.message_index != shown:
-            shown = passage.message_index
-            yield Text(f"{shown + 1} {passage.role}", "bold")
+    last_index = -1
+    for passage in spans:
+        if passage.message_index != last_index:
+            last_index = passage.message_index
+            yield Text(f"{last_index + 1} {passage.role}", "bold")
         colour = colours[passage.part.layer]
         yield render_labelled_text(passage.part.layer, passage.visible_text, colour, width, colour)
 
@@ -219,9 +219,9 @@ def render_left_out_parts(manifest: Manifest) -> RenderableType | None:
         return None
     table = Table.grid(padding=(0, 2))
     for part in absent:
-        where = render_source(part.source) if part.source else Text("")
+        source = render_source(part.source) if part.source else Text("")
         table.add_row(
-            Text(part.layer, WARNING), Text(part.treatment), Text(_describe_reason(part)), where
+            Text(part.layer, WARNING), Text(part.treatment), Text(_describe_reason(part)), source
         )
     return table
 

@@ -152,14 +152,14 @@ def render_traced_prompt(
     colours = choose_layer_colours(prompt.manifest.parts)
     width = max((len(layer) for layer in colours), default=0)
     messages = [ChatMessage(view.role, view.content) for view in prompt.messages]
-    said = split_prompt(messages, prompt.manifest) if messages else ()
+    spans = split_prompt(messages, prompt.manifest) if messages else ()
     by_part = {id(part): each for part, each in zip(prompt.manifest.parts, origins, strict=True)}
-    shown = -1
-    for part, run in groupby(said, lambda passage: passage.part):
+    last_index = -1
+    for part, run in groupby(spans, lambda passage: passage.part):
         for passage in run:
-            if passage.message_index != shown:
-                shown = passage.message_index
-                yield Text(f"{shown + 1} {passage.role}", "bold")
+            if passage.message_index != last_index:
+                last_index = passage.message_index
+                yield Text(f"{last_index + 1} {passage.role}", "bold")
             yield render_labelled_text(
                 part.layer, passage.visible_text, colours[part.layer], width, colours[part.layer]
             )

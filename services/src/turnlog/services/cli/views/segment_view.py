@@ -63,12 +63,12 @@ def render_segment(segment: SegmentView) -> RenderableType:
 
 
 def _render_version(version: SegmentVersionView, segment: SegmentView) -> RenderableType:
-    given = segment.variants.get(version.variant) == version.version
+    is_current = segment.variants.get(version.variant) == version.version
     title = f"version {version.version}, variant {version.variant}, tier {version.tier}"
     kind = f", {version.type}" if version.type else ""
     when = f"  {format_date_time(version.edited_at)} by {version.edited_by}"
     table = Table.grid(padding=(0, 2))
-    table.add_row(Text(f"\n{title}{kind}, {version.priority}{when}", GOOD if given else MUTED))
+    table.add_row(Text(f"\n{title}{kind}, {version.priority}{when}", GOOD if is_current else MUTED))
     table.add_row(Text(escape_controls(version.content or _MISSING_TEXT)))
     return table
 
@@ -80,8 +80,8 @@ def render_segment_change(done: SegmentChangeResult) -> Text:
 
 def render_import(done: SegmentImportResult) -> Text:
     """Render the result of an import."""
-    said = f"{done.rows} rows: {len(done.added)} added, {len(done.edited)} edited"
-    return Text("✓ ", GOOD).append(said, "default")
+    summary = f"{done.rows} rows: {len(done.added)} added, {len(done.edited)} edited"
+    return Text("✓ ", GOOD).append(summary, "default")
 
 
 def render_segment_faults(faults: Iterable[BlueprintFault]) -> RenderableType:

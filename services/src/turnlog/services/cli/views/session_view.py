@@ -57,27 +57,27 @@ def render_conversation(history: HistoryView) -> RenderableType:
     if not history.stays:
         return Group(*(line for turn in history.turns for line in _render_turn(turn)))
     turns = {turn.turn: turn for turn in history.turns}
-    return Group(*(line for stay in history.stays for line in _render_phase_visit(stay, turns)))
+    return Group(*(line for visit in history.stays for line in _render_phase_visit(visit, turns)))
 
 
 def _render_phase_visit(
-    stay: PhaseVisit, turns: Mapping[int, TurnView]
+    visit: PhaseVisit, turns: Mapping[int, TurnView]
 ) -> Iterator[RenderableType]:
-    yield Text(format_phase_heading(stay), PHASE_COLOUR)
-    if stay.carried:
-        yield render_labelled_text("told", stay.carried, PHASE_COLOUR, LABEL_WIDTH)
+    yield Text(format_phase_heading(visit), PHASE_COLOUR)
+    if visit.carried:
+        yield render_labelled_text("told", visit.carried, PHASE_COLOUR, LABEL_WIDTH)
     yield Text("")
-    for turn in stay.turns:
+    for turn in visit.turns:
         yield from _render_turn(turns[turn])
 
 
-def format_phase_heading(stay: PhaseVisit) -> str:
+def format_phase_heading(visit: PhaseVisit) -> str:
     """Return one line that names a phase visit and the phases it can and cannot see."""
-    came = f"phase {stay.phase}" + (f", after {stay.before}" if stay.before else "")
-    others = ", ".join(phase for phase in stay.shared if phase != stay.phase)
+    heading = f"phase {visit.phase}" + (f", after {visit.before}" if visit.before else "")
+    others = ", ".join(phase for phase in visit.shared if phase != visit.phase)
     sees = f" · sees {others}" if others else ""
-    hidden = f" · not {', '.join(stay.hidden)}" if stay.hidden else ""
-    return format_one_line(f"{came}{sees}{hidden}")
+    hidden = f" · not {', '.join(visit.hidden)}" if visit.hidden else ""
+    return format_one_line(f"{heading}{sees}{hidden}")
 
 
 def _render_turn(turn: TurnView) -> Iterator[RenderableType]:
@@ -111,12 +111,12 @@ def format_turn_activity(turn: TurnView) -> Iterator[str]:
 
 
 def _format_tool_use(use: TurnToolUse) -> str:
-    came = use.outcome or "is under way"
+    outcome = use.outcome or "is under way"
     more = f": {use.detail}" if use.detail else ""
     size = f", {format_count(use.characters, 'character')}" if use.characters else ""
     short = " condensed" if use.condensed else ""
     named = f" · {use.call} {use.id}"
-    return format_one_line(f"{use.tool} {use.arguments} · {came}{more}{size}{short}{named}")
+    return format_one_line(f"{use.tool} {use.arguments} · {outcome}{more}{size}{short}{named}")
 
 
 def render_user_text(text: str) -> RenderableType:
@@ -203,8 +203,11 @@ def render_session(
 ) -> RenderableType:
     """Render a session with its phases, turns and calls and the sessions forked from it."""
     turns, made = render_turns(history.turns), render_calls(calls.calls)
-    been = [Text(), *(Text(format_phase_heading(stay), PHASE_COLOUR) for stay in history.stays)]
-    phases = been if history.stays else ()
+    headings = [
+        Text(),
+        *(Text(format_phase_heading(visit), PHASE_COLOUR) for visit in history.stays),
+    ]
+    phases = headings if history.stays else ()
     return Group(render_session_facts(session, forks), *phases, Text(), turns, Text(), made)
 
 
@@ -232,8 +235,8 @@ def _list_facts(session: SessionView) -> Iterator[tuple[str, str | Text]]:
     blueprint = Text(f"{session.blueprint} v{session.version}")
     yield "blueprint", blueprint.append(f"  {format_digest(session.digest)}", MUTED)
     yield "profile", session.profile + (f" · {session.model}" if session.model else "")
-    given = ", ".join(f"{name}={value}" for name, value in session.attributes.items())
-    yield "attributes", escape_controls(given)
+    attributes = ", ".join(f"{name}={value}" for name, value in session.attributes.items())
+    yield "attributes", escape_controls(attributes)
     if session.phase is not None:
         yield "phase", f"{session.phase} · {format_count(session.exchanges, 'exchange')}"
     if session.choices:
@@ -258,13 +261,13 @@ def render_turns(turns: Iterable[TurnView]) -> Table:
     table.add_column("reply", no_wrap=True, overflow="ellipsis", ratio=3)
     for turn in turns:
         status = "redacted" if turn.redacted else turn.status
-        said, reply = (
+        text, reply = (
             format_one_line(turn.text or ""),
             format_one_line(turn.reply or turn.reason or ""),
         )
         colour = BAD if turn.redacted else _STATUS_COLOURS[turn.status]
         table.add_row(
-            str(turn.turn), format_time(turn.submitted_at), Text(status, colour), said, reply
+            str(turn.turn), format_time(turn.submitted_at), Text(status, colour), text, reply
         )
     return table
 

@@ -71,10 +71,10 @@ def choose_colours(names: Iterable[str]) -> dict[str, str]:
 
 def choose_component_colours(parts: Iterable[PromptPart]) -> dict[str, str]:
     """Return for each component the colour of its first layer."""
-    held = tuple(parts)
-    layers = choose_layer_colours(held)
+    all_parts = tuple(parts)
+    layers = choose_layer_colours(all_parts)
     colours: dict[str, str] = {}
-    for part in held:
+    for part in all_parts:
         colours.setdefault(part.component, layers[part.layer])
     return colours
 

@@ -47,8 +47,8 @@ def sum_shares(parts: Iterable[PromptPart]) -> tuple[PromptShare, ...]:
     for part in parts:
         if part.is_included:
             before = found.get(part.component, PromptShare(part.component, 0, 0))
-            tokens, held = before.tokens + part.tokens, before.part_count + 1
-            found[part.component] = PromptShare(part.component, tokens, held)
+            tokens, part_count = before.tokens + part.tokens, before.part_count + 1
+            found[part.component] = PromptShare(part.component, tokens, part_count)
     return tuple(found.values())
 
 
@@ -70,13 +70,13 @@ def render_token_bars(manifest: Manifest) -> RenderableType:
 def split_columns(numbers: Iterable[int], columns: int) -> tuple[int, ...]:
     """Split columns by size so that they add up and every positive size gets at least one."""
     sizes = tuple(numbers)
-    whole = sum(sizes) or 1
+    total = sum(sizes) or 1
     spare = columns - sum(size > 0 for size in sizes)
-    given = [(size > 0) + spare * size // whole for size in sizes]
-    nearest = sorted(range(len(sizes)), key=lambda place: -(spare * sizes[place] % whole))
-    for place in nearest[: columns - sum(given) if any(sizes) else 0]:
-        given[place] += 1
-    return tuple(given)
+    widths = [(size > 0) + spare * size // total for size in sizes]
+    nearest = sorted(range(len(sizes)), key=lambda place: -(spare * sizes[place] % total))
+    for place in nearest[: columns - sum(widths) if any(sizes) else 0]:
+        widths[place] += 1
+    return tuple(widths)
 
 
 def _render_stacked_bar(by_component: tuple[PromptShare, ...], colours: Mapping[str, str]) -> Text:
@@ -93,12 +93,12 @@ def _render_component_lines(
     table = Table.grid(padding=(0, 2))
     for justify in ("left", "right", "right", "left"):
         table.add_column(justify=justify)
-    whole = sum(share.tokens for share in by_component) or 1
+    total = sum(share.tokens for share in by_component) or 1
     for share in by_component:
         table.add_row(
             Text().append("■ ", colours[share.component]).append(share.component),
             f"{share.tokens:,}",
-            Text(f"{share.tokens / whole:.0%}", MUTED),
+            Text(f"{share.tokens / total:.0%}", MUTED),
             Text(format_count(share.part_count, "part"), MUTED),
         )
     return table
@@ -184,13 +184,13 @@ def _render_calls(calls: Sequence[CallMetrics], colours: Mapping[str, str]) -> T
 
 
 def _render_savings(call: CallMetrics) -> Text:
-    said = [
+    lines = [
         Text(f"{n:,} by ").append(escape_controls(rule), WARNING) for rule, n in call.saved.items()
     ]
-    said += (
+    lines += (
         [Text(f"without {format_count(call.cut_turns, 'turn')}", MUTED)] if call.cut_turns else []
     )
-    return Text("\n").join(said)
+    return Text("\n").join(lines)
 
 
 def _render_groups(groups: Sequence[GroupMetrics], by: str, colours: Mapping[str, str]) -> Table:
@@ -217,15 +217,15 @@ def _render_bar(
 ) -> Text:
     bar = Text()
     columns = max(1, GROWTH_BAR_WIDTH * tokens // most) if tokens else 0
-    standing = [(name, count) for name, count in components.items() if count]
-    shares = split_columns([count for _, count in standing], max(columns, len(standing)))
-    for (name, _), width in zip(standing, shares, strict=True):
+    counted = [(name, count) for name, count in components.items() if count]
+    shares = split_columns([count for _, count in counted], max(columns, len(counted)))
+    for (name, _), width in zip(counted, shares, strict=True):
         bar.append("█" * width, colours[name])
     return bar
 
 
 def _render_legend(taken: Mapping[str, int], colours: Mapping[str, str]) -> Table:
-    whole = sum(taken.values())
+    total = sum(taken.values())
     table = Table.grid(padding=(0, 2))
     for justify in ("left", "right", "right"):
         table.add_column(justify=justify)
@@ -235,7 +235,7 @@ def _render_legend(taken: Mapping[str, int], colours: Mapping[str, str]) -> Tabl
             .append("■ ", colours[name])
             .append(escape_controls(name.removesuffix(_TOKENS_SUFFIX)))
         )
-        table.add_row(square, f"{tokens:,}", Text(f"{tokens / whole:.0%}", MUTED))
+        table.add_row(square, f"{tokens:,}", Text(f"{tokens / total:.0%}", MUTED))
     return table
 
 

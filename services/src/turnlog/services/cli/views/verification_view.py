@@ -78,8 +78,8 @@ def _render_promises(
     for promise in ("integrity", "completeness", "reproduction", "totals"):
         verdict: str = getattr(result, promise)
         colour, meaning = _VERDICTS[verdict]
-        told = Text(verdict, colour).append(f" · {meaning}", "default")
-        table.add_row(Text(_MARKS[colour], colour), Text(promise, "bold"), told)
+        verdict_text = Text(verdict, colour).append(f" · {meaning}", "default")
+        table.add_row(Text(_MARKS[colour], colour), Text(promise, "bold"), verdict_text)
         if promise == "reproduction":
             table.add_row("", "", Text(_describe_prompts(result.prompts), MUTED))
         for line in _render_findings([each for each in found if each[1].verdict == promise]):
@@ -88,10 +88,14 @@ def _render_promises(
 
 
 def _describe_prompts(prompts: ReproductionCounts) -> str:
-    told = f"{prompts.reference} by reference and {prompts.assembly} by assembly of {prompts.calls}"
+    summary = (
+        f"{prompts.reference} by reference and {prompts.assembly} by assembly of {prompts.calls}"
+    )
     if prompts.unreproducible:
-        told += f"; {prompts.unreproducible} not by this version: {prompts.why}"
-    return told + (f"; {prompts.unchecked} not checked: {prompts.behind}" if prompts.behind else "")
+        summary += f"; {prompts.unreproducible} not by this version: {prompts.why}"
+    return summary + (
+        f"; {prompts.unchecked} not checked: {prompts.behind}" if prompts.behind else ""
+    )
 
 
 def _render_findings(wrong: Sequence[SessionFinding]) -> Iterator[Text]:

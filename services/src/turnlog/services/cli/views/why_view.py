@@ -49,10 +49,10 @@ def render_explained_omissions(absent: Iterable[PartProvenance]) -> Table:
     table.add_column(overflow="fold")
     for each in absent:
         part = each.part
-        why = Text(part.rule or "nothing to say", WARNING).append(f" · {part.treatment}", MUTED)
+        reason = Text(part.rule or "nothing to say", WARNING).append(f" · {part.treatment}", MUTED)
         if part.source:
-            why.append(" · ", MUTED).append_text(render_source(part.source))
-        table.add_row(Text(part.layer, "bold"), Text("\n").join((why, *_render_causes(each))))
+            reason.append(" · ", MUTED).append_text(render_source(part.source))
+        table.add_row(Text(part.layer, "bold"), Text("\n").join((reason, *_render_causes(each))))
     return table
 
 
@@ -63,12 +63,12 @@ def _render_causes(origin: PartProvenance) -> Iterator[Text]:
         yield from (Text("└ by ", MUTED).append_text(render_cause(each)) for each in origin.because)
 
 
-def render_trim_steps(why: TurnExplanation) -> Table:
+def render_trim_steps(explanation: TurnExplanation) -> Table:
     """Render the trim steps of a prompt with the tokens that each saved."""
     table = Table.grid(padding=(0, 2))
-    for step in why.steps:
+    for step in explanation.steps:
         within = step.section or step.component
-        limit = f"within {within}" if within else f"of {why.budget:,}"
+        limit = f"within {within}" if within else f"of {explanation.budget:,}"
         table.add_row(
             Text(step.step, WARNING),
             Text(step.on, "bold"),
@@ -84,62 +84,71 @@ _LABEL_WIDTH: Final = 9
 _HIDDEN_TEXT: Final = "(its text is sealed or erased)"
 
 
-def render_why(why: TurnExplanation, prompt: RecordedPromptView) -> RenderableType:
+def render_why(explanation: TurnExplanation, prompt: RecordedPromptView) -> RenderableType:
     """Render everything recorded about one turn's reply."""
     return Group(
-        *_render_outcome(why, prompt),
+        *_render_outcome(explanation, prompt),
         Text(),
-        *_render_prompt_layers(why, prompt),
+        *_render_prompt_layers(explanation, prompt),
         render_proof(prompt),
     )
 
 
-def _render_outcome(why: TurnExplanation, prompt: RecordedPromptView) -> Iterator[RenderableType]:
-    title = Text().append(f"why turn {why.turn} was answered so", "bold")
-    yield title.append(f"  {why.session}", MUTED)
-    if why.said is not None:
-        yield render_labelled_text("asked", _get_text(why.said), USER_COLOUR, _LABEL_WIDTH)
-    colour = BAD if why.withheld else REPLY_COLOUR
+def _render_outcome(
+    explanation: TurnExplanation, prompt: RecordedPromptView
+) -> Iterator[RenderableType]:
+    title = Text().append(f"why turn {explanation.turn} was answered so", "bold")
+    yield title.append(f"  {explanation.session}", MUTED)
+    if explanation.said is not None:
+        yield render_labelled_text("asked", _get_text(explanation.said), USER_COLOUR, _LABEL_WIDTH)
+    colour = BAD if explanation.withheld else REPLY_COLOUR
     yield render_labelled_text(
-        "reply", _get_text(why.reply) if why.reply else why.status, colour, _LABEL_WIDTH
+        "reply",
+        _get_text(explanation.reply) if explanation.reply else explanation.status,
+        colour,
+        _LABEL_WIDTH,
     )
     yield Text()
-    yield _render_facts(why, prompt)
+    yield _render_facts(explanation, prompt)
 
 
 def _get_text(content: Content) -> str:
     return content.text if isinstance(content, PlainText) else _HIDDEN_TEXT
 
 
-def _render_facts(why: TurnExplanation, prompt: RecordedPromptView) -> Table:
+def _render_facts(explanation: TurnExplanation, prompt: RecordedPromptView) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style=MUTED, justify="right", width=_LABEL_WIDTH + 1)
     grid.add_column(overflow="fold")
-    if why.started:
-        grid.add_row("started", Text("by itself  ").append_text(render_cause(why.started)))
+    if explanation.started:
+        grid.add_row("started", Text("by itself  ").append_text(render_cause(explanation.started)))
     else:
-        grid.add_row("turn", render_cause(why.asked))
-    call = Text(f"{why.call} · {prompt.manifest.kind} · {prompt.model}  ")
-    grid.add_row("call", call.append_text(render_cause(why.fixed)))
-    others = [_render_other_call(made) for made in why.calls if made.call != why.call]
+        grid.add_row("turn", render_cause(explanation.asked))
+    call = Text(f"{explanation.call} · {prompt.manifest.kind} · {prompt.model}  ")
+    grid.add_row("call", call.append_text(render_cause(explanation.fixed)))
+    others = [
+        _render_other_call(made) for made in explanation.calls if made.call != explanation.call
+    ]
     for place, other in enumerate(others):
         grid.add_row("" if place else "beside", other)
-    if why.standing:
-        grid.add_row("phase", _render_phase(why.standing))
-    grid.add_row("safety", _render_safety(why.withheld))
-    if why.superseded:
-        grid.add_row("instead of", f"call {', '.join(why.superseded)}, whose sources had changed")
-    for place, each in enumerate(why.consequences):
-        told = Text(escape_controls(each.what)).append("  ").append_text(render_cause(each.by))
-        grid.add_row("" if place else "led to", told)
+    if explanation.standing:
+        grid.add_row("phase", _render_phase(explanation.standing))
+    grid.add_row("safety", _render_safety(explanation.withheld))
+    if explanation.superseded:
+        grid.add_row(
+            "instead of", f"call {', '.join(explanation.superseded)}, whose sources had changed"
+        )
+    for place, each in enumerate(explanation.consequences):
+        effect = Text(escape_controls(each.what)).append("  ").append_text(render_cause(each.by))
+        grid.add_row("" if place else "led to", effect)
     return grid
 
 
 def _render_other_call(made: TurnCall) -> Text:
     """Render another call of the turn and its result."""
     line = Text(f"{made.call} · {made.kind} · {format_count(made.tokens, 'token')} ")
-    gave = escape_controls(", ".join(made.gave)) or "nothing"
-    return line.append(f"→ {gave}  ", MUTED).append_text(render_cause(made.fixed))
+    results = escape_controls(", ".join(made.gave)) or "nothing"
+    return line.append(f"→ {results}  ", MUTED).append_text(render_cause(made.fixed))
 
 
 def _render_phase(standing: PhaseStanding) -> Text:
@@ -161,16 +170,16 @@ def _render_safety(withheld: WithheldReply | None) -> Text:
 
 
 def _render_prompt_layers(
-    why: TurnExplanation, prompt: RecordedPromptView
+    explanation: TurnExplanation, prompt: RecordedPromptView
 ) -> Iterator[RenderableType]:
     yield Rule(Text("sent to the model", "bold"), align="left", style=MUTED)
-    yield from render_traced_prompt(prompt, why.parts)
+    yield from render_traced_prompt(prompt, explanation.parts)
     yield Text()
     yield render_token_bars(prompt.manifest)
-    if why.steps:
+    if explanation.steps:
         yield Text("\ncut to fit", MUTED)
-        yield render_trim_steps(why)
-    absent = [each for each in why.parts if not each.part.is_included]
+        yield render_trim_steps(explanation)
+    absent = [each for each in explanation.parts if not each.part.is_included]
     if absent:
         yield Text("\nleft out", MUTED)
         yield render_explained_omissions(absent)

@@ -37,10 +37,10 @@ def choose_media_type(request: Request, *offered: str) -> str:
 
     Raises `Refused` `not-acceptable` when the client accepts none of them.
     """
-    asked = ",".join(request.headers.getlist("accept")) or "*/*"
-    liked = {offer: _compute_preference(asked, offer) for offer in offered}
-    best = max(offered, key=lambda offer: liked[offer])
-    if liked[best] <= 0:
+    accept = ",".join(request.headers.getlist("accept")) or "*/*"
+    qualities = {offer: _compute_preference(accept, offer) for offer in offered}
+    best = max(offered, key=lambda offer: qualities[offer])
+    if qualities[best] <= 0:
         fix = f"accept one of {', '.join(offered)}"
         raise Refused("not-acceptable", "no such form is offered", field="Accept", fix=fix)
     return best
@@ -48,16 +48,16 @@ def choose_media_type(request: Request, *offered: str) -> str:
 
 def _compute_preference(accept_header: str, offer: str) -> float:
     """Return the quality of an offer; an exact media range takes precedence over wildcards."""
-    ranges = (spelt.split(";") for spelt in accept_header.lower().split(","))
+    ranges = (media_range.split(";") for media_range in accept_header.lower().split(","))
     weights = {media.strip(): _parse_quality(rest) for media, *rest in ranges}
-    wild = f"{offer.partition('/')[0]}/*"
-    return next((weights[name] for name in (offer, wild, "*/*") if name in weights), 0.0)
+    wildcard = f"{offer.partition('/')[0]}/*"
+    return next((weights[name] for name in (offer, wildcard, "*/*") if name in weights), 0.0)
 
 
 def _parse_quality(parameters: list[str]) -> float:
-    spelt = next((p.strip()[2:] for p in parameters if p.strip().startswith("q=")), "1")
+    quality = next((p.strip()[2:] for p in parameters if p.strip().startswith("q=")), "1")
     try:
-        return float(spelt)
+        return float(quality)
     except ValueError:
         return 0.0
 

@@ -34,8 +34,8 @@ from turnlog.services.sessions.time_travel import refuse_future
 async def check_query(request: Request) -> None:
     """Refuse query parameters that the route does not declare, and repeated ones."""
     route: object = request.scope["route"]
-    given = Counter(name for name, _ in request.query_params.multi_items())
-    for name, times in given.items():
+    counts = Counter(name for name, _ in request.query_params.multi_items())
+    for name, times in counts.items():
         if times > 1:
             raise _create_refusal(name, "the parameter is repeated", "send it once")
     known = (
@@ -43,7 +43,7 @@ async def check_query(request: Request) -> None:
         if isinstance(route, APIRoute)
         else frozenset[str]()
     )
-    for name in given:
+    for name in counts:
         if name not in known and _ANY_NAME not in known:
             raise _create_refusal(name, "no such parameter", suggest_word(name[:80], known))
 

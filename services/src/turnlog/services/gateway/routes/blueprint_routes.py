@@ -102,9 +102,9 @@ async def list_pinned_texts(
     blueprint: Annotated[str | None, Query(description="Only sessions of this blueprint")] = None,
 ) -> PinnedTextList:
     """Count open sessions by the texts they are pinned to, and compare these with the files."""
-    wanted = None if blueprint is None else check_text(blueprint, "blueprint")
+    blueprint_name = None if blueprint is None else check_text(blueprint, "blueprint")
     async with deps.store.open_reader() as connection:
-        found = await list_pins(connection, tenant, wanted)
+        found = await list_pins(connection, tenant, blueprint_name)
     return PinnedTextList(pins=tuple(_create_pin_view(deps, pin) for pin in found))
 
 

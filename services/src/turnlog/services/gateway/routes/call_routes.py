@@ -102,8 +102,10 @@ async def show_tool_result(
         detail = f"call {call} requested no tool with that id"
         raise Refused("unknown-tool-use", detail, field="id")
     set_etag(response, used.sequence)
-    whole = await _load_result_text(deps, tenant, used.returned.result if used.returned else None)
-    return _create_tool_result_view(session, used, whole)
+    result_text = await _load_result_text(
+        deps, tenant, used.returned.result if used.returned else None
+    )
+    return _create_tool_result_view(session, used, result_text)
 
 
 async def _refuse_withheld_turn(

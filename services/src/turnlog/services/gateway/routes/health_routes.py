@@ -76,8 +76,8 @@ async def check_readiness(deps: Dependencies, response: Response) -> ReadinessVi
 
 
 async def _check_component(asking: Awaitable[object]) -> ComponentHealth:
-    ill = await find_failure(asking)
-    return ComponentHealth(ready=ill is None, detail=ill)
+    failure = await find_failure(asking)
+    return ComponentHealth(ready=failure is None, detail=failure)
 
 
 async def _check_database(deps: GatewayDependencies) -> None:

@@ -99,12 +99,12 @@ async def show_window(
     if clock is not None:
         reading = format_rfc3339(convert_to_utc(clock, "clock"))
     material = await deps.blueprints.load_material(state)
-    asked = replace(_create_call(deps, state, material, call, None), at=reading)
+    prompt_call = replace(_create_call(deps, state, material, call, None), at=reading)
     set_etag(response, state.head.sequence)
     found = await assemble_call(
-        deps, state, material, asked, as_recorded=at is not None or clock is not None
+        deps, state, material, prompt_call, as_recorded=at is not None or clock is not None
     )
-    return await _create_window_view(deps, state, asked, found)
+    return await _create_window_view(deps, state, prompt_call, found)
 
 
 @router.post("/v1/sessions/{session}/window", summary="Preview the window of a hypothetical turn")
@@ -187,9 +187,12 @@ def _create_call(
     if kind not in blueprint.calls:
         fix = suggest_word(kind[:80], blueprint.calls)
         raise Refused("unknown-kind", f"there is no call {kind[:80]!r}", field="call", fix=fix)
-    asked = model or material.resolve_model(state, deps.settings.model)
+    resolved_model = model or material.resolve_model(state, deps.settings.model)
     return PromptCall(
-        kind, asked, parse_provider(asked), format_rfc3339(deps.command_handler.clock())
+        kind,
+        resolved_model,
+        parse_provider(resolved_model),
+        format_rfc3339(deps.command_handler.clock()),
     )
 
 

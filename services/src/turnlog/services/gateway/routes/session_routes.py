@@ -320,7 +320,7 @@ async def list_sessions(
     tenant: RequestTenant, deps: Dependencies, query: Annotated[SessionFilter, Query()]
 ) -> SessionPage:
     """Return sessions, newest first; `attribute.NAME=VALUE` filters by an attribute."""
-    wanted = query.create_query()
+    session_query = query.create_query()
     if query.min_sequence is not None:
         session, _, sequence = query.min_sequence.partition(":")
         state = await deps.command_handler.load_state(tenant, session)
@@ -329,7 +329,7 @@ async def list_sessions(
         await wait_for_session_rows(deps, state, int(sequence))
     async with deps.store.open_reader() as connection:
         page = await list_session_rows(
-            connection, tenant, wanted, limit=query.limit, before=query.before
+            connection, tenant, session_query, limit=query.limit, before=query.before
         )
     after = None if page.before is None else str(page.before)
     return SessionPage(sessions=page.sessions, next=after)

@@ -91,8 +91,8 @@ async def wait_for_settlement(
     """
     watching = asyncio.create_task(_watch_until_settled(deps, tenant, submitted))
     stopping = asyncio.create_task(deps.shutdown_event.wait())
-    gone = asyncio.create_task(_wait_for_disconnect(receive))
-    tasks = (watching, stopping, gone)
+    disconnecting = asyncio.create_task(_wait_for_disconnect(receive))
+    tasks = (watching, stopping, disconnecting)
     try:
         await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         return watching.result() if watching.done() else None
@@ -115,8 +115,8 @@ async def _watch_until_settled(
             seen.append(recorded)
             deps.command_handler.apply_observed_event(recorded)
             if is_end_of_turn(recorded.event, turn):
-                (told,) = (each for each in build_history(seen) if each.turn == turn)
-                return SettledTurn(told, recorded.sequence)
+                (settled_turn,) = (each for each in build_history(seen) if each.turn == turn)
+                return SettledTurn(settled_turn, recorded.sequence)
     raise AssertionError("a watch ends only with its reader")
 
 
@@ -211,13 +211,13 @@ async def submit_to_session(
 def create_submitted_turn(done: CommandOutcome) -> SubmittedTurn:
     """Return the turn and its addresses; of the first request when it was repeated."""
     session, (turn, sequence) = done.state.session, _find_submission(done)
-    here = f"/v1/sessions/{session}"
+    session_path = f"/v1/sessions/{session}"
     return SubmittedTurn(
         session=session,
         turn=turn,
         sequence=sequence,
-        stream=f"{here}/turns/{turn}/stream",
-        events=f"{here}/events?after={sequence - 1}",
+        stream=f"{session_path}/turns/{turn}/stream",
+        events=f"{session_path}/events?after={sequence - 1}",
     )
 
 
@@ -379,8 +379,10 @@ async def show_history(
         history = apply_redactions(history, redactions)
     if phase is not None:
         visits = filter_visits(visits, phase)
-        history = tuple(turn for turn in history if any(turn.turn in stay.turns for stay in visits))
-    phases = {turn: stay.phase for stay in visits for turn in stay.turns}
+        history = tuple(
+            turn for turn in history if any(turn.turn in visit.turns for visit in visits)
+        )
+    phases = {turn: visit.phase for visit in visits for turn in visit.turns}
     activity = collect_activity(events)
     return HistoryView(
         session=session,
@@ -419,9 +421,9 @@ def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | No
 
 
 def _create_display_view(turn: HistoryTurn) -> DisplayView | None:
-    shown = turn.display
+    display = turn.display
     return (
-        DisplayView(text=get_plain_text(shown.text), reply=get_plain_text(shown.reply))
-        if shown
+        DisplayView(text=get_plain_text(display.text), reply=get_plain_text(display.reply))
+        if display
         else None
     )

@@ -126,13 +126,13 @@ async def _list_session_ids(
     deps: GatewayDependencies, tenant: str, change: WhatIfChange
 ) -> Sequence[str]:
     """Return all session ids, or those of the blueprint in the request."""
-    wanted = SessionQuery(blueprint=change.blueprint.blueprint if change.blueprint else None)
+    query = SessionQuery(blueprint=change.blueprint.blueprint if change.blueprint else None)
     named: list[str] = []
     before: int | None = None
     while True:
         async with deps.store.open_reader() as connection:
             page = await list_sessions(
-                connection, tenant, wanted, limit=_SESSION_PAGE_SIZE, before=before
+                connection, tenant, query, limit=_SESSION_PAGE_SIZE, before=before
             )
         named += [row.session for row in page.sessions]
         before = page.before

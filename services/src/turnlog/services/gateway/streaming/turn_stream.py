@@ -119,8 +119,8 @@ async def _check_cursor_reached(
 async def _iterate_turn_frames(
     deps: GatewayDependencies, last: RecordedEvent, at: TurnCursor, record: ReplyRecord
 ) -> AsyncGenerator[bytes]:
-    at, shown = advance_by_record(at, record)
-    for each in shown:
+    at, events = advance_by_record(at, record)
+    for each in events:
         yield _encode_turn_event(each)
     if at.end:
         return
@@ -133,10 +133,10 @@ async def _iterate_turn_frames(
             if isinstance(item, RecordedEvent):
                 deps.command_handler.apply_observed_event(item)
                 record = apply_log_events(record, (item,))
-                at, shown = advance_by_record(at, record)
+                at, events = advance_by_record(at, record)
             else:
-                at, shown = advance_by_token(at, item)
-            for each in shown:
+                at, events = advance_by_token(at, item)
+            for each in events:
                 yield _encode_turn_event(each)
             if at.end:
                 return

@@ -141,21 +141,25 @@ class CallContextBuilder:
 
         What a session pinned for another provider stays where it does not depend on the provider.
         """
-        wanted = list_prompt_layers(blueprint)
-        own = {name: each for name, each in wanted.items() if is_provider_specific(blueprint, each)}
+        prompt_layers = list_prompt_layers(blueprint)
+        own = {
+            name: each
+            for name, each in prompt_layers.items()
+            if is_provider_specific(blueprint, each)
+        }
         if state.prompts:
             before = next(iter(state.prompts.values()))
             files = {name: file for name, file in before.items() if name not in own}
         else:
-            common = {name: each for name, each in wanted.items() if name not in own}
+            common = {name: each for name, each in prompt_layers.items() if name not in own}
             found = self._read_files(state, blueprint, common, provider)
             files = await self._store_prompts(
                 state, found | await _fetch_source_texts(state, blueprint)
             )
-        theirs = self._read_files(state, blueprint, own, provider)
-        files |= await self._store_prompts(state, theirs)
+        provider_files = self._read_files(state, blueprint, own, provider)
+        files |= await self._store_prompts(state, provider_files)
         others: dict[str, ProviderPrompts] = {}
-        for name in (*self._list_providers(state, blueprint, wanted), ANY_PROVIDER):
+        for name in (*self._list_providers(state, blueprint, prompt_layers), ANY_PROVIDER):
             if name == provider:
                 continue
             try:
@@ -165,7 +169,7 @@ class CallContextBuilder:
             stored = await self._store_prompts(state, found)
             others[name] = ProviderPrompts(
                 layers={layer: file for layer, file in stored.items() if files.get(layer) != file},
-                without=tuple(sorted(theirs.keys() - found.keys())),
+                without=tuple(sorted(provider_files.keys() - found.keys())),
             )
         return SnapshotPrompts(attempt, provider, files, others)
 
@@ -273,7 +277,7 @@ def list_prior_results(material: SessionMaterial, state: SessionState) -> dict[s
     if not any(isinstance(blueprint.layers.get(name), ResultsLayer) for name in layers):
         return {}
     results = find_prior_results(material, state).results
-    return {name: given.said.sequence for name, given in label_results(results)}
+    return {name: result.said.sequence for name, result in label_results(results)}
 
 
 async def describe_turn_work(
@@ -286,8 +290,10 @@ async def describe_turn_work(
         return None
     goals = [step.goal for step in opened.plan]
     results = [use.given.summary if use.given else use.said for use in opened.tools]
-    told = [said for said in results if said]
+    result_refs = [ref for ref in results if ref]
     found = (
-        await texts.fetch_texts(tenant, PromptNeeds((), (*goals, *told), needs_older_turns=False))
+        await texts.fetch_texts(
+            tenant, PromptNeeds((), (*goals, *result_refs), needs_older_turns=False)
+        )
     ).by_ref
-    return format_turn_work([found[goal] for goal in goals], [found[said] for said in told])
+    return format_turn_work([found[goal] for goal in goals], [found[ref] for ref in result_refs])

@@ -156,8 +156,8 @@ class OutputGuard:
         return violation or self._take_safe()
 
     def _take_safe(self) -> str:
-        held = "".join(self._held)
-        released, rest = held[: self._safe_length], held[self._safe_length :]
+        held_text = "".join(self._held)
+        released, rest = held_text[: self._safe_length], held_text[self._safe_length :]
         self._held, self._held_length, self._safe_length = [rest], len(rest), 0
         self._context = (self._context + released)[-MATCH_REACH:]
         self.shown_length += len(released)
@@ -193,8 +193,8 @@ def _build_rule_check(rule: SafetyRule, material: SessionMaterial) -> RuleCheck:
             has_match = _compile_rule(rule.name, pattern).has_match
             return lambda text: "it matches a pattern" if has_match(text) else None
         case SafetyCheckRule(check=name, with_=path):
-            check, given = load_check(name), material.resolve_path(path) if path else None
-            return lambda text: check(text, given)
+            check, options = load_check(name), material.resolve_path(path) if path else None
+            return lambda text: check(text, options)
         case _ as never:
             assert_never(never)
 

@@ -97,9 +97,9 @@ class ResolverStep:
         )
 
     async def _build_question(
-        self, state: SessionState, said: TextRef, material: SessionMaterial
+        self, state: SessionState, text_ref: TextRef, material: SessionMaterial
     ) -> ResolverRequest:
-        (recorded,) = await self.sessions.log.read_events_at(state.tenant, [said.place])
+        (recorded,) = await self.sessions.log.read_events_at(state.tenant, [text_ref.place])
         match recorded.event:
             case (
                 TurnSubmitted(text=PlainText(text=text))

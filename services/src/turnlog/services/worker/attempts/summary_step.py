@@ -68,11 +68,11 @@ class SummaryStep:
     ) -> SummaryBegun | None:
         if candidate.has_reachable_runs(state):
             state = await self.sessions.load_older_turns(state)
-        said = candidate.list_refs(state)
-        if not said:
+        refs = candidate.list_refs(state)
+        if not refs:
             return None
         texts = await self.sessions.texts.fetch_texts(
-            state.tenant, PromptNeeds((), said, needs_older_turns=False)
+            state.tenant, PromptNeeds((), refs, needs_older_turns=False)
         )
         return find_due_summary(candidate, material, state, texts, model)
 

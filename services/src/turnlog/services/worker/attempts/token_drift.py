@@ -40,8 +40,8 @@ class TokenCountDrift:
         key = (model, manifest.counter.name)
         seen = self._samples.setdefault(key, deque(maxlen=SAMPLED_CALLS))
         seen.append((manifest.tokens, reported))
-        factor, told = self.compute_factor(*key), self._warned_factors.get(key, 1)
-        if len(seen) == SAMPLED_CALLS and factor and abs(factor - told) > TOLERANCE:
+        factor, warned_factor = self.compute_factor(*key), self._warned_factors.get(key, 1)
+        if len(seen) == SAMPLED_CALLS and factor and abs(factor - warned_factor) > TOLERANCE:
             self._warned_factors[key] = factor
             _log.warning(
                 "counter-off",
@@ -54,13 +54,15 @@ class TokenCountDrift:
     def compute_factor(self, model: str, counter: str) -> float | None:
         """Return the provider's count divided by ours; None if the provider never reported one."""
         seen = self._samples.get((model, counter), ())
-        counted = sum(ours for ours, _ in seen)
-        return sum(theirs for _, theirs in seen) / counted if counted else None
+        counted = sum(own_count for own_count, _ in seen)
+        return sum(provider_count for _, provider_count in seen) / counted if counted else None
 
     def explain_overflow(self, model: str, manifest: Manifest) -> str:
         """Explain that a prompt within its budget was too long for its model."""
         counter, budget = manifest.counter.name, manifest.budget
         allowed = f"a budget of {budget}" if budget else "no budget"
         factor = self.compute_factor(model, counter)
-        told = f"; the provider counts {factor:.2f} times as many" if factor else ""
-        return f"too long for {model}: {manifest.tokens} tokens by {counter}, {allowed}{told}"
+        factor_text = f"; the provider counts {factor:.2f} times as many" if factor else ""
+        return (
+            f"too long for {model}: {manifest.tokens} tokens by {counter}, {allowed}{factor_text}"
+        )

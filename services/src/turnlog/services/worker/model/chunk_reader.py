@@ -67,11 +67,11 @@ class ChunkReader:
         self.spoken = self.spoken or bool(text)
         return text, bool(text or parts or _get_attribute(delta, "reasoning_content"))
 
-    def _count_bytes(self, said: str) -> str:
-        self._bytes += len(encode_basestring(said).encode())
+    def _count_bytes(self, text: str) -> str:
+        self._bytes += len(encode_basestring(text).encode())
         if self._bytes > MAX_ANSWER_BYTES:
             raise ModelFailure("too_long", f"it is more than {MAX_ANSWER_BYTES} bytes")
-        return said
+        return text
 
     def _join_tool_call(self, part: object) -> None:
         """Begin a call at a part with a new id; append any other part to the call of its index."""
@@ -180,13 +180,13 @@ _REASON_BY_NAME: Mapping[str, FinishReason] = MappingProxyType(
 )
 
 
-def map_finish_reason(said: str) -> FinishReason | None:
+def map_finish_reason(reason: str) -> FinishReason | None:
     """Return our finish reason for a provider's; None if the answer cannot count as whole.
 
     Only reasons that end an answer on purpose are known. Others, such as `abort` or
     `network_error`, mean that the answer is not whole.
     """
-    return _REASON_BY_NAME.get(said.lower())
+    return _REASON_BY_NAME.get(reason.lower())
 
 
 def build_finished(

@@ -216,7 +216,7 @@ class RawStreamCheck:
 
     def _record_finish(self, frame: Mapping[str, object]) -> None:
         self.openai = self.openai or "choices" in frame
-        for said in (
+        for reason in (
             *(choice.get("finish_reason") for choice in _filter_objects(frame.get("choices"))),
             *(
                 candidate.get("finishReason")
@@ -224,8 +224,8 @@ class RawStreamCheck:
             ),
             *(delta.get("stop_reason") for delta in _filter_objects([frame.get("delta")])),
         ):
-            if isinstance(said, str):
-                self.finish = said
+            if isinstance(reason, str):
+                self.finish = reason
 
     def _record_response_id(self, frame: Mapping[str, object]) -> None:
         begun = (message.get("id") for message in _filter_objects([frame.get("message")]))

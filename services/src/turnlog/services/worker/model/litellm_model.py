@@ -128,8 +128,8 @@ def _has_no_key() -> bool:
 
     The OpenAI client refuses to be created without a key.
     """
-    ours = os.environ.get("OPENAI_API_BASE") or os.environ.get("OPENAI_BASE_URL")
-    return bool(ours) and not os.environ.get("OPENAI_API_KEY")
+    base_url = os.environ.get("OPENAI_API_BASE") or os.environ.get("OPENAI_BASE_URL")
+    return bool(base_url) and not os.environ.get("OPENAI_API_KEY")
 
 
 def check_parameters(parameters: Mapping[str, object]) -> Mapping[str, object]:

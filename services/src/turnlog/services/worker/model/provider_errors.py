@@ -76,16 +76,16 @@ def _map_response(
     links: tuple[BaseException, ...], response: httpx.Response, now: float
 ) -> ModelFailure:
     """Map an error status of the provider."""
-    status, said = response.status_code, _read_error_code(response)
+    status, error_code = response.status_code, _read_error_code(response)
     default: FailureCode = (
         "server_error" if status >= httpx.codes.INTERNAL_SERVER_ERROR else "bad_request"
     )
     code = (
         _find_class_code(links)
-        or _CODE_BY_ERROR_CODE.get(said)
+        or _CODE_BY_ERROR_CODE.get(error_code)
         or _CODE_BY_STATUS.get(status, default)
     )
-    detail = f"HTTP {status} {said}".rstrip()
+    detail = f"HTTP {status} {error_code}".rstrip()
     return ModelFailure(code, detail, retry_after=parse_retry_after(response.headers, now))
 
 
@@ -114,10 +114,10 @@ def _find_fallback_code(links: tuple[BaseException, ...], *, accepted: bool) -> 
     """Map an error frame, or an error that litellm raised itself."""
     if accepted:
         return "error_in_stream"
-    said = str(links[0])
-    if "LLM Provider NOT provided" in said:
+    message = str(links[0])
+    if "LLM Provider NOT provided" in message:
         return "unknown_model"
-    if "Missing credentials" in said:
+    if "Missing credentials" in message:
         return "unauthorised"
     status = getattr(links[0], "status_code", 0)
     return "bad_request" if status == httpx.codes.BAD_REQUEST else "server_error"
@@ -140,9 +140,9 @@ def _read_error_code(response: httpx.Response) -> str:
     except (InvalidJson, httpx.ResponseNotRead):
         return ""
     error = _get_field(body, "error")
-    for said in (_get_field(error, "code"), _get_field(error, "type")):
-        if isinstance(said, str) and _ERROR_CODE_FORM.fullmatch(said):
-            return said
+    for value in (_get_field(error, "code"), _get_field(error, "type")):
+        if isinstance(value, str) and _ERROR_CODE_FORM.fullmatch(value):
+            return value
     return ""
 
 
@@ -159,9 +159,9 @@ def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
     milliseconds = _parse_number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
-    said = headers.get("retry-after", "")
-    seconds = _parse_number(said)
-    return _compute_seconds_until(said, now) if seconds is None else seconds
+    header = headers.get("retry-after", "")
+    seconds = _parse_number(header)
+    return _compute_seconds_until(header, now) if seconds is None else seconds
 
 
 def _parse_number(text: str) -> float | None:

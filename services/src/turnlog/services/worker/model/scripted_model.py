@@ -77,10 +77,12 @@ class ModelScript(BaseModel):
 
 
 def choose_reply(script: ModelScript, messages: Sequence[Mapping[str, object]]) -> ScriptedReply:
-    said = _list_texts(messages, "user")
-    last = said[-1] if said else ""
-    told = "\n".join(_list_texts(messages, "system"))
-    reply = _find_matching_reply(script, last, told) or _choose_reply_in_turn(script, len(said))
+    user_texts = _list_texts(messages, "user")
+    last = user_texts[-1] if user_texts else ""
+    system_text = "\n".join(_list_texts(messages, "system"))
+    reply = _find_matching_reply(script, last, system_text) or _choose_reply_in_turn(
+        script, len(user_texts)
+    )
     return reply.model_copy(update={"text": reply.text.replace(_TEXT_SLOT, last)})
 
 
@@ -96,8 +98,8 @@ async def stream_reply(reply: ScriptedReply) -> AsyncGenerator[str, None]:
 def build_tool_calls(reply: ScriptedReply) -> tuple[ModelToolCall, ...]:
     """Return the requested tools as a provider spells them."""
     return tuple(
-        ModelToolCall(f"scripted-{place}", wanted.name, json.dumps(wanted.arguments))
-        for place, wanted in enumerate(reply.tools, 1)
+        ModelToolCall(f"scripted-{place}", tool.name, json.dumps(tool.arguments))
+        for place, tool in enumerate(reply.tools, 1)
     )
 
 
@@ -116,12 +118,12 @@ def _list_texts(messages: Sequence[Mapping[str, object]], role: str) -> list[str
     ]
 
 
-def _find_matching_reply(script: ModelScript, last: str, told: str) -> ScriptedReply | None:
+def _find_matching_reply(script: ModelScript, last: str, system_text: str) -> ScriptedReply | None:
     for reply in script.replies:
-        patterns = ((reply.match, last), (reply.system, told))
-        given = [(pattern, text) for pattern, text in patterns if pattern is not None]
-        if given and all(
-            compile_pattern(f"(?i){pattern}").has_match(text) for pattern, text in given
+        patterns = ((reply.match, last), (reply.system, system_text))
+        matchers = [(pattern, text) for pattern, text in patterns if pattern is not None]
+        if matchers and all(
+            compile_pattern(f"(?i){pattern}").has_match(text) for pattern, text in matchers
         ):
             return reply
     return None
@@ -181,8 +183,8 @@ def _parse_script(path: Path) -> ModelScript:
         return ModelScript.model_validate(YAML(typ="safe").load(path))
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(step) for step in first["loc"])
-        raise ModelFailure("bad_request", f"{path.name}: {where}: {first['msg']}") from None
+        field_path = ".".join(str(step) for step in first["loc"])
+        raise ModelFailure("bad_request", f"{path.name}: {field_path}: {first['msg']}") from None
     except (YAMLError, UnicodeDecodeError):
         raise ModelFailure("bad_request", f"{path.name} is not YAML") from None
 
@@ -203,11 +205,11 @@ class ScriptedProvider:
         self, *, client: ModelScript, messages: Sequence[Mapping[str, object]], **_: object
     ) -> AsyncGenerator[LitellmChunk, None]:
         reply = choose_reply(client, messages)
-        async with aclosing(stream_reply(reply)) as said:
-            async for word in said:
+        async with aclosing(stream_reply(reply)) as words:
+            async for word in words:
                 yield _build_chunk(word)
-        for index, wanted in enumerate(build_tool_calls(reply)):
-            yield {**_build_chunk(""), "tool_use": _build_tool_use(wanted, index)}
+        for index, tool in enumerate(build_tool_calls(reply)):
+            yield {**_build_chunk(""), "tool_use": _build_tool_use(tool, index)}
         sent, received = count_sent_tokens(messages), count_tokens(reply.text)
         counted = {"prompt_tokens": sent, "completion_tokens": received}
         yield _build_chunk("", reply.finish, {**counted, "total_tokens": sent + received})
@@ -226,6 +228,6 @@ def _build_chunk(
     }
 
 
-def _build_tool_use(wanted: ModelToolCall, index: int) -> LitellmChunk:
-    function = {"name": wanted.name, "arguments": wanted.arguments}
-    return {"id": wanted.id, "type": "function", "function": function, "index": index}
+def _build_tool_use(tool: ModelToolCall, index: int) -> LitellmChunk:
+    function = {"name": tool.name, "arguments": tool.arguments}
+    return {"id": tool.id, "type": "function", "function": function, "index": index}

@@ -152,10 +152,10 @@ def _build_unreachable(server: str, error: BaseException | None) -> ToolServerFa
             detail = f"{server}: there is no program {program!r}"
             return ToolServerFailure("tools_unreachable", detail, retryable=False)
         case TimeoutError():
-            why = f"it took more than {CONNECT_SECONDS:g} s to begin"
+            reason = f"it took more than {CONNECT_SECONDS:g} s to begin"
         case _:
-            why = load_transports().describe_error(_find_innermost(error))
-    return ToolServerFailure("tools_unreachable", f"{server}: {why}")
+            reason = load_transports().describe_error(_find_innermost(error))
+    return ToolServerFailure("tools_unreachable", f"{server}: {reason}")
 
 
 def _find_innermost(error: BaseException | None) -> BaseException | None:

@@ -124,6 +124,6 @@ async def _start_program(spec: LocalServerSpec) -> AsyncGenerator[Client]:
         encoding_error_handler="replace",
     )
     # What a program writes to stderr may repeat prompts
-    with Path(os.devnull).open("w") as nowhere:  # noqa: ASYNC230 - nobody waits for it
-        async with Client(stdio_client(server, errlog=nowhere)) as client:
+    with Path(os.devnull).open("w") as null_device:  # noqa: ASYNC230 - nobody waits for it
+        async with Client(stdio_client(server, errlog=null_device)) as client:
             yield client

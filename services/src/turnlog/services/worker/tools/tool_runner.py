@@ -198,8 +198,8 @@ class ToolRunner:
         except TimeoutError:
             return ToolAnswer(f"no answer in {spec.seconds:g} s", failed=True, unsure=True)
         except ToolServerFailure as failure:
-            asked = failure.code != "tools_unreachable"
-            return ToolAnswer(failure.detail, failed=True, unsure=asked)
+            was_requested = failure.code != "tools_unreachable"
+            return ToolAnswer(failure.detail, failed=True, unsure=was_requested)
         size = len(answered.text.encode())
         return (
             answered if size <= spec.most_bytes else _replace_oversized(answered, size, pin, spec)
@@ -212,12 +212,12 @@ class ToolRunner:
         digest = await self.blobs.put_blob(tenant, whole.encode())
         gist = condense_result(whole, spec.distil)
         if gist.treatment != "kept":
-            told_of = {"call": called.call, "tool": called.tool, "characters": len(whole)}
-            _log.info("result-distilled", treatment=gist.treatment, **told_of)
-        gave = gist.text if outcome == "answered" else f"{outcome}: {gist.text}"
-        gave += "; it may have been done" if answered.unsure else ""
+            log_fields = {"call": called.call, "tool": called.tool, "characters": len(whole)}
+            _log.info("result-distilled", treatment=gist.treatment, **log_fields)
+        outcome_text = gist.text if outcome == "answered" else f"{outcome}: {gist.text}"
+        outcome_text += "; it may have been done" if answered.unsure else ""
         later = summarise_result(whole) if outcome == "answered" else None
-        text = format_tool_result(called.tool, called.arguments, gave)
+        text = format_tool_result(called.tool, called.arguments, outcome_text)
         brief = name_result(called.tool, " ".join(called.arguments.split()), whole, digest)
         return ToolReturned(
             turn=called.turn,
