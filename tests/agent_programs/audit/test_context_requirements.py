@@ -17,7 +17,7 @@ from tests.agent_programs.agent_service import (
 )
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import BlobSource, PromptPart
-from turnlog.events.model.turn_events import TurnFailed
+from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -275,12 +275,13 @@ async def test_u12_what_is_fixed_is_refused_by_its_name_and_its_size(
         platform, build_full_agent("u12", budget=build_component_budget())
     )
     too_long = "Tell me everything. " * 201
-    failed = await platform.submit_turn(session, text=too_long)
-    assert failed["status"] == "failed"
-    (end,) = await platform.load_events(session, TurnFailed)
-    assert end.code == "over-budget"
-    assert end.detail is not None
-    assert "1005 tokens of component query do not fit 1000: input 1005" in end.detail
+    path = f"/v1/sessions/{session}/turns"
+    refused = await platform.http.post(path, json={"text": too_long})
+    problem = refused.json()
+    assert (refused.status_code, problem["code"]) == (422, "over-budget")
+    assert problem["detail"] == "1005 tokens do not fit component query, which has 1000"
+    assert problem["fix"] == "shorten it by 5 tokens"
+    assert await platform.load_events(session, TurnSubmitted) == []
 
 
 async def test_u12_tools_that_take_too_much_are_only_named(platform: AgentService) -> None:

@@ -151,12 +151,12 @@ def test_a_replay_has_what_its_user_saw_in_the_order_they_saw_it(
         SESSION_QUESTIONS[0],
         "Hello! My words",
         SESSION_QUESTIONS[1],
-        "Everything that happened",
-        SESSION_QUESTIONS[2],
         "withheld",
+        SESSION_QUESTIONS[2],
     )
     places = [ran.out.index(known) for known in order]
     assert places == sorted(places)
+    assert "Everything that happened" not in ran.out, "the reply was redacted later"
 
 
 def test_a_replay_with_prompts_has_what_its_models_saw_before_each_reply(

@@ -163,7 +163,7 @@ def test_diff_says_what_came_and_went_between_two_calls_and_by_which_event(
         "added · turn 3",
         "answered: event 23 turn-completed",
         "the turn's message: event 24 turn-submitted",
-        "1 message, 575 tokens · up to redaction_note",
+        "1 message, 689 tokens · up to redaction_note",
     ):
         assert known in ran.out
 

@@ -65,7 +65,9 @@ async def read_active_rows(running: RunningGateway) -> Rows:
     async with running.store.open_reader() as connection:
         active = await read_active_position(connection)
     assert active is not None
-    return await read_rows(running.store, active.build)
+    tables = await read_rows(running.store, active.build)
+    # Other tests share the server, and their sessions go on.
+    return {name: [row for row in rows if running.tenant in row] for name, rows in tables.items()}
 
 
 async def run_turnlog(*arguments: str) -> tuple[int, str, str]:

@@ -18,9 +18,11 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from threading import Thread
 from typing import Any, TypeVar, cast
 
 from turnlog.events.async_tasks import cancel_tasks
+from turnlog.services.platform import concurrency
 
 TaskResultT = TypeVar("TaskResultT")
 
@@ -60,6 +62,13 @@ LoopResultT = TypeVar("LoopResultT")
 START_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+class ImmediateThread(Thread):
+    """A thread whose work is done where it is started, because no seed orders real threads."""
+
+    def start(self) -> None:
+        self.run()
+
+
 class SimulationStuck(Exception):
     """No callback is left that could run, or the time limit has passed."""
 
@@ -94,6 +103,8 @@ class SimulatedLoop:
         handle = asyncio.Handle(callback, args, self.itself, context)
         self._ready.append(handle)
         return handle
+
+    call_soon_threadsafe = call_soon
 
     def call_later(
         self, delay: float, callback: Callable[..., object], *args: object,
@@ -151,12 +162,14 @@ class SimulatedLoop:
     def run_until_done(self, work: Coroutine[Any, Any, LoopResultT]) -> LoopResultT:
         """Run until `work` is done; raises `SimulationStuck` where it cannot be."""
         asyncio.events._set_running_loop(self.itself)
+        vars(concurrency)["Thread"] = ImmediateThread
         try:
             task = self.create_task(work)
             while not task.done():
                 self._run_next()
             return task.result()
         finally:
+            vars(concurrency)["Thread"] = Thread
             asyncio.events._set_running_loop(None)
 
     def end_tasks(self, tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -38,19 +38,19 @@ class HostileToolServer(StdioToolServer):
         if method == "tools/list" and answer:
             for name, schema in HOSTILE_TOOLS.items():
                 tool = {"name": name, "inputSchema": {"type": "object"}}
-                said = {"outputSchema": {"type": "object", **schema}} if schema else {}
-                answer["tools"].append(tool | said)
+                output = {"outputSchema": {"type": "object", **schema}} if schema else {}
+                answer["tools"].append(tool | output)
         if method == "tools/call" and params["name"] == "slow" and answer:
             answer["structuredContent"] = {"a": "a" * 40 + "!"}
         if method == "tools/call" and params["name"] == "deep" and answer:
             answer["structuredContent"] = {"a": json.loads("[" * 150 + "]" * 150)}
         return answer
 
-    def build_response(self, asked: dict[str, Any]) -> dict[str, Any]:
-        if asked["method"] != "tools/call" or asked["params"]["name"] != "refuse":
-            return super().build_response(asked)
+    def build_response(self, request: dict[str, Any]) -> dict[str, Any]:
+        if request["method"] != "tools/call" or request["params"]["name"] != "refuse":
+            return super().build_response(request)
         error = {"code": -32000, "message": "there are no more of them"}
-        return {"jsonrpc": "2.0", "id": asked["id"], "error": error}
+        return {"jsonrpc": "2.0", "id": request["id"], "error": error}
 
     def run_tool(self, name: str, arguments: dict[str, str]) -> str:
         if name == "garbled":

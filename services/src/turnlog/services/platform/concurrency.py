@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from threading import Thread
 from typing import Any, Final, TypeVar
 
 from turnlog.events.async_tasks import cancel_tasks
@@ -46,7 +46,7 @@ async def run_in_thread(work: Callable[[], Result]) -> Result:
         else:
             _settle_future(loop, future, partial(future.set_result, result))
 
-    threading.Thread(target=run, name="aside", daemon=True).start()
+    Thread(target=run, name="aside", daemon=True).start()
     return await future
 
 
