@@ -162,14 +162,14 @@ class SimulatedLoop:
     def run_until_done(self, work: Coroutine[Any, Any, LoopResultT]) -> LoopResultT:
         """Run until `work` is done; raises `SimulationStuck` where it cannot be."""
         asyncio.events._set_running_loop(self.itself)
-        vars(concurrency)["Thread"] = ImmediateThread
+        concurrency.__dict__["Thread"] = ImmediateThread
         try:
             task = self.create_task(work)
             while not task.done():
                 self._run_next()
             return task.result()
         finally:
-            vars(concurrency)["Thread"] = Thread
+            concurrency.__dict__["Thread"] = Thread
             asyncio.events._set_running_loop(None)
 
     def end_tasks(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
