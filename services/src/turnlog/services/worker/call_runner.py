@@ -92,7 +92,9 @@ class CallRunner:
         """Run the requested tools; what the call is for depends on their results."""
         blobs, material = self.contexts.blobs, active.material
         # Compiling a pattern takes up to a tenth of a second.
-        guard = await run_in_thread(partial(build_guard, material))
+        build = partial(build_guard, material)
+        has_rules = bool(material.blueprint.policies.safety.rules)
+        guard = await run_in_thread(build) if has_rules else build()
         tooling = ToolRunner(
             self.sessions,
             blobs,
