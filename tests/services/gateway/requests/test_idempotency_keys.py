@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
+from pydantic import JsonValue
 
 from tests.services.gateway.gateway_service import RunningGateway
 from turnlog.events.content import PlainText
 from turnlog.events.model.turn_events import TurnSubmitted
+from turnlog.services.api import requests, segment_payloads, service_payloads
+from turnlog.services.api.payload_models import RequestModel
+from turnlog.services.gateway.http.request_identity import RequestIdentity
 
 CLERK = {"blueprint": "clerk", "attributes": {"desk": "d-1"}}
 
@@ -202,3 +206,45 @@ async def test_the_longest_key_is_taken(idle: RunningGateway) -> None:
     assert last is not None
     assert last.event == TurnSubmitted(turn=1, text=PlainText(text="Hi"))
     assert last.envelope.commandkey == "k" * 200
+
+
+RECORDED_DIGESTS: Final = (
+    (requests.OpenSessionRequest, {"blueprint": "assistant"}, "5bdd837d032aac06"),
+    (requests.ForkSessionRequest, {"at": 3}, "7fe15d8e06eef87f"),
+    (requests.SubmitTurnRequest, {"text": "Hello"}, "2c25074abbaa3541"),
+    (
+        requests.QuestionRequest,
+        {"question": "Why?", "conversation_id": "c", "nickname": "n", "client_id": "x"},
+        "418adbf3fb8d467e",
+    ),
+    (requests.CancelTurnRequest, {}, "4d802cf1c5ce431f"),
+    (requests.CloseSessionRequest, {}, "22702339f9a6d01a"),
+    (requests.RedactReplyRequest, {"turn": 1, "reason": "r"}, "999171b976c100c2"),
+    (requests.DisplayTurnRequest, {"text": "t"}, "8da5850355d64ac3"),
+    (requests.RecordChoiceRequest, {"choice": "a"}, "6e64cd851fadc0b2"),
+    (requests.SwitchProfileRequest, {"profile": "p"}, "c113ef06b0af39dc"),
+    (requests.PhaseSignalRequest, {"signal": "s"}, "db592242f7bc68df"),
+    (
+        segment_payloads.AddSegmentRequest,
+        {"scope": "npc", "content": "A keeper."},
+        "63de14b833eb8d9b",
+    ),
+    (
+        segment_payloads.ImportSegmentsRequest,
+        {"segments": [{"scope": "npc", "content": "A keeper."}]},
+        "f626c460af12242f",
+    ),
+    (segment_payloads.EditSegmentRequest, {"content": "A keeper."}, "a90df89b702c615e"),
+    (service_payloads.MoveBlueprintRequest, {}, "e9f18c60f31b22f9"),
+)
+"""The beginning of the digest that is on record for a request."""
+
+
+@pytest.mark.parametrize(("kind", "body", "recorded"), RECORDED_DIGESTS)
+def test_fields_that_were_added_later_leave_the_digest_of_a_request_as_recorded(
+    kind: type[RequestModel], body: dict[str, JsonValue], recorded: str
+) -> None:
+    identity = RequestIdentity("t", "POST /x", "k")
+    key = identity.create_command_key(kind.model_validate(body))
+    assert key is not None
+    assert key.hash.startswith(f"sha256:{recorded}")

@@ -8,7 +8,17 @@ it reflects. A text that is sealed or erased is null.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+ADDED_FIELD: Final = Field(exclude_if=lambda value: value is None)
+"""Marks an optional field that a request got in a later release.
+
+The digest of an idempotency key covers the whole request, an absent field as null. A field that is
+marked is left out of it while it is absent, so that a request repeated after an upgrade is still
+the recorded one.
+"""
 
 
 class RequestModel(BaseModel):

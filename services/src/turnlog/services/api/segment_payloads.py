@@ -18,7 +18,7 @@ from turnlog.projections.library.segment_inputs import (
     SegmentInput,
 )
 from turnlog.projections.store.read.row_types import SegmentRow
-from turnlog.services.api.payload_models import RequestModel, ResponseModel
+from turnlog.services.api.payload_models import ADDED_FIELD, RequestModel, ResponseModel
 
 MAX_IMPORT_ROWS = 20_000
 """The maximum number of segments in one import."""
@@ -40,7 +40,7 @@ class SegmentMetadata(RequestModel):
 class SegmentPropertiesRequest(RequestModel):
     """A request that may have the properties of a text in `metadata`."""
 
-    metadata: SegmentMetadata | None = None
+    metadata: Annotated[SegmentMetadata | None, ADDED_FIELD] = None
     """`tier`, `type` and `priority` in one object, instead of the fields of these names."""
 
     @model_validator(mode="after")
@@ -66,7 +66,7 @@ class AddSegmentRequest(SegmentPropertiesRequest):
     """The text."""
     ref: str | None = None
     """The reference within the scope that it belongs to, such as `npc.innkeeper`."""
-    ref_id: str | None = None
+    ref_id: Annotated[str | None, ADDED_FIELD] = None
     """The same as `ref`, under the name of a segment table's column."""
     locale: str | None = None
     """The locale of the text; without one it is the fallback for all locales."""
@@ -90,10 +90,9 @@ class AddSegmentRequest(SegmentPropertiesRequest):
 
     def convert_to_input(self) -> SegmentInput:
         """Return the segment as the library's input type."""
-        fields: dict[str, Any] = self.merge_metadata()
-        fields["ref"] = fields.pop("ref_id") if self.ref is None else self.ref
-        fields.pop("ref_id", None)
-        return SegmentInput(**fields)
+        fields = self.merge_metadata()
+        ref_id = fields.pop("ref_id", None)
+        return SegmentInput(**fields | {"ref": ref_id if self.ref is None else self.ref})
 
 
 class ImportRow(AddSegmentRequest):
@@ -101,7 +100,7 @@ class ImportRow(AddSegmentRequest):
 
     id: SegmentNumber | None = None
     """Its present or future number; without one it is identified by its content."""
-    version: SegmentNumber | None = None
+    version: Annotated[SegmentNumber | None, ADDED_FIELD] = None
     """Its version number elsewhere; kept if it is above every earlier one of the segment."""
 
 
