@@ -15,11 +15,12 @@ from pydantic import JsonValue
 
 from tests.layered_prompts.crashing_workers import SESSION, CrashingSession, remove_retry_delays
 from tests.layered_prompts.tutor_sessions import load_shipped_material
+from tests.support.sessions.session_harness import TENANT
 from turnlog.events.content import PlainText, compute_digest, decode_withheld_text
 from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.tokens import AttemptClosed, Token
-from turnlog.projections.blueprint.linear_patterns import MATCH_REACH
+from turnlog.projections.blueprint.linear_patterns import MATCH_REACH, compile_pattern
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.read_models.session_history import build_history
@@ -179,6 +180,19 @@ def test_a_rule_about_the_beginning_of_a_reply_does_not_end_it_in_the_middle(
     assert (violation, "".join(texts)) == (None, "".join(pieces))
     assert len(texts) > MATCH_REACH // 8, "no more is held back than it must"
     assert searched <= 20 * len("".join(pieces)) + len(pieces) * 2 * MATCH_REACH
+
+
+async def test_patterns_are_compiled_once_when_a_session_is_loaded() -> None:
+    written = DRAW.blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    written["policies"]["safety"]["rules"] = [{"name": "rare", "pattern": "a rare secret"}]
+    play = CrashingSession(SessionMaterial(Blueprint.model_validate(written), DRAW.cartridge))
+    await play.open_session()
+    state = await play.house.sessions.load_state(TENANT, SESSION)
+    assert state
+    material = await play.house.blueprints.load_material(state)
+    compiled = compile_pattern.cache_info().misses
+    build_guard(material)
+    assert compile_pattern.cache_info().misses == compiled
 
 
 async def test_a_session_that_pinned_another_pattern_is_refused_with_what_to_do() -> None:

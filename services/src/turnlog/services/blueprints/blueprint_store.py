@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from turnlog.events.content import Digest, encode_canonical
 from turnlog.events.model.session_events import BlueprintRef
 from turnlog.events.store.ports import BlobStore
+from turnlog.projections.blueprint.linear_patterns import find_pattern_fault
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
 from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
+from turnlog.projections.blueprint.schema.policy_specs import SafetyPatternRule
 from turnlog.projections.prompt.sources.session_material import (
     MaterialPins,
     SessionMaterial,
@@ -19,6 +21,7 @@ from turnlog.projections.prompt.sources.session_material import (
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.plugins import check_steps_registered, collect_installed
 from turnlog.services.blueprints.tokenizers import load_vocabularies
+from turnlog.services.platform.concurrency import run_in_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +61,13 @@ class BlueprintStore:
         material = build_material(pins, blobs, collect_installed())
         check_steps_registered(material.blueprint)
         await load_vocabularies(material.blueprint)
+        await _compile_safety_patterns(material.blueprint)
         return material
+
+
+async def _compile_safety_patterns(blueprint: Blueprint) -> None:
+    """Compile them in a thread, up to a tenth of a second for each; guards get the cached ones."""
+    rules = blueprint.policies.safety.rules
+    patterns = [rule.pattern for rule in rules if isinstance(rule, SafetyPatternRule)]
+    if patterns:
+        await run_in_thread(lambda: [find_pattern_fault(pattern) for pattern in patterns])

@@ -10,7 +10,6 @@ import asyncio
 from asyncio import timeout
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import partial
 
 import structlog
 
@@ -19,7 +18,6 @@ from turnlog.events.model.manifest import Manifest
 from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.resolver_contract import ResolverFailure
-from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.telemetry.traces import Tracing, record_answer, record_failure
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
@@ -91,10 +89,7 @@ class CallRunner:
     ) -> SessionState:
         """Run the requested tools; what the call is for depends on their results."""
         blobs, material = self.contexts.blobs, active.material
-        # Compiling a pattern takes up to a tenth of a second.
-        build = partial(build_guard, material)
-        has_rules = bool(material.blueprint.policies.safety.rules)
-        guard = await run_in_thread(build) if has_rules else build()
+        guard = build_guard(material)
         tooling = ToolRunner(
             self.sessions,
             blobs,
