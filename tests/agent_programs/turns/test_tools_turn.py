@@ -188,6 +188,18 @@ async def test_requests_of_one_id_are_told_apart() -> None:
     assert [arguments["what"] for _, arguments in shop.shop.tool_calls] == ["a", "b"]
 
 
+async def test_an_estimate_counts_what_the_tools_are_called_with() -> None:
+    shop = await AgentHarness().open_session()
+    tool_call = ModelToolCall("t", "shop_look", json.dumps({"what": "x" * 400}))
+    await shop.run_turn(
+        build_plan_script(("Look.", [])),
+        [FinishedAnswer("tool_calls", (tool_call,), None, "puppet/one", None)],
+        ["Looked."],
+    )
+    _, called, *_ = shop.list_events(AttemptEnded)
+    assert (called.usage.known, called.usage.output_tokens) == ("estimated", 106)
+
+
 async def test_an_id_that_looks_like_one_that_was_given_out_is_told_apart_too() -> None:
     shop = await AgentHarness().open_session()
     ids = ("t#3", "t", "t")

@@ -5,24 +5,17 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from turnlog.services.worker.model.model_types import (
-    EstimatedUsage,
     ModelRequest,
     ModelToolCall,
     ModelUsage,
-    ReportedUsage,
 )
 from turnlog.services.worker.model.usage_estimate import estimate_usage
 
 ASKED = ModelRequest("openai/heron", ({"role": "user", "content": "eleven char"},))
 
 
-def test_what_the_provider_reports_is_taken_as_it_is() -> None:
-    usage = ModelUsage(input_tokens=1, output_tokens=2)
-    assert estimate_usage(usage, ASKED, "a much longer text than that") == ReportedUsage(usage)
-
-
 def test_without_a_report_four_characters_are_a_token_rounded_up() -> None:
-    assert estimate_usage(None, ASKED, "nine char") == EstimatedUsage(ModelUsage(4, 3))
+    assert estimate_usage(ASKED, "nine char", ()) == ModelUsage(4, 3)
 
 
 def test_parts_tools_and_calls_are_counted_too() -> None:
@@ -32,5 +25,5 @@ def test_parts_tools_and_calls_are_counted_too() -> None:
     request = ModelRequest("openai/heron", ({"role": "user", "content": parts},), tools=(tool,))
     call = ModelToolCall("call_0", "look", '{"where": 1}')
     # user + text + text + 33 characters, and the 37 of the tools' JSON; 16 of the call
-    estimated = estimate_usage(None, request, "", [call])
-    assert estimated == EstimatedUsage(ModelUsage(input_tokens=21, output_tokens=4))
+    estimated = estimate_usage(request, "", [call])
+    assert estimated == ModelUsage(input_tokens=21, output_tokens=4)

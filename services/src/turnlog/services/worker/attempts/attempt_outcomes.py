@@ -21,7 +21,6 @@ from turnlog.events.errors import Corrupt, Refused, TooLarge
 from turnlog.events.model.call_events import (
     AttemptFault,
     AttemptStarted,
-    AttemptTimings,
     TokenUsage,
 )
 from turnlog.events.model.tool_events import ToolReturned
@@ -68,9 +67,6 @@ from turnlog.services.worker.attempts.token_drift import TokenCountDrift
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
     ModelFailure,
-    ModelRequest,
-    ModelUsage,
-    ReportedUsage,
 )
 from turnlog.services.worker.model.usage_estimate import estimate_usage
 from turnlog.services.worker.tools.tool_servers import ToolServerFailure
@@ -248,38 +244,24 @@ class OutcomeRecorder:
         return AttemptFailed(fault, seconds, is_from_call=is_from_call)
 
     async def _compute_spent(self, active: ActiveAttempt) -> AttemptUsage:
-        """Return what the attempt took; unknown if the provider sent nothing."""
-        end = active.progress.finished
+        """Return tokens, cost and time of the attempt; unknown if the provider sent nothing."""
+        end, request = active.progress.finished, active.request
         if end is None and not active.text:
             return replace(UNKNOWN_USAGE, timings=active.timings)
-        usage = end.usage if end else None
-        if usage and active.manifest:
-            self.drift.record_count(active.request.model, active.manifest, usage.input_tokens)
-        prices = await self.prices()
-        spent = compute_spent(active.request, usage, active.text, prices, active.timings)
-        return replace(spent, response_id=end.response_id if end else None)
-
-
-def compute_spent(
-    request: ModelRequest,
-    usage: ModelUsage | None,
-    text: str,
-    prices: PriceTable,
-    timings: AttemptTimings,
-) -> AttemptUsage:
-    """Return tokens, cost and time of an attempt that was made.
-
-    Tokens are reported by the provider or estimated; an unknown count is never recorded as zero.
-    """
-    accounted = estimate_usage(usage, request, text)
-    counted = TokenUsage(
-        known="reported" if isinstance(accounted, ReportedUsage) else "estimated",
-        input_tokens=accounted.usage.input_tokens,
-        output_tokens=accounted.usage.output_tokens,
-        cached_tokens=accounted.usage.cached_input_tokens,
-        reasoning_tokens=accounted.usage.reasoning_tokens or None,
-    )
-    return AttemptUsage(counted, compute_cost(request.model, counted, prices), timings)
+        reported = end.usage if end else None
+        if reported and active.manifest:
+            self.drift.record_count(request.model, active.manifest, reported.input_tokens)
+        tool_calls = end.tool_calls if end else ()
+        counted = reported or estimate_usage(request, active.text, tool_calls)
+        usage = TokenUsage(
+            known="reported" if reported else "estimated",
+            input_tokens=counted.input_tokens,
+            output_tokens=counted.output_tokens,
+            cached_tokens=counted.cached_input_tokens,
+            reasoning_tokens=counted.reasoning_tokens or None,
+        )
+        cost = compute_cost(request.model, usage, await self.prices())
+        return AttemptUsage(usage, cost, active.timings, end.response_id if end else None)
 
 
 _PLAN_OUTPUT = OutputSpec.model_validate({"schema": "plan"})

@@ -101,20 +101,6 @@ class ModelUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedUsage:
-    """Tokens that the provider counted."""
-
-    usage: ModelUsage
-
-
-@dataclass(frozen=True, slots=True)
-class EstimatedUsage:
-    """Tokens that we estimated, since the provider reported none."""
-
-    usage: ModelUsage
-
-
-@dataclass(frozen=True, slots=True)
 class ModelToolCall:
     """A tool that the model requests; `arguments` is unparsed JSON."""
 

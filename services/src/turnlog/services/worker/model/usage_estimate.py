@@ -1,7 +1,6 @@
 """Estimated tokens of an attempt for which the provider reports none.
 
-The estimate is four characters a token, rounded up, the same for every model. Its type marks it as
-an estimate, so that it is never mistaken for a count.
+The estimate is four characters a token, rounded up, the same for every model.
 """
 
 from __future__ import annotations
@@ -11,11 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from turnlog.services.worker.model.model_types import (
-    EstimatedUsage,
     ModelRequest,
     ModelToolCall,
     ModelUsage,
-    ReportedUsage,
     convert_to_plain,
 )
 
@@ -23,27 +20,13 @@ CHARACTERS_PER_TOKEN = 4
 
 
 def estimate_usage(
-    usage: ModelUsage | None,
-    request: ModelRequest,
-    text: str,
-    tool_calls: Sequence[ModelToolCall] = (),
-) -> ReportedUsage | EstimatedUsage:
-    """Return the provider's count, or an estimate of what was sent and received."""
-    if usage is not None:
-        return ReportedUsage(usage)
+    request: ModelRequest, text: str, tool_calls: Sequence[ModelToolCall]
+) -> ModelUsage:
+    """Return an estimate of what was sent and received."""
+    tools = json.dumps(convert_to_plain(request.tools), ensure_ascii=False) if request.tools else ""
+    sent = len(tools) + sum(_count_characters(message) for message in request.messages)
     called = sum(len(call.name) + len(call.arguments) for call in tool_calls)
-    return EstimatedUsage(
-        ModelUsage(estimate_request_tokens(request), _convert_to_tokens(len(text) + called))
-    )
-
-
-def estimate_request_tokens(request: ModelRequest) -> int:
-    tools = (
-        len(json.dumps(convert_to_plain(request.tools), ensure_ascii=False)) if request.tools else 0
-    )
-    return _convert_to_tokens(
-        tools + sum(_count_characters(message) for message in request.messages)
-    )
+    return ModelUsage(_convert_to_tokens(sent), _convert_to_tokens(len(text) + called))
 
 
 def _count_characters(value: object) -> int:
