@@ -208,7 +208,7 @@ async def test_the_longest_key_is_taken(idle: RunningGateway) -> None:
     assert last.envelope.commandkey == "k" * 200
 
 
-RECORDED_DIGESTS: Final = (
+RECORDED_DIGESTS: Final[tuple[tuple[type[RequestModel], dict[str, JsonValue], str], ...]] = (
     (requests.OpenSessionRequest, {"blueprint": "assistant"}, "5bdd837d032aac06"),
     (requests.ForkSessionRequest, {"at": 3}, "7fe15d8e06eef87f"),
     (requests.SubmitTurnRequest, {"text": "Hello"}, "2c25074abbaa3541"),
