@@ -92,7 +92,8 @@ class AddSegmentRequest(SegmentPropertiesRequest):
         """Return the segment as the library's input type."""
         fields = self.merge_metadata()
         ref_id = fields.pop("ref_id", None)
-        return SegmentInput(**fields | {"ref": ref_id if self.ref is None else self.ref})
+        fields["ref"] = ref_id if self.ref is None else self.ref
+        return SegmentInput(**fields)
 
 
 class ImportRow(AddSegmentRequest):
