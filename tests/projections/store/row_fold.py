@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tests.projections.store.session_histories import read_all_events
 from turnlog.events.store.ports import EventLog, LogIdentity, RawEvent
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.schema.read_model_tables import ROW_TABLES
+from turnlog.projections.store.read.row_filters import match_session
+from turnlog.projections.store.schema.read_model_tables import ROW_TABLES, TURNS
 from turnlog.projections.store.write import projection_positions
 from turnlog.projections.store.write.batch_apply import apply_batch
 from turnlog.projections.store.write.batch_fold import PoisonEvent, decode_raw_event
@@ -64,3 +67,11 @@ async def read_rows(store: ReadModelStore, build: int) -> Rows:
             found = select(*columns).where(table.c.build == build).order_by(*keys)
             rows[table.name] = [tuple(row) for row in await connection.execute(found)]
     return rows
+
+
+async def read_turn_rows(
+    connection: AsyncConnection, tenant: str, session: str
+) -> Sequence[Row[Any]]:
+    """Return the rows of a session's turns in the build that readers see, in order."""
+    mine = match_session(TURNS, tenant, session)
+    return (await connection.execute(select(TURNS).where(mine).order_by(TURNS.c.turn))).all()

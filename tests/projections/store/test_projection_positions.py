@@ -15,6 +15,7 @@ from tests.projections.store.row_fold import (
     ensure_live_position,
     fold_events,
     read_rows,
+    read_turn_rows,
 )
 from tests.projections.store.session_histories import (
     StoredSession,
@@ -26,7 +27,6 @@ from tests.projections.store.session_histories import (
 from turnlog.events.content import compute_digest
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.read import session_queries
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions
 from turnlog.projections.store.write.batch_apply import apply_batch
@@ -118,11 +118,11 @@ async def test_all_that_is_read_together_is_of_one_moment(
     raws = await read_all_events(log)
     at, _ = await fold_events(store, await ensure_live_position(store), raws[:2])
     async with store.open_reader() as connection:
-        before = await session_queries.list_turns(connection, "t", "s", limit=None)
+        before = await read_turn_rows(connection, "t", "s")
         await fold_events(store, at, raws[2:])
-        assert await session_queries.list_turns(connection, "t", "s", limit=None) == before
+        assert await read_turn_rows(connection, "t", "s") == before
     async with store.open_reader() as connection:
-        assert await session_queries.list_turns(connection, "t", "s", limit=None) != before
+        assert await read_turn_rows(connection, "t", "s") != before
 
 
 async def test_readers_are_switched_at_once_and_the_build_before_is_fenced(

@@ -12,6 +12,7 @@ from tests.projections.store.row_fold import (
     ensure_live_position,
     fold_log,
     read_rows,
+    read_turn_rows,
 )
 from tests.projections.store.row_fold import fold_events as fold_all
 from tests.projections.store.session_histories import (
@@ -30,7 +31,6 @@ from turnlog.events.registry import UnknownEvent
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.read import session_queries
 from turnlog.projections.store.schema.read_model_tables import QUARANTINE
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions, quarantine
@@ -53,7 +53,7 @@ async def list_halted(store: ReadModelStore) -> list[StoppedSession]:
 
 async def list_reply_flags(store: ReadModelStore, session: str) -> list[bool]:
     async with store.open_reader() as connection:
-        found = await session_queries.list_turns(connection, "t", session, limit=None)
+        found = await read_turn_rows(connection, "t", session)
     return [turn.reply_in is not None for turn in found]
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Sequence
+from typing import Any
 
-from tests.projections.store.row_fold import fold_log
+import pytest
+from sqlalchemy import Row
+
+from tests.projections.store.row_fold import fold_log, read_turn_rows
 from tests.projections.store.session_histories import (
     SAMPLE_DIGEST,
     StoredSession,
@@ -36,8 +40,6 @@ from turnlog.projections.store.read.row_types import (
     CallRow,
     SessionRow,
     SessionUsage,
-    TenantCounts,
-    TurnRow,
 )
 
 
@@ -46,10 +48,10 @@ def story() -> StoredSession:
     return StoredSession(MemoryLog())
 
 
-async def read_turns(store: ReadModelStore, story: StoredSession) -> tuple[TurnRow, ...]:
+async def read_turns(store: ReadModelStore, story: StoredSession) -> Sequence[Row[Any]]:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
-        return await session_queries.list_turns(connection, story.tenant, story.session, limit=None)
+        return await read_turn_rows(connection, story.tenant, story.session)
 
 
 async def read_calls(store: ReadModelStore, story: StoredSession) -> tuple[CallRow, ...]:
@@ -259,43 +261,6 @@ async def test_calls_come_in_the_order_they_were_made(
         *(build_assembled(1, call, build_part("input", tokens=1)) for call in made)
     )
     assert [call.call for call in await read_calls(store, story)] == made
-
-
-async def test_turns_come_page_by_page(store: ReadModelStore, story: StoredSession) -> None:
-    await story.append_events(
-        build_opened(), *(build_submitted(turn, str(turn)) for turn in range(1, 6))
-    )
-    await fold_log(store, story.log)
-    async with store.open_reader() as connection:
-        page = await session_queries.list_turns(connection, "t", "s", after=2, limit=2)
-    assert [turn.turn for turn in page] == [3, 4]
-
-
-async def test_counts_tell_what_a_tenant_has_and_whose_cost_nobody_knows(
-    store: ReadModelStore, story: StoredSession
-) -> None:
-    await story.append_events(
-        build_opened(), build_submitted(1, "one"), build_started(1, 1), build_assembled(1, "1.1")
-    )
-    await story.append_events(
-        build_ended(1, 1, tokens=None, micro_dollars=None), build_started(1, 2)
-    )
-    await story.append_events(build_ended(1, 2, tokens=7, micro_dollars=21))
-    other = StoredSession(story.log, "other")
-    await other.append_events(build_opened(), SessionClosed(reason="done"))
-    await StoredSession(story.log, "foreign", tenant="u").append_events(build_opened())
-    await fold_log(store, story.log)
-    async with store.open_reader() as connection:
-        assert await session_queries.count_tenant(connection, "t") == TenantCounts(
-            sessions=2,
-            open_sessions=1,
-            turns=1,
-            calls=1,
-            redactions=0,
-            micro_dollars=21,
-            unknown_costs=1,
-        )
-        assert (await session_queries.count_tenant(connection, "nobody")).sessions == 0
 
 
 async def test_a_sessions_usage_is_the_sum_of_its_attempts_and_names_what_nobody_counted(

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Sequence
+from typing import Any
 
-from tests.projections.store.row_fold import ensure_live_position, fold_log, read_rows
+import pytest
+from sqlalchemy import Row
+
+from tests.projections.store.row_fold import (
+    ensure_live_position,
+    fold_log,
+    read_rows,
+    read_turn_rows,
+)
 from tests.projections.store.session_histories import (
     SAMPLE_DIGEST,
     StoredSession,
@@ -17,7 +26,7 @@ from turnlog.events.model.turn_events import TurnSubmitted
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import session_queries
-from turnlog.projections.store.read.row_types import SessionRow, TurnRow
+from turnlog.projections.store.read.row_types import SessionRow
 
 
 @pytest.fixture
@@ -25,10 +34,10 @@ def story() -> StoredSession:
     return StoredSession(MemoryLog())
 
 
-async def read_turns(store: ReadModelStore, story: StoredSession) -> tuple[TurnRow, ...]:
+async def read_turns(store: ReadModelStore, story: StoredSession) -> Sequence[Row[Any]]:
     await fold_log(store, story.log)
     async with store.open_reader() as connection:
-        return await session_queries.list_turns(connection, story.tenant, story.session, limit=None)
+        return await read_turn_rows(connection, story.tenant, story.session)
 
 
 async def read_session(store: ReadModelStore, story: StoredSession) -> SessionRow:

@@ -16,6 +16,7 @@ from sqlalchemy import make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
+from tests.projections.store.row_fold import read_turn_rows
 from tests.projections.store.session_histories import (
     StoredSession,
     append_raw,
@@ -29,7 +30,6 @@ from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.read import session_queries
 from turnlog.projections.store.read.read_your_writes import wait_until_folded
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions
@@ -55,7 +55,7 @@ async def test_rows_follow_the_log_as_it_grows(store: ReadModelStore, log: Memor
         await story.append_events(build_completed(1, "first"))
         await running.wait_for_stories(story)
     async with store.open_reader() as connection:
-        (turn,) = await session_queries.list_turns(connection, "t", "s", limit=None)
+        (turn,) = await read_turn_rows(connection, "t", "s")
     assert turn.reply_in == 3
 
 

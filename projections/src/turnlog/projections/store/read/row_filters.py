@@ -1,11 +1,21 @@
-"""What all queries share: the active build, and columns by row type."""
+"""What all queries share: the active build, columns by row type, and sums."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, Table, and_, select, true
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Table,
+    and_,
+    cast,
+    func,
+    select,
+    true,
+)
 
 from turnlog.projections.store.schema.read_model_tables import PROJECTIONS
 from turnlog.projections.store.write.projection_positions import SESSIONS_PROJECTION
@@ -31,3 +41,9 @@ def match_session(table: Table, tenant: str, session: str) -> ColumnElement[bool
 def select_columns(table: Table, shape: type) -> list[Column[Any]]:
     """Return the columns of a table that a row type has as fields."""
     return [table.c[field.name] for field in fields(shape) if field.name in table.c]
+
+
+def sum_column(column: ColumnElement[int]) -> ColumnElement[int]:
+    """Sum the known figures of a column of integers; 0 if there is none."""
+    # Postgres returns a decimal sum.
+    return cast(func.coalesce(func.sum(column), 0), BigInteger)

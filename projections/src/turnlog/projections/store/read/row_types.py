@@ -88,30 +88,6 @@ class SessionRowPage:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnRow:
-    """A turn and its result."""
-
-    turn: int
-    status: str
-    """open, queued, completed, failed or cancelled."""
-    text_in: int | None
-    """Sequence of the event with its text; None if it had none."""
-    reply_in: int | None
-    """Sequence of the event with the reply, or with the replacement of a redacted one."""
-    call: str | None
-    """The call that produced the reply."""
-    finish: str | None
-    cause: str | None
-    """Code of a failure, or reason of a cancellation."""
-    detail: str | None
-    excluded: bool
-    redacted: bool
-    submitted_at: str
-    released_at: str | None
-    settled_at: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class AttemptRow:
     """An attempt at a call; None means unknown or not finished, not zero."""
 
@@ -276,18 +252,3 @@ class SegmentRow:
     """When it was last edited."""
     edited_by: str
     """The actor of the last edit."""
-
-
-@dataclass(frozen=True, slots=True)
-class TenantCounts:
-    """How many sessions, turns, calls and redactions a tenant has, and their cost."""
-
-    sessions: int
-    open_sessions: int
-    turns: int
-    calls: int
-    redactions: int
-    micro_dollars: int
-    """The known cost."""
-    unknown_costs: int
-    """Ended attempts with unknown cost."""

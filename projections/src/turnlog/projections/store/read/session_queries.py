@@ -1,4 +1,4 @@
-"""Queries of sessions: filtered lists, the turns and calls of one session, counts and totals.
+"""Queries of sessions: filtered lists, the calls of one session, last sequences and totals.
 
 Lists are sorted newest first. A page continues after the stream position of its last session, which
 never changes, so no session is repeated or missed while others are opened. The caller provides the
@@ -17,13 +17,10 @@ from typing import Final
 
 from pydantic import JsonValue
 from sqlalchemy import (
-    BigInteger,
     ColumnElement,
     RowMapping,
-    ScalarSelect,
     Table,
     and_,
-    cast,
     exists,
     func,
     select,
@@ -33,7 +30,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from turnlog.events.codec import format_rfc3339
 from turnlog.projections.audit.verify.verification_report import SessionTotals
 from turnlog.projections.store.read.pinned_versions import match_pinned_text
-from turnlog.projections.store.read.row_filters import match_session, match_tenant, select_columns
+from turnlog.projections.store.read.row_filters import (
+    match_session,
+    match_tenant,
+    select_columns,
+    sum_column,
+)
 from turnlog.projections.store.read.row_types import (
     AttemptRow,
     CallRow,
@@ -41,14 +43,11 @@ from turnlog.projections.store.read.row_types import (
     SessionRow,
     SessionRowPage,
     SessionUsage,
-    TenantCounts,
-    TurnRow,
 )
 from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     ATTRIBUTES,
     CALLS,
-    REDACTIONS,
     SESSIONS,
     TURNS,
     compute_attribute_digest,
@@ -129,28 +128,17 @@ async def _sum_usage(
     """Return the usage of the sessions that have made an attempt."""
     attempts = ATTEMPTS.c
     unknown = and_(attempts.ended_at.is_not(None), attempts.input_tokens.is_(None))
-    found = (
-        select(
-            attempts.session,
-            _sum_column(attempts.input_tokens).label("input_tokens"),
-            _sum_column(attempts.output_tokens).label("output_tokens"),
-            _sum_column(attempts.micro_dollars).label("micro_dollars"),
-            func.count().filter(unknown).label("unknown_attempts"),
-        )
-        .where(match_tenant(ATTEMPTS, tenant), attempts.session.in_(sessions))
-        .where(attempts.copied.is_(False))
-        .group_by(attempts.session)
-    )
-    return {
-        row["session"]: SessionUsage(
-            row["input_tokens"],
-            row["output_tokens"],
-            row["input_tokens"] + row["output_tokens"],
-            row["micro_dollars"],
-            row["unknown_attempts"],
-        )
-        for row in (await connection.execute(found)).mappings()
+    figures: TotalColumns = {
+        "input_tokens": sum_column(attempts.input_tokens),
+        "output_tokens": sum_column(attempts.output_tokens),
+        "total_tokens": sum_column(attempts.input_tokens) + sum_column(attempts.output_tokens),
+        "micro_dollars": sum_column(attempts.micro_dollars),
+        "unknown_attempts": func.count().filter(unknown),
     }
+    found = await _query_by_session(
+        connection, ATTEMPTS, tenant, sessions, figures, attempts.copied.is_(False)
+    )
+    return {session: SessionUsage(**usage) for session, usage in found.items()}
 
 
 def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
@@ -197,19 +185,6 @@ def _build_origin_row(row: RowMapping) -> OriginRow | None:
     if row["origin_kind"] is None:
         return None
     return OriginRow(row["origin_kind"], row["origin_session"], row["origin_sequence"])
-
-
-async def list_turns(
-    connection: AsyncConnection, tenant: str, session: str, *, after: int = 0, limit: int | None
-) -> tuple[TurnRow, ...]:
-    """Return a session's turns after a turn, in order; all of them without a limit."""
-    found = (
-        select(*select_columns(TURNS, TurnRow))
-        .where(match_session(TURNS, tenant, session), TURNS.c.turn > after)
-        .order_by(TURNS.c.turn)
-        .limit(limit)
-    )
-    return tuple(TurnRow(**row) for row in (await connection.execute(found)).mappings())
 
 
 async def list_calls(connection: AsyncConnection, tenant: str, session: str) -> tuple[CallRow, ...]:
@@ -261,35 +236,6 @@ def _sum_known(figures: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-async def count_tenant(connection: AsyncConnection, tenant: str) -> TenantCounts:
-    """Count what a tenant has."""
-    still_open = and_(match_tenant(SESSIONS, tenant), SESSIONS.c.closed_at.is_(None))
-    # Postgres returns a decimal sum; money is an integer.
-    known = cast(func.coalesce(func.sum(ATTEMPTS.c.micro_dollars), 0), BigInteger)
-    # Attempts that a fork copied were paid for in the original session.
-    made = and_(match_tenant(ATTEMPTS, tenant), ATTEMPTS.c.copied.is_(False))
-    ended = and_(made, ATTEMPTS.c.ended_at.is_not(None))
-    found = select(
-        _count_rows(SESSIONS, tenant).label("sessions"),
-        select(func.count()).where(still_open).scalar_subquery().label("open_sessions"),
-        _count_rows(TURNS, tenant).label("turns"),
-        _count_rows(CALLS, tenant).label("calls"),
-        _count_rows(REDACTIONS, tenant).label("redactions"),
-        select(known).where(made).scalar_subquery().label("micro_dollars"),
-        select(func.count())
-        .where(ended, ATTEMPTS.c.micro_dollars.is_(None))
-        .scalar_subquery()
-        .label("unknown_costs"),
-    )
-    return TenantCounts(**(await connection.execute(found)).mappings().one())
-
-
-def _count_rows(table: Table, tenant: str) -> ScalarSelect[int]:
-    return (
-        select(func.count()).select_from(table).where(match_tenant(table, tenant)).scalar_subquery()
-    )
-
-
 SEQUENCE_PAGE_SIZE: Final = 5_000
 """Sessions in one page of `list_last_sequences`."""
 
@@ -321,12 +267,12 @@ async def compute_totals(
     columns_by_table: dict[Table, TotalColumns] = {
         SESSIONS: {"sequence": func.max(SESSIONS.c.last_sequence)},
         TURNS: {"turns": func.count()},
-        CALLS: {"calls": func.count(), "tokens": _sum_column(CALLS.c.tokens)},
+        CALLS: {"calls": func.count(), "tokens": sum_column(CALLS.c.tokens)},
         ATTEMPTS: {
             "attempts": func.count(),
-            "input_tokens": _sum_column(ATTEMPTS.c.input_tokens),
-            "output_tokens": _sum_column(ATTEMPTS.c.output_tokens),
-            "micro_dollars": _sum_column(ATTEMPTS.c.micro_dollars),
+            "input_tokens": sum_column(ATTEMPTS.c.input_tokens),
+            "output_tokens": sum_column(ATTEMPTS.c.output_tokens),
+            "micro_dollars": sum_column(ATTEMPTS.c.micro_dollars),
         },
     }
     for table, columns in columns_by_table.items():
@@ -339,22 +285,18 @@ async def compute_totals(
     }
 
 
-def _sum_column(column: ColumnElement[int]) -> ColumnElement[int]:
-    # Postgres returns a decimal sum; all of these are integers.
-    return cast(func.coalesce(func.sum(column), 0), BigInteger)
-
-
 async def _query_by_session(
     connection: AsyncConnection,
     table: Table,
     tenant: str,
     sessions: Sequence[str],
     totals: TotalColumns,
+    *conditions: ColumnElement[bool],
 ) -> dict[str, dict[str, int]]:
     columns = [figure.label(name) for name, figure in totals.items()]
     found = (
         select(table.c.session, *columns)
-        .where(match_tenant(table, tenant), table.c.session.in_(sessions))
+        .where(match_tenant(table, tenant), table.c.session.in_(sessions), *conditions)
         .group_by(table.c.session)
     )
     rows = (await connection.execute(found)).mappings()

@@ -11,11 +11,16 @@ from collections import defaultdict
 from datetime import datetime
 from typing import Final, Literal
 
-from sqlalchemy import BigInteger, ColumnElement, and_, cast, func, literal, select
+from sqlalchemy import ColumnElement, and_, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.projections.store.read.row_filters import match_session, match_tenant, select_columns
+from turnlog.projections.store.read.row_filters import (
+    match_session,
+    match_tenant,
+    select_columns,
+    sum_column,
+)
 from turnlog.projections.store.read.row_types import CallGrowth, ComponentRow, GroupGrowth
 from turnlog.projections.store.schema.read_model_tables import CALLS, SESSIONS, WINDOW_PARTS
 
@@ -82,8 +87,8 @@ async def list_group_growth(
         select(
             group,
             func.count(),
-            _sum_tokens(_CALL_COLUMNS.tokens),
-            _sum_tokens(_CALL_COLUMNS.savings),
+            sum_column(_CALL_COLUMNS.tokens),
+            sum_column(_CALL_COLUMNS.savings),
         )
         .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
         .where(*conditions)
@@ -94,8 +99,8 @@ async def list_group_growth(
         select(
             group,
             _PART_COLUMNS.component,
-            _sum_tokens(_PART_COLUMNS.tokens),
-            _sum_tokens(_PART_COLUMNS.cut_turns),
+            sum_column(_PART_COLUMNS.tokens),
+            sum_column(_PART_COLUMNS.cut_turns),
         )
         .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
         .join(WINDOW_PARTS, _PARTS_OF_CALL)
@@ -131,8 +136,3 @@ def _choose_group_column(by: GrowthGrouping) -> ColumnElement[str | None]:
             return SESSIONS.c.blueprint
         case "profile" | "kind" | "model":
             return _CALL_COLUMNS[by]
-
-
-def _sum_tokens(column: ColumnElement[int]) -> ColumnElement[int]:
-    # Postgres returns a decimal sum; all of these are integers.
-    return cast(func.coalesce(func.sum(column), 0), BigInteger)
