@@ -44,7 +44,7 @@ class TurnPraised(EventModel):
 EVENT_EDITS = {
     "events/registry.py": ("    | TurnDisplayed\n", "    | TurnDisplayed\n    | TurnPraised\n"),
     "events/__init__.py": ('    "TurnQueued",\n', '    "TurnPraised",\n    "TurnQueued",\n'),
-    "events/testing/event_samples.py": (
+    "tests/support/generators/event_samples.py": (
         '        "turn-excluded": ',
         '        "turn-praised": TurnPraised(turn=3),\n        "turn-excluded": ',
     ),

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from tests.support.generators.event_samples import build_samples
 from turnlog.events.codec import CommandRef, encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead
 from turnlog.events.registry import KnownEvent
 from turnlog.events.testing import SESSION, TENANT, make_draft, make_id
-from turnlog.events.testing.event_samples import build_samples
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from tests.support.generators.event_samples import build_library_samples
 from turnlog.events.codec import CommandRef, EventDraft, encode_batch
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead
@@ -15,7 +16,6 @@ from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.registry import LibraryEvent
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.events.testing import FIRST_EVENT_TIME, TENANT, make_id
-from turnlog.events.testing.event_samples import build_library_samples
 
 GOLDEN = Path(__file__).parent / "golden_library"
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.events.golden_events import encode_event
+from tests.support.generators.event_samples import build_samples
 from turnlog.events.codec import (
     MAX_BATCH_EVENTS,
     MAX_EVENT_BYTES,
@@ -36,7 +37,6 @@ from turnlog.events.registry import (
     format_event_name,
 )
 from turnlog.events.testing import SESSION, TENANT, make_draft, make_drafts, record_events
-from turnlog.events.testing.event_samples import build_samples
 
 WAITED_FOR = ("turn-submitted", "turn-released")
 GOLDEN = [encode_event(event) for event in build_samples().values()]

@@ -9,11 +9,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.events.golden_events import GOLDEN, encode_event, get_golden_path
+from tests.support.generators.event_samples import build_samples
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import Envelope
 from turnlog.events.registry import EVENT_TYPES, UnknownEvent, apply_upcasters, format_event_name
 from turnlog.events.testing import FIRST_EVENT_TIME, SESSION, TENANT, make_id
-from turnlog.events.testing.event_samples import build_samples
 
 NAMES = sorted(build_samples())
 

@@ -44,7 +44,6 @@ def list_loaded_packages(module: str) -> set[str]:
         "turnlog.events.tokens",
         "turnlog.events.store.memory_log",
         "turnlog.events.testing",
-        "turnlog.events.testing.event_samples",
     ],
 )
 def test_typed_events_load_pydantic_and_nothing_else(module: str) -> None:

@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from tests.events.golden_segment_events import encode_event, get_golden_path
 from tests.events.log_sessions import require_appended, take_items
+from tests.support.generators.event_samples import build_library_samples
 from turnlog.events.codec import (
     EventBatch,
     EventDraft,
@@ -36,7 +37,6 @@ from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import EventLog
 from turnlog.events.subjects import LIBRARY_HISTORY, LIBRARY_STREAM
 from turnlog.events.testing import FIRST_EVENT_TIME, make_id
-from turnlog.events.testing.event_samples import build_library_samples
 
 NAMES = sorted(build_library_samples())
 

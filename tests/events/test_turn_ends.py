@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.generators.event_samples import build_samples
 from turnlog.events.content import PlainText
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnCompleted, find_turn_end, is_end_of_turn
-from turnlog.events.testing.event_samples import build_samples
 
 END_TYPES = {"turn-completed", "turn-failed", "turn-cancelled", "reply-redacted"}
 

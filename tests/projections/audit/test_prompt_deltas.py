@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.generators.manifest_samples import build_manifest
 from turnlog.events.model.manifest import Manifest, PromptPart, SegmentSource
-from turnlog.events.testing.manifest_samples import build_manifest
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration, compare_manifests
 
 GIVEN = next(part for part in build_manifest().parts if isinstance(part.source, SegmentSource))

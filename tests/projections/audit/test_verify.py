@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from pydantic import JsonValue
 
+from tests.support.generators.event_samples import build_samples
 from tests.support.sessions.prompt_assembly import (
     assemble_next_prompt,
     build_blobs,
@@ -24,7 +25,6 @@ from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolStart
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.store.ports import RawEvent
 from turnlog.events.testing import make_draft, record_events
-from turnlog.events.testing.event_samples import build_samples
 from turnlog.projections.audit.record.session_replay import BLOB_NAMING_TYPES, list_event_blobs
 from turnlog.projections.audit.verify.hash_chain import ChainVerifier, WitnessedHead, decode_events
 from turnlog.projections.audit.verify.session_verification import (

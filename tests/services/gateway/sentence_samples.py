@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
+from tests.support.generators.event_samples import build_samples
 from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
 from turnlog.events.model.call_events import AttemptCost, AttemptEnded, AttemptTimings, TokenUsage
 from turnlog.events.model.memory_events import SummaryBegun, SummaryUndone, TurnRange
@@ -15,7 +16,6 @@ from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnDisplayed, TurnQueued, TurnResolved
 from turnlog.events.registry import KnownEvent
 from turnlog.events.testing import record_events
-from turnlog.events.testing.event_samples import build_samples
 from turnlog.services.cli.views.event_view import describe_event
 
 

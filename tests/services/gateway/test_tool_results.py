@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.generators.manifest_samples import build_manifest
 from turnlog.events.codec import encode_batch
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import ContextAssembled
@@ -16,7 +17,6 @@ from turnlog.events.model.turn_events import (
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.testing import SESSION, TENANT, make_drafts
-from turnlog.events.testing.manifest_samples import build_manifest
 from turnlog.services.gateway.routes.call_routes import EVENT_BATCH_SIZE, iterate_turn_rest
 
 CONTEXT = ContextAssembled(

@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
+from tests.support.generators.event_samples import build_library_samples
 from tests.support.sessions.segment_harness import SegmentHarness
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.codec import EventDraft, encode_batch
@@ -20,7 +21,6 @@ from turnlog.events.store.memory_log import MemoryBlobStore, MemoryLog
 from turnlog.events.store.ports import RawEvent
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.events.testing import FIRST_EVENT_TIME
-from turnlog.events.testing.event_samples import build_library_samples
 from turnlog.projections.library.segment_inputs import EditSegment, SegmentInput
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_for_sequence

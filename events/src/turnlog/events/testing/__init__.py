@@ -14,16 +14,6 @@ from turnlog.events.codec import CommandRef, EventDraft, decode_event, encode_ba
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.registry import KnownEvent
 
-__all__ = [
-    "FIRST_EVENT_TIME",
-    "SESSION",
-    "TENANT",
-    "make_draft",
-    "make_drafts",
-    "make_id",
-    "record_events",
-]
-
 TENANT: Final = "acme"
 SESSION: Final = "s-1"
 FIRST_EVENT_TIME: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.support.generators.manifest_samples import build_manifest
 from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
 from turnlog.events.model.call_events import (
     AttemptCost,
@@ -73,7 +74,6 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.registry import KnownEvent, LibraryEvent
-from turnlog.events.testing.manifest_samples import build_manifest
 
 SAMPLE_TEXT = PlainText(text="Ein Satz, “quoted”: naïve, 漢字, 🙂, \t \u2028 and </script>")
 
@@ -229,7 +229,7 @@ def _build_phase_samples() -> dict[str, KnownEvent]:
             id="call_1",
             tool="shop_look",
             outcome="answered",
-            brief=_TOOL_TEXT,
+            brief=SAMPLE_TEXT,
         ),
         "tool-returned": ToolReturned(
             turn=8,
@@ -342,9 +342,6 @@ def build_memory_samples() -> dict[str, KnownEvent]:
     }
 
 
-_TOOL_TEXT = PlainText(text="Ein Satz, “quoted”: naïve, 漢字, 🙂, \t \u2028 and </script>")
-
-
 def build_tool_samples() -> dict[str, KnownEvent]:
     """Return samples of turns with several calls by name: tools, plans, intermediate answers."""
     pin = ToolPin(digest=compute_digest("look"), server="shop", tool="look", idempotent=True)
@@ -368,18 +365,18 @@ def build_tool_samples() -> dict[str, KnownEvent]:
         ),
         "schemas-requested": SchemasRequested(profile="agent"),
         "plan-made": PlanMade(turn=4, call="4.1", steps=1),
-        "step-planned": StepPlanned(turn=4, step=1, goal=_TOOL_TEXT, tools=("shop_look",)),
+        "step-planned": StepPlanned(turn=4, step=1, goal=SAMPLE_TEXT, tools=("shop_look",)),
         "tool-called-step": ToolCalled(
             turn=4, call="4.2", id="call_1", tool="shop_look", arguments="{}", step=1
         ),
-        "step-planned-given": StepPlanned(turn=4, step=1, goal=_TOOL_TEXT, given=17),
+        "step-planned-given": StepPlanned(turn=4, step=1, goal=SAMPLE_TEXT, given=17),
         "tool-returned-summary": ToolReturned(
             turn=4,
             call="4.2",
             id="call_1",
             tool="shop_look",
             outcome="answered",
-            summary=_TOOL_TEXT,
+            summary=SAMPLE_TEXT,
         ),
         "tool-started": ToolStarted(turn=4, call="4.2", id="call_1", tool="shop_look", attempt=3),
         "tool-returned-answered": ToolReturned(
@@ -388,7 +385,7 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             id="call_1",
             tool="shop_look",
             outcome="answered",
-            text=_TOOL_TEXT,
+            text=SAMPLE_TEXT,
             result=compute_digest("all that it gave"),
             characters=48_000,
             treatment="condensed",
@@ -399,9 +396,9 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             call="4.2",
             attempt=2,
             finish="tool_calls",
-            digest=_TOOL_TEXT.digest,
-            characters=_TOOL_TEXT.characters,
-            text=_TOOL_TEXT,
+            digest=SAMPLE_TEXT.digest,
+            characters=SAMPLE_TEXT.characters,
+            text=SAMPLE_TEXT,
             repairs=("taken out of a block of code",),
         ),
     }
