@@ -5,7 +5,7 @@ A check yields findings with paths; the loader adds the lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import Final, assert_never
@@ -44,7 +44,9 @@ from turnlog.projections.blueprint.schema.strict_model import Name
 from turnlog.projections.blueprint.template_slots import find_slots
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFinding,
+    BlueprintFindings,
     DocumentPath,
+    check_known_name,
     suggest_word,
 )
 from turnlog.projections.blueprint.validation.budget_checks import check_budgets
@@ -69,8 +71,6 @@ BUILT_IN_LAYERS: Final = ("input", "history")
 
 PATH_VALUE_TYPES: Final = frozenset({"id", "locale"})
 """Types of attributes that may be part of a path."""
-
-BlueprintFindings = Iterator[BlueprintFinding]
 
 
 def check_blueprint(blueprint: Blueprint) -> BlueprintFindings:
@@ -102,13 +102,6 @@ def _check_safety_patterns(blueprint: Blueprint) -> BlueprintFindings:
         if isinstance(rule, SafetyPatternRule) and (fault := find_pattern_fault(rule.pattern)):
             path = ("policies", "safety", "rules", number, "pattern")
             yield BlueprintFinding(path, fault.reason, fault.fix)
-
-
-def _check_known_name(
-    path: DocumentPath, kind: str, name: str, known: Iterable[str]
-) -> BlueprintFindings:
-    if name not in known:
-        yield BlueprintFinding(path, f"there is no {kind} `{name}`", suggest_word(name, known))
 
 
 def _check_value_specs(blueprint: Blueprint) -> BlueprintFindings:
@@ -166,7 +159,7 @@ def _check_layers(blueprint: Blueprint) -> BlueprintFindings:
             yield BlueprintFinding(path, f"`{name}` is a layer of its own", "choose another name")
         if isinstance(layer.when, WhenAttribute):
             attribute_path = (*path, "when", "attribute")
-            yield from _check_known_name(
+            yield from check_known_name(
                 attribute_path, "attribute", layer.when.attribute, blueprint.attributes
             )
         yield from _check_layer_source(blueprint, path, layer)
@@ -178,18 +171,18 @@ def _check_layer_source(
     match layer:
         case TextLayer(text=text):
             for slot in find_slots(text):
-                yield from _check_known_name(
+                yield from check_known_name(
                     (*path, "text"), "attribute", slot, blueprint.attributes
                 )
         case AttributeLayer(attribute=attribute):
-            yield from _check_known_name(
+            yield from check_known_name(
                 (*path, "attribute"), "attribute", attribute, blueprint.attributes
             )
         case FileLayer(file=file, search=search):
             yield from _check_file_path(blueprint, (*path, "file"), file)
             yield from _check_search_folders(blueprint, (*path, "search"), search or ())
         case InputLayer(input=name):
-            yield from _check_known_name((*path, "input"), "input", name, blueprint.inputs)
+            yield from check_known_name((*path, "input"), "input", name, blueprint.inputs)
         case FieldsLayer() | ChoicesLayer() | SourceLayer() | SegmentsLayer() | ResolvedLayer():
             return
         case OverrideLayer() | ToolsLayer() | PromptsLayer():
@@ -213,9 +206,7 @@ def _check_file_path(blueprint: Blueprint, path: DocumentPath, written: str) -> 
             path, f"`{written}` leaves the folder", "name a place beside the blueprint"
         )
     for slot in find_slots(written):
-        yield from _check_known_name(
-            path, "attribute", slot, (*blueprint.attributes, PROVIDER_SLOT)
-        )
+        yield from check_known_name(path, "attribute", slot, (*blueprint.attributes, PROVIDER_SLOT))
         value = blueprint.attributes.get(slot)
         if value and value.type not in PATH_VALUE_TYPES:
             what = f"`{slot}` is of type {value.type}, which no path can hold"
@@ -237,20 +228,20 @@ def _check_call(blueprint: Blueprint, name: Name, call: CallSpec) -> BlueprintFi
     for place, written in _iterate_call_names(call):
         kind = "history" if place[-1] == "history" else "layer"
         names = blueprint.history if kind == "history" else known
-        yield from _check_known_name((*path, *place), kind, written, names)
+        yield from check_known_name((*path, *place), kind, written, names)
         if (mark := f"{kind} {written}") in seen:
             yield BlueprintFinding((*path, *place), f"{mark} stands twice in this call", "keep one")
         seen.add(mark)
     for parameter in call.parameters:
-        yield from _check_known_name(
+        yield from check_known_name(
             (*path, "parameters", parameter), "parameter", parameter, ALLOWED_MODEL_PARAMETERS
         )
     if call.budget:
-        yield from _check_known_name((*path, "budget"), "budget", call.budget, blueprint.budget)
+        yield from check_known_name((*path, "budget"), "budget", call.budget, blueprint.budget)
     for at, slot in enumerate(call.messages):
         if not isinstance(slot, HistoryMessageSlot) and slot.form:
             form = (*path, "messages", at, "form")
-            yield from _check_known_name(form, "form", slot.form, blueprint.forms)
+            yield from check_known_name(form, "form", slot.form, blueprint.forms)
 
 
 def _iterate_call_names(call: CallSpec) -> Iterator[tuple[DocumentPath, Name]]:
@@ -275,7 +266,7 @@ def _check_profiles(blueprint: Blueprint) -> BlueprintFindings:
         for word, call in profile.calls.items():
             path = ("profiles", name, word)
             known = (*blueprint.calls, BY_PHASE) if word == "call" else tuple(blueprint.calls)
-            yield from _check_known_name(path, "call", call, known)
+            yield from check_known_name(path, "call", call, known)
         if profile.call == BY_PHASE and blueprint.phases is None:
             path = ("profiles", name, "call")
             yield BlueprintFinding(
@@ -291,7 +282,7 @@ def _check_dotted_paths(blueprint: Blueprint) -> BlueprintFindings:
     for path, written in _iterate_dotted_paths(blueprint):
         place, _, rest = written.partition(".")
         if place == "attributes":
-            yield from _check_known_name(
+            yield from check_known_name(
                 path, "attribute", rest.partition(".")[0], blueprint.attributes
             )
         elif place == "cartridge" and blueprint.cartridge is None:

@@ -6,7 +6,7 @@ reported with the nearest known one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -26,6 +26,9 @@ class BlueprintFinding:
     path: DocumentPath
     what: str
     fix: str
+
+
+BlueprintFindings = Iterator[BlueprintFinding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +78,11 @@ def suggest_word(word: str, known: Iterable[str]) -> str:
     if near := get_close_matches(word, words, n=1):
         return f"write `{near[0]}`"
     return f"use one of: {', '.join(words)}" if words else "leave it out"
+
+
+def check_known_name(
+    path: DocumentPath, kind: str, name: str, known: Collection[str]
+) -> BlueprintFindings:
+    """Find a name that no part of the blueprint defines."""
+    if name not in known:
+        yield BlueprintFinding(path, f"there is no {kind} `{name}`", suggest_word(name, known))

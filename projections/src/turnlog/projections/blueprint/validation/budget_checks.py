@@ -6,7 +6,7 @@ none that is always kept. A budget that is certainly too small is found before a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.budget_specs import (
@@ -43,16 +43,16 @@ from turnlog.projections.blueprint.template_slots import fill_slots
 from turnlog.projections.blueprint.token_counters import CharacterCounter
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFinding,
+    BlueprintFindings,
     DocumentPath,
+    check_known_name,
     suggest_word,
 )
-
-ComponentFindings = Iterator[BlueprintFinding]
 
 
 def check_component_budgets(
     blueprint: Blueprint, path: DocumentPath, budget: BudgetSpec
-) -> ComponentFindings:
+) -> BlueprintFindings:
     """Check the components of a budget, and its other steps against the fixed components."""
     under = {
         "input": QUERY_COMPONENT,
@@ -89,7 +89,7 @@ def _find_tool_components(blueprint: Blueprint) -> set[str]:
     return {layer.component for layer in layers if isinstance(layer, ToolsLayer)}
 
 
-def _check_condense_steps(path: DocumentPath, name: Name, ladder: Ladder) -> ComponentFindings:
+def _check_condense_steps(path: DocumentPath, name: Name, ladder: Ladder) -> BlueprintFindings:
     """Find steps that condense tools in a component that contains no tools."""
     for step_index, step in enumerate(ladder):
         if isinstance(step.action, CondenseToolList) and step.target is None:
@@ -101,7 +101,7 @@ def _check_condense_steps(path: DocumentPath, name: Name, ladder: Ladder) -> Com
 
 def _check_component_steps(
     path: DocumentPath, name: Name, ladder: Ladder, under: Mapping[str, str]
-) -> ComponentFindings:
+) -> BlueprintFindings:
     """Find steps that cannot reduce their component."""
     for step_index, step in enumerate(ladder):
         if _get_step_component(step, under) not in {name, None}:
@@ -112,7 +112,7 @@ def _check_component_steps(
 
 def _check_fixed_components(
     path: DocumentPath, budget: BudgetSpec, under: Mapping[str, str]
-) -> ComponentFindings:
+) -> BlueprintFindings:
     """Find steps that would trim a fixed component."""
     fixed = {name for name, each in budget.components.items() if each.fixed}
     ladders = [(path, budget.ladder)]
@@ -132,8 +132,6 @@ def _get_step_component(step: LadderStep, under: Mapping[str, str]) -> str | Non
     return under.get(step.target) if step.target else None
 
 
-BudgetFindings = Iterator[BlueprintFinding]
-
 _SEGMENT_ACTIONS = (LowerSegmentTier, DropLowestPriority, ReplaceSegments)
 
 _TEXT_ACTIONS = (TrimLayer, CompressLayer)
@@ -141,7 +139,7 @@ _TEXT_ACTIONS = (TrimLayer, CompressLayer)
 _INPUT_LAYER = "input"
 
 
-def check_budgets(blueprint: Blueprint) -> BudgetFindings:
+def check_budgets(blueprint: Blueprint) -> BlueprintFindings:
     """Check every budget, and every call against the budget it names."""
     for name, budget in blueprint.budget.items():
         path = ("budget", name)
@@ -154,22 +152,20 @@ def check_budgets(blueprint: Blueprint) -> BudgetFindings:
         yield from _check_minimum_size(blueprint, ("calls", name, "budget"), call)
 
 
-def _check_limit(blueprint: Blueprint, path: DocumentPath, limit: Limit) -> BudgetFindings:
+def _check_limit(blueprint: Blueprint, path: DocumentPath, limit: Limit) -> BlueprintFindings:
     if not isinstance(limit, InputLimit):
         return
     value = blueprint.inputs.get(limit.input)
     at = (*path, "input")
-    if value is None:
-        fix = suggest_word(limit.input, blueprint.inputs)
-        yield BlueprintFinding(at, f"there is no input `{limit.input}`", fix)
-    elif value.type != "int" or value.min is None or value.min < 1:
+    yield from check_known_name(at, "input", limit.input, blueprint.inputs)
+    if value and (value.type != "int" or value.min is None or value.min < 1):
         what = f"`{limit.input}` may be something else than a number from 1 on"
         yield BlueprintFinding(at, what, f"say `{{type: int, min: 1}}` of inputs.{limit.input}")
 
 
 def _check_sections(
     blueprint: Blueprint, path: DocumentPath, budget: BudgetSpec, users: list[CallSpec]
-) -> BudgetFindings:
+) -> BlueprintFindings:
     for layer, section in budget.sections.items():
         section_path = (*path, "sections", layer)
         yield from _check_layer_listed(blueprint, section_path, layer, users)
@@ -186,7 +182,7 @@ def _check_sections(
 
 def _check_components(
     blueprint: Blueprint, path: DocumentPath, budget: BudgetSpec, users: list[CallSpec]
-) -> BudgetFindings:
+) -> BlueprintFindings:
     for name, component in budget.components.items():
         component_path = (*path, "components", name)
         yield from _check_limit(blueprint, (*component_path, "tokens"), component.tokens)
@@ -196,7 +192,7 @@ def _check_components(
 
 def _check_ladder(
     blueprint: Blueprint, path: DocumentPath, ladder: Ladder, users: list[CallSpec]
-) -> BudgetFindings:
+) -> BlueprintFindings:
     for step_index, step in enumerate(ladder):
         at = (*path, "ladder", step_index, step.action_name)
         if isinstance(step.action, HistoryAction):
@@ -226,13 +222,10 @@ def _collect_views(users: list[CallSpec]) -> set[Name]:
 
 def _check_history_step(
     blueprint: Blueprint, at: DocumentPath, path: DocumentPath, view: Name, users: list[CallSpec]
-) -> BudgetFindings:
+) -> BlueprintFindings:
     listed = _collect_views(users)
-    if view not in blueprint.history:
-        yield BlueprintFinding(
-            at, f"there is no history `{view}`", suggest_word(view, blueprint.history)
-        )
-    elif users and view not in listed:
+    yield from check_known_name(at, "history", view, blueprint.history)
+    if view in blueprint.history and users and view not in listed:
         what = f"no call with budget `{path[1]}` lists the history `{view}`"
         yield BlueprintFinding(at, what, suggest_word(view, listed))
     if view in blueprint.history and blueprint.resolve_view(view).all:
@@ -241,7 +234,7 @@ def _check_history_step(
 
 def _check_layer_step(
     blueprint: Blueprint, at: DocumentPath, step: LadderStep, name: Name, users: list[CallSpec]
-) -> BudgetFindings:
+) -> BlueprintFindings:
     action = step.action
     yield from _check_layer_listed(blueprint, (*at, "layer"), name, users)
     layer = blueprint.layers.get(name)
@@ -278,18 +271,19 @@ def _has_results(layer: LayerSpec | None) -> bool:
 
 def _check_layer_listed(
     blueprint: Blueprint, at: DocumentPath, layer: Name, users: list[CallSpec]
-) -> BudgetFindings:
+) -> BlueprintFindings:
     known = (*blueprint.layers, _INPUT_LAYER)
     listed = {name for call in users for name in call.layers}
-    if layer not in known:
-        yield BlueprintFinding(at, f"there is no layer `{layer}`", suggest_word(layer, known))
-    elif users and layer not in listed:
+    yield from check_known_name(at, "layer", layer, known)
+    if layer in known and users and layer not in listed:
         yield BlueprintFinding(
             at, f"no call with this budget lists `{layer}`", suggest_word(layer, listed)
         )
 
 
-def _check_minimum_size(blueprint: Blueprint, path: DocumentPath, call: CallSpec) -> BudgetFindings:
+def _check_minimum_size(
+    blueprint: Blueprint, path: DocumentPath, call: CallSpec
+) -> BlueprintFindings:
     budget = blueprint.budget.get(call.budget or "")
     if budget is None or isinstance(budget.tokens, InputLimit):
         return

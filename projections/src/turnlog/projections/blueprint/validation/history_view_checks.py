@@ -12,14 +12,14 @@ from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT
 from turnlog.projections.blueprint.schema.strict_model import Name
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFinding,
+    BlueprintFindings,
     DocumentPath,
+    check_known_name,
     suggest_word,
 )
 
-HistoryViewFindings = Iterator[BlueprintFinding]
 
-
-def check_history_views(blueprint: Blueprint) -> HistoryViewFindings:
+def check_history_views(blueprint: Blueprint) -> BlueprintFindings:
     """Check the history views, and how calls and budgets use them."""
     own = [name for name, view in blueprint.history.items() if view.like is None]
     for name, written in blueprint.history.items():
@@ -38,7 +38,7 @@ def check_history_views(blueprint: Blueprint) -> HistoryViewFindings:
         yield from _check_summarise_steps(blueprint, ("budget", name), budget)
 
 
-def _check_view(blueprint: Blueprint, name: Name, view: HistoryViewSpec) -> HistoryViewFindings:
+def _check_view(blueprint: Blueprint, name: Name, view: HistoryViewSpec) -> BlueprintFindings:
     path = ("history", name)
     for word in ("max_turns", "last_messages"):
         if view.all and getattr(view, word) is not None:
@@ -51,16 +51,13 @@ def _check_view(blueprint: Blueprint, name: Name, view: HistoryViewSpec) -> Hist
     if own is None:
         return
     call, call_path = own.call, (*path, "summary", "call")
-    if call not in blueprint.calls:
-        yield BlueprintFinding(
-            call_path, f"there is no call `{call}`", suggest_word(call, blueprint.calls)
-        )
-    elif not list(_find_selected_slots(blueprint, blueprint.calls[call])):
+    yield from check_known_name(call_path, "call", call, blueprint.calls)
+    if call in blueprint.calls and not [*_find_selected_slots(blueprint, blueprint.calls[call])]:
         what = f"the call `{call}` shows no turns to sum up"
         yield BlueprintFinding(call_path, what, "let it list a view that is `of: selected`")
 
 
-def _check_selected_turns(blueprint: Blueprint, name: Name, call: CallSpec) -> HistoryViewFindings:
+def _check_selected_turns(blueprint: Blueprint, name: Name, call: CallSpec) -> BlueprintFindings:
     for place in _find_selected_slots(blueprint, call):
         what = "no view is summed up by this call, so nothing is selected for it"
         fix = "name another view, or this call in a `summary`"
@@ -77,7 +74,7 @@ def _find_selected_slots(blueprint: Blueprint, call: CallSpec) -> Iterator[int]:
 
 def _check_summarise_steps(
     blueprint: Blueprint, path: DocumentPath, budget: BudgetSpec
-) -> HistoryViewFindings:
+) -> BlueprintFindings:
     """Find steps that request a summary where none can be made."""
     history = budget.components.get(HISTORY_COMPONENT)
     ladders: list[tuple[DocumentPath, Ladder]] = [((*path, "ladder"), budget.ladder)]

@@ -20,16 +20,15 @@ from turnlog.projections.blueprint.schema.prompt_overrides import (
 from turnlog.projections.blueprint.template_slots import find_slots
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFinding,
+    BlueprintFindings,
     DocumentPath,
     suggest_word,
 )
 
-SegmentFindings = Iterator[BlueprintFinding]
-
 _REF_TYPES = ("id", "text", "locale")
 
 
-def check_segment_layers(blueprint: Blueprint) -> SegmentFindings:
+def check_segment_layers(blueprint: Blueprint) -> BlueprintFindings:
     """Check every segment layer, and the locales in which segments are requested."""
     for name, layer in blueprint.layers.items():
         if isinstance(layer, SegmentsLayer):
@@ -42,7 +41,7 @@ def check_segment_layers(blueprint: Blueprint) -> SegmentFindings:
 
 def _check_segments_layer(
     blueprint: Blueprint, path: DocumentPath, layer: SegmentsLayer
-) -> SegmentFindings:
+) -> BlueprintFindings:
     items: dict[str, ValueSpec] = {}
     if layer.each is not None:
         yield from _check_value_path(blueprint, (*path, "each"), layer.each, ("list",), {})
@@ -69,7 +68,7 @@ def _check_value_path(
     written: str,
     kinds: tuple[str, ...],
     items: dict[str, ValueSpec],
-) -> SegmentFindings:
+) -> BlueprintFindings:
     """Check that a path leads to a value of one of these types."""
     place, _, name = written.partition(".")
     places = {"attributes": blueprint.attributes, "inputs": blueprint.inputs, "item": items}
@@ -84,10 +83,7 @@ def _check_value_path(
         yield BlueprintFinding(path, what, f"make it one of: {', '.join(kinds)}")
 
 
-OverrideFindings = Iterator[BlueprintFinding]
-
-
-def check_overrides(blueprint: Blueprint) -> OverrideFindings:
+def check_overrides(blueprint: Blueprint) -> BlueprintFindings:
     """Check that no call of a profile lists a category which the profile does not have."""
     for name, profile in blueprint.profiles.items():
         for call in dict.fromkeys(_iterate_profile_calls(blueprint, profile)):
@@ -111,7 +107,7 @@ def _iterate_profile_calls(blueprint: Blueprint, profile: ProfileSpec) -> Iterat
             yield call
 
 
-def check_override_files(blueprint: Blueprint, places: Iterable[str]) -> OverrideFindings:
+def check_override_files(blueprint: Blueprint, places: Iterable[str]) -> BlueprintFindings:
     """Check the files under `overrides`; a file that no session would ever use is a mistake."""
     layers = (each for each in blueprint.layers.values() if isinstance(each, OverrideLayer))
     categories: dict[str, OverrideSpec] = {each.override.category: each.override for each in layers}

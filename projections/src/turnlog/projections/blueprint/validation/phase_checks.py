@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.layer_specs import CarryLayer
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, PhasesSpec
 from turnlog.projections.blueprint.template_slots import find_slots
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFinding,
-    DocumentPath,
-    suggest_word,
+    BlueprintFindings,
+    check_known_name,
 )
 
-PhaseFindings = Iterator[BlueprintFinding]
 
-
-def check_phases(blueprint: Blueprint) -> PhaseFindings:
+def check_phases(blueprint: Blueprint) -> BlueprintFindings:
     """Check the phases of a blueprint and everything that needs phases."""
     yield from _check_carry_layers(blueprint)
     spec = blueprint.phases
@@ -37,15 +33,15 @@ def check_phases(blueprint: Blueprint) -> PhaseFindings:
         )
     for phase, profile in spec.profiles.items():
         at = ("phases", "profiles", phase)
-        yield from _check_known_name(at, "profile", profile, blueprint.profiles)
+        yield from check_known_name(at, "profile", profile, blueprint.profiles)
     for signal in spec.meanings:
         at = ("phases", "meanings", signal)
-        yield from _check_known_name(at, "signal", signal, spec.signals)
+        yield from check_known_name(at, "signal", signal, spec.signals)
     for kind, made in spec.calls.items():
-        yield from _check_known_name(("phases", "calls", kind), "call", made, blueprint.calls)
+        yield from check_known_name(("phases", "calls", kind), "call", made, blueprint.calls)
 
 
-def _check_phase_names(spec: PhasesSpec) -> PhaseFindings:
+def _check_phase_names(spec: PhasesSpec) -> BlueprintFindings:
     """Check phase names if the blueprint lists phases; a cartridge may draw any."""
     if not spec.order:
         return
@@ -53,13 +49,13 @@ def _check_phase_names(spec: PhasesSpec) -> PhaseFindings:
         if name in spec.order[:place]:
             yield BlueprintFinding(("phases", "order", place), f"`{name}` stands twice", "keep one")
     for name, seen in spec.can_see.items():
-        yield from _check_known_name(("phases", "can_see", name), "phase", name, spec.order)
+        yield from check_known_name(("phases", "can_see", name), "phase", name, spec.order)
         for place, each in enumerate(seen):
-            yield from _check_known_name(
+            yield from check_known_name(
                 ("phases", "can_see", name, place), "phase", each, spec.order
             )
     for name in spec.profiles:
-        yield from _check_known_name(("phases", "profiles", name), "phase", name, spec.order)
+        yield from check_known_name(("phases", "profiles", name), "phase", name, spec.order)
     if spec.can_see:
         for name in dict.fromkeys(spec.order):
             if name not in spec.can_see.get(name, ()):
@@ -69,14 +65,14 @@ def _check_phase_names(spec: PhasesSpec) -> PhaseFindings:
                 )
 
 
-def _check_transition_tools(blueprint: Blueprint) -> PhaseFindings:
+def _check_transition_tools(blueprint: Blueprint) -> BlueprintFindings:
     for name, call in blueprint.calls.items():
         if "transition_phase" in call.tools:
             what = "there are no phases for `transition_phase` to end"
             yield BlueprintFinding(("calls", name, "tools"), what, "leave it out, or add `phases`")
 
 
-def _check_carry_layers(blueprint: Blueprint) -> PhaseFindings:
+def _check_carry_layers(blueprint: Blueprint) -> BlueprintFindings:
     """Check that all carry layers use the same template, because its text is recorded once."""
     first: str | None = None
     for name, layer in blueprint.layers.items():
@@ -94,7 +90,7 @@ def _check_carry_layers(blueprint: Blueprint) -> PhaseFindings:
     yield from _check_carry_listed(blueprint)
 
 
-def _check_carry_listed(blueprint: Blueprint) -> PhaseFindings:
+def _check_carry_listed(blueprint: Blueprint) -> BlueprintFindings:
     """Find carried summaries that no call includes."""
     spec = blueprint.phases
     listed = {name for call in blueprint.calls.values() for name in call.layers}
@@ -104,10 +100,3 @@ def _check_carry_listed(blueprint: Blueprint) -> PhaseFindings:
         yield BlueprintFinding(
             ("phases", "carry", "forward"), "no call produces the text to carry", fix
         )
-
-
-def _check_known_name(
-    path: DocumentPath, kind: str, name: str, known: Iterable[str]
-) -> PhaseFindings:
-    if name not in known:
-        yield BlueprintFinding(path, f"there is no {kind} `{name}`", suggest_word(name, known))

@@ -8,12 +8,14 @@ from itertools import chain
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.layer_specs import ResolvedLayer
 from turnlog.projections.blueprint.schema.resolver_specs import ASK_SESSION_KEY
-from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFinding, DocumentPath
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    BlueprintFinding,
+    BlueprintFindings,
+    DocumentPath,
+)
 
-ResolverFindings = Iterator[BlueprintFinding]
 
-
-def check_resolver_use(blueprint: Blueprint) -> ResolverFindings:
+def check_resolver_use(blueprint: Blueprint) -> BlueprintFindings:
     """Check everything that depends on a resolver, a memory policy or a front door."""
     return chain(
         _check_resolver_present(blueprint),
@@ -22,7 +24,7 @@ def check_resolver_use(blueprint: Blueprint) -> ResolverFindings:
     )
 
 
-def _check_resolver_present(blueprint: Blueprint) -> ResolverFindings:
+def _check_resolver_present(blueprint: Blueprint) -> BlueprintFindings:
     if blueprint.resolver is not None:
         return
     for path in _find_resolver_uses(blueprint):
@@ -42,7 +44,7 @@ def _find_resolver_uses(blueprint: Blueprint) -> Iterator[DocumentPath]:
         yield ("front_door",)
 
 
-def _check_view_memory(blueprint: Blueprint) -> ResolverFindings:
+def _check_view_memory(blueprint: Blueprint) -> BlueprintFindings:
     for name, view in blueprint.history.items():
         path = ("history", name, "memory")
         if view.memory and blueprint.policies.memory is None:
@@ -52,7 +54,7 @@ def _check_view_memory(blueprint: Blueprint) -> ResolverFindings:
             yield BlueprintFinding(path, what, "leave out one of the two")
 
 
-def _check_front_door(blueprint: Blueprint) -> ResolverFindings:
+def _check_front_door(blueprint: Blueprint) -> BlueprintFindings:
     if blueprint.front_door is None:
         return
     key = blueprint.session.key if blueprint.session else ()

@@ -13,16 +13,18 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     ToolsLayer,
 )
 from turnlog.projections.blueprint.schema.strict_model import Name
-from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFinding, DocumentPath
-
-ToolFindings = Iterator[BlueprintFinding]
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    BlueprintFinding,
+    BlueprintFindings,
+    DocumentPath,
+)
 
 _SERVER_TOOL_WORDS = frozenset({"all", "for_step"})
 
 _ADD_SERVERS_FIX = "add `tools` with its servers"
 
 
-def check_tools(blueprint: Blueprint) -> ToolFindings:
+def check_tools(blueprint: Blueprint) -> BlueprintFindings:
     """Check that servers exist where tools are used, and that some profile executes steps."""
     if blueprint.tools is None:
         for path in _find_tool_uses(blueprint):
@@ -42,7 +44,9 @@ def check_tools(blueprint: Blueprint) -> ToolFindings:
             yield from _check_tools_program(blueprint, name, profile)
 
 
-def _check_tools_program(blueprint: Blueprint, name: Name, profile: ProfileSpec) -> ToolFindings:
+def _check_tools_program(
+    blueprint: Blueprint, name: Name, profile: ProfileSpec
+) -> BlueprintFindings:
     """Find calls that cannot have the role for which a profile names them."""
     for word in ("plan", "call"):
         if profile.calls[word] == profile.act:
@@ -59,7 +63,7 @@ def _check_tools_program(blueprint: Blueprint, name: Name, profile: ProfileSpec)
         )
 
 
-def _check_server_filters(blueprint: Blueprint) -> ToolFindings:
+def _check_server_filters(blueprint: Blueprint) -> BlueprintFindings:
     """Find tools that are both offered and excluded."""
     servers = blueprint.tools.servers if blueprint.tools else {}
     for name, server in servers.items():
