@@ -105,6 +105,9 @@ class ContextAssembled(EventModel):
     """The session's profile; None in old logs, whose sessions never switched profile."""
 
 
+AttemptResult = Literal["answered", "failed", "cancelled", "lost", "unasked"]
+
+
 class AttemptEnded(EventModel):
     """An attempt ended; always accepted, never part of a window."""
 
@@ -117,7 +120,7 @@ class AttemptEnded(EventModel):
     """The call id."""
     attempt: int
     """The attempt number."""
-    outcome: Literal["answered", "failed", "cancelled", "lost", "unasked"]
+    outcome: AttemptResult
     """`lost` is recorded by another process for a worker that stopped sending heartbeats; a later
     event of that worker replaces it. `unasked` ends a claim under which no model was called.
     """

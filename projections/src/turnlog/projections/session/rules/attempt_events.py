@@ -13,6 +13,8 @@ from turnlog.events.content import Digest, PlainText
 from turnlog.events.model.call_events import (
     AttemptCost,
     AttemptEnded,
+    AttemptFault,
+    AttemptResult,
     AttemptStarted,
     CallCompleted,
     TokenUsage,
@@ -20,7 +22,7 @@ from turnlog.events.model.call_events import (
 from turnlog.events.model.turn_events import FinishReason, TurnReleased
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.schema.policy_specs import Policies
-from turnlog.projections.session.commands import AttemptRef, AttemptUsage, EndAttempt
+from turnlog.projections.session.commands import AttemptRef, AttemptUsage
 from turnlog.projections.session.state import OpenTurn, SessionState
 
 NewEvents = tuple[KnownEvent, ...]
@@ -49,8 +51,7 @@ def end_lost_attempt(opened: OpenTurn, partial: str = "") -> NewEvents:
     if not opened.running:
         return ()
     attempt = AttemptRef(opened.turn, get_call_id(opened), opened.attempt)
-    lost = EndAttempt(attempt, "lost", UNKNOWN_USAGE, "release", partial=partial)
-    return (build_attempt_ended(attempt, lost),)
+    return (build_attempt_ended(attempt, "lost", UNKNOWN_USAGE, partial=partial),)
 
 
 def get_call_id(opened: OpenTurn) -> str:
@@ -67,11 +68,7 @@ def release_next_turn(state: SessionState) -> NewEvents:
 
 def record_superseded_attempt(attempt: AttemptRef, spent: AttemptUsage, partial: str) -> NewEvents:
     """Record the cost of a superseded attempt, and nothing else."""
-    return (
-        build_attempt_ended(
-            attempt, EndAttempt(attempt, "cancelled", spent, "release", partial=partial)
-        ),
-    )
+    return (build_attempt_ended(attempt, "cancelled", spent, partial=partial),)
 
 
 def record_answer(
@@ -89,16 +86,6 @@ def record_answer(
     `store_text` keeps the answer in the call's own event. It is needed where no other event holds
     it.
     """
-    ended = AttemptEnded(
-        turn=attempt.turn,
-        call=attempt.call,
-        attempt=attempt.attempt,
-        outcome="answered",
-        usage=spent.usage,
-        cost=spent.cost,
-        timings=spent.timings,
-        response_id=spent.response_id,
-    )
     completed = CallCompleted(
         turn=attempt.turn,
         call=attempt.call,
@@ -109,7 +96,7 @@ def record_answer(
         text=text if store_text else None,
         repairs=repairs,
     )
-    return ended, completed
+    return build_attempt_ended(attempt, "answered", spent), completed
 
 
 def start_next_call(opened: OpenTurn) -> AttemptStarted:
@@ -122,16 +109,23 @@ def start_next_call(opened: OpenTurn) -> AttemptStarted:
     )
 
 
-def build_attempt_ended(attempt: AttemptRef, command: EndAttempt) -> AttemptEnded:
+def build_attempt_ended(
+    attempt: AttemptRef,
+    outcome: AttemptResult,
+    spent: AttemptUsage,
+    fault: AttemptFault | None = None,
+    partial: str = "",
+) -> AttemptEnded:
+    """Return the event that ends an attempt, with what it cost."""
     return AttemptEnded(
         turn=attempt.turn,
         call=attempt.call,
         attempt=attempt.attempt,
-        outcome=command.outcome,
-        usage=command.spent.usage,
-        cost=command.spent.cost,
-        timings=command.spent.timings,
-        fault=command.fault,
-        partial=PlainText(text=command.partial) if command.partial else None,
-        response_id=command.spent.response_id,
+        outcome=outcome,
+        usage=spent.usage,
+        cost=spent.cost,
+        timings=spent.timings,
+        fault=fault,
+        partial=PlainText(text=partial) if partial else None,
+        response_id=spent.response_id,
     )

@@ -193,7 +193,7 @@ def set_turn_display(state: SessionState, command: DisplayTurn) -> NewEvents:
     """
     turn = command.turn
     if not 1 <= turn <= state.submitted:
-        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+        raise _build_unknown_turn(turn)
     if command.text is None and command.reply is None:
         fix = "give `text`, `reply` or both"
         raise Refused("bad-display", "there is nothing to be looked at", field="reply", fix=fix)

@@ -61,6 +61,13 @@ def require_open_session(state: SessionState) -> None:
         raise Refused("session-closed", "the session is closed", fix="open another session")
 
 
+def require_no_open_turn(state: SessionState) -> None:
+    """Refuse a command that has to wait until the open turn is settled."""
+    if state.open is not None:
+        detail = f"turn {state.open.turn} is not answered yet"
+        raise Refused("turn-open", detail, fix="wait for it, or cancel it")
+
+
 def require_turn_allowed(state: SessionState, command: SubmitTurn) -> None:
     """Refuse a turn that the phase does not accept, and one without a text where it needs one."""
     phase = command.phases.phases.get(_get_phase(state)) if command.phases else None
@@ -150,8 +157,7 @@ def record_choice(state: SessionState, command: RecordChoice) -> NewEvents:
 def send_signal(state: SessionState, command: SendSignal) -> NewEvents:
     """End a phase by a signal from a caller, under the same rules as a signal from the model."""
     require_open_session(state)
-    if state.open is not None:
-        raise Refused("turn-open", f"turn {state.open.turn} is not answered yet", fix="wait for it")
+    require_no_open_turn(state)
     offered = command.phases.list_signals(state.phase, state.exchanges)
     if command.signal not in offered:
         raise Refused(
@@ -279,8 +285,7 @@ def enter_named_phase(state: SessionState, command: EnterPhase) -> NewEvents:
         )
     if phase == state.phase and command.carry is None:
         return ()
-    if state.open is not None:
-        raise Refused("turn-open", f"turn {state.open.turn} is not answered yet", fix="wait for it")
+    require_no_open_turn(state)
     return enter_phase(
         state,
         graph,
@@ -304,8 +309,7 @@ def _prepare_carry(state: SessionState, command: EnterPhase) -> str | None:
 
 def switch_profile(state: SessionState, command: SwitchProfile) -> NewEvents:
     """Switch to the profile and model a caller requests; nothing where they are in use already."""
-    if state.closed:
-        raise Refused("session-closed", "the session is closed", fix="open another session")
+    require_open_session(state)
     if command.profile not in command.profiles:
         detail = f"there is no profile {command.profile[:80]!r}"
         fix = suggest_word(command.profile[:80], command.profiles)
@@ -317,8 +321,7 @@ def switch_profile(state: SessionState, command: SwitchProfile) -> NewEvents:
         raise Refused("model-not-allowed", detail, field="model", fix=fix)
     if (state.profile, state.model) == (command.profile, command.model):
         return ()
-    if state.open is not None:
-        raise Refused("turn-open", f"turn {state.open.turn} is not answered yet", fix="wait for it")
+    require_no_open_turn(state)
     return (
         ProfileSwitched(
             profile=command.profile, before=state.profile, reason="asked", model=command.model

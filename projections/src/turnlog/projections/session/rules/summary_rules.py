@@ -26,7 +26,6 @@ from turnlog.events.model.memory_events import (
 )
 from turnlog.projections.session.commands import (
     BeginSummary,
-    EndAttempt,
     GiveUpSummary,
     MemoryCommand,
     PurgeMemory,
@@ -41,7 +40,10 @@ from turnlog.projections.session.rules.attempt_events import (
     record_superseded_attempt,
     start_next_call,
 )
-from turnlog.projections.session.rules.phase_rules import require_open_session
+from turnlog.projections.session.rules.phase_rules import (
+    require_no_open_turn,
+    require_open_session,
+)
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.session.turn_summaries import PendingSummary, contains_turn
 
@@ -70,7 +72,7 @@ def undo_summary(state: SessionState, sequence: int) -> NewEvents:
     if found is None:
         detail = f"event {sequence} holds no summary that stands"
         raise Refused("unknown-summary", detail, field="sequence", fix="name one that stands")
-    _require_no_open_turn(state)
+    require_no_open_turn(state)
     by = next((each for each in state.summaries if each.former == found.sequence), None)
     if by is not None:
         detail = f"the summary of event {by.sequence} took it in"
@@ -84,16 +86,10 @@ def undo_summary(state: SessionState, sequence: int) -> NewEvents:
 def purge_memory(state: SessionState) -> NewEvents:
     """Hide all turns so far from windows; nothing where no new turn came since the last purge."""
     require_open_session(state)
-    _require_no_open_turn(state)
+    require_no_open_turn(state)
     if state.purged == state.submitted:
         return ()
     return (MemoryPurged(upto=state.submitted),)
-
-
-def _require_no_open_turn(state: SessionState) -> None:
-    if state.open is not None:
-        detail = f"turn {state.open.turn} is not answered yet"
-        raise Refused("turn-open", detail, fix="wait for it, or cancel it")
 
 
 def undo_summaries_of_turn(
@@ -129,9 +125,7 @@ def record_summary(state: SessionState, command: RecordSummary) -> NewEvents:
 def fail_summary(state: SessionState, command: GiveUpSummary) -> NewEvents:
     """Record why there is no summary, and start the next call without it."""
     attempt, fault = command.attempt, command.fault
-    ended = build_attempt_ended(
-        attempt, EndAttempt(attempt, "failed", command.spent, "release", command.fault)
-    )
+    ended = build_attempt_ended(attempt, "failed", command.spent, fault)
     opened = find_claimed_turn(state, attempt)
     if opened is None or opened.summing is None:
         return (ended,)

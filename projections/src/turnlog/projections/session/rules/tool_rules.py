@@ -8,7 +8,7 @@ outcome is recorded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal
 
 from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
@@ -52,7 +52,7 @@ def request_schemas(state: SessionState) -> NewEvents:
 def start_tool(state: SessionState, command: StartTool) -> NewEvents:
     """Record the start of a pending tool; nothing where the claim is lost or the tool returned."""
     opened = find_claimed_turn(state, command.attempt)
-    if opened is None or _find_pending_tool(opened, command.use) is None:
+    if opened is None or not _is_pending(opened, command.use):
         return ()
     return (
         ToolStarted(
@@ -67,34 +67,19 @@ def start_tool(state: SessionState, command: StartTool) -> NewEvents:
 
 def return_tool(state: SessionState, command: ReturnTool) -> NewEvents:
     """Record the outcome of a tool; the first reported outcome counts."""
-    opened, returned = state.open, command.returned
+    opened = state.open
     if opened is None or opened.turn != command.attempt.turn:
         return ()
-    if _find_pending_tool(opened, command.use) is None:
-        return ()
-    return (returned,)
+    return (command.returned,) if _is_pending(opened, command.use) else ()
 
 
-def _find_pending_tool(opened: OpenTurn, use: ToolUse) -> ToolUse | None:
-    named = (use.call, use.id)
-    return next(
-        (each for each in list_pending_tools(opened) if (each.call, each.id) == named), None
-    )
+def _is_pending(opened: OpenTurn, use: ToolUse) -> bool:
+    return any((each.call, each.id) == (use.call, use.id) for each in list_pending_tools(opened))
 
 
 def refuse_tool_call(called: ToolCalled, reason: str) -> ToolReturned:
     """Return the refusal of a tool call that never ran."""
-    return ToolReturned(
-        turn=called.turn,
-        call=called.call,
-        id=called.id,
-        tool=called.tool,
-        outcome="refused",
-        detail=reason,
-        text=PlainText(
-            text=format_tool_result(called.tool, called.arguments, f"refused: {reason}")
-        ),
-    )
+    return _build_unanswered(called, "refused", reason)
 
 
 def may_run_tool(use: ToolUse, pin: ToolPin) -> bool:
@@ -108,16 +93,21 @@ def may_run_tool(use: ToolUse, pin: ToolPin) -> bool:
 
 def report_lost_tool(called: ToolCalled) -> ToolReturned:
     """Return the outcome of a tool that was started and must not run again."""
+    return _build_unanswered(called, "lost", LOST_DETAIL)
+
+
+def _build_unanswered(
+    called: ToolCalled, outcome: Literal["refused", "lost"], detail: str
+) -> ToolReturned:
+    text = format_tool_result(called.tool, called.arguments, f"{outcome}: {detail}")
     return ToolReturned(
         turn=called.turn,
         call=called.call,
         id=called.id,
         tool=called.tool,
-        outcome="lost",
-        detail=LOST_DETAIL,
-        text=PlainText(
-            text=format_tool_result(called.tool, called.arguments, f"lost: {LOST_DETAIL}")
-        ),
+        outcome=outcome,
+        detail=detail,
+        text=PlainText(text=text),
     )
 
 

@@ -12,7 +12,10 @@ from turnlog.events.errors import Refused
 from turnlog.events.model.session_events import BlueprintMoved
 from turnlog.projections.session.commands import MoveBlueprint
 from turnlog.projections.session.rules.attempt_events import NewEvents
-from turnlog.projections.session.rules.phase_rules import require_open_session
+from turnlog.projections.session.rules.phase_rules import (
+    require_no_open_turn,
+    require_open_session,
+)
 from turnlog.projections.session.state import SessionState
 
 MISFIT_CODE = "blueprint-does-not-fit"
@@ -48,9 +51,7 @@ def build_misfit(detail: str, field: str, fix: str) -> Refused:
 
 
 def _require_phase_boundary(state: SessionState) -> None:
-    if state.open is not None:
-        detail = f"turn {state.open.turn} is not answered yet"
-        raise Refused("turn-open", detail, fix="wait for it, or cancel it")
+    require_no_open_turn(state)
     if state.phase is not None and state.exchanges:
         raise Refused(
             "not-at-a-boundary",

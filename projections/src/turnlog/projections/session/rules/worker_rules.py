@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final, assert_never
 
 from turnlog.events.content import PlainText
-from turnlog.events.model.call_events import AttemptStarted, ContextAssembled
+from turnlog.events.model.call_events import AttemptResult, AttemptStarted, ContextAssembled
 from turnlog.events.model.prompt_events import PromptsSnapshotted
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.tool_events import PlanMade, StepPlanned, ToolCalled
@@ -172,7 +172,9 @@ def _build_reply_event(
 
 
 def end_attempt(state: SessionState, command: EndAttempt) -> NewEvents:
-    ended = build_attempt_ended(command.attempt, command)
+    ended = build_attempt_ended(
+        command.attempt, command.outcome, command.spent, command.fault, command.partial
+    )
     opened = find_claimed_turn(state, command.attempt)
     if opened is None:
         return (ended,)
@@ -298,17 +300,12 @@ def complete_with_fallback(state: SessionState, command: FallBack) -> NewEvents:
 
     For a superseded worker only the end of its attempt is recorded.
     """
-    ended = EndAttempt(
-        command.attempt,
-        "failed" if command.fault else "unasked",
-        command.spent,
-        "release",
-        command.fault,
-        command.partial,
+    outcome: AttemptResult = "failed" if command.fault else "unasked"
+    ended = build_attempt_ended(
+        command.attempt, outcome, command.spent, command.fault, command.partial
     )
-    event = build_attempt_ended(command.attempt, ended)
     if find_claimed_turn(state, command.attempt) is None:
-        return (event,)
+        return (ended,)
     replied = TurnCompleted(
         turn=command.attempt.turn,
         text=PlainText(text=command.text),
@@ -317,4 +314,4 @@ def complete_with_fallback(state: SessionState, command: FallBack) -> NewEvents:
     # An out-of-scope question has no answer text and leaves the last reference unchanged.
     about = record_reference(state, command.references) if command.text else ()
     left = settle_pending_tools(state.open) if state.open else ()
-    return (event, *left, replied, *about, *release_next_turn(state))
+    return (ended, *left, replied, *about, *release_next_turn(state))
