@@ -168,7 +168,7 @@ def test_layers_stand_in_order_and_what_is_always_kept_is_there(game_turn: GameM
     names = [name.lower() for name in read]
     assert names == [layer for layer in ORDER if layer in names]
     for scope in ("core", "ruleset"):
-        texts = [each.text for each in game_turn.segments if each.scope == scope]
+        texts = [each.text for each in game_turn.segments if each.source.scope == scope]
         assert read[scope.upper()] == "\n".join(texts)
     assert "input" in names or not game_turn.text
 
@@ -231,16 +231,14 @@ def remove_guard_blanks(guarded: str, original: str) -> str:
 
 def assert_npc_segments(game_turn: GameMasterTurn, account: LayerReport) -> None:
     """Recompute what was told of whom."""
-    by_id = {each.id: each for each in game_turn.segments}
+    by_id = {each.source.segment: each.source for each in game_turn.segments}
     included = [by_id[n] for n in account.segments]
     items = game_turn.inputs["npcs"]
     assert isinstance(items, list)
     allowed = {str(i["npc"]): int(str(i["tier"])) for i in items if isinstance(i, dict)}
     assert all(each.tier <= allowed[str(each.ref)] for each in included)
     for low in account.lowered:
-        mine = [
-            each for each in game_turn.segments if each.ref == low.item and each.type != "npc_cue"
-        ]
+        mine = [each for each in by_id.values() if each.ref == low.item and each.type != "npc_cue"]
         open_ = [each.tier for each in mine if each.tier <= allowed[low.item]]
         assert low.from_tier == max(open_)
         assert min(open_) <= low.to_tier < low.from_tier
@@ -291,7 +289,7 @@ def test_a_prompt_is_had_again_from_its_record_by_reference_and_by_assembling(
     game_turn: GameMasterTurn,
 ) -> None:
     found = assemble_or_skip(game_turn)
-    blobs = {each.digest: each.text for each in game_turn.segments}
+    blobs = {each.source.digest: each.text for each in game_turn.segments}
     assert read_prompt(found.manifest, game_turn.session.events, blobs) == found.request.messages
     bare = replace(game_turn.call, gathered=replace(game_turn.call.gathered, segments={}))
     requests = list_segment_requests(game_turn.material, game_turn.session.opened_state, bare)
@@ -304,13 +302,16 @@ def test_every_segment_that_was_given_is_on_the_record_with_its_digest(
     game_turn: GameMasterTurn,
 ) -> None:
     found = assemble_or_skip(game_turn)
-    given_ = {each.id for those in game_turn.call.gathered.segments.values() for each in those}
+    given_ = {
+        each.source.segment for those in game_turn.call.gathered.segments.values() for each in those
+    }
     sources = [
         part.source for part in found.manifest.parts if isinstance(part.source, SegmentSource)
     ]
     layers = [part.layer for part in found.manifest.parts]
     if "entry_start" in layers and not any(s.scope == "entry_start" for s in sources):
-        given_ -= {each.id for each in game_turn.segments if each.scope == "entry_start"}
+        sources_given = [each.source for each in game_turn.segments]
+        given_ -= {each.segment for each in sources_given if each.scope == "entry_start"}
     assert {source.segment for source in sources} == given_
-    texts = {each.id: each.text for each in game_turn.segments}
+    texts = {each.source.segment: each.text for each in game_turn.segments}
     assert all(source.digest == compute_digest(texts[source.segment]) for source in sources)

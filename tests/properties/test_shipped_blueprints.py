@@ -66,7 +66,7 @@ class ShippedCallCase:
     def blobs(self) -> dict[str, str]:
         """The texts of its prompts that are not turn texts."""
         return build_blobs(self.shipped.files) | {
-            each.digest: each.text for each in SHIPPED_SEGMENTS
+            each.source.digest: each.text for each in SHIPPED_SEGMENTS
         }
 
 

@@ -119,12 +119,9 @@ class VariantSessions:
             return ()
         library = fold(self.library, SegmentLibrary(TENANT))
         return tuple(
-            SelectedSegment(
-                each.segment.id, "lore", None, None, each.version.version, each.version.variant,
-                0, "", "normal", each.version.text.digest, self.texts[each.version.text.digest],
-            )
+            SelectedSegment(each.build_source(), self.texts[each.version.text.digest])
             for each in select_segments(library, want, (), name).choices
-        )  # fmt: skip
+        )
 
     def _store_text(self, text: str) -> str:
         self.texts[build_segment_text(text, 0).digest] = text

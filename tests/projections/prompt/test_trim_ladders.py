@@ -122,7 +122,7 @@ def test_a_section_that_no_step_makes_short_enough_is_refused_by_its_name() -> N
 
 def test_a_step_that_makes_nothing_shorter_is_not_taken() -> None:
     longer = build_segment(8, "npc", "He shrugs, " * 40, "guard", type="npc_cue")
-    segments = tuple(longer if each.id == 8 else each for each in SEGMENTS)
+    segments = tuple(longer if each.source.segment == 8 else each for each in SEGMENTS)
     steps = [STEPS["replace"], STEPS["drop"]]
     turn = replace(TALE, segments=segments, blueprint=replace_ladder(steps, 135))
     found = turn.assemble_prompt()

@@ -102,10 +102,11 @@ async def test_a_call_is_given_exactly_what_it_may_record(library: SegmentHarnes
     number = await library.add_segment("world", "Mist.", "w", tier=2, type="mood", priority="low")
     gathered = await gather_segments(library, CORE, WORLD)
     (picked,) = gathered.segments[WORLD]
-    assert (picked.id, picked.version, picked.variant, picked.text) == (number, 1, "a", "Mist.")
-    assert (picked.tier, picked.type, picked.priority) == (2, "mood", "low")
-    assert picked.digest == compute_digest("Mist.")
-    assert await library.blobs.get_blob(library.tenant, picked.digest) == b"Mist."
+    source = picked.source
+    assert (source.segment, source.version, source.variant) == (number, 1, "a")
+    assert (source.tier, source.type, source.priority) == (2, "mood", "low")
+    assert (picked.text, source.digest) == ("Mist.", compute_digest("Mist."))
+    assert await library.blobs.get_blob(library.tenant, source.digest) == b"Mist."
     assert gathered.segments[CORE] == ()
     assert not gathered.omitted
     assert not gathered.stale
@@ -116,8 +117,8 @@ async def test_an_edit_by_another_process_is_seen_by_the_next_call(library: Segm
     (before,) = (await gather_segments(library, WORLD)).segments[WORLD]
     await library.build_second_process("two").handle_command(EditSegment(number, content="Rain."))
     (after,) = (await gather_segments(library, WORLD)).segments[WORLD]
-    assert (before.text, after.text, after.version) == ("Mist.", "Rain.", 2)
-    assert await library.blobs.get_blob(library.tenant, before.digest) == b"Mist."
+    assert (before.text, after.text, after.source.version) == ("Mist.", "Rain.", 2)
+    assert await library.blobs.get_blob(library.tenant, before.source.digest) == b"Mist."
 
 
 async def test_two_processes_that_edit_at_once_lose_nothing(library: SegmentHarness) -> None:

@@ -19,6 +19,7 @@ from tests.support.sessions.prompt_assembly import (
 from turnlog.events import codec
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.manifest import SegmentSource
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.prompt_events import PromptFile, PromptsSnapshotted
 from turnlog.events.model.segment_events import (
@@ -113,11 +114,15 @@ class TrackedSegment:
 
     def build_selected_segment(self, number: int) -> SelectedSegment:
         """Give it as a call is given it."""
-        digest = compute_digest(self.text)
-        return SelectedSegment(
-            number, self.scope, self.ref, None, self.version, "a", self.tier, "", "normal", digest,
-            self.text,
-        )  # fmt: skip
+        source = SegmentSource(
+            segment=number,
+            version=self.version,
+            digest=compute_digest(self.text),
+            scope=self.scope,
+            ref=self.ref,
+            tier=self.tier,
+        )
+        return SelectedSegment(source, self.text)
 
 
 @dataclass(frozen=True, slots=True)

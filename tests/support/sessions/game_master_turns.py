@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from tests.support.sessions.prompt_assembly import REPLY_CALL, fetch_prompt_texts
 from turnlog.events.content import compute_digest
+from turnlog.events.model.manifest import SegmentSource
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.library.segment_selection import CallSegments, SelectedSegment
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs, list_segment_requests
@@ -38,10 +39,18 @@ def build_segment(
     priority: str = "normal",
 ) -> SelectedSegment:
     """Make a segment; what belongs to the place has the place's reference."""
-    of = SCOPE_REFS.get(scope, ref)
-    return SelectedSegment(
-        number, scope, of, "en", 1, "a", tier, type, priority, compute_digest(text), text
+    source = SegmentSource(
+        segment=number,
+        version=1,
+        digest=compute_digest(text),
+        scope=scope,
+        ref=SCOPE_REFS.get(scope, ref),
+        locale="en",
+        tier=tier,
+        type=type,
+        priority=priority,
     )
+    return SelectedSegment(source, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +87,7 @@ class GameMasterTurn:
             request: tuple(
                 each
                 for each in self.segments
-                if (each.scope, each.ref) == (request.scope, request.ref)
+                if (each.source.scope, each.source.ref) == (request.scope, request.ref)
             )
             for request in requests
         }

@@ -112,5 +112,7 @@ class ShippedSession:
 
 def _select_segments(want: SegmentRequest) -> tuple[SelectedSegment, ...]:
     return tuple(
-        each for each in SHIPPED_SEGMENTS if (each.scope, each.ref) == (want.scope, want.ref)
+        each
+        for each in SHIPPED_SEGMENTS
+        if (each.source.scope, each.source.ref) == (want.scope, want.ref)
     )

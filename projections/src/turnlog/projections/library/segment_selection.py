@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from turnlog.events.content import Digest
+from turnlog.events.model.manifest import SegmentOmission, SegmentSource
 from turnlog.projections.library.segment_inputs import find_placement_faults, find_text_faults
 from turnlog.projections.library.segment_library import (
     LibrarySegment,
@@ -38,37 +38,9 @@ class SegmentRequest:
 class SelectedSegment:
     """One segment as a call gets it."""
 
-    id: int
-    """The segment's number within its tenant."""
-    scope: str
-    ref: str | None
-    locale: str | None
-    """The locale it is written in; None for a segment that is used if no locale matches."""
-    version: int
-    """Version number of the segment, from 1."""
-    variant: str
-    """The variant the session gets; `a` if there is only one."""
-    tier: int
-    """How much a reader must have discovered; 0 is for everyone."""
-    type: str
-    """The kind of text, such as `npc_cue`; may be empty."""
-    priority: str
-    """`low`, `normal` or `high`."""
-    digest: Digest
-    """Digest of the blob that contains the text."""
+    source: SegmentSource
+    """The version that the session gets, as the manifest records it."""
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class OmittedSegment:
-    """A requested segment that is unavailable or unusable."""
-
-    scope: str
-    ref: str | None
-    segment: int | None
-    """Number of the segment; None if nothing of the scope and reference was available."""
-    reason: str
-    """One sentence for the maintainer of the library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +49,7 @@ class CallSegments:
 
     segments: Mapping[SegmentRequest, tuple[SelectedSegment, ...]]
     """The segments of each request, ordered by id; empty if there are none."""
-    omitted: tuple[OmittedSegment, ...] = ()
+    omitted: tuple[SegmentOmission, ...] = ()
     """Segments that are faulty or unavailable."""
     stale: bool = False
     """True if the library was unavailable and the last known state is used."""
@@ -90,13 +62,36 @@ class SegmentChoice:
     segment: LibrarySegment
     version: SegmentVersion
 
+    def build_source(self) -> SegmentSource:
+        """Return the source of a part that includes it."""
+        segment, version, text = self.segment, self.version, self.version.text
+        return SegmentSource(
+            segment=segment.id,
+            version=version.version,
+            digest=text.digest,
+            scope=segment.scope,
+            ref=segment.ref,
+            locale=segment.locale,
+            variant=version.variant,
+            tier=text.tier,
+            type=text.type,
+            priority=text.priority,
+        )
+
+    def build_omission(self, reason: str) -> SegmentOmission:
+        """Return that it is left out."""
+        segment = self.segment
+        return SegmentOmission(
+            scope=segment.scope, ref=segment.ref, segment=segment.id, reason=reason
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentSelection:
     """The selected segments of one request, and those that cannot be used."""
 
     choices: tuple[SegmentChoice, ...]
-    omitted: tuple[OmittedSegment, ...]
+    omitted: tuple[SegmentOmission, ...]
 
 
 def select_segments(
@@ -138,7 +133,7 @@ def _pick_variant_index(session: str, variants: Sequence[str]) -> int:
     return int.from_bytes(digest[:8]) % len(variants)
 
 
-def _find_unusable(choice: SegmentChoice) -> OmittedSegment | None:
+def _find_unusable(choice: SegmentChoice) -> SegmentOmission | None:
     segment, version = choice.segment, choice.version
     text = version.text
     found = (
@@ -147,8 +142,7 @@ def _find_unusable(choice: SegmentChoice) -> OmittedSegment | None:
     )
     if not found:
         return None
-    reason = f"version {version.version}: {found[0].field}: {found[0].what}"
-    return OmittedSegment(segment.scope, segment.ref, segment.id, reason)
+    return choice.build_omission(f"version {version.version}: {found[0].field}: {found[0].what}")
 
 
 def _filter_by_locale(

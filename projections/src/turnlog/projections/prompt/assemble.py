@@ -50,7 +50,6 @@ from turnlog.projections.prompt.render import render_plan
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, include_layers
 from turnlog.projections.prompt.sources.layer_sources import LayerSources, plan_layer
 from turnlog.projections.prompt.sources.segment_layers import (
-    build_omissions,
     collect_segment_requests,
 )
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
@@ -177,7 +176,7 @@ def assemble(
         tokens=_sum_tokens(parts),
         parts=parts,
         steps=steps,
-        omitted=build_omissions(call.gathered),
+        omitted=call.gathered.omitted,
         stale=call.gathered.stale,
         prefix=_compare_prefix(state, texts, parts),
         digest=request.digest,

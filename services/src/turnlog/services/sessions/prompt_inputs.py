@@ -24,12 +24,11 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.errors import Corrupt, Refused, Unavailable
-from turnlog.events.model.manifest import Manifest
+from turnlog.events.model.manifest import Manifest, SegmentOmission
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.library.segment_library import SegmentLibrary
 from turnlog.projections.library.segment_selection import (
     CallSegments,
-    OmittedSegment,
     SegmentRequest,
     SegmentSelection,
     SelectedSegment,
@@ -103,7 +102,7 @@ class SegmentFetcher:
         texts = await self._load_texts(tenant, chosen.values())
         segments, omitted = (
             dict[SegmentRequest, tuple[SelectedSegment, ...]](),
-            list[OmittedSegment](),
+            list[SegmentOmission](),
         )
         for each, found in chosen.items():
             segments[each] = tuple(_read_chosen_segments(each, found, texts, omitted))
@@ -143,7 +142,9 @@ def _omit_all_segments(selections: Sequence[SegmentRequest]) -> CallSegments:
     for each in selections:
         if each.required:
             raise _create_unavailable_error(each, reason)
-    omitted = tuple(OmittedSegment(each.scope, each.ref, None, reason) for each in selections)
+    omitted = tuple(
+        SegmentOmission(scope=each.scope, ref=each.ref, reason=reason) for each in selections
+    )
     return CallSegments(dict.fromkeys(selections, ()), omitted, stale=True)
 
 
@@ -151,31 +152,18 @@ def _read_chosen_segments(
     request: SegmentRequest,
     chosen: SegmentSelection,
     texts: Mapping[Digest, str | Exception],
-    omitted: list[OmittedSegment],
+    omitted: list[SegmentOmission],
 ) -> Iterator[SelectedSegment]:
     """Yield the chosen segments whose text was read; record the others as omitted."""
     omitted += chosen.omitted
     for choice in chosen.choices:
-        segment, version = choice.segment, choice.version
-        text = texts[version.text.digest]
+        text = texts[choice.version.text.digest]
         if isinstance(text, str):
-            yield SelectedSegment(
-                id=segment.id,
-                scope=segment.scope,
-                ref=segment.ref,
-                locale=segment.locale,
-                version=version.version,
-                variant=version.variant,
-                tier=version.text.tier,
-                type=version.text.type,
-                priority=version.text.priority,
-                digest=version.text.digest,
-                text=text,
-            )
+            yield SelectedSegment(choice.build_source(), text)
         elif request.required:
-            raise _create_unavailable_error(request, f"segment {segment.id}: {text}")
+            raise _create_unavailable_error(request, f"segment {choice.segment.id}: {text}")
         else:
-            omitted.append(OmittedSegment(segment.scope, segment.ref, segment.id, str(text)))
+            omitted.append(choice.build_omission(str(text)))
 
 
 def _create_unavailable_error(request: SegmentRequest, reason: str) -> Refused:

@@ -7,18 +7,18 @@ of them, and the call can be assembled again whatever the library contains later
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.model.manifest import Manifest, SegmentOmission, SegmentSource
+from turnlog.events.model.manifest import Manifest, SegmentSource
 from turnlog.projections.blueprint.schema.call_specs import MessageFormat
 from turnlog.projections.blueprint.schema.layer_specs import SegmentQuery, SegmentsLayer
 from turnlog.projections.blueprint.template_slots import fill_slots
 from turnlog.projections.library.segment_selection import (
     CallSegments,
-    OmittedSegment,
     SegmentRequest,
     SelectedSegment,
 )
@@ -105,31 +105,16 @@ def _build_segment_piece(
     tier: int | None,
     form: MessageFormat,
 ) -> LayerPiece:
-    piece = LayerPiece(_build_source(picked), picked.text, item=item)
-    if tier is not None and picked.tier > tier:
-        return LayerPiece(piece.source, piece.full_text, rule=TIER_RULE, item=item)
-    if picked.type in layer.segments.except_:
-        return LayerPiece(piece.source, piece.full_text, rule=f"except {picked.type}", item=item)
-    return include_text(piece, piece.full_text, form)
+    piece, source = LayerPiece(picked.source, picked.text, item=item), picked.source
+    if tier is not None and source.tier > tier:
+        return replace(piece, rule=TIER_RULE)
+    if source.type in layer.segments.except_:
+        return replace(piece, rule=f"except {source.type}")
+    return include_text(piece, picked.text, form)
 
 
 TIER_RULE = "tier"
 """The rule of a segment whose tier is higher than the turn allows."""
-
-
-def _build_source(picked: SelectedSegment) -> SegmentSource:
-    return SegmentSource(
-        segment=picked.id,
-        version=picked.version,
-        digest=picked.digest,
-        scope=picked.scope,
-        ref=picked.ref,
-        locale=picked.locale,
-        variant=picked.variant,
-        tier=picked.tier,
-        type=picked.type,
-        priority=picked.priority,
-    )
 
 
 def get_value(path: str | None, values: Mapping[str, Values]) -> JsonValue:
@@ -146,14 +131,6 @@ def _get_text_value(path: str | None, values: Mapping[str, Values]) -> str | Non
 def _get_tier(spec: SegmentQuery, values: Mapping[str, Values]) -> int | None:
     value = get_value(spec.tier, values)
     return value if isinstance(value, int) else None
-
-
-def build_omissions(gathered: CallSegments) -> tuple[SegmentOmission, ...]:
-    """Return what the library could not provide, as the manifest records it."""
-    return tuple(
-        SegmentOmission(scope=each.scope, ref=each.ref, segment=each.segment, reason=each.reason)
-        for each in gathered.omitted
-    )
 
 
 def list_segments(manifest: Manifest) -> tuple[SegmentSource, ...]:
@@ -174,7 +151,7 @@ def restore_segments(
             )
             for request in requests
         },
-        tuple(OmittedSegment(o.scope, o.ref, o.segment, o.reason) for o in manifest.omitted),
+        manifest.omitted,
         manifest.stale,
     )
 
@@ -187,16 +164,4 @@ def _restore_segment(source: SegmentSource, blobs: Mapping[Digest, str]) -> Sele
     text = blobs.get(source.digest)
     if text is None:
         raise Corrupt(f"segment {source.segment}", f"the text of {source.digest} was not fetched")
-    return SelectedSegment(
-        source.segment,
-        source.scope,
-        source.ref,
-        source.locale,
-        source.version,
-        source.variant,
-        source.tier,
-        source.type,
-        source.priority,
-        source.digest,
-        text,
-    )
+    return SelectedSegment(source, text)
