@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import accumulate, pairwise
-from typing import NamedTuple, Protocol, assert_never
+from typing import Final, NamedTuple, Protocol, assert_never
 
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.manifest import CounterRef
 from turnlog.projections.blueprint.schema.budget_specs import (
+    BudgetSpec,
     CharacterCounterSpec,
     CounterSpec,
     TiktokenCounterSpec,
@@ -101,6 +102,17 @@ class VocabularyCounter(NamedTuple):
             longest = max(range(len(counts)), key=counts.__getitem__)
             counts[longest] += self.count_tokens("".join(all_texts)) - sum(counts)
         return counts
+
+
+_DEFAULT_COUNTER: Final = CharacterCounter(per_token=4)
+"""The counter of calls without a budget."""
+
+
+def build_call_counter(
+    budget: BudgetSpec | None, vocabularies: Mapping[str, TokenVocabulary], model: str
+) -> TokenCounter:
+    """Return the counter of a call with this budget; see `build_token_counter`."""
+    return build_token_counter(budget.counter, vocabularies, model) if budget else _DEFAULT_COUNTER
 
 
 def build_token_counter(

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, assert_never
+from typing import Literal, assert_never
 
 from turnlog.events.model.manifest import CachePrefix, Manifest, PromptPart
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.budget_specs import (
     BudgetSpec,
-    CharacterCounterSpec,
     resolve_limit,
 )
 from turnlog.projections.blueprint.schema.call_specs import (
@@ -27,7 +26,7 @@ from turnlog.projections.blueprint.schema.call_specs import (
     UserMessageSlot,
 )
 from turnlog.projections.blueprint.schema.layer_specs import PinnedLayer
-from turnlog.projections.blueprint.token_counters import TokenCounter, build_token_counter
+from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
 from turnlog.projections.library.segment_selection import SegmentRequest
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
@@ -55,9 +54,6 @@ from turnlog.projections.prompt.sources.segment_layers import (
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import OfferedTool, plan_offered_tools
 from turnlog.projections.session.state import SessionState
-
-_DEFAULT_COUNTER_SPEC: Final = CharacterCounterSpec(chars_per_token=4)
-"""The counter of calls without a budget."""
 
 
 def list_segment_requests(
@@ -146,8 +142,7 @@ def assemble(
     """
     spec = material.blueprint.calls[call.kind]
     budget = _find_budget(material.blueprint, call)
-    counter_spec = budget.counter if budget else _DEFAULT_COUNTER_SPEC
-    counting = build_token_counter(counter_spec, material.vocabularies, call.model)
+    counting = build_call_counter(budget, material.vocabularies, call.model)
     unfilled = _plan_prompt(material, state, call)
     plan = tuple(
         _fill_slot(slot, material, state, texts, counting, call.assembler)

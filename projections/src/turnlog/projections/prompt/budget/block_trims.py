@@ -18,9 +18,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     CompressLayer,
     CondenseResults,
     CutCue,
-    DropLayer,
     DropLowestPriority,
-    LowerSegmentTier,
     ReplaceSegments,
     TrimLayer,
     resolve_limit,
@@ -145,15 +143,13 @@ def _find_beginning(text: str, most: int, room: int) -> str:
     return truncate_text(text, room, "word")
 
 
-def drop_block(block: LayerBlock, step: DropLayer) -> LayerBlock:
+def drop_block(block: LayerBlock) -> LayerBlock:
     """Leave out the whole layer."""
-    del step
     return block.drop_pieces(block.included_pieces, "drop")
 
 
-def lower_tier(block: LayerBlock, step: LowerSegmentTier) -> LayerBlock:
+def lower_tier(block: LayerBlock) -> LayerBlock:
     """Drop the highest tier of every item that also has a lower one."""
-    del step
     tiered = [pieces for pieces in _group_by_item(block) if len(_collect_tiers(pieces)) > 1]
     highest = max((max(_collect_tiers(pieces)) for pieces in tiered), default=None)
     dropped = [each for pieces in tiered for each in pieces if each.segment.tier == highest]

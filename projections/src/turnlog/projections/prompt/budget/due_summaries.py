@@ -17,12 +17,11 @@ from pydantic import JsonValue
 from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.projections.blueprint.schema.budget_specs import (
     BudgetSpec,
-    CharacterCounterSpec,
     resolve_limit,
 )
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
 from turnlog.projections.blueprint.schema.history_specs import SummarySpec
-from turnlog.projections.blueprint.token_counters import TokenCounter, build_token_counter
+from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
 from turnlog.projections.prompt.assembly_inputs import PromptTexts
 from turnlog.projections.prompt.budget.trim_ladder import (
     BudgetContext,
@@ -35,7 +34,7 @@ from turnlog.projections.prompt.history.history_window import (
     render_history,
 )
 from turnlog.projections.prompt.history.memory_access import list_message_refs
-from turnlog.projections.prompt.history.turn_messages import TurnExchange
+from turnlog.projections.prompt.history.turn_messages import TurnExchange, count_latest_turns
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.state import (
     MAX_RECENT_TURNS,
@@ -45,9 +44,6 @@ from turnlog.projections.session.state import (
 )
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.turn_summaries import build_ranges, iterate_turns
-
-_DEFAULT_COUNTER_SPEC: Final = CharacterCounterSpec(chars_per_token=4)
-"""The counter of calls without a budget."""
 
 MAX_TOKENS_PER_CHARACTER: Final = 4
 """The maximum number of tokens of one character."""
@@ -122,8 +118,7 @@ def find_due_summary(
 
     It takes all older turns, or about as much as the view may hold where its call has a budget.
     """
-    counter = candidate.budget.counter if candidate.budget else _DEFAULT_COUNTER_SPEC
-    counting = build_token_counter(counter, material.vocabularies, model)
+    counting = build_call_counter(candidate.budget, material.vocabularies, model)
     back, opened = candidate.history_window, state.open
     is_short = _measure_growth(candidate, state, texts, counting) <= candidate.spec.above_tokens
     if opened is None or (is_short and not candidate.has_full_reach(state)):
@@ -170,12 +165,8 @@ def _measure_growth(
 
 def _list_older_turns(turns: Sequence[SettledTurnRef], keep: int) -> Sequence[SettledTurnRef]:
     """Return the turns before the latest `keep` messages."""
-    kept = messages = 0
-    for ref in reversed(turns):
-        if messages >= keep:
-            break
-        kept, messages = kept + 1, messages + len(list_message_refs(ref))
-    return turns[: len(turns) - kept]
+    counts = [len(list_message_refs(ref)) for ref in turns]
+    return turns[: len(turns) - count_latest_turns(counts, keep)]
 
 
 def _sum_preceding_tokens(

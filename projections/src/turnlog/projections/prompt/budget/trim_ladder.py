@@ -92,13 +92,13 @@ def apply_step(
             compress = partial(compress_block, step=action, inputs=fitting.inputs, over=over)
             return update_layer(plan, on, compress)
         case LowerSegmentTier():
-            return update_layer(plan, on, partial(lower_tier, step=action))
+            return update_layer(plan, on, lower_tier)
         case DropLowestPriority():
             return update_layer(plan, on, partial(drop_lowest, step=action))
         case ReplaceSegments():
             return update_layer(plan, on, partial(replace_segments, step=action))
         case DropLayer():
-            return update_layer(plan, on, partial(drop_block, step=action))
+            return update_layer(plan, on, drop_block)
         case RegisteredStep(name=name, with_=options):
             step = fitting.registered[name]
             return update_layer(plan, on, lambda block: step(block, options))

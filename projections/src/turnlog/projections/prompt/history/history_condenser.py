@@ -29,6 +29,7 @@ from turnlog.projections.prompt.history.turn_messages import (
     TurnExchange,
     TurnMessages,
     build_turn_messages,
+    count_latest_turns,
 )
 
 DUPLICATES_RULE: Final = "duplicates"
@@ -76,12 +77,8 @@ def condense_history(
 
 def condense_slot_repeats(slot: PlannedHistory, counting: TokenCounter, by: str) -> PlannedHistory:
     """Condense repeated questions, but never the latest messages that are to stay verbatim."""
-    latest = messages = 0
-    for exchange in reversed(slot.exchanges):
-        if messages >= slot.verbatim_messages:
-            break
-        latest, messages = latest + 1, messages + len(exchange.content.messages)
-    older = len(slot.exchanges) - latest
+    counts = [len(exchange.content.messages) for exchange in slot.exchanges]
+    older = len(counts) - count_latest_turns(counts, slot.verbatim_messages)
     condensed = condense_repeats(slot.exchanges[:older], counting, slot.repeats, by)
     return replace(slot, exchanges=(*condensed, *slot.exchanges[older:]))
 

@@ -6,7 +6,7 @@ wording and cached together with their digests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from sys import getsizeof
@@ -130,3 +130,12 @@ _build_cached_exchange: Final = lru_cache(CACHE_SIZE)(_build_exchange)
 def compute_run_digest(run: Iterable[TurnMessages]) -> Digest:
     """Return the digest of a run of turns."""
     return compute_digest("".join([turn.digest_line for turn in run]))
+
+
+def count_latest_turns(message_counts: Sequence[int], keep: int) -> int:
+    """Return how many of the latest turns have `keep` messages together, each turn whole."""
+    turns = messages = 0
+    while messages < keep and turns < len(message_counts):
+        turns += 1
+        messages += message_counts[-turns]
+    return turns
