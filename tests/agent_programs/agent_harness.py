@@ -86,6 +86,9 @@ class FakeToolServer:
     tool_calls: list[tuple[str, Mapping[str, JsonValue]]] = field(
         default_factory=list[tuple[str, Mapping[str, JsonValue]]]
     )
+    prompt_requests: list[tuple[str, Mapping[str, JsonValue]]] = field(
+        default_factory=list[tuple[str, Mapping[str, JsonValue]]]
+    )
     result_text: str = "3 in stock"
     results: list[str] = field(default_factory=list[str])
     """The next results, in order, before `result_text`."""
@@ -117,6 +120,15 @@ class FakeToolServer:
             return ToolAnswer(self.results.pop(0) if self.results else self.result_text)
         self.failing_tools.remove(tool)
         return ToolAnswer("the shelf is locked", failed=True)
+
+    async def get_prompt(
+        self, server: str, spec: ServerSpec, prompt: str, arguments: Mapping[str, JsonValue]
+    ) -> ToolAnswer:
+        """See `ToolServers.get_prompt`."""
+        del server, spec
+        self.prompt_requests.append((prompt, arguments))
+        await self.during_call()
+        return ToolAnswer(f"Say it in a {arguments.get('tone', 'plain')} tone.")
 
     async def close(self) -> None:
         pass

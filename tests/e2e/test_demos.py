@@ -43,14 +43,15 @@ def test_the_demo_of_agents_takes_tools_and_says_what_each_contributor_cost() ->
     text = normalize_screen(screen)
     assert "was it the wind? reply 153 of yesterday's 1,000 sailings" in text
     for line in (
-        "plan-made turn 2 in 3 steps",
+        "plan-made turn 2 in 4 steps",
         "harbour_departures answered · 70,506",
+        "harbour_delay_report answered",
         "turn 3 step 1 “Take the count by ship.” · known from event",
         "history absent not for this phase turn 1",
         "carried ▌ Summary from focus phase: Look at the wind of yesterday first.",
     ):
         assert line.replace("▌ ", "") in text
-    assert "8 by reference and 8 by assembly of 8" in screen
+    assert "9 by reference and 9 by assembly of 9" in screen
 
 
 def test_a_demo_asks_a_real_model_where_there_is_one() -> None:

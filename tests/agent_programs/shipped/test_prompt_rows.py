@@ -23,9 +23,10 @@ from tests.agent_programs.agent_service import (
 )
 from turnlog.events.model.call_events import CallCompleted
 from turnlog.events.model.session_events import ProfileSwitched
-from turnlog.events.model.tool_events import StepPlanned, ToolsSnapshotted
+from turnlog.events.model.tool_events import StepPlanned, ToolReturned, ToolsSnapshotted
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+from turnlog.services.demo.harbour import delay_report
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -34,10 +35,22 @@ UDERIA = SHIPPED_BLUEPRINTS / "uderia"
 
 LIMIT = "Most steps of a plan: 8"
 
+SYSTEM = "the ferry harbour of Holm"
+
 TOOLS = (
+    f"Tools of {SYSTEM}:\n"
     "- harbour_look: Looks for a thing.\n    what (string)\n"
     "- harbour_pay: Pays for it.\n    what (string)"
 )
+
+GREETING = ToolOffer(
+    "greet",
+    "How to greet.",
+    {"type": "object", "properties": {"tone": {"type": "string"}}, "required": ["tone"]},
+    "prompt",
+)
+
+PROMPTS = f"Prompts of {SYSTEM}:\n- harbour_greet: How to greet.\n    tone (string, required)"
 
 INSTRUCTIONS = "Give times in UTC."
 
@@ -122,6 +135,20 @@ async def test_u1_the_system_prompt_is_base_strategy_tools_options_and_instructi
     await run_short_turn(platform, plain)
     (system, _) = await read_messages(platform, plain, "1.1")
     assert system[1] == join_layers(BASE, STRATEGY, LIMIT, TOOLS), "what is off leaves no trace"
+
+
+async def test_u1_the_system_prompt_has_the_tools_and_the_prompts_of_a_system_by_its_name(
+    platform: AgentService,
+) -> None:
+    platform.shop.extra_offers = (GREETING,)
+    session = await open_working_session(platform, charting=True, instructions=INSTRUCTIONS)
+    await run_short_turn(platform, session)
+    await run_short_turn(platform, session)
+    (system, _) = await read_messages(platform, session, "1.1")
+    assert system[1] == join_layers(BASE, STRATEGY, LIMIT, TOOLS, PROMPTS, CHARTS, INSTRUCTIONS)
+    (system, *_) = await read_messages(platform, session, "2.1")
+    names = f"Tools of {SYSTEM}:\n- harbour_look\n- harbour_pay"
+    assert system[1] == join_layers(BASE, STRATEGY, LIMIT, names, PROMPTS, CHARTS, INSTRUCTIONS)
 
 
 async def test_u2_every_contributor_is_a_component_of_its_own_and_measured(
@@ -213,7 +240,7 @@ async def test_u16_tool_enabled_plans_takes_tactics_and_answers(platform: AgentS
         ("system", join_layers(BASE, f"{look}\n{pay}")),
         ("user", "And now?"),
     ]
-    names = "- harbour_look\n- harbour_pay"
+    names = f"Tools of {SYSTEM}:\n- harbour_look\n- harbour_pay"
     worked = f"Planned:\n1. Find boats.\n2. Pay for one.\nTools gave:\n{look}\n{pay}"
     assert await read_messages(platform, session, "2.1") == [
         ("system", join_layers(BASE, STRATEGY, LIMIT, names)),
@@ -314,10 +341,59 @@ async def test_u20_tools_are_those_of_a_real_server(platform: AgentService) -> N
     )
     (system, _) = await read_messages(platform, session, "1.1")
     assert "\n- harbour_locks: Tell when the lock is opened next, and how many wait." in system[1]
-    assert system[1].count("\n- harbour_") == 20
+    assert system[1].count("\n- harbour_") == 20 + 1, "and a prompt"
     result = 'harbour_locks {}\n  {"next":"16:00","waiting":2}'
     (system, _) = await read_messages(platform, session, "1.3")
     assert system[1] == join_layers(BASE, result)
+
+
+@pytest.mark.usefixtures("harbour")
+async def test_u20_a_prompt_of_a_real_server_is_planned_called_and_read_like_a_tool(
+    platform: AgentService,
+) -> None:
+    session = await open_working_session(platform)
+    arguments = {"day": "Monday"}
+    await platform.complete_turn(
+        session,
+        answer_with_plan(("Read how delays are reported.", ["harbour_delay_report"])),
+        answer_with_tool_calls(("harbour_delay_report", arguments)),
+        answer_with_text("None were late."),
+        text="How late were we on Monday?",
+    )
+    about = "Tell how the harbour master wants the delays of a day reported."
+    (system, _) = await read_messages(platform, session, "1.1")
+    assert system[1].endswith(
+        f"\n\nPrompts of {SYSTEM}:\n- harbour_delay_report: {about}\n    day (string)"
+    )
+    assert platform.list_offered_tools() == [[], ["harbour_delay_report"], []]
+    (offered,) = platform.bodies[1]["tools"]
+    assert offered["function"]["description"] == about
+    (returned,) = await platform.load_events(session, ToolReturned)
+    assert (returned.outcome, returned.treatment) == ("answered", "kept")
+    (system, _) = await read_messages(platform, session, "1.3")
+    text = f'harbour_delay_report {{"day": "Monday"}}\n  {delay_report("Monday")}'
+    assert system[1] == join_layers(BASE, text)
+
+
+@pytest.mark.usefixtures("harbour")
+async def test_u20_what_a_server_has_against_a_prompt_is_told_and_the_step_is_taken_again(
+    platform: AgentService,
+) -> None:
+    session = await open_working_session(platform)
+    unknown, known = {"month": "May"}, {"day": "Monday"}
+    await platform.complete_turn(
+        session,
+        answer_with_plan(("Read how delays are reported.", ["harbour_delay_report"])),
+        *(answer_with_tool_calls(("harbour_delay_report", each)) for each in (unknown, known)),
+        answer_with_text("None were late."),
+        text="How late?",
+    )
+    failed = 'harbour_delay_report {"month": "May"}\n  failed: Internal server error'
+    (system, _) = await read_messages(platform, session, "1.3")
+    assert system[1] == join_layers(BASE, "Read how delays are reported.", failed, RECOVERY)
+    (system, _) = await read_messages(platform, session, "1.4")
+    text = f'harbour_delay_report {{"day": "Monday"}}\n  {delay_report("Monday")}'
+    assert system[1] == join_layers(BASE, f"{failed}\n{text}")
 
 
 async def test_u27_a_malformed_plan_is_repaired_and_each_repair_recorded(

@@ -123,3 +123,25 @@ async def test_one_that_was_started_again_has_forgotten_us_and_is_asked_all_the_
     assert "is 5." in await run_addition(served, session, 2, 3)
     await everything.restart_server()
     assert "is 9." in await run_addition(served, session, 4, 5)
+
+
+async def test_u20_prompts_of_a_server_are_used_like_tools_and_each_message_has_its_role(
+    served: AgentService, everything: ReferenceMcpServer
+) -> None:
+    session = await served.open_session(build_everything_agent(everything))
+    resource = {"resourceType": "Text", "resourceId": 1}
+    await served.complete_turn(
+        session,
+        answer_with_plan(("Read two prompts.", ["all_simple-prompt", "all_resource-prompt"])),
+        answer_with_tool_calls(("all_simple-prompt", {}), ("all_resource-prompt", resource)),
+        answer_with_text("Read."),
+        text="Read them.",
+    )
+    assert [each.outcome for each in await served.load_events(session, ToolReturned)] == [
+        *("answered", "answered")
+    ]
+    (results, _) = served.get_request_texts(-1)
+    assert "all_simple-prompt {}\n  This is a simple prompt without arguments.\n" in results
+    (first, second) = results.splitlines()[-2:]
+    assert first.startswith("  user: This prompt includes the Text resource with id: 1.")
+    assert second.startswith("  user: Resource 1: This is a plaintext resource")

@@ -14,7 +14,12 @@ from typing import Literal, cast
 
 import pytest
 
-from tests.agent_programs.agent_harness import TWO_STEP_SCRIPTS, AgentHarness
+from tests.agent_programs.agent_harness import (
+    TWO_STEP_SCRIPTS,
+    AgentHarness,
+    build_plan_script,
+    build_tool_script,
+)
 from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.session_harness import SessionHarness, build_delivery
 from turnlog.events.async_tasks import cancel_tasks
@@ -24,6 +29,7 @@ from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.store.append_outcomes import AppendOutcome
 from turnlog.events.store.memory_log import MemoryLog
+from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
 from turnlog.services.worker.turn_queue import DeliverySettled
 from turnlog.services.worker.turn_runner import TurnRunner
@@ -66,20 +72,36 @@ class CrashingLog:
 class PromptKeyedModel(PuppetModel):
     """A model that answers by the prompt, so that a repeated call gets the same answer."""
 
+    turn_scripts = TWO_STEP_SCRIPTS
+
     async def stream(
         self, request: ModelRequest
     ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
         prompt = str(request.messages[0]["content"])
         offered = str(request.tools)
-        first, look, pay, reply = TWO_STEP_SCRIPTS
+        first, look, second, reply = self.turn_scripts
         if offered != "()":
-            script = look if "shop_look" in offered else pay
+            script = look if "shop_look" in offered else second
         else:
             script = first if "- shop_look" in prompt else reply
         self.scripts = [script]
         async for each in super().stream(request):
             yield each
+
+
+class PromptFetchingModel(PromptKeyedModel):
+    """The same, with a prompt of the server in the second step."""
+
+    turn_scripts = (
+        build_plan_script(("Find a hammer.", ["shop_look"]), ("Greet.", ["shop_greet"])),
+        TWO_STEP_SCRIPTS[1],
+        build_tool_script(("shop_greet", '{"tone": "warm"}')),
+        TWO_STEP_SCRIPTS[3],
+    )
+
+
+GREETING = ToolOffer("greet", "How to greet.", {"type": "object"}, "prompt")
 
 
 def build_crashing_worker(house: SessionHarness, log: CrashingLog, name: str) -> TurnRunner:
@@ -159,3 +181,16 @@ async def test_a_tool_that_ran_and_whose_word_was_not_recorded_is_run_again_if_i
         await run_crashing_turn(shop, at, "before")
         runs |= Counter(tool for tool, _ in shop.shop.tool_calls)
     assert runs == {"look": 2, "pay": 1}
+
+
+async def test_a_prompt_is_a_read_and_fetched_again_where_its_text_was_not_recorded() -> None:
+    requests: Counter[str] = Counter()
+    for at in range(1, APPENDS + 1):
+        shop = await AgentHarness().open_session()
+        shop.shop.extra_offers = (GREETING,)
+        await run_crashing_turn(shop, at, "before", PromptFetchingModel)
+        outcomes = {each.tool: each.outcome for each in shop.list_events(ToolReturned)}
+        assert outcomes == {"shop_look": "answered", "shop_greet": "answered"}
+        assert len(shop.list_events(ToolReturned)) == 2
+        requests |= Counter(prompt for prompt, _ in shop.shop.prompt_requests)
+    assert requests == {"greet": 2}

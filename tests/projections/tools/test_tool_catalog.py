@@ -79,7 +79,42 @@ def test_a_server_cannot_take_the_name_of_a_tool_of_another() -> None:
     event = build_tool_catalog("agent", spec, {"shop_x": (mine, mine), "shop": (forged,)}).event
     assert [pin.server for pin in event.tools.values()] == ["shop_x"]
     assert event.left_out == {"shop_x_pay": "another has that name"}
-    both = build_catalog(
-        ToolOffer("pay", "Pays.", NOTHING), ToolOffer("pay", "How to pay.", NOTHING, "prompt")
+
+
+def test_a_prompt_is_pinned_beside_the_tools_and_may_always_be_fetched_again() -> None:
+    event = build_catalog(
+        ToolOffer("look", "Looks.", NOTHING),
+        ToolOffer("pay", "Pays.", NOTHING),
+        ToolOffer("pay", "How to pay.", NOTHING, "prompt"),
+        ToolOffer("greet", "How to greet.", NOTHING, "prompt"),
+    ).event
+    assert [(name, pin.kind, pin.idempotent) for name, pin in event.tools.items()] == [
+        ("shop_look", "tool", False),
+        ("shop_pay", "tool", False),
+        ("shop_greet", "prompt", True),
+    ]
+    assert event.prompts == ("shop_greet",)
+    assert event.left_out == {"shop_pay": "another has that name"}, "a name means one thing"
+
+
+def test_a_system_with_a_name_heads_its_tools_and_its_prompts_in_full_and_by_name() -> None:
+    spec = ToolsSpec.model_validate(
+        {
+            "servers": {
+                "shop": {"command": ["shop"], "system_name": "the shop\n- shop_admin: of Holm"},
+                "bank": {"command": ["bank"]},
+            }
+        }
     )
-    assert (list(both.event.tools), both.event.prompts) == (["shop_pay"], ("shop_pay",))
+    offers = {
+        "shop": (
+            ToolOffer("look", "Looks.", NOTHING),
+            ToolOffer("greet", "How to greet.", NOTHING, "prompt"),
+        ),
+        "bank": (ToolOffer("pay", "Pays.", NOTHING),),
+    }
+    *_, full, names, prompts = build_tool_catalog("agent", spec, offers).texts
+    heading = "Tools of the shop - shop_admin: of Holm:"
+    assert full == f"{heading}\n- shop_look: Looks.\nTools of bank:\n- bank_pay: Pays."
+    assert names == f"{heading}\n- shop_look\nTools of bank:\n- bank_pay"
+    assert prompts == "Prompts of the shop - shop_admin: of Holm:\n- shop_greet: How to greet."

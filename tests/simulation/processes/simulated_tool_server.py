@@ -44,6 +44,12 @@ class SimulatedToolServer:
         chance = self.loop.chance
         return ToolAnswer(f"{chance.randint(0, 9)} in stock", failed=chance.random() < 0.2)
 
+    async def get_prompt(
+        self, server: str, spec: ServerSpec, prompt: str, arguments: Mapping[str, JsonValue]
+    ) -> ToolAnswer:
+        """See `ToolServers.get_prompt`; its tools are all that it offers."""
+        raise NotImplementedError
+
     async def close(self) -> None:
         """See `ToolServers.close`."""
 

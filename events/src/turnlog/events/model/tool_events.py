@@ -14,16 +14,18 @@ from turnlog.events.event_model import EventModel
 
 
 class ToolPin(EventModel):
-    """A tool as it was described when the session pinned it."""
+    """A tool or a prompt of a server as it was described when the session pinned it."""
 
     digest: Digest
-    """Digest of the blob with the tool's definition for the model."""
+    """Digest of the blob with its definition for the model, which sees a prompt as a tool."""
     server: str
     """The blueprint's name of the tool server."""
     tool: str
-    """The tool's name on that server."""
+    """Its name on that server."""
     idempotent: bool = False
-    """Whether it may run again when the outcome of a run is unknown."""
+    """Whether it may run again when the outcome of a run is unknown; a prompt always may."""
+    kind: Literal["tool", "prompt"] = "tool"
+    """Whether the server runs it or returns its text."""
 
 
 class ToolsSnapshotted(EventModel):
@@ -37,7 +39,9 @@ class ToolsSnapshotted(EventModel):
     digest: Digest
     """Digest of the whole snapshot; equal snapshots have equal digests."""
     tools: dict[str, ToolPin]
-    """Pinned tool by the name that the model sees."""
+    """Pinned tool or prompt by the name that the model sees; snapshots of earlier releases pin no
+    prompts.
+    """
     full: Digest
     """Blob of the text that describes all tools in full."""
     names: Digest

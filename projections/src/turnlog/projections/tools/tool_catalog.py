@@ -1,16 +1,18 @@
 """The tool catalog: tools and prompts of servers, filtered, named and formatted.
 
-The texts are made once and stored: one blob for each tool that a request offers, and one text each
-for listing all of them in full or by name. A prompt refers to these blobs, so that it reads back
-the same whatever a server says later. Servers are not trusted: a description stays on the lines of
-its own tool, and all lengths are limited.
+A model uses a server's prompt as it uses a tool: it requests it by name, and the prompt's text is
+the result. The texts are made once and stored: one blob for each tool that a request offers, and
+one text each for listing all of them in full or by name. A prompt refers to these blobs, so that it
+reads back the same whatever a server says later. Servers are not trusted: a description stays on
+the lines of its own tool, and all lengths are limited.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final, Literal
 
 from pydantic import JsonValue
@@ -88,29 +90,33 @@ def build_tool_catalog(
     profile: str, spec: ToolsSpec, offers_by_server: Mapping[str, Iterable[ToolOffer]]
 ) -> ToolCatalog:
     """Build the catalog of a profile, in the order of the blueprint and of the servers."""
-    every: dict[tuple[str, str], _NamedTool] = {}
+    named: dict[str, _NamedTool] = {}
     left_out: dict[str, str] = {}
     for server, of in spec.servers.items():
         for offer in offers_by_server.get(server, ()):
-            each = _NamedTool(f"{server}_{offer.tool}", server, offer, offer.tool in of.idempotent)
-            if reason := _explain_exclusion(each, of, every):
+            # A prompt is a read, so it may be fetched again
+            idempotent = offer.kind == "prompt" or offer.tool in of.idempotent
+            each = _NamedTool(f"{server}_{offer.tool}", server, offer, idempotent)
+            if reason := _explain_exclusion(each, of, named):
                 if len(left_out) < _MAX_LEFT_OUT:
                     left_out[_format_single_line(each.name)] = reason
             else:
-                every[offer.kind, each.name] = each
-    named = [each for each in every.values() if each.offer.kind == "tool"]
-    prompts = [each for each in every.values() if each.offer.kind == "prompt"]
-    definitions = {each.name: encode_canonical(each.definition) for each in named}
-    full, names = "\n".join(map(_format_tool, named)), "\n".join(f"- {each.name}" for each in named)
-    prompt_texts = ("\n".join(map(_format_tool, prompts)),) if prompts else ()
+                named[each.name] = each
+    tools = [each for each in named.values() if each.offer.kind == "tool"]
+    prompts = [each for each in named.values() if each.offer.kind == "prompt"]
+    definitions = {each.name: encode_canonical(each.definition) for each in named.values()}
+    full = _format_list("Tools", tools, spec, _format_tool)
+    names = _format_list("Tools", tools, spec, lambda each: f"- {each.name}")
+    prompt_texts = (_format_list("Prompts", prompts, spec, _format_tool),) if prompts else ()
     pins = {
         each.name: ToolPin(
             digest=compute_digest(definitions[each.name]),
             server=each.server,
             tool=each.offer.tool,
             idempotent=each.idempotent,
+            kind=each.offer.kind,
         )
-        for each in named
+        for each in named.values()
     }
     event = ToolsSnapshotted(
         profile=profile,
@@ -126,7 +132,7 @@ def build_tool_catalog(
 
 
 def _explain_exclusion(
-    named: _NamedTool, spec: ServerSpec, taken: Collection[tuple[str, str]]
+    named: _NamedTool, spec: ServerSpec, taken: Mapping[str, _NamedTool]
 ) -> str | None:
     """Return why a tool or prompt is left out, or None."""
     offer = named.offer
@@ -136,7 +142,7 @@ def _explain_exclusion(
         return "among `except`"
     if not _TOOL_NAME_PATTERN.fullmatch(named.name):
         return "no model takes such a name"
-    if (offer.kind, named.name) in taken:
+    if named.name in taken:
         return "another has that name"
     if len(taken) == _MAX_OFFERS:
         return f"there are {_MAX_OFFERS} before it"
@@ -148,6 +154,22 @@ def _explain_exclusion(
     except InvalidJson as fault:
         return f"its description cannot be read: {fault}"
     return None
+
+
+def _format_list(
+    word: str,
+    named: Iterable[_NamedTool],
+    spec: ToolsSpec,
+    format_entry: Callable[[_NamedTool], str],
+) -> str:
+    """List tools or prompts, below the names of their systems once any system has one."""
+    systems = {name: server.system_name for name, server in spec.servers.items()}
+    lines: list[str] = []
+    for server, of_server in groupby(named, key=lambda each: each.server):
+        if any(systems.values()):
+            lines.append(f"{word} of {_format_single_line(systems[server] or server)}:")
+        lines += map(format_entry, of_server)
+    return "\n".join(lines)
 
 
 def _format_tool(named: _NamedTool) -> str:

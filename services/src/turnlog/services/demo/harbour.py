@@ -1,8 +1,8 @@
-"""A sample MCP server with twenty tools of a harbour, for the uderia demo and for trying tools.
+"""A sample MCP server of a harbour, for the uderia demo and for trying tools.
 
-`python -m turnlog.services.demo.harbour` serves MCP over standard input and output. Its data is
-invented and constant, and large enough that prompts should not include all of it. The tools'
-docstrings are the descriptions that models read.
+`python -m turnlog.services.demo.harbour` serves twenty tools and a prompt by MCP over standard
+input and output. Its data is invented and constant, and large enough that prompts should not
+include all of it. The docstrings are the descriptions that models read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.prompts import Prompt
 
 SAILINGS: Final = 1_000
 _SHIPS: Final = ("Avocet", "Bittern", "Curlew", "Dunlin", "Egret", "Fulmar", "Gannet", "Heron")
@@ -148,11 +149,21 @@ TOOLS: Final[tuple[Callable[..., object], ...]] = (
 )
 
 
+def delay_report(day: str = "yesterday") -> str:
+    """Tell how the harbour master wants the delays of a day reported."""
+    return (
+        f"Report the delays of {day} in this order: how many sailings were late, of how many, and"
+        " how they spread over the ships; then the likely cause, with the wind of the day. Count a"
+        " sailing as late beyond 15 minutes. Name no captain."
+    )
+
+
 def main() -> None:
     """Serve until standard input ends."""
     server = MCPServer("harbour")
     for tool in TOOLS:
         server.add_tool(tool)
+    server.add_prompt(Prompt.from_function(delay_report))
     server.run("stdio")
 
 

@@ -23,6 +23,10 @@ ToolNames = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
 class _ServerBase(StrictModel):
+    system_name: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    """What prompts call the system behind the server, above its tools and prompts; once any server
+    has one, the others are headed by their names in the blueprint.
+    """
     only: ToolNames | None = None
     """The tools that are offered; all if it is not given."""
     except_: Annotated[ToolNames, Field(alias="except")] = ()

@@ -6,15 +6,15 @@ close a server that others use. A connection is pinged before it is reused, so a
 or was restarted gets a new connection before any request is sent; requests that wait on the old
 connection may finish. A connection with a cancelled request is not reused either.
 
-What a server offers is fetched at most once a minute, since every new session needs it. A tool call
-is sent once and never repeated.
+What a server offers is fetched at most once a minute, since every new session needs it. A request
+for a tool or a prompt is sent once and never repeated.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -184,7 +184,7 @@ def load_transports() -> ModuleType:
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp_types import CallToolResult, Prompt
+    from mcp_types import CallToolResult, ContentBlock, GetPromptResult, Prompt
 
 
 MAX_PAGES: Final = 50
@@ -222,19 +222,40 @@ class McpToolServers:
         self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
     ) -> ToolAnswer:
         """See `ToolServers.call_tool`."""
+
+        async def run_tool(client: Client) -> ToolAnswer:
+            result = await client.call_tool(tool, _clean_arguments(arguments))
+            return ToolAnswer(replace_unstorable(_format_result(result)), failed=result.is_error)
+
+        return await self._send_request(server, spec, run_tool)
+
+    async def get_prompt(
+        self, server: str, spec: ServerSpec, prompt: str, arguments: Mapping[str, JsonValue]
+    ) -> ToolAnswer:
+        """See `ToolServers.get_prompt`."""
+
+        async def fetch_prompt(client: Client) -> ToolAnswer:
+            result = await client.get_prompt(prompt, _build_prompt_arguments(arguments))
+            return ToolAnswer(replace_unstorable(_format_prompt(result)))
+
+        return await self._send_request(server, spec, fetch_prompt)
+
+    async def close(self) -> None:
+        """See `ToolServers.close`."""
+        await self.connections.close()
+
+    async def _send_request(
+        self, server: str, spec: ServerSpec, send: Callable[[Client], Awaitable[ToolAnswer]]
+    ) -> ToolAnswer:
+        """Send a request once; what the server has against it is its answer."""
         async with self.connections.open_client(server, spec) as client:
             try:
-                result = await client.call_tool(tool, _clean_arguments(arguments))
+                return await send(client)
             except Exception as error:  # noqa: BLE001 - whatever broke, nothing came of it
                 refused: ToolAnswer | None = await load_transports().find_refusal(client, error)
                 if refused is None:
                     raise _build_failure(server, error) from None
                 return refused
-            return ToolAnswer(replace_unstorable(_format_result(result)), failed=result.is_error)
-
-    async def close(self) -> None:
-        """See `ToolServers.close`."""
-        await self.connections.close()
 
     async def _fetch_server_offers(self, server: str, spec: ServerSpec) -> tuple[ToolOffer, ...]:
         async with self.connections.open_client(server, spec) as client:
@@ -250,6 +271,14 @@ def _clean_arguments(arguments: Mapping[str, JsonValue]) -> dict[str, Any]:
     """Replace characters that cannot be sent: they would break the connection for all its users."""
     sent: dict[str, Any] = json.loads(replace_unstorable(json.dumps(arguments, ensure_ascii=False)))
     return sent
+
+
+def _build_prompt_arguments(arguments: Mapping[str, JsonValue]) -> dict[str, str]:
+    """Return the arguments of a prompt, which are texts; other values are sent as JSON."""
+    return {
+        name: value if isinstance(value, str) else encode_canonical(value)
+        for name, value in _clean_arguments(arguments).items()
+    }
 
 
 def _build_failure(server: str, error: Exception) -> ToolServerFailure:
@@ -300,8 +329,19 @@ def _format_result(result: CallToolResult) -> str:
     if result.structured_content is not None:
         value = _unwrap_value(result.structured_content)
         return value if isinstance(value, str) else encode_canonical(value)
-    blocks = ((getattr(block, "text", None), block.type) for block in result.content)
-    return "\n".join(text if isinstance(text, str) else f"({kind})" for text, kind in blocks)
+    return "\n".join(map(_format_block, result.content))
+
+
+def _format_prompt(result: GetPromptResult) -> str:
+    """Return the text of a prompt; of several messages, each with its role."""
+    texts = [(each.role, _format_block(each.content)) for each in result.messages]
+    return texts[0][1] if len(texts) == 1 else "\n".join(f"{role}: {text}" for role, text in texts)
+
+
+def _format_block(block: ContentBlock) -> str:
+    """Return the text of a block, or its kind."""
+    text = getattr(getattr(block, "resource", block), "text", None)
+    return text if isinstance(text, str) else f"({block.type})"
 
 
 def _unwrap_value(value: JsonValue) -> JsonValue:

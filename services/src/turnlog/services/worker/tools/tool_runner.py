@@ -193,8 +193,9 @@ class ToolRunner:
         """Call a server once; the model is told of a failure, and the call is not repeated."""
         try:
             async with asyncio.timeout(spec.seconds):
-                server = spec.servers[pin.server]
-                answered = await self.servers.call_tool(pin.server, server, pin.tool, arguments)
+                is_prompt = pin.kind == "prompt"
+                request = self.servers.get_prompt if is_prompt else self.servers.call_tool
+                answered = await request(pin.server, spec.servers[pin.server], pin.tool, arguments)
         except TimeoutError:
             return ToolAnswer(f"no answer in {spec.seconds:g} s", failed=True, unsure=True)
         except ToolServerFailure as failure:
@@ -215,7 +216,8 @@ class ToolRunner:
             log_fields = {"call": called.call, "tool": called.tool, "characters": len(whole)}
             _log.info("result-distilled", treatment=gist.treatment, **log_fields)
         outcome_text = gist.text if outcome == "answered" else f"{outcome}: {gist.text}"
-        outcome_text += "; it may have been done" if answered.unsure else ""
+        may_be_done = answered.unsure and pin.kind == "tool"
+        outcome_text += "; it may have been done" if may_be_done else ""
         later = summarise_result(whole) if outcome == "answered" else None
         text = format_tool_result(called.tool, called.arguments, outcome_text)
         brief = name_result(called.tool, " ".join(called.arguments.split()), whole, digest)

@@ -54,6 +54,12 @@ class ToolServers(Protocol):
         """
         ...
 
+    async def get_prompt(
+        self, server: str, spec: ServerSpec, prompt: str, arguments: Mapping[str, JsonValue]
+    ) -> ToolAnswer:
+        """Return the text of a server's prompt; raises `ToolServerFailure`."""
+        ...
+
     async def close(self) -> None:
         """Close the connections to all servers."""
         ...
