@@ -1,4 +1,7 @@
-"""The recipes lead to the goal: what they name exists, and three are carried out here."""
+"""The recipes lead to the goal: what they name exists, and they are carried out.
+
+Three are carried out here, and the safety check by `tests/layered_prompts/test_boundary_checks.py`.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,13 @@ import pytest
 from pydantic import JsonValue
 
 from tests.docs.code_names import expand_path, list_code_words, list_defined_names, list_table_rows
-from tests.docs.doc_pages import ROOT, list_blocks
+from tests.docs.doc_pages import ROOT
+from tests.docs.recipe_packages import RECIPES, write_recipe_package
 from tests.projections.prompt.test_trim_ladders import TALE
 from tests.support.sessions.game_master_turns import replace_ladder
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
 from turnlog.services.blueprints import plugins
-
-PAGE = ROOT / "docs/recipes.md"
-
-_SECTION = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-
-RECIPES: dict[str, str] = dict(_SECTION.findall(PAGE.read_text()))
 
 STEPS = [(title, *row) for title, text in RECIPES.items() for row in list_table_rows(text)]
 
@@ -65,8 +63,6 @@ EVENT_EDITS = {
         "    TurnPraised: st.builds(TurnPraised, turn=TURN_NUMBERS),\n    TurnExcluded: ",
     ),
 }
-
-PLUGIN_METADATA = "Metadata-Version: 2.1\nName: recipe\nVersion: 1.0\n"
 
 
 @pytest.mark.parametrize("step", STEPS, ids=[f"{step[0]}: {step[1]}" for step in STEPS])
@@ -177,19 +173,9 @@ def installed(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
     """Install the package of a recipe as its page shows it, and return the recipe's text."""
-    text = RECIPES[request.param]
-    (module,) = [
-        each.code for each in list_blocks(PAGE) if each.code in text and "def " in each.code
-    ]
-    group, entry = re.findall(r'entry-points\."(.*?)"\]\n(.*?)\n', text)[0]
-    facts = tmp_path / "recipe-1.0.dist-info"
-    facts.mkdir()
-    (tmp_path / re.findall(r'"""(\w+\.py)"""', module)[0]).write_text(module)
-    (facts / "METADATA").write_text(PLUGIN_METADATA)
-    (facts / "entry_points.txt").write_text(f"[{group}]\n{entry.replace(chr(34), '')}\n")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(write_recipe_package(request.param, tmp_path))
     clear_plugin_caches()
-    yield text
+    yield RECIPES[request.param]
     clear_plugin_caches()
 
 

@@ -6,7 +6,7 @@ when they are used, so a broken package does not affect sessions that do without
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from importlib import metadata
 from typing import Final, Protocol, cast
@@ -35,11 +35,13 @@ RESOLVER_GROUP: Final = "turnlog.resolvers"
 
 STEP_GROUP: Final = "turnlog.steps"
 
-SafetyCheck = Callable[[str, JsonValue], str | None]
+SafetyCheck = Callable[[str, JsonValue], str | Awaitable[str | None] | None]
 """Given a text and the rule's argument, return what is wrong with the text, or None.
 
 The text is what is about to be published with up to `MATCH_REACH` characters before it, and once
-the whole reply. A long text is given in a thread of its own.
+the whole reply. A check that waits for anything is an `async def`; any other gets a long text in a
+thread of its own. Readers see the reason, so it must not quote the text. A check that raises has
+not passed the text: the attempt fails and is retried.
 """
 
 

@@ -10,6 +10,7 @@ import asyncio
 from asyncio import timeout
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Final
 
 import structlog
 
@@ -34,7 +35,11 @@ from turnlog.services.worker.attempts.call_context import (
     describe_turn_work,
     list_prior_results,
 )
-from turnlog.services.worker.attempts.output_guard import GuardViolation, build_guard
+from turnlog.services.worker.attempts.output_guard import (
+    GuardViolation,
+    SafetyCheckFailure,
+    build_guard,
+)
 from turnlog.services.worker.attempts.resolver_step import ResolverStep
 from turnlog.services.worker.attempts.summary_step import SummaryStep, compute_time_limit
 from turnlog.services.worker.model.model_types import FinishedAnswer, LanguageModel, ModelFailure
@@ -42,6 +47,8 @@ from turnlog.services.worker.tools.tool_runner import ToolRunner, ToolSnapshots
 from turnlog.services.worker.tools.tool_servers import ToolServerFailure, ToolServers
 
 _log = structlog.get_logger("turnlog.worker")
+
+_FAILURES: Final = (ModelFailure, ResolverFailure, SafetyCheckFailure, ToolServerFailure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,7 @@ class CallRunner:
             return await self._stream_in_time(
                 active, prepared, compute_time_limit(active, state.profile)
             )
-        except (ModelFailure, ResolverFailure, ToolServerFailure, Refused, Corrupt) as end:
+        except (*_FAILURES, Refused, Corrupt) as end:
             return end
 
     async def _is_unroutable(
@@ -143,7 +150,7 @@ class CallRunner:
         with self.tracing.start_chat_span(session, sent.attempt.call, request.model) as span:
             try:
                 finished = await active.stream_answer(sent, self.model)
-            except ModelFailure as failure:
+            except (ModelFailure, SafetyCheckFailure) as failure:
                 record_failure(span, failure.code)
                 raise
             if isinstance(finished, GuardViolation):

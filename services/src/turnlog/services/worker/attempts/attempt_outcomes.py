@@ -62,7 +62,7 @@ from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
 from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt, list_tool_requests
-from turnlog.services.worker.attempts.output_guard import GuardViolation
+from turnlog.services.worker.attempts.output_guard import GuardViolation, SafetyCheckFailure
 from turnlog.services.worker.attempts.token_drift import TokenCountDrift
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
@@ -82,7 +82,7 @@ _log = structlog.get_logger("turnlog.worker")
 AttemptCut = Literal["unwanted", "overdue", "stopped"]
 """Ended from outside: lease lost or turn cancelled, past its deadline, or the worker stops."""
 
-AttemptFailure = ModelFailure | ResolverFailure | ToolServerFailure
+AttemptFailure = ModelFailure | ResolverFailure | SafetyCheckFailure | ToolServerFailure
 
 AttemptEnd = (
     FinishedAnswer
@@ -154,7 +154,7 @@ class OutcomeRecorder:
                 return await self._find_answer_outcome(active, end)
             case GuardViolation():
                 return await self._store_refused_answer(active, end)
-            case ModelFailure() | ResolverFailure() | ToolServerFailure():
+            case ModelFailure() | ResolverFailure() | SafetyCheckFailure() | ToolServerFailure():
                 return self._find_failure_outcome(active, end)
             case TurnUnroutable():
                 return end
@@ -191,10 +191,13 @@ class OutcomeRecorder:
         # A repair may have removed what separated two halves of a forbidden text, and the escapes
         # of JSON may have hidden one.
         goals = [step.goal for step in answer.plan.steps] if answer.plan else []
-        for text in (*([answer.text] if answer.repairs else []), *goals):
-            violation = await active.progress.guard.check_text(text)
-            if violation is not None:
-                return await self._store_refused_answer(active, violation)
+        try:
+            for text in (*([answer.text] if answer.repairs else []), *goals):
+                violation = await active.progress.guard.check_text(text)
+                if violation is not None:
+                    return await self._store_refused_answer(active, violation)
+        except SafetyCheckFailure as failure:
+            return self._find_failure_outcome(active, failure)
         return answer
 
     async def _expand_loops(self, active: ActiveAttempt, plan: ParsedPlan) -> ParsedPlan:
@@ -228,7 +231,7 @@ class OutcomeRecorder:
         self, active: ActiveAttempt, failure: AttemptFailure
     ) -> AttemptFailed:
         fault = AttemptFault(code=failure.code, detail=failure.detail, retryable=failure.retryable)
-        is_from_call = isinstance(failure, ModelFailure)
+        is_from_call = isinstance(failure, ModelFailure | SafetyCheckFailure)
         if active.stage == "summarise" and is_from_call:
             return AttemptFailed(fault, is_from_call=True)
         if failure.code == "context_overflow" and active.manifest:

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import isawaitable
 from typing import Final, assert_never
 
 from pydantic import JsonValue
 
 from turnlog.events.content import encode_canonical
-from turnlog.events.errors import Refused
+from turnlog.events.errors import Refused, TurnlogError
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.linear_patterns import (
     MATCH_REACH,
@@ -45,8 +46,21 @@ _STOPS: Final = ".!?\u2026\u3002\uff01\uff1f"
 _CLOSERS: Final = "\"')]\u201d\u2019"
 _SENTENCE_END: Final = re.compile(rf"[{_STOPS}][{re.escape(_CLOSERS)}]*\s|\n")
 
-RuleCheck = Callable[[str], str | None]
+RuleCheck = Callable[[str], str | Awaitable[str | None] | None]
 """Returns how a text breaks a rule, or None."""
+
+
+class SafetyCheckFailure(TurnlogError):
+    """A check of a package raised, so nobody knows whether the text may be published."""
+
+    code = "check_failed"
+    retryable = True
+    retry_after: float | None = None
+
+    def __init__(self, rule: str, error: Exception) -> None:
+        self.rule = rule
+        self.detail = f"the check of the rule `{rule}` failed with {type(error).__name__}"
+        super().__init__(self.detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,32 +123,30 @@ class OutputGuard:
         return self._take_safe()
 
     async def check_text(self, text: str) -> GuardViolation | None:
-        """Return the first rule that a text breaks, or None."""
-        return await run_text_work(partial(self._find_violation, text), len(text))
+        """Return the first rule that a text breaks, or None; raises `SafetyCheckFailure`."""
+        for name, find_reason in self.rules:
+            if reason := await _run_check(name, find_reason, text):
+                return GuardViolation(name, reason)
+        return None
 
     async def check_json(self, written: str) -> GuardViolation | None:
         """Return the first rule that JSON breaks, as written or once its escapes are resolved."""
-        return await run_text_work(partial(self._find_json_violation, written), len(written))
+        violation = await self.check_text(written)
+        if violation or not self.rules or "\\" not in written:
+            return violation
+        resolved = await run_text_work(partial(_resolve_escapes, written), len(written))
+        return None if resolved is None else await self.check_text(resolved)
 
     async def describe_violation(self, written: str) -> str | None:
-        """Return the rule that a tool's result breaks, with the reason, or None."""
-        violation = await self.check_json(written)
-        return f"{violation.rule}: {violation.reason}" if violation else None
+        """Return the rule that a tool's result breaks or cannot be checked by, with the reason.
 
-    def _find_json_violation(self, written: str) -> GuardViolation | None:
-        found = self._find_violation(written)
-        if found or not self.rules or "\\" not in written:
-            return found
+        None if it breaks no rule.
+        """
         try:
-            return self._find_violation(encode_canonical(parse_json(written)))
-        except InvalidJson:
-            return None
-
-    def _find_violation(self, text: str) -> GuardViolation | None:
-        for name, find_reason in self.rules:
-            if reason := find_reason(text):
-                return GuardViolation(name, reason)
-        return None
+            violation = await self.check_json(written)
+        except SafetyCheckFailure as failure:
+            return f"{failure.rule}: {failure.detail}"
+        return f"{violation.rule}: {violation.reason}" if violation else None
 
     @property
     def _is_context_whole(self) -> bool:
@@ -178,6 +190,22 @@ class OutputGuard:
                 pass
             case _ as never:
                 assert_never(never)
+
+
+async def _run_check(rule: str, find_reason: RuleCheck, text: str) -> str | None:
+    try:
+        found = await run_text_work(partial(find_reason, text), len(text))
+        return await found if isawaitable(found) else found
+    except Exception as error:
+        raise SafetyCheckFailure(rule, error) from error
+
+
+def _resolve_escapes(written: str) -> str | None:
+    """Return JSON in its canonical form; None if it is none."""
+    try:
+        return encode_canonical(parse_json(written))
+    except InvalidJson:
+        return None
 
 
 def build_guard(material: SessionMaterial) -> OutputGuard:
