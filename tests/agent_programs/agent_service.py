@@ -193,7 +193,7 @@ class AgentService:
 
 
 @asynccontextmanager
-async def start_agent_service(folder: Path) -> AsyncGenerator[AgentService]:
+async def start_agent_service(folder: Path, model: str = MODEL) -> AsyncGenerator[AgentService]:
     """Run an agent service whose files are in `folder`."""
     backend, kinds = MemoryBackend(), folder / "blueprints"
     kinds.mkdir()
@@ -203,7 +203,7 @@ async def start_agent_service(folder: Path) -> AsyncGenerator[AgentService]:
     ):
         worker = build_worker(
             *(backend, stand.store, LitellmModel(), ModelPrices().load_table),
-            named=MODEL,
+            named=model,
             blueprints=(kinds,),
         )
         working = asyncio.create_task(run_worker(backend, stand.tenant, worker))

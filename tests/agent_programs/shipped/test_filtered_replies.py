@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
 import pytest
+import pytest_asyncio
 from structlog.testing import capture_logs
 
-from tests.agent_programs.agent_service import AgentService, answer_with_text
-from tests.support.servers.model_behaviours import ModelAnswer
+from tests.agent_programs.agent_service import AgentService, answer_with_text, start_agent_service
+from tests.support.servers.model_behaviours import ModelAnswer, RawFrames
+from turnlog.events.model.call_events import AttemptEnded, SafetyRating
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,6 +37,8 @@ async def test_u26_a_filtered_reply_is_recorded_and_logged_and_leaves_the_next_w
         "content_filter",
         "Half of",
     )
+    (ended,) = await platform.load_events(session, AttemptEnded)
+    assert ended.ratings == (), "the provider gave none"
     assert turn["excluded"]
     await platform.complete_turn(session, answer_with_text("Good."), text="Go on.")
     assert platform.get_request_texts(1)[1:] == ["Go on."]
@@ -35,3 +46,112 @@ async def test_u26_a_filtered_reply_is_recorded_and_logged_and_leaves_the_next_w
     assert restored.is_success
     await platform.complete_turn(session, answer_with_text("Fine."), text="And now?")
     assert platform.get_request_texts(2)[1:4] == ["Quote it.", "Half of", "Go on."]
+
+
+async def test_u26_a_blueprint_may_include_filtered_replies_in_the_next_window(
+    platform: AgentService,
+) -> None:
+    folder = platform.folder / "uderia-lenient"
+    copytree(Path(SHIPPED_BLUEPRINTS) / "uderia", folder)
+    written = (folder / "blueprint.yaml").read_text()
+    written = written.replace("blueprint: uderia", "blueprint: uderia-lenient")
+    written = written.replace("policies:\n", "policies:\n  filtered_replies: include\n")
+    (folder / "blueprint.yaml").write_text(written)
+    session = await platform.open_shipped_session(
+        "uderia-lenient", attributes={}, profile="llm_only"
+    )
+    filtered = ModelAnswer(("Half of",), finish="content_filter")
+    await platform.complete_turn(session, filtered, text="Quote it.")
+    await platform.complete_turn(session, answer_with_text("Good."), text="Go on.")
+    assert platform.get_request_texts(1)[1:] == ["Quote it.", "Half of", "Go on."]
+    assert "turn-excluded" not in await platform.list_event_names(session)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gemini_platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AgentService]:
+    """The agent platform with a model of Google, which rates what it blocks."""
+    folder = tmp_path_factory.mktemp("gemini")
+    with pytest.MonkeyPatch.context() as patched:
+        async with start_agent_service(folder, "gemini/gemini-heron") as platform:
+            patched.setenv("GEMINI_API_BASE", platform.provider.root)
+            patched.setenv("GEMINI_API_KEY", "gk")
+            yield platform
+
+
+LOW = {"category": "HARM_CATEGORY_HARASSMENT", "probability": "LOW"}
+
+HIGH = {
+    "category": "HARM_CATEGORY_DANGEROUS_CONTENT",
+    "probability": "HIGH",
+    "severity": "HARM_SEVERITY_HIGH",
+    "blocked": True,
+}
+
+USAGE = {"promptTokenCount": 9, "totalTokenCount": 9}
+
+
+def encode_frames(*frames: dict[str, Any]) -> RawFrames:
+    """Encode frames as Google streams them."""
+    return RawFrames(
+        tuple(
+            f"data: {json.dumps({'usageMetadata': USAGE, **each})}\r\n\r\n".encode()
+            for each in frames
+        )
+    )
+
+
+def build_candidate(text: str, **candidate: object) -> dict[str, Any]:
+    return {"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}, **candidate}]}
+
+
+@pytest.mark.parametrize(
+    ("frames", "finish", "reply", "ratings"),
+    [
+        (
+            (
+                build_candidate("Half ", safetyRatings=[LOW]),
+                build_candidate("of", finishReason="SAFETY", safetyRatings=[LOW, HIGH]),
+            ),
+            *("safety", "Half of", [LOW, HIGH]),
+        ),
+        (
+            (build_candidate("Half of", finishReason="RECITATION", safetyRatings=[LOW]),),
+            *("recitation", "Half of", [LOW]),
+        ),
+        (
+            ({"promptFeedback": {"blockReason": "SAFETY", "safetyRatings": [HIGH]}},),
+            *("safety", "", [HIGH]),
+        ),
+    ],
+    ids=["safety", "recitation", "prompt"],
+)
+async def test_u26_a_filtered_reply_is_recorded_and_logged_with_the_ratings_of_the_provider(
+    gemini_platform: AgentService,
+    frames: tuple[dict[str, Any], ...],
+    finish: str,
+    reply: str,
+    ratings: list[dict[str, Any]],
+) -> None:
+    platform = gemini_platform.reset_for_test()
+    session = await platform.open_shipped_session("uderia", attributes={}, profile="llm_only")
+    with capture_logs() as lines:
+        await platform.complete_turn(session, encode_frames(*frames), text="Quote it.")
+    logged = [line for line in lines if line["event"] == "answer-filtered"]
+    assert [(line["log_level"], line["finish"], line["ratings"]) for line in logged] == [
+        ("warning", finish, ratings)
+    ]
+    (ended,) = await platform.load_events(session, AttemptEnded)
+    assert ended.ratings == tuple(SafetyRating.model_validate(each) for each in ratings)
+    events = (await platform.fetch_json(f"/v1/sessions/{session}/events"))["events"]
+    assert [each["data"].get("ratings") for each in events if "outcome" in each["data"]] == [
+        ratings
+    ]
+    (turn,) = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
+    assert (turn["finish"], turn["reply"], turn["excluded"]) == (finish, reply, True)
+    await platform.complete_turn(
+        session, encode_frames(build_candidate("Good.", finishReason="STOP", safetyRatings=[LOW]))
+    )
+    contents = platform.bodies[1]["contents"]
+    assert "Half" not in json.dumps(contents)
+    assert (await platform.load_events(session, AttemptEnded))[1].ratings == ()
+    assert await platform.find_unreproducible_calls() == []

@@ -15,7 +15,12 @@ from tests.support.sessions.session_harness import (
 )
 from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.call_events import AttemptEnded, AttemptStarted, ContextAssembled
+from turnlog.events.model.call_events import (
+    AttemptEnded,
+    AttemptStarted,
+    ContextAssembled,
+    SafetyRating,
+)
 from turnlog.events.model.call_events import TokenUsage as RecordedUsage
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token
@@ -147,6 +152,7 @@ async def test_a_whole_answer_left_by_a_dead_worker_completes_the_turn_without_a
         usage=RecordedUsage(known="reported", input_tokens=9, output_tokens=4),
         total=10,
         response_id="chatcmpl-1",
+        ratings=(SafetyRating(category="HARM_CATEGORY_HARASSMENT", probability="LOW"),),
     )
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
@@ -160,6 +166,7 @@ async def test_a_whole_answer_left_by_a_dead_worker_completes_the_turn_without_a
     ended = find_last_event(house, AttemptEnded).event
     assert isinstance(ended, AttemptEnded)
     assert (ended.outcome, ended.response_id) == ("answered", "chatcmpl-1")
+    assert ended.ratings == closed.ratings
 
 
 async def test_a_worker_that_lost_its_claim_says_nothing_for_the_message() -> None:

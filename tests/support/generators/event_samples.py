@@ -17,6 +17,7 @@ from turnlog.events.model.call_events import (
     AttemptTimings,
     CallCompleted,
     ContextAssembled,
+    SafetyRating,
     TokenUsage,
 )
 from turnlog.events.model.memory_events import (
@@ -88,6 +89,7 @@ def build_samples() -> Mapping[str, KnownEvent]:
         **_build_session_samples(),
         **_build_turn_samples(),
         **_build_call_samples(),
+        **_build_attempt_end_samples(),
         **_build_phase_samples(),
         **build_tool_samples(),
         **_build_resolution_samples(),
@@ -261,6 +263,19 @@ def _build_call_samples() -> dict[str, KnownEvent]:
             manifest=build_manifest(),
             profile="agent",
         ),
+        "call-completed": CallCompleted(
+            turn=3,
+            call="3.1",
+            attempt=2,
+            finish="stop",
+            digest=SAMPLE_TEXT.digest,
+            characters=SAMPLE_TEXT.characters,
+        ),
+    }
+
+
+def _build_attempt_end_samples() -> dict[str, KnownEvent]:
+    return {
         "attempt-ended": AttemptEnded(
             turn=3,
             call="3.1",
@@ -282,13 +297,23 @@ def _build_call_samples() -> dict[str, KnownEvent]:
             timings=AttemptTimings(first_token=210, total=1900),
             response_id="chatcmpl-7",
         ),
-        "call-completed": CallCompleted(
+        "attempt-ended-ratings": AttemptEnded(
             turn=3,
             call="3.1",
-            attempt=2,
-            finish="stop",
-            digest=SAMPLE_TEXT.digest,
-            characters=SAMPLE_TEXT.characters,
+            attempt=3,
+            outcome="answered",
+            usage=SAMPLE_USAGE,
+            cost=AttemptCost(micro_dollars=1234, price="exact", table="prices 7"),
+            timings=AttemptTimings(first_token=210, total=1900),
+            ratings=(
+                SafetyRating(category="HARM_CATEGORY_HARASSMENT", probability="LOW"),
+                SafetyRating(
+                    category="HARM_CATEGORY_DANGEROUS_CONTENT",
+                    probability="HIGH",
+                    severity="HARM_SEVERITY_HIGH",
+                    blocked=True,
+                ),
+            ),
         ),
     }
 

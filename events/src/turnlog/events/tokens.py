@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter
 
 from turnlog.events.content import Digest
 from turnlog.events.event_model import EventModel
-from turnlog.events.model.call_events import TokenUsage
+from turnlog.events.model.call_events import SafetyRating, TokenUsage
 from turnlog.events.model.turn_events import FinishReason
 
 
@@ -97,6 +97,8 @@ class AttemptClosed(EventModel):
     """Tools that the answer requested."""
     response_id: str | None = None
     """The provider's id of the answer; None if it gave none."""
+    ratings: tuple[SafetyRating, ...] = ()
+    """The provider's ratings of an answer that its filter cut."""
 
 
 TokenEvent = Annotated[

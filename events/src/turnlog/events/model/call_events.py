@@ -64,6 +64,19 @@ class AttemptFault(EventModel):
     """Whether another attempt may succeed."""
 
 
+class SafetyRating(EventModel):
+    """How a provider rated a text that one of its filters cut, in the provider's words."""
+
+    category: str
+    """What was looked for: `HARM_CATEGORY_HARASSMENT`."""
+    probability: str | None = None
+    """How likely it is found: `HIGH`."""
+    severity: str | None = None
+    """How severe it is; None if the provider does not say."""
+    blocked: bool = False
+    """Whether this rating cut the text."""
+
+
 class AttemptStarted(EventModel):
     """A worker claimed the turn; events of earlier claims are refused from now on.
 
@@ -136,6 +149,8 @@ class AttemptEnded(EventModel):
     """Text of an attempt that did not complete; it is stored but never included in windows."""
     response_id: str | None = None
     """The provider's id of the finished answer; None if it gave none."""
+    ratings: tuple[SafetyRating, ...] = ()
+    """The provider's ratings of an answer that its filter cut; empty if it gave none."""
 
 
 class CallCompleted(EventModel):

@@ -13,7 +13,13 @@ from typing import Literal
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
-from turnlog.events.model.call_events import AttemptCost, AttemptFault, AttemptTimings, TokenUsage
+from turnlog.events.model.call_events import (
+    AttemptCost,
+    AttemptFault,
+    AttemptTimings,
+    SafetyRating,
+    TokenUsage,
+)
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
@@ -52,6 +58,8 @@ class AttemptUsage:
     timings: AttemptTimings | None = None
     response_id: str | None = None
     """The provider's id of the answer that this was charged for."""
+    ratings: tuple[SafetyRating, ...] = ()
+    """The provider's ratings of an answer that its filter cut."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ EVENT_TEMPLATES: Final[Mapping[str, str]] = {
         "call {call} · {outcome}[ ({fault.code})][ · {timings.total|duration}]"
         " · {usage|usage}[ · {usage.reasoning_tokens|count:reasoning token}]"
         " · cost {cost.micro_dollars|money}[ · response {response_id}]"
+        "[ · {ratings|count:safety rating}]"
     ),
     "call-completed": "call {call} · {finish} · {characters|count:character}",
     "plan-made": "turn {turn} in {steps|count:step}",

@@ -137,7 +137,12 @@ class TurnRunner:
             attempt,
             recovered.text,
             recovered.closed.finish,
-            AttemptUsage(usage, cost, response_id=recovered.closed.response_id),
+            AttemptUsage(
+                usage,
+                cost,
+                response_id=recovered.closed.response_id,
+                ratings=recovered.closed.ratings,
+            ),
             material.phases,
             recovered.closed.tools,
             references=material.references,

@@ -128,4 +128,5 @@ def build_attempt_ended(
         fault=fault,
         partial=PlainText(text=partial) if partial else None,
         response_id=spent.response_id,
+        ratings=spent.ratings,
     )

@@ -278,6 +278,7 @@ class ActiveAttempt:
             total=timings.total,
             tools=list_tool_requests(end),
             response_id=spent.response_id,
+            ratings=spent.ratings,
         )
 
 

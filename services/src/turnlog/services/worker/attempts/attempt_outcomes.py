@@ -177,6 +177,10 @@ class OutcomeRecorder:
         self, active: ActiveAttempt, end: FinishedAnswer
     ) -> AttemptOutcome:
         """Parse an answer; one without the required output format is a failure."""
+        if end.finish_reason in FILTER_REASONS:
+            ratings = [each.model_dump(exclude_defaults=True) for each in end.ratings]
+            described = describe_attempt(active)
+            _log.warning("answer-filtered", finish=end.finish_reason, ratings=ratings, **described)
         try:
             parse = partial(parse_answer, active, end)
             answer = await run_text_work(parse, len(active.text))
@@ -264,7 +268,9 @@ class OutcomeRecorder:
             reasoning_tokens=counted.reasoning_tokens or None,
         )
         cost = compute_cost(request.model, usage, await self.prices())
-        return AttemptUsage(usage, cost, active.timings, end.response_id if end else None)
+        if end is None:
+            return AttemptUsage(usage, cost, active.timings)
+        return AttemptUsage(usage, cost, active.timings, end.response_id, end.ratings)
 
 
 _PLAN_OUTPUT = OutputSpec.model_validate({"schema": "plan"})
@@ -296,11 +302,9 @@ def get_answer_schema(spec: OutputSpec) -> JsonSchema:
 
 
 def _log_unusual_answer(active: ActiveAttempt, answer: AttemptAnswer) -> None:
-    """Log an answer that was cut short, filtered or repaired, without its text."""
+    """Log an answer that was cut short or repaired, without its text."""
     if answer.finish == "length":
         _log.warning("answer-cut-short", **describe_attempt(active))
-    if answer.finish in FILTER_REASONS:
-        _log.warning("answer-filtered", finish=answer.finish, **describe_attempt(active))
     if answer.repairs:
         _log.debug("answer-mended", repairs=answer.repairs, **describe_attempt(active))
 

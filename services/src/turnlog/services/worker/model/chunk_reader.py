@@ -14,6 +14,7 @@ from json.encoder import encode_basestring
 from types import MappingProxyType
 from typing import Final, cast
 
+from turnlog.events.model.call_events import SafetyRating
 from turnlog.events.model.turn_events import FILTER_REASONS, FinishReason
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.services.worker.model.model_types import (
@@ -196,10 +197,12 @@ def build_finished(
     usage: ModelUsage | None,
     requested_model: str,
     response_id: str | None = None,
+    ratings: tuple[SafetyRating, ...] = (),
 ) -> FinishedAnswer:
     """Return the end of an answer, or fail with `empty` or `incomplete`.
 
-    `reason_name` is the finish reason in the provider's words. An answer that a filter stopped
+    `reason_name` is the finish reason in the provider's words. Only an answer that a filter cut has
+    `ratings`. An answer that a filter stopped
     before its first word is an end as well, and the finish reason says which filter.
     """
     reason = None if reason_name is None else map_finish_reason(reason_name)
@@ -215,6 +218,7 @@ def build_finished(
         usage=usage,
         model=reading.model or requested_model,
         response_id=_check_response_id(response_id),
+        ratings=ratings if reason in FILTER_REASONS else (),
     )
 
 

@@ -19,11 +19,14 @@ from collections.abc import (
     Sequence,
 )
 from importlib import import_module
-from typing import Protocol, Self, cast, runtime_checkable
+from itertools import islice
+from typing import Final, Protocol, Self, cast, runtime_checkable
 
 import httpx
 
+from turnlog.events.model.call_events import SafetyRating
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
+from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.services.worker.model.bounded_responses import BoundedTransportFactory
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.model.scripted_model import SCRIPTED_PROVIDER, ScriptedProvider
@@ -183,7 +186,7 @@ class RawStreamCheck:
     litellm skips a frame that it cannot parse and takes the closing `[DONE]` for a finish reason,
     so half an answer would pass for a whole one. This iterator passes every line on unchanged,
     fails at a frame that is not JSON where litellm would skip it, and records the provider's own
-    finish reason and id of the answer. It stores no text.
+    finish reason, id and safety ratings of the answer. It stores no text.
     """
 
     def __init__(self, lines: AsyncIterator[object], *, strict: bool) -> None:
@@ -191,6 +194,8 @@ class RawStreamCheck:
         self._strict = strict
         self.finish: str | None = None
         self.response_id: str | None = None
+        self.ratings: tuple[SafetyRating, ...] = ()
+        """The last safety ratings, of the answer so far or of a prompt that was refused."""
         self.openai = False
         """The provider speaks the OpenAI protocol, so a finish reason would have been seen."""
 
@@ -213,6 +218,7 @@ class RawStreamCheck:
         if isinstance(parsed, dict):
             self._record_finish(cast("Mapping[str, object]", parsed))
             self._record_response_id(cast("Mapping[str, object]", parsed))
+            self._record_ratings(cast("Mapping[str, object]", parsed))
 
     def _record_finish(self, frame: Mapping[str, object]) -> None:
         self.openai = self.openai or "choices" in frame
@@ -223,6 +229,11 @@ class RawStreamCheck:
                 for candidate in _filter_objects(frame.get("candidates"))
             ),
             *(delta.get("stop_reason") for delta in _filter_objects([frame.get("delta")])),
+            # A refused prompt has no candidate, and litellm forgets the reason it made up for it.
+            *(
+                refusal.get("blockReason")
+                for refusal in _filter_objects([frame.get("promptFeedback")])
+            ),
         ):
             if isinstance(reason, str):
                 self.finish = reason
@@ -232,6 +243,40 @@ class RawStreamCheck:
         for found in (frame.get("id"), frame.get("responseId"), *begun):
             if self.response_id is None and isinstance(found, str):
                 self.response_id = found or None
+
+    def _record_ratings(self, frame: Mapping[str, object]) -> None:
+        rated = (
+            *_filter_objects(frame.get("candidates")),
+            *_filter_objects([frame.get("promptFeedback")]),
+        )
+        for each in rated:
+            self.ratings = read_safety_ratings(each.get("safetyRatings")) or self.ratings
+
+
+MAX_SAFETY_RATINGS: Final = 16
+"""Maximum number of ratings that are recorded of one answer."""
+
+_MAX_RATING_CHARACTERS: Final = 64
+
+
+def read_safety_ratings(value: object) -> tuple[SafetyRating, ...]:
+    """Return the ratings of Gemini and Vertex AI; what is none of theirs is left out."""
+    ratings = (
+        SafetyRating(
+            category=category,
+            probability=_read_rating_text(each, "probability"),
+            severity=_read_rating_text(each, "severity"),
+            blocked=each.get("blocked") is True,
+        )
+        for each in _filter_objects(value)
+        if (category := _read_rating_text(each, "category"))
+    )
+    return tuple(islice(ratings, MAX_SAFETY_RATINGS))
+
+
+def _read_rating_text(rating: Mapping[str, object], name: str) -> str | None:
+    text = rating.get(name)
+    return replace_unstorable(text[:_MAX_RATING_CHARACTERS]) if isinstance(text, str) else None
 
 
 def _filter_objects(value: object) -> list[Mapping[str, object]]:

@@ -82,6 +82,7 @@ class LitellmModel:
             usage=read_reported_usage(stream.chunks),
             requested_model=request.model,
             response_id=witness.response_id if witness else received_id,
+            ratings=witness.ratings if witness else (),
         )
 
     async def _load_library(self) -> LitellmLibrary:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, cast
 
 from turnlog.events.errors import TurnlogError
+from turnlog.events.model.call_events import SafetyRating
 from turnlog.events.model.turn_events import FinishReason
 
 FailureCode = Literal[
@@ -128,6 +129,8 @@ class FinishedAnswer:
     """The model that answered, by the provider's account if it gives one."""
     response_id: str | None
     """The provider's id of the answer; None if it gives none, whatever litellm makes up then."""
+    ratings: tuple[SafetyRating, ...] = ()
+    """The provider's ratings of an answer that its filter cut."""
 
 
 class LanguageModel(Protocol):
