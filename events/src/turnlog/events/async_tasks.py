@@ -1,4 +1,4 @@
-"""Reliable cancellation of tasks, and two asynchronous sources read as one.
+"""Tasks that end for certain, and two asynchronous sources read as one.
 
 On Python 3.11 `asyncio.wait_for` swallows a cancellation that arrives together with its result, and
 nats-py waits that way for every answer. So a task that was cancelled once may continue; it is
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
@@ -40,6 +41,18 @@ async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:
         raise interruption
 
 
+@asynccontextmanager
+async def run_tasks(
+    *work: Coroutine[Any, Any, Any],
+) -> AsyncGenerator[tuple[asyncio.Task[Any], ...]]:
+    """Run coroutines while the body runs, then cancel what has not ended."""
+    tasks = tuple(asyncio.create_task(each) for each in work)
+    try:
+        yield tasks
+    finally:
+        await cancel_tasks(*tasks)
+
+
 FirstItem = TypeVar("FirstItem")
 
 SecondItem = TypeVar("SecondItem")
@@ -58,18 +71,12 @@ async def merge_streams(
     what waits in its queue is lost. Closing the sources is up to the caller.
     """
     merge: _Merge[FirstItem | SecondItem] = _Merge()
-    tasks = (
-        asyncio.create_task(merge.forward_items(first)),
-        asyncio.create_task(merge.forward_items(second)),
-    )
-    try:
+    async with run_tasks(merge.forward_items(first), merge.forward_items(second)):
         while not isinstance(arrival := await merge.take_next(), _SourceEnd):
             yield arrival.item
             arrival.is_handled.set()
         if arrival.error:
             raise arrival.error
-    finally:
-        await cancel_tasks(*tasks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from typing import Final
 import structlog
 from pydantic import BaseModel, ValidationError
 
-from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.gateway import main as gateway
@@ -63,27 +62,24 @@ async def run_all_in_one(
     config = NatsConfig(settings.data_dir, host=host, port=port, monitor=True)
     async with await NatsServer.start(config) as server:
         settings = apply_directory_key(settings)
-        exited = shutdown.watch_task(asyncio.create_task(server.wait_for_exit()), "nats-server")
-        guarding = shutdown.watch_task(
-            asyncio.create_task(_restart_when_space_returns(server, settings.data_dir)),
-            "nats-server",
-        )
-        try:
-            async with _run_roles(settings, server, shutdown) as http:
-                addresses = ServiceAddresses(http, server.url, settings.data_dir)
-                # The one in the data directory is where commands look for a running service.
-                ready_files = {settings.data_dir / "ready.json"}
-                if settings.ready_file is not None:
-                    ready_files.add(settings.ready_file)
+        restarting = _restart_when_space_returns(server, settings.data_dir)
+        async with (
+            shutdown.run_part("nats-server", server.wait_for_exit()),
+            shutdown.run_part("nats-server", restarting),
+            _run_roles(settings, server, shutdown) as http,
+        ):
+            addresses = ServiceAddresses(http, server.url, settings.data_dir)
+            # The one in the data directory is where commands look for a running service.
+            ready_files = {settings.data_dir / "ready.json"}
+            if settings.ready_file is not None:
+                ready_files.add(settings.ready_file)
+            for file in ready_files:
+                _write_ready_file(file, addresses)
+            try:
+                yield addresses
+            finally:
                 for file in ready_files:
-                    _write_ready_file(file, addresses)
-                try:
-                    yield addresses
-                finally:
-                    for file in ready_files:
-                        file.unlink(missing_ok=True)
-        finally:
-            await cancel_tasks(exited, guarding)
+                    file.unlink(missing_ok=True)
 
 
 @asynccontextmanager

@@ -6,12 +6,11 @@ A gateway starts without its read models: turns are accepted, routes that need r
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 
-from turnlog.events.async_tasks import cancel_tasks
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.idempotency_records import CommandLookup
@@ -50,7 +49,7 @@ async def run_gateway(
             guard = LogGuard(parts.log, parts.library, store, settings.tenant)
             dependencies = _create_dependencies(settings, parts, store, projection_signal, guard)
             async with (
-                _run_integrity_check(store),
+                run_tasks(_check_integrity(store)),
                 guard.run_checks(),
                 watch_log_identity(parts.connection, dependencies.command_handler, shutdown),
                 dependencies.record_watch.watch_streams(
@@ -63,19 +62,10 @@ async def run_gateway(
             await store.close()
 
 
-@asynccontextmanager
-async def _run_integrity_check(store: ReadModelStore) -> AsyncGenerator[None]:
-    """Check the read models for damage while the body runs; `/readyz` then says so."""
-
-    async def check() -> None:
-        with suppress(Unavailable):
-            await store.check_integrity()
-
-    checking = asyncio.create_task(check())
-    try:
-        yield
-    finally:
-        await cancel_tasks(checking)
+async def _check_integrity(store: ReadModelStore) -> None:
+    # Readiness reads the store, which remembers damage.
+    with suppress(Unavailable):
+        await store.check_integrity()
 
 
 def _create_dependencies(

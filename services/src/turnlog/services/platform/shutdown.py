@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import structlog
 
-from turnlog.events.async_tasks import cancel_tasks
+from turnlog.events.async_tasks import cancel_tasks, run_tasks
 from turnlog.events.errors import TurnlogError, Unavailable
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -46,18 +46,20 @@ class Shutdown:
 
         return record_loss
 
-    def watch_task(self, task: asyncio.Task[Any], part: str) -> asyncio.Task[Any]:
-        """End the process when a task that should run forever ends."""
+    @asynccontextmanager
+    async def run_part(self, part: str, work: Coroutine[Any, Any, object]) -> AsyncGenerator[None]:
+        """Run work that should never end while the body runs; the process ends if it does."""
 
-        def done(task: asyncio.Task[Any]) -> None:
+        def record_end(task: asyncio.Task[Any]) -> None:
             if task.cancelled():
                 return
             error = task.exception()
             known = error if isinstance(error, TurnlogError) else None
             self._record_failure(known or Unavailable(part, f"it ended unexpectedly: {error!r}"))
 
-        task.add_done_callback(done)
-        return task
+        async with run_tasks(work) as (task,):
+            task.add_done_callback(record_end)
+            yield
 
     def _record_failure(self, failure: TurnlogError) -> None:
         if self._failure is None and not self._requested.is_set():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
@@ -50,17 +48,18 @@ async def run_projector(
             settings, log=parts.log, store=store, signal=signal, tracing=parts.tracing
         )
         library = SegmentProjector(parts.library, parts.blobs, store, settings.tenant, signal)
-        folding = ending.watch_task(asyncio.create_task(projector.run()), "projector")
-        shelving = ending.watch_task(asyncio.create_task(library.run()), "library")
         health_checks: HealthChecks = {
             "nats": lambda: parts.log.read_last_event(settings.tenant, PROBE_SESSION, leader=True),
             "database": partial(_check_database, store),
         }
         try:
-            async with serve_health(settings.health, health_checks):
+            async with (
+                ending.run_part("projector", projector.run()),
+                ending.run_part("library", library.run()),
+                serve_health(settings.health, health_checks),
+            ):
                 yield
         finally:
-            await cancel_tasks(folding, shelving)
             await store.close()
 
 

@@ -9,11 +9,9 @@ because a new process starts without caches and accepts the log as it is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
-from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backoff
 from turnlog.services.platform.shutdown import Shutdown
@@ -25,17 +23,11 @@ LOG_CHECK_TIMEOUT: Final = 5.0
 """Seconds to wait for the log: after an election a leader may not know its own end yet."""
 
 
-@asynccontextmanager
-async def watch_log_identity(
+def watch_log_identity(
     connection: NatsConnection, command_handler: CommandHandler, shutdown: Shutdown
-) -> AsyncGenerator[None]:
+) -> AbstractAsyncContextManager[None]:
     """Check the log after each reconnect while the body runs; another log ends the process."""
-    task = asyncio.create_task(_check_after_each_reconnect(connection, command_handler))
-    shutdown.watch_task(task, "log")
-    try:
-        yield
-    finally:
-        await cancel_tasks(task)
+    return shutdown.run_part("log", _check_after_each_reconnect(connection, command_handler))
 
 
 async def _check_after_each_reconnect(

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from turnlog.events.async_tasks import cancel_tasks
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.model.turn_events import is_end_of_turn
@@ -42,14 +42,11 @@ class AttemptHeartbeat:
     ) -> AsyncGenerator[asyncio.Event]:
         """Send heartbeats while the body runs; set the event once the lease is lost."""
         lease_lost = asyncio.Event()
-        tasks = (
-            asyncio.create_task(self._send_heartbeats(delivery, attempt, lease_lost)),
-            asyncio.create_task(self._watch_session(delivery, attempt, after, lease_lost)),
-        )
-        try:
+        async with run_tasks(
+            self._send_heartbeats(delivery, attempt, lease_lost),
+            self._watch_session(delivery, attempt, after, lease_lost),
+        ):
             yield lease_lost
-        finally:
-            await cancel_tasks(*tasks)
 
     async def _send_heartbeats(
         self, delivery: TurnDelivery, attempt: AttemptRef, lease_lost: asyncio.Event

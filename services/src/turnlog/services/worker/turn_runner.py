@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from turnlog.events.async_tasks import cancel_tasks
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.store.ports import TokenStream
@@ -31,7 +31,6 @@ from turnlog.services.worker.answer_recovery import join_tokens, recover_answer
 from turnlog.services.worker.attempt_lease import AttemptHeartbeat
 from turnlog.services.worker.attempts.active_attempt import AttemptContext, start_attempt
 from turnlog.services.worker.attempts.attempt_outcomes import (
-    AttemptCut,
     AttemptEnd,
     NextAttempt,
     OutcomeRecorder,
@@ -233,33 +232,19 @@ class TurnRunner:
         self, running: Coroutine[Any, Any, AttemptEnd], lease_lost: asyncio.Event, due: datetime
     ) -> AttemptEnd:
         """Wait until the call ends, is unwanted or overdue, or the worker stops."""
-        task: asyncio.Task[AttemptEnd] = asyncio.create_task(running)
-        cuts: dict[asyncio.Task[Any], AttemptCut] = {
-            asyncio.create_task(lease_lost.wait()): "unwanted",
-            asyncio.create_task(self.stop_requested.wait()): "stopped",
-        }
         left = (due - self.sessions.clock()).total_seconds()
-        try:
-            done, _ = await asyncio.wait(
-                {task, *cuts}, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED
-            )
-            if task in done:
-                return task.result()
-            return _find_cut(cuts, done)
-        finally:
-            await cancel_tasks(task, *cuts)
+        async with run_tasks(running, lease_lost.wait(), self.stop_requested.wait()) as tasks:
+            call, unwanted, stopped = tasks
+            await asyncio.wait(tasks, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
+            if call.done():
+                end: AttemptEnd = call.result()
+                return end
+            if unwanted.done():
+                return "unwanted"
+            return "stopped" if stopped.done() else "overdue"
 
     async def _settle_superseded(
         self, delivery: TurnDelivery, attempt: AttemptRef
     ) -> DeliveryVerdict:
         state = await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
         return DeliverySuperseded() if state is None else find_verdict(state, attempt)
-
-
-def _find_cut(
-    cuts: dict[asyncio.Task[Any], AttemptCut], done: set[asyncio.Task[Any]]
-) -> AttemptCut:
-    for task, cut in cuts.items():
-        if task in done:
-            return cut
-    return "overdue"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from turnlog.events.async_tasks import cancel_tasks
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
@@ -44,30 +43,24 @@ async def run_worker(settings: WorkerSettings, ending: Shutdown) -> AsyncGenerat
         identity = await parts.log.get_identity(settings.tenant)
         durable = QueueKeeper(parts.connection, identity, parts.snapshots, settings.ack_wait)
         await durable.ensure_consumer()
-        keeping = ending.watch_task(asyncio.create_task(durable.watch_consumer()), "durable")
         broker = app.build_broker(
             settings.nats_url.get_secret_value(), settings.concurrency, settings.grace, answering
         )
+        health_checks: HealthChecks = {
+            "nats": lambda: parts.log.read_last_event(settings.tenant, PROBE_SESSION, leader=True),
+            "durable": durable.fetch_settled_sequence,
+        }
         try:
             async with (
+                ending.run_part("durable", durable.watch_consumer()),
                 watch_log_identity(parts.connection, answering.sessions, ending),
                 app.run_broker(broker, answering, settings.grace),
-            ):
                 # Not before work is accepted: the import would delay everything else.
-                loading = asyncio.create_task(model.load_early())
-                health_checks: HealthChecks = {
-                    "nats": lambda: parts.log.read_last_event(
-                        settings.tenant, PROBE_SESSION, leader=True
-                    ),
-                    "durable": durable.fetch_settled_sequence,
-                }
-                try:
-                    async with serve_health(settings.health, health_checks):
-                        yield answering
-                finally:
-                    await cancel_tasks(loading)
+                run_tasks(model.load_early()),
+                serve_health(settings.health, health_checks),
+            ):
+                yield answering
         finally:
-            await cancel_tasks(keeping)
             await answering.servers.close()
 
 

@@ -10,7 +10,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from turnlog.events.async_tasks import cancel_tasks
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import ReadModelStore, open_store
@@ -64,16 +64,15 @@ async def _wait_for_read_models(settings: ProjectorSettings, ending: Shutdown) -
         projector.run_projector(settings, ending, projection_signal),
     ):
         store = open_store(settings.database_url.get_secret_value())
-        level = asyncio.create_task(_wait_until_caught_up(parts, store, projection_signal))
-        failed = asyncio.create_task(ending.wait())
+        catching_up = _wait_until_caught_up(parts, store, projection_signal)
         try:
-            done, _ = await asyncio.wait(
-                {level, failed}, timeout=CATCH_UP_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
-            for task in done:
-                task.result()
+            async with run_tasks(catching_up, ending.wait()) as tasks:
+                done, _ = await asyncio.wait(
+                    tasks, timeout=CATCH_UP_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in done:
+                    task.result()
         finally:
-            await cancel_tasks(level, failed)
             await store.close()
     if not done:
         raise Unavailable("read models", "they do not draw level with the log")

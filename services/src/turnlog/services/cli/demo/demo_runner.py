@@ -22,7 +22,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.events.async_tasks import cancel_tasks
+from turnlog.events.async_tasks import run_tasks
 from turnlog.services.all_in_one import ServiceAddresses, run_all_in_one
 from turnlog.services.cli.client.service_connection import create_client
 from turnlog.services.cli.console import create_output_console
@@ -155,11 +155,7 @@ def _choose_model(environ: Mapping[str, str]) -> str | None:
 
 async def _run_until_shutdown(show: Coroutine[Any, Any, None], ending: Shutdown) -> None:
     """Run the scenario to its end, or cancel it at a shutdown signal."""
-    playing, ended = asyncio.create_task(show), asyncio.create_task(ending.wait())
-    try:
-        await asyncio.wait({playing, ended}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (playing, ended):
-            if task.done():
-                task.result()
-    finally:
-        await cancel_tasks(playing, ended)
+    async with run_tasks(show, ending.wait()) as tasks:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from starlette.responses import JSONResponse
 from starlette.types import Receive
 
-from turnlog.events.async_tasks import cancel_tasks
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.codec import CommandRef
 from turnlog.events.content import PlainText, get_plain_text
 from turnlog.events.envelope import RecordedEvent
@@ -89,15 +89,13 @@ async def wait_for_settlement(
 
     Returns None after the timeout, at shutdown, or when the client disconnects.
     """
-    watching = asyncio.create_task(_watch_until_settled(deps, tenant, submitted))
-    stopping = asyncio.create_task(deps.shutdown_event.wait())
-    disconnecting = asyncio.create_task(_wait_for_disconnect(receive))
-    tasks = (watching, stopping, disconnecting)
-    try:
+    watching = _watch_until_settled(deps, tenant, submitted)
+    async with run_tasks(
+        watching, deps.shutdown_event.wait(), _wait_for_disconnect(receive)
+    ) as tasks:
         await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        return watching.result() if watching.done() else None
-    finally:
-        await cancel_tasks(*tasks)
+        settled: SettledTurn | None = tasks[0].result() if tasks[0].done() else None
+        return settled
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

@@ -17,7 +17,7 @@ import structlog
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from turnlog.events.async_tasks import cancel_tasks
+from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import TurnlogError
 from turnlog.services.gateway.http.headers import SSE_MEDIA_TYPE
 from turnlog.services.platform.process_settings import GatewaySettings
@@ -74,19 +74,17 @@ class SseResponse(StreamingResponse):
         """Send frames until they end, the gateway shuts down, or the client is gone or too slow."""
         del scope
         outflow = _SendBuffer()
-        tasks = (
-            asyncio.create_task(outflow.fill_from(self.frames)),
-            asyncio.create_task(_close_on_disconnect(receive, outflow)),
-            asyncio.create_task(_close_on_shutdown(self.shutdown_event, outflow)),
-        )
-        try:
-            await self._send_chunks(outflow, send)
-        except TimeoutError:
-            # An ASGI server closes the connection when the application returns with an unfinished
-            # response.
-            _log.warning("slow-reader-cut", patience=self.timeouts.write_timeout)
-        finally:
-            await cancel_tasks(*tasks)
+        async with run_tasks(
+            outflow.fill_from(self.frames),
+            _close_on_disconnect(receive, outflow),
+            _close_on_shutdown(self.shutdown_event, outflow),
+        ) as tasks:
+            try:
+                await self._send_chunks(outflow, send)
+            except TimeoutError:
+                # An ASGI server closes the connection when the application returns with an
+                # unfinished response.
+                _log.warning("slow-reader-cut", patience=self.timeouts.write_timeout)
         for task in tasks:
             if not task.cancelled():
                 task.result()

@@ -27,6 +27,7 @@ from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetr
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
 
+from turnlog.events.async_tasks import run_tasks
 from turnlog.services.platform.concurrency import run_in_thread
 
 LONG_HOLD: Final = 0.25
@@ -155,12 +156,10 @@ async def run_measured_probe(
         views=[View(instrument_name=HOLD_METRIC, aggregation=_HISTOGRAM)],
     )
     probe = LoopProbe(_create_histogram((provider or NoOpMeterProvider()).get_meter("turnlog")))
-    timer = asyncio.create_task(probe.run_timer(), name="loop-probe")
     try:
-        yield probe
+        async with run_tasks(probe.run_timer()):
+            yield probe
     finally:
-        timer.cancel()
-        await asyncio.gather(timer, return_exceptions=True)
         if provider:
             await run_in_thread(provider.shutdown)
 
