@@ -10,8 +10,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from turnlog.services.cli.app import build_app
 from turnlog.services.cli.command_index import COMMAND_SECTIONS, CommandSection
+from turnlog.services.cli.main import build_app
 
 TARGET = Path(__file__).parents[1] / "reference" / "command-line.md"
 WIDTH = "90"

@@ -15,7 +15,7 @@ from tests.services.cli.conftest import RecordedSession, RunCommand
 from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
 from turnlog.services.auditing.checkpoint_signatures import KEY_FILE, load_or_create_key
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
-from turnlog.services.cli.doctor import machine_checks
+from turnlog.services.cli import doctor
 
 
 def test_a_machine_that_has_everything_is_told_so(turnlog: RunCommand, tmp_path: Path) -> None:
@@ -51,25 +51,25 @@ def test_a_directory_that_takes_no_files_is_named(tmp_path: Path) -> None:
     # Not by its mode: the suite may run as root, whom no mode stops.
     file = tmp_path / "file"
     file.touch()
-    found = machine_checks.check_data_dir(file)
+    found = doctor.check_data_dir(file)
     assert (found.verdict, found.fix != "") == ("bad", True)
 
 
 def test_a_log_of_which_no_checkpoint_was_signed_is_named_with_the_command(
     tmp_path: Path,
 ) -> None:
-    assert machine_checks.check_checkpoints(tmp_path).verdict == "good", "there is nothing to sign"
+    assert doctor.check_checkpoints(tmp_path).verdict == "good", "there is nothing to sign"
     (tmp_path / "jetstream").mkdir()
-    found = machine_checks.check_checkpoints(tmp_path)
+    found = doctor.check_checkpoints(tmp_path)
     assert (found.verdict, "turnlog checkpoint FILE" in found.fix) == ("wary", True)
     load_or_create_key(tmp_path / KEY_FILE)
-    assert machine_checks.check_checkpoints(tmp_path).verdict == "good"
+    assert doctor.check_checkpoints(tmp_path).verdict == "good"
 
 
 def test_a_clock_behind_what_was_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "server.log").touch()
     os.utime(tmp_path / "server.log", (4e9, 4e9))
-    assert machine_checks.check_clock(tmp_path).verdict == "wary"
+    assert doctor.check_clock(tmp_path).verdict == "wary"
 
 
 def test_read_models_of_a_later_release_are_named(turnlog: RunCommand, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_help_imports_nothing_that_takes_long() -> None:
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
     imported = ran.stdout.splitlines()[-1].split()
-    assert "turnlog.services.cli.app" in imported
+    assert "turnlog.services.cli.main" in imported
     assert [name for name in HEAVY if name in imported] == []
 
 

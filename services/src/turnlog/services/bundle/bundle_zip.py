@@ -11,6 +11,7 @@ import shutil
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import metadata
 from itertools import islice
 from pathlib import Path
 from typing import IO, Final
@@ -23,6 +24,8 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.projections.audit.export.bundle_format import (
     MANIFEST_FILE,
+    README_FILE,
+    VERIFIER_FILE,
     BundledSession,
     BundleManifest,
     UndecodableLine,
@@ -30,13 +33,21 @@ from turnlog.projections.audit.export.bundle_format import (
     build_session_path,
 )
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
-from turnlog.services.bundle.bundle_files import get_release_name, iterate_bundle_files
 from turnlog.services.bundle.export_source import ExportBuffer, ExportSource, encode_line
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.sessions.paged_events import PagedEvent, UndecodablePagedEvent
 
 BLOBS_AT_ONCE: Final = 16
 """Number of blobs held in memory at a time."""
+
+_FOLDER: Final = Path(__file__).parent
+
+
+def iterate_bundle_files(listed: BundleManifest) -> Iterator[tuple[str, bytes]]:
+    """Yield the files beside sessions and blobs: the README, the verifier and the manifest."""
+    yield README_FILE, (_FOLDER / "stranger.md").read_bytes()
+    yield VERIFIER_FILE, (_FOLDER / "verifier.py").read_bytes()
+    yield MANIFEST_FILE, listed.encode_json()
 
 
 @dataclass(slots=True)
@@ -116,7 +127,7 @@ def _build_bundle_list(
     )
     return BundleManifest(
         made_at=source.requested_at,
-        made_by=get_release_name(),
+        made_by=f"turnlog {metadata.version('turnlog-services')}",
         tenant=tenant,
         sessions=(bundled,),
         blobs=blobs,

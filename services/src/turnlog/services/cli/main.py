@@ -1,16 +1,77 @@
-"""The entry point of the command line: build, run, map errors to exit codes.
+"""The command line: built from the command index, run, and its errors mapped to exit codes.
 
-Errors of the operating system are shown like Turnlog's own. Every other exception is a bug; it is
-not caught and keeps its traceback.
+Nothing is built when this module is imported. Help is plain text because typer's rich help takes
+longer to import than everything else a command needs. Errors of the operating system are shown like
+Turnlog's own. Every other exception is a bug; it is not caught and keeps its traceback.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import typer
 
 from turnlog.events.errors import TurnlogError
-from turnlog.services.cli.app import build_app
+from turnlog.services.cli.command_index import (
+    COMMAND_GROUPS,
+    COMMAND_SECTIONS,
+    CommandEntry,
+    format_overview,
+    print_overview,
+    print_version,
+)
+from turnlog.services.cli.options import expand_option_groups
+
+_HELP: Final[dict[str, Any]] = {"help_option_names": ["--help", "-h"]}
+_NO_HELP: Final[dict[str, Any]] = {"help_option_names": []}
+
+
+def build_app() -> typer.Typer:
+    """Build the command line application."""
+    app = _create_typer(_NO_HELP)
+    app.callback(invoke_without_command=True)(_handle_root)
+    groups = {word: _create_typer(_HELP) for word in COMMAND_GROUPS}
+    for word, group in groups.items():
+        app.add_typer(group, name=word, help=COMMAND_GROUPS[word])
+    for section in COMMAND_SECTIONS:
+        for command in section.commands:
+            _register_command(app, groups, command)
+    return app
+
+
+def _create_typer(context: dict[str, Any]) -> typer.Typer:
+    return typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=context,
+        no_args_is_help=context is _HELP,
+    )
+
+
+def _register_command(
+    app: typer.Typer, groups: dict[str, typer.Typer], command: CommandEntry
+) -> None:
+    word, _, rest = command.name.partition(" ")
+    home = groups[word] if rest else app
+    home.command(rest or word, context_settings=_HELP)(expand_option_groups(command.function))
+
+
+def _handle_root(
+    ctx: typer.Context,
+    *,
+    help: Annotated[  # noqa: A002 - the name of the option
+        bool, typer.Option("--help", "-h", is_eager=True, callback=print_overview)
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=print_version)
+    ] = False,
+) -> None:
+    del help, version
+    if ctx.invoked_subcommand is None:
+        typer.echo(format_overview())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

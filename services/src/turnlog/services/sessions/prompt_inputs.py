@@ -320,6 +320,5 @@ async def load_memory_messages(
     if can_reach_older_turns(recall, state, visibility):
         state = await command_handler.load_older_turns(state)
     turns = select_memory_turns(recall, state, visibility)
-    needs = PromptNeeds(blobs=(), text_refs=tuple(list_turn_refs(turns)), needs_older_turns=False)
-    texts = await command_handler.texts.fetch_texts(state.tenant, needs)
-    return format_memory_messages(recall, turns, texts.by_ref)
+    texts = await command_handler.texts.read_texts(state.tenant, list_turn_refs(turns))
+    return format_memory_messages(recall, turns, texts)

@@ -13,6 +13,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
+from pydantic import BaseModel
+
 from turnlog.events.content import Digest, PlainText
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
@@ -65,6 +67,19 @@ class TextCache(Generic[Key]):
             self.character_count -= len(self.texts.popitem(last=False)[1])
 
 
+EventT = TypeVar("EventT", bound=BaseModel)
+
+
+async def read_event(
+    log: EventLog, tenant: str, stream_position: int, kind: type[EventT]
+) -> EventT:
+    """Return the event at a position of the stream; raise `Corrupt` if it is of another kind."""
+    (recorded,) = await log.read_events_at(tenant, [stream_position])
+    if not isinstance(recorded.event, kind):
+        raise Corrupt(f"event {recorded.sequence}", f"it is no {kind.__name__}")
+    return recorded.event
+
+
 @dataclass
 class TextReader:
     """Fetches the texts that assembling a prompt needs."""
@@ -85,7 +100,7 @@ class TextReader:
     async def fetch_texts(self, tenant: str, needs: PromptNeeds) -> PromptTexts:
         """Return every text that a call needs; raise `Corrupt` when one cannot be read."""
         texts_by_ref, blobs, earlier = await asyncio.gather(
-            self._read_event_texts(tenant, needs.text_refs),
+            self.read_texts(tenant, needs.text_refs),
             self.read_blobs(tenant, needs.blobs),
             self._fetch_earlier_call(tenant, needs.earlier_sequence),
         )
@@ -98,14 +113,14 @@ class TextReader:
             return None
         if cached := self.earlier_calls.get((tenant, stream_position)):
             return cached
-        (recorded,) = await self.log.read_events_at(tenant, [stream_position])
-        if not isinstance(recorded.event, ContextAssembled):
-            raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
-        return self._cache_earlier_call(recorded, recorded.event)
+        event = await read_event(self.log, tenant, stream_position, ContextAssembled)
+        return self._cache_earlier_call(tenant, stream_position, event)
 
-    def _cache_earlier_call(self, recorded: RecordedEvent, event: ContextAssembled) -> EarlierCall:
+    def _cache_earlier_call(
+        self, tenant: str, stream_position: int, event: ContextAssembled
+    ) -> EarlierCall:
         earlier = EarlierCall(event.call, event.manifest)
-        self.earlier_calls[recorded.tenant, recorded.stream_sequence] = earlier
+        self.earlier_calls[tenant, stream_position] = earlier
         while len(self.earlier_calls) > MAX_CACHED_MANIFESTS:
             self.earlier_calls.popitem(last=False)
         return earlier
@@ -125,9 +140,8 @@ class TextReader:
             self.blob_texts.put((tenant, digest), text)
         return text
 
-    async def _read_event_texts(
-        self, tenant: str, refs: Iterable[TextRef]
-    ) -> Mapping[TextRef, str]:
+    async def read_texts(self, tenant: str, refs: Iterable[TextRef]) -> Mapping[TextRef, str]:
+        """Return the texts of events by reference."""
         found: dict[TextRef, str] = {}
         missing: list[TextRef] = []
         for ref in refs:
@@ -152,7 +166,7 @@ class TextReader:
         """Cache the texts and manifests of events that were read anyway."""
         for recorded in events:
             if isinstance(recorded.event, ContextAssembled):
-                self._cache_earlier_call(recorded, recorded.event)
+                self._cache_earlier_call(recorded.tenant, recorded.stream_sequence, recorded.event)
             # Looking up a missing field on a pydantic model is the slowest step here; `__dict__`
             # avoids it.
             fields: Mapping[str, object] = getattr(recorded.event, "__dict__", {})

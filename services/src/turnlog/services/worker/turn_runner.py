@@ -9,27 +9,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from turnlog.events.async_tasks import run_tasks
-from turnlog.events.errors import Corrupt
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.store.ports import TokenStream
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.projections.session.commands import AttemptRef, AttemptUsage, ClaimTurn, CompleteTurn
+from turnlog.projections.session.commands import AttemptRef, AttemptUsage, ClaimTurn
 from turnlog.projections.session.rules.attempt_events import get_call_id, is_overdue
+from turnlog.projections.session.rules.outcome_commands import AttemptAnswer, build_outcome_command
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import compute_cost
 from turnlog.services.platform.telemetry.traces import Tracing, get_traceparent
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
-from turnlog.services.worker.answer_recovery import join_tokens, recover_answer
+from turnlog.services.sessions.text_cache import read_event
 from turnlog.services.worker.attempt_lease import AttemptHeartbeat
-from turnlog.services.worker.attempts.active_attempt import AttemptContext, start_attempt
+from turnlog.services.worker.attempts.active_attempt import (
+    AttemptContext,
+    create_report,
+    start_attempt,
+)
 from turnlog.services.worker.attempts.attempt_outcomes import (
     AttemptEnd,
     NextAttempt,
@@ -49,7 +53,12 @@ from turnlog.services.worker.turn_queue import (
     DeliveryVerdict,
     TurnDelivery,
 )
-from turnlog.services.worker.turn_takeover import AttemptSuperseded, compute_grace
+from turnlog.services.worker.turn_takeover import (
+    AttemptSuperseded,
+    compute_grace,
+    join_tokens,
+    recover_answer,
+)
 
 
 @dataclass
@@ -126,30 +135,17 @@ class TurnRunner:
         recovered = recover_answer(events, opened.attempt)
         if recovered is None or opened.context is None:
             return False
-        (context,) = await self.sessions.log.read_events_at(delivery.tenant, [opened.context.place])
-        if not isinstance(context.event, ContextAssembled):
-            raise Corrupt(f"event {context.sequence}", "it is not the context of a call")
-        usage = recovered.closed.usage
-        cost = compute_cost(context.event.model, usage, await self.outcomes.prices())
-        attempt = AttemptRef(delivery.turn, recovered.closed.call, opened.attempt)
-        command = CompleteTurn(
-            attempt,
-            recovered.text,
-            recovered.closed.finish,
-            AttemptUsage(
-                usage,
-                cost,
-                response_id=recovered.closed.response_id,
-                ratings=recovered.closed.ratings,
-            ),
-            material.phases,
-            recovered.closed.tools,
-            references=material.references,
-            excludes_filtered=material.blueprint.policies.filtered_replies == "exclude",
-            work=await describe_turn_work(
-                self.sessions.texts, delivery.tenant, opened, material.blueprint
-            ),
+        place, tenant, closed = opened.context.place, delivery.tenant, recovered.closed
+        context = await read_event(self.sessions.log, tenant, place, ContextAssembled)
+        cost = compute_cost(context.model, closed.usage, await self.outcomes.prices())
+        spent = AttemptUsage(
+            closed.usage, cost, response_id=closed.response_id, ratings=closed.ratings
         )
+        attempt = AttemptRef(delivery.turn, closed.call, opened.attempt)
+        work = await describe_turn_work(self.sessions.texts, tenant, opened, material.blueprint)
+        report = replace(create_report(material, attempt, "reply", spent), work=work)
+        answer = AttemptAnswer(recovered.text, closed.finish, closed.tools)
+        command = build_outcome_command(report, answer)
         await self.sessions.handle(delivery.tenant, delivery.session, command, by)
         return True
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -17,19 +17,66 @@ from pydantic import JsonValue
 from rich.text import Text
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    BlueprintFault,
+    FaultyBlueprint,
+)
 from turnlog.projections.library.segment_inputs import SegmentInput
 from turnlog.services.api.segment_payloads import SegmentChangeResult, SegmentImportResult
 from turnlog.services.cli.client.service_connection import CommandBody, send_command
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.options import ServiceTarget
-from turnlog.services.cli.segment_import.import_rows import ImportedSegmentRow
-from turnlog.services.cli.segment_import.segment_files import read_segment_files
+from turnlog.services.cli.segment_import import import_rows, sql_dumps
+from turnlog.services.cli.segment_import.import_rows import ImportedSegmentRow, ParsedSegments
 from turnlog.services.cli.views.segment_view import (
     render_import,
     render_segment_change,
     render_segment_faults,
 )
+
+RowParser = Callable[[str, str], Iterator[ImportedSegmentRow]]
+
+ROW_PARSERS: Final[Mapping[str, RowParser]] = {
+    ".yaml": import_rows.read_yaml_rows,
+    ".yml": import_rows.read_yaml_rows,
+    ".csv": import_rows.read_csv_rows,
+    ".sql": sql_dumps.read_sql_rows,
+}
+
+
+def read_segment_files(files: Sequence[Path]) -> ParsedSegments:
+    """Read all files and collect the faults of all of them."""
+    found = ParsedSegments()
+    for file in files:
+        try:
+            for row in _choose_parser(file)(_decode_file(file), str(file)):
+                found.add_row(row)
+        except FaultyBlueprint as faulty:
+            found.faults += faulty.faults
+    return found
+
+
+def _choose_parser(file: Path) -> RowParser:
+    form = ROW_PARSERS.get(file.suffix.lower())
+    if form is None:
+        detail = f"{file}: nobody knows how to read {file.suffix or 'it'}"
+        raise Refused(
+            "bad-option", detail, field="FILE", fix=f"give one of {', '.join(ROW_PARSERS)}"
+        )
+    return form
+
+
+def _decode_file(file: Path) -> str:
+    stored = file.read_bytes()
+    try:
+        return stored.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = stored.count(b"\n", 0, error.start) + 1
+        fault = BlueprintFault(
+            str(file), line, "", f"byte {error.start} is not UTF-8", "save it as UTF-8"
+        )
+        raise FaultyBlueprint([fault]) from None
+
 
 _ROW_FIELD: Final = re.compile(r"segments\.(\d+)(?:\.(\w+))?")
 

@@ -25,8 +25,7 @@ from turnlog.projections.audit.export.bundle_format import (
     BundledSession,
     BundleManifest,
 )
-from turnlog.services.bundle.bundle_files import iterate_bundle_files
-from turnlog.services.bundle.bundle_zip import pack_bundle, unpack_bundle
+from turnlog.services.bundle.bundle_zip import iterate_bundle_files, pack_bundle, unpack_bundle
 from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
 from turnlog.services.cli.client.http_responses import open_response
 from turnlog.services.cli.client.service_reader import ServiceReader

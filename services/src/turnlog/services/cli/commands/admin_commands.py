@@ -18,7 +18,7 @@ from turnlog.services.cli.options import (
 
 def run_doctor(*, target: ServiceTarget, output: OutputOption = "table") -> None:
     """Check that this machine has what a service needs."""
-    from turnlog.services.cli.doctor.diagnosis import print_findings, run_checks
+    from turnlog.services.cli.doctor import print_findings, run_checks
     from turnlog.services.cli.error_display import ExitCode
 
     findings = run_async(run_checks(target, os.environ))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from turnlog.events.content import compute_digest
 from turnlog.events.model.call_events import AttemptTimings
@@ -242,22 +242,14 @@ class ActiveAttempt:
 
     def build_report(self, spent: AttemptUsage) -> AttemptReport:
         """Return what the attempt produced, as the session's rules take it."""
-        material, setup, blueprint = self.material, self.progress.setup, self.material.blueprint
-        return AttemptReport(
-            self.attempt,
-            self.stage,
-            spent,
+        return replace(
+            create_report(self.material, self.attempt, self.stage, spent),
             text=self.text,
             shown_text=self.text[: self.progress.guard.shown_length] if self.is_streamed else "",
             model=self.request.model,
             fallback=self.progress.fallback,
-            work=setup.work,
+            work=self.progress.setup.work,
             offered_tools=self._list_offered_tools(),
-            max_tools=(blueprint.tools or ToolsSpec(servers={})).most_calls,
-            replacement=blueprint.policies.replacement,
-            excludes_filtered=blueprint.policies.filtered_replies == "exclude",
-            phases=material.phases,
-            references=material.references,
         )
 
     def _list_offered_tools(self) -> frozenset[str]:
@@ -280,6 +272,23 @@ class ActiveAttempt:
             response_id=spent.response_id,
             ratings=spent.ratings,
         )
+
+
+def create_report(
+    material: SessionMaterial, attempt: AttemptRef, stage: CallStage, spent: AttemptUsage
+) -> AttemptReport:
+    """Return a report of an attempt that produced nothing, with the rules of its blueprint."""
+    blueprint = material.blueprint
+    return AttemptReport(
+        attempt,
+        stage,
+        spent,
+        max_tools=(blueprint.tools or ToolsSpec(servers={})).most_calls,
+        replacement=blueprint.policies.replacement,
+        excludes_filtered=blueprint.policies.filtered_replies == "exclude",
+        phases=material.phases,
+        references=material.references,
+    )
 
 
 def start_attempt(context: AttemptContext, tokens: TokenStream) -> ActiveAttempt:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from turnlog.events.codec import format_rfc3339
-from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
@@ -29,7 +29,6 @@ from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_la
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
     PromptCall,
-    PromptNeeds,
     parse_provider,
 )
 from turnlog.projections.prompt.budget.fixed_limits import keep_fixed_parts
@@ -48,7 +47,7 @@ from turnlog.services.blueprints.plugins import load_source
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
-from turnlog.services.sessions.text_cache import TextReader
+from turnlog.services.sessions.text_cache import TextReader, read_event
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.turn_takeover import AttemptSuperseded
 
@@ -245,11 +244,9 @@ class CallContextBuilder:
         """Load what the call is recorded with, or the present inputs if it is new."""
         if opened.context is None:
             return await self.prompt_inputs.load_new_call(material, state, call)
-        (recorded,) = await self.sessions.log.read_events_at(state.tenant, [opened.context.place])
-        if not isinstance(recorded.event, ContextAssembled):
-            raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
-        manifest = recorded.event.manifest
-        return await self.prompt_inputs.load_recorded_call(material, state, call, manifest)
+        place, log = opened.context.place, self.sessions.log
+        recorded = await read_event(log, state.tenant, place, ContextAssembled)
+        return await self.prompt_inputs.load_recorded_call(material, state, call, recorded.manifest)
 
 
 async def _fetch_source_texts(
@@ -291,9 +288,5 @@ async def describe_turn_work(
     goals = [step.goal for step in opened.plan]
     results = [use.given.summary if use.given else use.said for use in opened.tools]
     result_refs = [ref for ref in results if ref]
-    found = (
-        await texts.fetch_texts(
-            tenant, PromptNeeds((), (*goals, *result_refs), needs_older_turns=False)
-        )
-    ).by_ref
+    found = await texts.read_texts(tenant, (*goals, *result_refs))
     return format_turn_work([found[goal] for goal in goals], [found[ref] for ref in result_refs])

@@ -16,7 +16,6 @@ from turnlog.events.content import PlainText, encode_canonical
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec, ResolverSpec
-from turnlog.projections.prompt.assembly_inputs import PromptNeeds
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.sources.session_material import (
     SessionMaterial,
@@ -67,8 +66,8 @@ class ResolverStep:
 
     async def fetch_answer(self, tenant: str, resolved: TurnResolution) -> str:
         """Return the resolver's own answer, which needs no model."""
-        needs = PromptNeeds(blobs=(), text_refs=(resolved.answer,), needs_older_turns=False)
-        return (await self.sessions.texts.fetch_texts(tenant, needs)).by_ref[resolved.answer]
+        texts = await self.sessions.texts.read_texts(tenant, (resolved.answer,))
+        return texts[resolved.answer]
 
     async def _build_command(
         self,

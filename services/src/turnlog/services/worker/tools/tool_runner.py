@@ -20,7 +20,6 @@ import structlog
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest, PlainText
-from turnlog.events.errors import Corrupt
 from turnlog.events.model.tool_events import ToolCalled, ToolPin, ToolReturned, ToolsSnapshotted
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
@@ -50,6 +49,7 @@ from turnlog.projections.tools.tool_catalog import (
 )
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
+from turnlog.services.sessions.text_cache import read_event
 from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure, ToolServers
 from turnlog.services.worker.turn_takeover import AttemptSuperseded
 
@@ -147,10 +147,8 @@ class ToolRunner:
         return done.state
 
     async def _run_tool(self, state: SessionState, use: ToolUse, spec: ToolsSpec) -> SessionState:
-        called, pin = (
-            await self._load_tool_call(state, use),
-            state.tools[state.profile].tools[use.tool],
-        )
+        called = await read_event(self.sessions.log, state.tenant, use.asked, ToolCalled)
+        pin = state.tools[state.profile].tools[use.tool]
         arguments = _parse_arguments(called.arguments)
         if arguments is None:
             return await self._record_return(
@@ -171,12 +169,6 @@ class ToolRunner:
         return await self._record_return(
             state, use, returned.model_copy(update={"milliseconds": taken})
         )
-
-    async def _load_tool_call(self, state: SessionState, use: ToolUse) -> ToolCalled:
-        (recorded,) = await self.sessions.log.read_events_at(state.tenant, [use.asked])
-        if not isinstance(recorded.event, ToolCalled):
-            raise Corrupt(f"event {recorded.sequence}", "it asks for no tool")
-        return recorded.event
 
     async def _guard_answer(self, answered: ToolAnswer) -> ToolAnswer:
         """Replace a result that breaks a rule; its text is not kept."""

@@ -1,4 +1,4 @@
-"""Checks of the machine: directory, disk, port, clock, NATS, read models, checkpoints.
+"""The doctor checks the machine: directory, disk, port, clock, NATS, read models, checkpoints.
 
 Each check returns a `CheckFinding` and changes nothing. JetStream is checked by starting a
 nats-server on an empty temporary directory.
@@ -12,18 +12,29 @@ import socket
 import sqlite3
 import tempfile
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
+from rich.table import Table
+from rich.text import Text
+
 from turnlog.events.errors import TurnlogError
 from turnlog.projections.store.schema.schema_migration import SCHEMA_REVISION
 from turnlog.services.auditing.checkpoint_signatures import KEY_FILE
+from turnlog.services.cli.client.service_location import is_answering, read_ready_address
+from turnlog.services.cli.console import OutputFormat, print_json
+from turnlog.services.cli.console import create_output_console as answer_console
+from turnlog.services.cli.environment import read_settings
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING
 from turnlog.services.platform.durability import check_durability
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer, find_server_binary
+from turnlog.services.platform.process_settings import AllInOneSettings
 
 CheckVerdict = Literal["good", "wary", "bad"]
 
@@ -193,3 +204,47 @@ def _read_schema_revision(file: Path) -> str | None:
         row = database.execute("SELECT version_num FROM alembic_version").fetchone()
         return None if row is None else str(row[0])
     return None
+
+
+_MARKS: Final[dict[CheckVerdict, Text]] = {
+    "good": Text("✓", GOOD),
+    "wary": Text("!", WARNING),
+    "bad": Text("✗", BAD),
+}
+
+
+def render_findings(findings: Iterable[CheckFinding]) -> Table:
+    """Render findings one per line, with the fix below a warning or failure."""
+    table = Table.grid(padding=(0, 2))
+    for finding in findings:
+        table.add_row(_MARKS[finding.verdict], Text(finding.what, "bold"), Text(finding.said))
+        if finding.fix:
+            table.add_row("", Text("do", MUTED), Text(finding.fix))
+    return table
+
+
+async def run_checks(target: ServiceTarget, environ: Mapping[str, str]) -> tuple[CheckFinding, ...]:
+    """Run all checks; nothing is changed."""
+    settings = read_settings(AllInOneSettings, environ)
+    address = target.url or read_ready_address(target.data_dir)
+    running = address if address and is_answering(address) else None
+    return (
+        await check_nats_binary(),
+        *await check_jetstream(),
+        check_data_dir(target.data_dir),
+        check_disk(target.data_dir),
+        check_http_port(settings.http, running),
+        check_clock(target.data_dir),
+        check_read_model_schema(target.data_dir),
+        check_checkpoints(target.data_dir),
+        check_model_library(),
+    )
+
+
+def print_findings(findings: Sequence[CheckFinding], output: OutputFormat) -> bool:
+    """Print the findings; return whether a service can start."""
+    if output == "json":
+        print_json([asdict(finding) for finding in findings])
+    else:
+        answer_console().print(render_findings(findings))
+    return all(finding.verdict != "bad" for finding in findings)

@@ -1,1 +1,0 @@
-"""Checks of this machine that say what is missing before a service is started."""
