@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import compute_digest
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.errors import Refused
 from turnlog.events.model.call_events import AttemptCost, ContextAssembled, TokenUsage
 from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.prompt_events import PromptFile
@@ -302,12 +302,9 @@ async def show_prompt(
 ) -> RecordedPromptView:
     """Reproduce the exact prompt of a call in both ways, and compare them with the record."""
     moment = await deps.time_travel.find_call(tenant, session, call)
-    recorded = moment.recorded
-    if not isinstance(recorded.event, ContextAssembled):
-        raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
-    ways = await reproduce_call(deps.time_travel, moment, recorded.event)
-    set_etag(response, recorded.sequence)
-    return _create_recorded_prompt_view(recorded, recorded.event, ways)
+    ways = await reproduce_call(deps.time_travel, moment, moment.call_context)
+    set_etag(response, moment.recorded.sequence)
+    return _create_recorded_prompt_view(moment.recorded, moment.call_context, ways)
 
 
 def _create_recorded_prompt_view(
