@@ -79,10 +79,11 @@ def test_older_turns_take_as_few_runs_as_they_can(
     runs = run_requests(requests, reach=reach).opened_state.earlier
     for before, after in pairwise(runs):
         assert before.last < after.first
-        alike = (before.status, before.excluded, before.redacted) == (
+        alike = (before.status, before.excluded, before.redacted, before.role) == (
             after.status,
             after.excluded,
             after.redacted,
+            after.role,
         )
         assert not alike or before.last + 1 < after.first
 

@@ -165,6 +165,7 @@ async def play_withheld_reply(stand: RunningGateway) -> str:
 async def play_questions(stand: RunningGateway) -> str:
     """Play questions that are resolved, inherit references, or need the fallback."""
     form = {"conversation_id": "c", "client_id": "web:1", "nickname": "Ada"}
+    key = {"client_id": "web:1", "conversation_id": "c"}
     for question, script in (
         ("How risky is LOGT11?", ["Quite ", "calm."]),
         ("And what is its price?", ["101.20."]),
@@ -174,8 +175,11 @@ async def play_questions(stand: RunningGateway) -> str:
     ):
         stand.model.scripts = [script]
         await post_json(stand, "/v1/ask", question=question, **form)
-    key = {"client_id": "web:1", "conversation_id": "c"}
-    return str((await post_json(stand, "/v1/sessions", blueprint="araquem", key=key))["session"])
+        opened = await post_json(stand, "/v1/sessions", blueprint="araquem", key=key)
+        if question.startswith("Sing"):
+            notice = {"text": "The market is closed.", "role": "system"}
+            await post_json(stand, f"/v1/sessions/{opened['session']}/turns", **notice)
+    return str(opened["session"])
 
 
 async def play_segments(stand: RunningGateway) -> str:

@@ -11,6 +11,7 @@ from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.session_events import SessionClosed, SessionOpened
 from turnlog.events.model.turn_events import (
     TurnCancelled,
+    TurnCompleted,
     TurnExcluded,
     TurnFailed,
     TurnQueued,
@@ -63,6 +64,35 @@ FAILED = given(
 
 def test_a_turn_must_say_something() -> None:
     TALKED.when(SubmitTurn(None, Policies())).then_refused("text-missing", field="text")
+
+
+def build_system_turn(text: str | None = "Closed on Monday.") -> SubmitTurn:
+    return SubmitTurn(text, Policies(), role="system")
+
+
+def test_a_system_turn_is_settled_as_it_is_recorded_and_is_no_exchange() -> None:
+    TALKED.when(build_system_turn()).then(
+        TurnSubmitted(turn=2, text=PlainText(text="Closed on Monday."), role="system"),
+        TurnCompleted(turn=2, text=PlainText(text="")),
+    )
+    before, after = TALKED.opened_state, TALKED.apply_steps(build_system_turn()).opened_state
+    assert (after.open, after.submitted) == (None, 2)
+    assert (after.completed, after.exchanges) == (before.completed, before.exchanges)
+
+
+@pytest.mark.parametrize("open_turn", [ASKED, CLAIMED, WAITING])
+def test_a_system_turn_is_recorded_between_two_turns_only(open_turn: SessionScenario) -> None:
+    open_turn.when(build_system_turn()).then_refused("turn-open")
+
+
+def test_a_system_turn_says_something_and_has_no_reply_to_withhold() -> None:
+    for text in (None, ""):
+        TALKED.when(build_system_turn(text)).then_refused("text-missing", field="text")
+    noted = TALKED.apply_steps(build_system_turn())
+    noted.when(build_redaction(2)).then_refused("no-reply", field="turn")
+    noted.when(ExcludeTurn(2)).then(TurnExcluded(turn=2))
+    withheld = noted.apply_steps(build_redaction(1)).opened_state
+    assert withheld.note, "the reply before it is still the latest"
 
 
 def build_redaction(turn: int = 1) -> RedactReply:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.resolvers.question_service import (
+    PRICE,
     RISK,
     UNRESOLVED_QUESTION,
     QuestionService,
@@ -96,3 +97,73 @@ async def test_a1_a_session_is_found_by_its_key_as_it_is_opened(a_bank: Question
         "key.conversation",
         "write `conversation_id`",
     )
+
+
+async def test_a1_a_system_turn_is_recorded_remembered_and_in_the_prompt_in_its_place(
+    a_bank: QuestionService,
+) -> None:
+    a_bank.provider.queue_behaviours(answer_with_text("It is calm."), answer_with_text("101.20."))
+    await a_bank.submit_question(RISK, "a1-system")
+    session, notice = a_bank.get_session_id("a1-system"), "The client has become a professional."
+    path, form = f"/v1/sessions/{session}/turns", {"text": notice, "role": "system"}
+    noted = [
+        await a_bank.service.http.post(
+            path,
+            json={**form, "meta": {"by": "desk"}},
+            headers={"Idempotency-Key": "n"},
+        )
+        for _ in range(2)
+    ]
+    assert [answer.status_code for answer in noted] == [200, 200], noted[0].text
+    assert noted[0].json() == noted[1].json(), "the same key is the same turn"
+    assert {name: noted[0].json()[name] for name in ("turn", "status", "reply")} == {
+        "turn": 2,
+        "status": "completed",
+        "reply": None,
+    }
+    await a_bank.submit_question(PRICE, "a1-system")
+    prompt = await a_bank.fetch_prompt("a1-system", "3.1")
+    conversation = [
+        ("user", RISK),
+        ("assistant", "It is calm."),
+        ("system", notice),
+        ("user", PRICE),
+    ]
+    messages = [(each["role"], each["content"]) for each in prompt["messages"]]
+    assert messages[1:] == conversation
+    memory = await a_bank.fetch_session_part("a1-system", "/memory")
+    remembered = [(each["role"], each["content"]) for each in memory["messages"]]
+    assert remembered == [*conversation, ("assistant", "101.20.")]
+    events = await a_bank.load_events("a1-system")
+    (submitted,) = [each for each in events if getattr(each.event, "role", "user") == "system"]
+    assert isinstance(submitted.event, TurnSubmitted)
+    assert submitted.event.meta == {"by": "desk"}
+    assert memory["messages"][2] == {
+        "role": "system",
+        "content": notice,
+        "created_at": submitted.envelope.time,
+        "meta": {"turn": 2, "request_id": submitted.envelope.id, "intent": None, "entity": None},
+    }
+    history = (await a_bank.fetch_session_part("a1-system", "/history"))["turns"]
+    assert [(each["role"], each["reply"]) for each in history] == [
+        *(("user", "It is calm."), ("system", None), ("user", "101.20."))
+    ]
+    reference = (await a_bank.fetch_session_part("a1-system", "/references"))["last_reference"]
+    assert reference["turn_index"] == 3, "a system turn is about nothing and changes no reference"
+    assert (await a_bank.fetch_session_part("a1-system", "/verify"))["verified"]
+
+
+async def test_a1_a_system_turn_needs_no_model_and_starts_no_conversation_of_its_own(
+    a_bank: QuestionService,
+) -> None:
+    await a_bank.submit_question(UNRESOLVED_QUESTION, "a1-none")
+    path = f"/v1/sessions/{a_bank.get_session_id('a1-none')}/turns"
+    for wrong in ({"inputs": {"a": 1}}, {"references": {"ticker": "LOGT11"}}, {"text": None}):
+        form = {"text": "Closed on Monday.", "role": "system", **wrong}
+        refused = await a_bank.service.http.post(path, json=form)
+        assert (refused.status_code, refused.json()["field"]) == (422, next(iter(wrong)))
+    body = {"question": RISK, "role": "system"}
+    refused = await a_bank.post_question("", "a1-none", **body)
+    assert refused.status_code == 422, "the closed front door knows no roles"
+    kinds = await a_bank.list_event_kinds("a1-none")
+    assert kinds.count("turn-submitted") == 1

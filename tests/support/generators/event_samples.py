@@ -152,6 +152,7 @@ def _build_turn_samples() -> dict[str, KnownEvent]:
             meta={"client": "web"},
             remembered=False,
         ),
+        "turn-submitted-system": TurnSubmitted(turn=3, text=SAMPLE_TEXT, role="system"),
         "turn-queued": TurnQueued(
             turn=4,
             text=SAMPLE_TEXT,

@@ -40,11 +40,10 @@ def list_usable_turns(session: SessionScenario) -> list[HistoryTurn]:
 
 def build_turn_messages(turn: HistoryTurn) -> list[ChatMessage]:
     """Give what a turn says in a window."""
-    contents = (("user", turn.text), ("assistant", turn.reply))
-    texts = [(role, text.text) for role, text in contents if isinstance(text, PlainText)]
-    return [
-        ChatMessage("user" if role == "user" else "assistant", text) for role, text in texts if text
-    ]
+    question = turn.text.text if isinstance(turn.text, PlainText) else ""
+    reply = turn.reply.text if isinstance(turn.reply, PlainText) else ""
+    messages = (ChatMessage(turn.role, question), ChatMessage("assistant", reply))
+    return [each for each in messages if each.content]
 
 
 def count_tokens(variant: BlueprintVariant, text: str) -> int:

@@ -43,7 +43,7 @@ fewer_examples = settings(max_examples=50)
 
 RequestKind = Literal[
     "talk", "submit", "interrupt", "claim", "answer", "retry", "hand back", "fail", "late answer",
-    "cancel", "cancel one", "exclude", "restore", "redact", "close",
+    "cancel", "cancel one", "exclude", "restore", "redact", "close", "system",
 ]  # fmt: skip
 
 
@@ -67,7 +67,7 @@ FREQUENT_KINDS: list[RequestKind] = ["talk", "talk", "talk", *TALK_STEPS, "exclu
 
 RARE_KINDS: list[RequestKind] = [
     "interrupt", "retry", "hand back", "fail", "late answer", "cancel", "cancel one", "restore",
-    "redact",
+    "redact", "system",
 ]  # fmt: skip
 
 
@@ -122,6 +122,8 @@ def _build_command(state: SessionState, request: SessionRequest) -> Command | No
             return SubmitTurn(request.text, Policies())
         case "interrupt":
             return SubmitTurn(request.text, Policies(second_submit="interrupt"))
+        case "system":
+            return SubmitTurn(request.text, Policies(), role="system")
         case "cancel":
             return CancelTurn()
         case "cancel one":

@@ -25,8 +25,12 @@ FILTER_REASONS: Final[frozenset[FinishReason]] = frozenset(
 """A filter of the provider cut the answer."""
 
 
+TurnRole = Literal["user", "system"]
+"""Who a turn's text is from. A turn of the system has no reply."""
+
+
 class TurnSubmitted(EventModel):
-    """A turn is open; a worker may claim it."""
+    """A turn is open; a worker may claim it, unless the same batch completes it (role `system`)."""
 
     type: ClassVar[str] = "turnlog.turn-submitted.v1"
     leaf: ClassVar[str] = "turn.submitted"
@@ -35,6 +39,8 @@ class TurnSubmitted(EventModel):
     """Turn number within the session, from 1."""
     text: Content | None = None
     """The user's text; None if the turn starts without one."""
+    role: TurnRole = "user"
+    """Whose text it is, and the role of its message in later prompts."""
     inputs: dict[str, JsonValue] = Field(default_factory=dict)
     """Further inputs that the blueprint accepts."""
     references: dict[str, JsonValue] = Field(default_factory=dict)
@@ -124,7 +130,7 @@ class TurnCompleted(EventModel):
     call: str | None = None
     """The call that produced the text; None if no model did."""
     text: Content
-    """The complete reply."""
+    """The complete reply; empty for a turn of the system, which has neither call nor fallback."""
     finish: FinishReason | None = None
     """Why the model stopped; `length` means the reply was cut off. None if no model answered."""
     fallback: ReplyFallback | None = None

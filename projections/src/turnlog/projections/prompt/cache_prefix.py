@@ -204,7 +204,7 @@ def _iterate_turn_marks(
         return
     for message_ref in list_message_refs(ref):
         known = since is None or message_ref.sequence <= since
-        role: PartRole = "user" if message_ref is ref.text else "assistant"
+        role: PartRole = ref.role if message_ref is ref.text else "assistant"
         shape = (ref.work.digest,) if work and ref.work and message_ref is ref.reply else ()
         yield TextMark(
             role, starts_message=True, digest=message_ref.digest if known else None, shape=shape

@@ -33,6 +33,7 @@ from turnlog.events.model.turn_events import (
     TurnReleased,
     TurnResolved,
     TurnRestored,
+    TurnRole,
     TurnSubmitted,
 )
 from turnlog.projections.prompt.history.turn_messages import (
@@ -83,13 +84,15 @@ class HistoryTurn:
     """Why the reply is not a model's."""
     work: Content | None = None
     """How the reply was worked out; None for a withheld reply."""
+    role: TurnRole = "user"
+    """Whose text it is; a turn of the system has no reply."""
     display: TurnDisplay | None = None
     """The display form, where a client supplied one."""
 
     @cached_property
     def messages(self) -> TurnMessages:
         """The turn's messages in a prompt; a text that cannot be opened counts as empty."""
-        return build_turn_messages(_get_text(self.text), _get_text(self.reply))
+        return build_turn_messages(_get_text(self.text), _get_text(self.reply), self.role)
 
     @cached_property
     def messages_with_work(self) -> TurnMessages:
@@ -138,6 +141,8 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
         # below it.
         case TurnSubmitted() as event:
             turns[event.turn] = _start_turn(recorded, event, "open")
+        case TurnCompleted(turn=number) if number in turns and turns[number].role == "system":
+            turns[number] = replace(turns[number], status="completed", settled_at=at)
         case TurnCompleted() as event if event.turn in turns:
             turns[event.turn] = replace(
                 turns[event.turn],
@@ -180,7 +185,10 @@ def _start_turn(
     recorded: RecordedEvent, event: TurnSubmitted | TurnQueued, status: Literal["open", "queued"]
 ) -> HistoryTurn:
     turn = HistoryTurn(event.turn, status, event.text, recorded.envelope.time, recorded.sequence)
-    return turn if event.remembered else replace(turn, remembered=False)
+    turn = turn if event.remembered else replace(turn, remembered=False)
+    if isinstance(event, TurnSubmitted) and event.role != "user":
+        return replace(turn, role=event.role)
+    return turn
 
 
 def _settle_turn(

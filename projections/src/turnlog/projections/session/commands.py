@@ -25,7 +25,7 @@ from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened, SessionOrigin
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
-from turnlog.events.model.turn_events import FinishReason
+from turnlog.events.model.turn_events import FinishReason, TurnRole
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
 from turnlog.projections.blueprint.schema.policy_specs import Policies
@@ -245,6 +245,8 @@ class SubmitTurn:
     meta: JsonObject = field(default_factory=dict[str, JsonValue])
     remembered: bool = True
     """Whether later prompts may include this turn."""
+    role: TurnRole = "user"
+    """`system` records a text of the application, which nobody replies to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,7 +266,7 @@ def _record_command(state: SessionState, recorded: RecordedEvent) -> SessionStat
     if key is None or digest is None:
         return state
     event = recorded.event
-    turn = event.turn if isinstance(event, TurnSubmitted | TurnQueued) else None
+    turn = event.turn if isinstance(event, TurnSubmitted | TurnQueued | TurnCompleted) else None
     # Record the last event of a command, so that a reader who reads up to it sees all its events.
     memo = IdempotencyRecord(key, digest, recorded.sequence, turn)
     commands = (*(known for known in state.commands if known.key != key), memo)

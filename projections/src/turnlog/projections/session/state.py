@@ -19,6 +19,7 @@ from turnlog.events.envelope import ChainHead
 from turnlog.events.model.prompt_events import PromptFile
 from turnlog.events.model.session_events import BlueprintRef, SessionOrigin
 from turnlog.events.model.tool_events import ToolsSnapshotted
+from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.session.text_refs import InputsRef, TextRef
 from turnlog.projections.session.turn_summaries import HistorySummary, PendingSummary
 
@@ -151,6 +152,8 @@ class OpenTurn:
     """The summary it waits for before it continues."""
     summed: tuple[str, ...] = ()
     """Views for which this turn already requested a summary, successful or not."""
+    role: TurnRole = "user"
+    """Whose text it is."""
 
 
 FOLD_VERSION: Final = 10
@@ -195,6 +198,8 @@ class SettledTurnRef:
     """The intent that the resolver recognised."""
     entity: str | None = None
     """Kind of thing the turn is about, as the resolver named it."""
+    role: TurnRole = "user"
+    """Whose text it is; a turn of the system has no reply."""
 
     @property
     def characters(self) -> int:
@@ -207,7 +212,7 @@ class SettledTurnRef:
 
 @dataclass(frozen=True)
 class SettledTurnRun:
-    """Consecutive older settled turns that share status, marks and phase."""
+    """Consecutive older settled turns that share status, marks, phase and role."""
 
     first: int
     last: int
@@ -215,6 +220,7 @@ class SettledTurnRun:
     excluded: bool
     redacted: bool
     phase: str | None = None
+    role: TurnRole = "user"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.schema.strict_model import ModelName
 from turnlog.projections.blueprint.storable_json import MAX_INT, JsonObject
 from turnlog.projections.blueprint.validation.input_values import MAX_KEY_CHARACTERS
-from turnlog.services.api.payload_models import RequestModel
+from turnlog.services.api.payload_models import ADDED_FIELD, RequestModel
 
 ShortName = Annotated[str, Field(min_length=1, max_length=64)]
 
@@ -55,6 +56,8 @@ class SubmitTurnRequest(RequestModel):
     """Identifiers that the turn mentions."""
     meta: JsonObject = {}
     """Recorded with the turn and never interpreted."""
+    role: Annotated[TurnRole | None, ADDED_FIELD] = None
+    """`system` records a text of the application that has no reply; by default it is a user's."""
 
 
 class QuestionRequest(RequestModel):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.model.turn_events import FinishReason
+from turnlog.events.model.turn_events import FinishReason, TurnRole
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.read_models.phase_visits import PhaseVisit
 from turnlog.projections.read_models.session_history import TurnStatus
@@ -77,6 +77,8 @@ class TurnView(ResponseModel):
     """The status of the turn."""
     text: str | None
     """The text that was submitted."""
+    role: TurnRole
+    """Whose text it is; a turn of the system has no reply."""
     reply: str | None
     """The reply, or the replacement of a redacted one."""
     finish: FinishReason | None

@@ -72,7 +72,7 @@ class EventChain:
     heads: list[str] = field(default_factory=list[str])
     """Digest of each event's stored bytes."""
     turns: dict[int, list[Json]] = field(default_factory=dict[int, list[Json]])
-    """Turn to its text, reply and work summary, as of the first `learnt_count` events."""
+    """Turn to its text, reply, work summary and role, as of the first `learnt_count` events."""
     learnt_count: int = 0
 
     def read_lines(self, lines: Iterable[bytes], tenant: str, name: str) -> None:
@@ -115,11 +115,11 @@ class EventChain:
 def apply_event(turns: dict[int, list[Json]], kind: str, data: JsonDict) -> None:
     turn = data.get("turn")
     if kind in {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}:
-        turns[data["turn"]] = [data.get("text"), None, None]
+        turns[data["turn"]] = [data.get("text"), None, None, data.get("role")]
     elif turn in turns and kind == "turnlog.turn-completed.v1":
-        turns[turn][1:] = [data["text"], data.get("work")]
+        turns[turn][1:3] = [data["text"], data.get("work")]
     elif turn in turns and kind == "turnlog.reply-redacted.v1":
-        turns[turn][1:] = [data["replacement"], None]
+        turns[turn][1:3] = [data["replacement"], None]
 
 
 # Rebuilding a prompt: its manifest says where the text of each part is and how it was edited.
@@ -218,12 +218,12 @@ def format_list(value: Json) -> str:
 def rebuild_run(part: JsonDict, turns: Mapping[int, Sequence[Json]]) -> list[Message]:
     """Rebuild a run of history: for each turn the user's text, then the reply."""
     source, messages = part["source"], list[Message]()
-    run: list[list[str]] = []
-    for number in range(source["first"], source["last"] + 1):
-        text, reply, work = (get_text(each) or "" for each in turns[number])
+    run, numbers = list[list[str]](), range(source["first"], source["last"] + 1)
+    for number in numbers:
+        text, reply, work = (get_text(each) or "" for each in turns[number][:3])
         run.append([text, f"{work}\n\n{reply}" if source.get("work") and work else reply])
-    for texts in condense_run(source, run):
-        pairs = zip(("user", "assistant"), texts, strict=True)
+    for number, texts in zip(numbers, condense_run(source, run), strict=False):
+        pairs = zip((turns[number][3] or "user", "assistant"), texts, strict=True)
         messages += [{"role": role, "content": text} for role, text in pairs if text]
     lines = [f"{each['role']} {compute_digest(each['content'].encode())}\n" for each in messages]
     if compute_digest("".join(lines).encode()) != part.get("digest"):

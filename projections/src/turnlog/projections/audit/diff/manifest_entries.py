@@ -125,8 +125,8 @@ def _build_turn_entry(
 
 
 def _build_messages(timeline: TurnTimeline) -> tuple[TextUnit, ...]:
-    text = timeline.text
-    return tuple(("user" if ref is text else "assistant", ref.digest) for ref in timeline.messages)
+    text, role = timeline.text, timeline.role
+    return tuple((role if ref is text else "assistant", ref.digest) for ref in timeline.messages)
 
 
 def _build_layer_entry(part: PromptPart, side: CallSnapshot) -> ManifestEntry:

@@ -79,6 +79,8 @@ def is_latest_when_redacted(redaction: RecordedEvent, log: PartialLog) -> bool:
     turn = redaction.event.turn if isinstance(redaction.event, ReplyRedacted) else 0
     for recorded in log.iterate_back(redaction.sequence - 1):
         match recorded.event:
+            case TurnCompleted(call=None, fallback=None):
+                pass  # A turn of the system has no reply
             case TurnCompleted(turn=other) | ReplyRedacted(turn=other) if other > turn:
                 return False
             case TurnSubmitted(turn=begun) | TurnQueued(turn=begun) if begun == turn:

@@ -20,6 +20,7 @@ from turnlog.events.model.turn_events import (
     TurnQueued,
     TurnReleased,
     TurnRestored,
+    TurnRole,
     TurnSubmitted,
 )
 from turnlog.projections.audit.record.partial_log import MissingEvents, PartialLog
@@ -48,6 +49,8 @@ class TurnTimeline:
     redacted: RecordedEvent | None = None
     marked: RecordedEvent | None = None
     """The latest event that excluded or restored the turn."""
+    role: TurnRole = "user"
+    """Whose text it is."""
 
     @property
     def is_excluded(self) -> bool:
@@ -61,7 +64,13 @@ class TurnTimeline:
             return None
         redacted = self.redacted is not None
         return SettledTurnRef(
-            self.turn, self.status, self.text, self.reply, self.is_excluded, redacted
+            self.turn,
+            self.status,
+            self.text,
+            self.reply,
+            self.is_excluded,
+            redacted,
+            role=self.role,
         )
 
     @property
@@ -143,7 +152,10 @@ def _apply_event(timelines: dict[int, TurnTimeline], recorded: RecordedEvent) ->
     match recorded.event:
         case TurnSubmitted() as event:
             timelines[event.turn] = TurnTimeline(
-                event.turn, recorded, build_optional_text_ref(recorded, "text", event.text)
+                event.turn,
+                recorded,
+                build_optional_text_ref(recorded, "text", event.text),
+                role=event.role,
             )
         case TurnQueued() as event:
             timelines[event.turn] = TurnTimeline(

@@ -118,7 +118,7 @@ def render_turn(turn: HistoryTurn, activity: TurnActivity) -> str:
     marks += ["fallback text, not from a model"] if turn.fallback else []
     mark = f" · {', '.join(marks)}" if marks else ""
     blocks = [f"### Turn {turn.turn} · {turn.submitted_at}{mark}\n"]
-    blocks += _render_message("User", turn.text)
+    blocks += _render_message(turn.role.capitalize(), turn.text)
     activity = withhold_texts(activity) if turn.redacted else activity
     blocks += (
         _render_quote("Worked out", "\n".join(format_activity(activity)))

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.manifest import CondenseRule
+from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.schema.history_specs import CondenseMode
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.history.history_selection import ExcludedTurns, merge_excluded
@@ -142,7 +143,7 @@ def _classify_line(line: str) -> str:
 
 def _replace_paragraphs(content: TurnMessages, places: Sequence[int]) -> TurnMessages:
     """Replace repeated paragraphs by one marker per run of them."""
-    texts = {"user": "", "assistant": ""}
+    texts: dict[TurnRole | Literal["assistant"], str] = {}
     begins = 0
     for message in content.messages:
         paragraphs = _split_paragraphs(message.content)
@@ -150,4 +151,5 @@ def _replace_paragraphs(content: TurnMessages, places: Sequence[int]) -> TurnMes
         shortened = [REPEATED_MARKER if at in places else each for at, each in numbered]
         texts[message.role] = "\n".join([each for each, _ in groupby(shortened)])
         begins += len(paragraphs)
-    return build_turn_messages(texts["user"], texts["assistant"])
+    role: TurnRole = "system" if "system" in texts else "user"
+    return build_turn_messages(texts.get(role, ""), texts.get("assistant", ""), role)

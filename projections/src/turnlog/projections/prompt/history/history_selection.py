@@ -316,9 +316,8 @@ def build_exchanges(
             ]
         except KeyError as missing:
             raise Corrupt(f"turn {turn.turn}", f"the text of {missing} was not fetched") from None
-        exchange = build_exchange(
-            turn.turn, text, add_work(work_text, reply) if work_text else reply, counting
-        )
+        answer = add_work(work_text, reply) if work_text else reply
+        exchange = build_exchange(turn.turn, text, answer, counting, turn.role)
         yield replace(exchange, spoken=build_turn_messages(text, reply)) if work_text else exchange
 
 
@@ -352,7 +351,7 @@ def _format_turn_messages(
 ) -> Iterator[MemoryMessage]:
     for message_ref in list_recalled_refs(recall, ref):
         yield {
-            "role": "user" if message_ref is ref.text else "assistant",
+            "role": ref.role if message_ref is ref.text else "assistant",
             "content": texts[message_ref] if message_ref.characters else "",
             "created_at": message_ref.at,
             "meta": {

@@ -14,6 +14,7 @@ from typing import Final
 
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.model.manifest import CondenseRule
+from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.chat_request import ChatMessage
 
@@ -34,7 +35,7 @@ _MESSAGES_PER_PAIR: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class TurnMessages:
-    """The question and the answer of a turn."""
+    """The question and the answer of a turn, or the text of a turn of the system."""
 
     messages: tuple[ChatMessage, ...]
     characters: int
@@ -86,10 +87,10 @@ class TurnExchange:
         return self.condensed_run.last_turn if self.condensed_run else self.turn
 
 
-def build_turn_messages(text: str, reply: str) -> TurnMessages:
+def build_turn_messages(text: str, reply: str, role: TurnRole = "user") -> TurnMessages:
     """Return the messages of a turn; an empty text is no message."""
     return (_build_cached_messages if _is_cacheable(text, reply) else _build_turn_messages)(
-        text, reply
+        text, reply, role
     )
 
 
@@ -98,25 +99,29 @@ def add_work(work: str, reply: str) -> str:
     return f"{work}\n\n{reply}"
 
 
-def build_exchange(turn: int, text: str, reply: str, counting: TokenCounter) -> TurnExchange:
+def build_exchange(
+    turn: int, text: str, reply: str, counting: TokenCounter, role: TurnRole = "user"
+) -> TurnExchange:
     """Return the messages of a turn with their token count."""
     made = _build_cached_exchange if _is_cacheable(text, reply) else _build_exchange
-    return made(turn, text, reply, counting)
+    return made(turn, text, reply, counting, role)
 
 
 def _is_cacheable(text: str, reply: str) -> bool:
     return getsizeof(text) + getsizeof(reply) <= MAX_CACHED_BYTES
 
 
-def _build_turn_messages(text: str, reply: str) -> TurnMessages:
-    question = (ChatMessage("user", text),) if text else ()
+def _build_turn_messages(text: str, reply: str, role: TurnRole) -> TurnMessages:
+    question = (ChatMessage(role, text),) if text else ()
     messages = (*question, ChatMessage("assistant", reply)) if reply else question
     lines = (f"{message.role} {message.digest}\n" for message in messages)
     return TurnMessages(messages, len(text) + len(reply), "".join(lines))
 
 
-def _build_exchange(turn: int, text: str, reply: str, counting: TokenCounter) -> TurnExchange:
-    content = build_turn_messages(text, reply)
+def _build_exchange(
+    turn: int, text: str, reply: str, counting: TokenCounter, role: TurnRole
+) -> TurnExchange:
+    content = build_turn_messages(text, reply, role)
     return TurnExchange(
         turn, content, sum(counting.count_tokens(each.content) for each in content.messages)
     )

@@ -24,7 +24,7 @@ from turnlog.events.model.tool_events import (
     ToolReturned,
     ToolStarted,
 )
-from turnlog.events.model.turn_events import TurnQueued, TurnResolved, TurnSubmitted
+from turnlog.events.model.turn_events import TurnQueued, TurnResolved, TurnRole, TurnSubmitted
 from turnlog.projections.session.fast_replace import replace
 from turnlog.projections.session.fold.settled_turns import add_settled_turn, mark_turn
 from turnlog.projections.session.program import get_step_number, has_step_failed
@@ -80,7 +80,9 @@ def apply_turn_submitted(
 ) -> SessionState:
     text = build_optional_text_ref(recorded, "text", event.text)
     at, inputs_ref = recorded.envelope.time, build_inputs_ref(recorded, event)
-    opened = OpenTurn(event.turn, text, recorded.envelope.id, at, inputs=inputs_ref)
+    opened = OpenTurn(
+        event.turn, text, recorded.envelope.id, at, inputs=inputs_ref, role=event.role
+    )
     return replace(state, open=opened, submitted=event.turn)
 
 
@@ -108,11 +110,15 @@ def settle_turn(
     reply: TextRef | None = None,
     work: TextRef | None = None,
 ) -> SessionState:
-    """Settle an open or waiting turn, and add it to the settled turns."""
+    """Settle an open or waiting turn, and add it to the settled turns.
+
+    A turn of the system is no exchange and has no reply.
+    """
     open_or_waiting = (state.open, *state.waiting)
     settled = next((each for each in open_or_waiting if each and each.turn == turn), None)
     resolved = settled.resolved if isinstance(settled, OpenTurn) else None
-    done = status == "completed"
+    role: TurnRole = settled.role if isinstance(settled, OpenTurn) else "user"
+    done = status == "completed" and role == "user"
     counted = replace(
         state,
         open=None if state.open and state.open.turn == turn else state.open,
@@ -127,12 +133,13 @@ def settle_turn(
             turn,
             status,
             settled.text if settled else None,
-            reply,
+            reply if role == "user" else None,
             phase=state.phase,
             work=work,
             request=settled.event if settled else "",
             intent=resolved.intent if resolved else None,
             entity=resolved.entity if resolved else None,
+            role=role,
         ),
     )
 
@@ -184,7 +191,7 @@ def apply_reply_redacted(
     replacement = build_optional_text_ref(recorded, "replacement", event.replacement)
     if state.open and state.open.turn == event.turn:
         state = settle_turn(state, event.turn, "completed", replacement)
-    replied = (ref.turn for ref in state.turns if ref.status == "completed")
+    replied = (ref.turn for ref in state.turns if ref.status == "completed" and ref.role == "user")
     latest = event.turn == max(replied, default=0)
     marked = mark_turn(state, event.turn, redacted=True, reply=replacement)
     return replace(marked, note=RedactionNote(event.turn)) if latest else marked

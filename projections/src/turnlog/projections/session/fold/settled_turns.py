@@ -17,6 +17,7 @@ from turnlog.events.model.memory_events import (
     SummaryFailed,
     SummaryUndone,
 )
+from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.session.fast_replace import replace
 from turnlog.projections.session.state import (
     MAX_RECENT_TURNS,
@@ -139,7 +140,9 @@ def _count_out_of_reach(turns: tuple[SettledTurnRef, ...], reach: int) -> int:
 
 
 def _convert_to_run(ref: SettledTurnRef) -> SettledTurnRun:
-    return SettledTurnRun(ref.turn, ref.turn, ref.status, ref.excluded, ref.redacted, ref.phase)
+    return SettledTurnRun(
+        ref.turn, ref.turn, ref.status, ref.excluded, ref.redacted, ref.phase, ref.role
+    )
 
 
 def _merge_runs(runs: tuple[SettledTurnRun, ...]) -> tuple[SettledTurnRun, ...]:
@@ -153,8 +156,8 @@ def _merge_runs(runs: tuple[SettledTurnRun, ...]) -> tuple[SettledTurnRun, ...]:
     return tuple(merged)
 
 
-def _get_run_key(run: SettledTurnRun) -> tuple[SettledStatus, bool, bool, str | None]:
-    return run.status, run.excluded, run.redacted, run.phase
+def _get_run_key(run: SettledTurnRun) -> tuple[SettledStatus, bool, bool, str | None, TurnRole]:
+    return run.status, run.excluded, run.redacted, run.phase, run.role
 
 
 def find_settled_turn(state: SessionState, turn: int) -> SettledTurnRef | SettledTurnRun | None:

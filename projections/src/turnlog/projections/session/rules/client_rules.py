@@ -6,6 +6,7 @@ does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from turnlog.events.content import PlainText
@@ -14,6 +15,7 @@ from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.session_events import SessionClosed, SessionOpened
 from turnlog.events.model.turn_events import (
     TurnCancelled,
+    TurnCompleted,
     TurnDisplayed,
     TurnExcluded,
     TurnQueued,
@@ -90,6 +92,8 @@ def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
         "meta": command.meta,
         "remembered": command.remembered,
     }
+    if command.role == "system":
+        return _record_system_turn(state, command, fields)
     if state.open is None:
         return (TurnSubmitted.model_validate(fields),)
     match command.policies.second_submit:
@@ -113,6 +117,19 @@ def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
             return (*_end_open_work(state.open), given_up, submitted)
         case _ as never:
             assert_never(never)
+
+
+def _record_system_turn(
+    state: SessionState, command: SubmitTurn, fields: Mapping[str, object]
+) -> NewEvents:
+    """Record a text of the application between two turns; no worker has anything to do for it."""
+    if not command.text:
+        raise Refused("text-missing", "the turn says nothing", field="text", fix="give a text")
+    if state.open is not None:
+        what = f"turn {state.open.turn} is not answered yet"
+        raise Refused("turn-open", what, fix="wait for it, or cancel it")
+    submitted = TurnSubmitted.model_validate({**fields, "role": command.role})
+    return submitted, TurnCompleted(turn=submitted.turn, text=PlainText(text=""))
 
 
 def cancel_turn(state: SessionState, command: CancelTurn) -> NewEvents:
@@ -173,6 +190,9 @@ def set_turn_exclusion(state: SessionState, command: ExcludeTurn | RestoreTurn) 
 
 def redact_reply(state: SessionState, command: RedactReply) -> NewEvents:
     found = _require_completed_turn(state, command.turn)
+    if found.role == "system":
+        what, fix = f"turn {command.turn} is one of the system", "exclude it from later windows"
+        raise Refused("no-reply", what, field="turn", fix=fix)
     if found.redacted:
         raise Refused("already-redacted", f"the reply of turn {command.turn} is withheld already")
     return (

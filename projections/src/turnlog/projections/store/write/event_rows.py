@@ -263,7 +263,9 @@ def _build_command_change(recorded: RecordedEvent) -> Iterator[RowChange]:
     values: ColumnValues = {
         "hash": envelope.commandhash,
         "sequence": recorded.sequence,
-        "turn": event.turn if isinstance(event, TurnSubmitted | TurnQueued) else None,
+        "turn": event.turn
+        if isinstance(event, TurnSubmitted | TurnQueued | TurnCompleted)
+        else None,
     }
     yield PutRow(COMMANDS, (recorded.tenant, recorded.session, envelope.commandkey), values)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from pydantic import JsonValue
 from rich.console import Group, RenderableType
@@ -60,13 +61,20 @@ async def print_resolved_reference(
     print_answer(found, _render_resolved_reference(found), output)
 
 
+_MESSAGE_LABELS: Final = {
+    "user": ("you", USER_COLOUR),
+    "assistant": ("reply", REPLY_COLOUR),
+    "system": ("system", MUTED),
+}
+"""Label and colour of a message, by its role."""
+
+
 def _render_memory(memory: MemoryView) -> RenderableType:
     lines: list[RenderableType] = [
         Text(format_one_line(warning), WARNING) for warning in memory.warnings
     ]
     for message in memory.messages:
-        is_user = message["role"] == "user"
-        label, colour = ("you", USER_COLOUR) if is_user else ("reply", REPLY_COLOUR)
+        label, colour = _MESSAGE_LABELS[str(message["role"])]
         lines.append(render_labelled_text(label, str(message["content"]), colour, LABEL_WIDTH))
     if not memory.messages:
         notice = "nothing would be told" if memory.enabled else "nothing is remembered"

@@ -82,6 +82,11 @@ def format_phase_heading(visit: PhaseVisit) -> str:
 
 def _render_turn(turn: TurnView) -> Iterator[RenderableType]:
     yield _render_turn_heading(turn)
+    if turn.role == "system":
+        text = HIDDEN_TEXT if turn.text is None else turn.text
+        yield render_labelled_text("system", text, MUTED, LABEL_WIDTH)
+        yield Text("")
+        return
     yield render_user_text(turn.text if turn.text is not None else _NO_TEXT)
     if turn.steps or turn.tools:
         yield render_labelled_text(

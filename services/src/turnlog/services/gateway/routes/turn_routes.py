@@ -29,6 +29,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
 from turnlog.projections.prompt.budget.fixed_limits import check_turn_text
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.read_models.phase_visits import filter_visits, list_phase_visits
 from turnlog.projections.read_models.session_history import (
     HistoryTurn,
@@ -159,6 +160,8 @@ async def submit_turn(
         return open_new_turn_stream(deps, done, submitted.turn)
     if media_type == SSE_MEDIA_TYPE:
         return await open_turn_stream(deps, caller.tenant, session, submitted.turn, after)
+    if form.role == "system":
+        return _create_recorded_response(submitted)
     if wait is None:
         return _create_accepted_response(submitted)
     settlement = await wait_for_settlement(deps, caller.tenant, submitted, wait, request.receive)
@@ -188,22 +191,44 @@ async def submit_to_session(
         if after is not None:
             raise create_cursor_refusal("this turn is new, and nothing of it was sent before")
         material = await deps.blueprints.load_material(state)
-        inputs = check_values(material.blueprint.inputs, form.inputs, "inputs")
-        model = material.resolve_model(state, deps.settings.model)
-        check_turn_text(material, state, form.text, inputs, model)
         return SubmitTurn(
             form.text,
             material.blueprint.policies,
             material.phases,
-            inputs,
+            _check_system_turn(form)
+            if form.role == "system"
+            else _check_turn_inputs(deps, material, state, form),
             form.references,
             form.meta,
             material.has_memory,
+            form.role or "user",
         )
 
     check_json(form.references, "references")
     check_json(form.meta, "meta")
     return await deps.command_handler.handle(caller.tenant, session, choose, caller.author, command)
+
+
+def _check_turn_inputs(
+    deps: GatewayDependencies,
+    material: SessionMaterial,
+    state: SessionState,
+    form: SubmitTurnRequest,
+) -> dict[str, JsonValue]:
+    """Return the inputs of a user's turn, which has room in the prompts of its calls."""
+    inputs = check_values(material.blueprint.inputs, form.inputs, "inputs")
+    model = material.resolve_model(state, deps.settings.model)
+    check_turn_text(material, state, form.text, inputs, model)
+    return inputs
+
+
+def _check_system_turn(form: SubmitTurnRequest) -> dict[str, JsonValue]:
+    """Return no inputs; refuse what only a turn with calls can have."""
+    for field, value in (("inputs", form.inputs), ("references", form.references)):
+        if value:
+            what = f"a turn of the system has no {field}"
+            raise Refused("invalid", what, field=field, fix="leave it out")
+    return {}
 
 
 def create_submitted_turn(done: CommandOutcome) -> SubmittedTurn:
@@ -236,6 +261,20 @@ def _create_accepted_response(submitted: SubmittedTurn) -> Response:
     return JSONResponse(submitted.model_dump(mode="json"), 202, headers)
 
 
+def _create_recorded_response(submitted: SubmittedTurn) -> Response:
+    """Answer with a turn of the system, which is settled as soon as it is recorded."""
+    settled = SettledTurnView(
+        **submitted.model_dump(),
+        settled=submitted.sequence,
+        status="completed",
+        reply=None,
+        finish=None,
+        redacted=False,
+        reason=None,
+    )
+    return _create_settled_answer(settled)
+
+
 def _create_settled_response(submitted: SubmittedTurn, settlement: SettledTurn) -> Response:
     turn = settlement.turn
     settled = SettledTurnView(
@@ -248,8 +287,12 @@ def _create_settled_response(submitted: SubmittedTurn, settlement: SettledTurn) 
         reason=turn.reason,
         fallback=turn.fallback.code if turn.fallback else None,
     )
+    return _create_settled_answer(settled)
+
+
+def _create_settled_answer(settled: SettledTurnView) -> Response:
     return JSONResponse(
-        settled.model_dump(mode="json"), 200, {"ETag": format_etag(settlement.sequence)}
+        settled.model_dump(mode="json"), 200, {"ETag": format_etag(settled.settled)}
     )
 
 
@@ -399,6 +442,7 @@ def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | No
         turn=turn.turn,
         status=turn.status,
         text=get_plain_text(turn.text),
+        role=turn.role,
         reply=get_plain_text(turn.reply),
         finish=turn.finish,
         call=turn.call,

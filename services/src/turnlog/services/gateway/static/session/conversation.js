@@ -151,7 +151,7 @@ export function createConversation(session) {
 const TURN_STARTS = ["turn-submitted", "turn-queued", "turn-released"];
 const FOLDS = {
   ...ACTIVITY_FOLDS,
-  "turn-submitted": (data) => ({ turn: data.turn, status: "open", text: readContent(data.text), reply: null }),
+  "turn-submitted": (data) => ({ turn: data.turn, role: data.role ?? "user", status: "open", text: readContent(data.text), reply: null }),
   "turn-queued": (data) => ({ turn: data.turn, status: "queued", text: readContent(data.text), reply: null }),
   "turn-released": () => ({ status: "open" }),
   "turn-completed": (data) => ({ status: "completed", reply: readContent(data.text), finish: data.finish }),
@@ -162,9 +162,10 @@ const FOLDS = {
   "reply-redacted": (data) => ({ status: "completed", redacted: true, reply: readContent(data.replacement), reason: data.reason }),
 };
 
-export const renderInput = (turn) => (turn.text === null || turn.text === undefined ? null : createElement("div", { class: "bubble input" }, turn.text));
+export const renderInput = (turn) => (turn.text === null || turn.text === undefined ? null : createElement("div", { class: `bubble input${turn.role === "system" ? " faint" : ""}` }, turn.text));
 
 export function renderReply(turn, stream) {
+  if (turn.role === "system") return createElement("div", { class: "faint" }, "system");
   switch (turn.status) {
     case "completed": return createElement("div", { class: `bubble reply${turn.redacted ? " redacted" : ""}` }, turn.reply ?? "(sealed)");
     case "failed": return createElement("div", { class: "bubble reply fault" }, turn.reason);
