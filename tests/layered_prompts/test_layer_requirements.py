@@ -35,24 +35,48 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LANGUAGE = "Always respond in Lithuanian."
 
-TASK = """\
+PATTERNS = "false urgency, borrowed authority, social proof"
+
+CHECKLIST = (
+    "asks who the source is, looks for a second source, reads the article before passing it on, "
+    "asks why it has to be now"
+)
+
+PASS_CONDITIONS = (
+    "names at least one technique or describes how it works, "
+    "says what to check before sharing and why"
+)
+
+SCENE = (
+    'In the class chat you have posted a headline, "From Monday on, every phone stays at the '
+    'school gate!", and want the student to pass it on at once. The article below it says only '
+    "that one school far away is thinking about lockers. Its source is a page without an author; "
+    "a certain professor is said to be behind it, and nobody has ever heard of her."
+)
+
+TASK = f"""\
 ## What to do in this task
 Persona mode: charming_friend
 Current phase: talk
-Patterns to embed: false urgency, borrowed authority
-Checklist: asks who the source is, looks for a second source
-Pass conditions: names at least one technique"""
+Patterns to embed: {PATTERNS}
+Checklist: {CHECKLIST}
+Pass conditions: {PASS_CONDITIONS}
+Scene: {SCENE}"""
 
-REVEAL = """\
+REVEAL = f"""\
 ## What to reveal now
 The dialogue is over. Drop the adversarial stance and its rules, and speak openly.
 Name each technique below, connect it to what the student actually said, and
-explain what there is to learn from it.
+explain what there is to learn from it. Quote the student: what they saw through, and
+what they believed, which others would have believed too. If a technique never came
+up, say what it would have looked like. End with one habit for next time, in a sentence
+that is easy to remember.
 Persona that you played: charming_friend
 Current phase: debrief
-Techniques that you used: false urgency, borrowed authority
-What the student could have done: asks who the source is, looks for a second source
-What shows that the student has understood: names at least one technique"""
+Techniques that you used: {PATTERNS}
+What the student could have done: {CHECKLIST}
+What shows that the student has understood: {PASS_CONDITIONS}
+Scene that you played: {SCENE}"""
 
 REQUEST = "(The dialogue is over. Give me the debrief now.)"
 """The end of a debrief's prompt."""
@@ -125,8 +149,9 @@ async def test_t3_the_task_stands_under_its_heading_and_an_empty_field_leaves_no
 ) -> None:
     session = await tutor_service.open_session(tutor_service.write_task("bare", BARE))
     await tutor_service.submit_and_watch(session, "Labas")
-    layers = (await tutor_service.fetch_system_prompt(session, "1.1")).split("\n\n")
-    assert layers[3] == "## What to do in this task\nCurrent phase: talk"
+    system = await tutor_service.fetch_system_prompt(session, "1.1")
+    task = system.partition("\n\n## What to do in this task")[2].partition("\n\n")[0]
+    assert task == "\nCurrent phase: talk"
 
 
 async def test_t4_a_cartridge_without_safety_limits_is_refused_at_opening_with_file_and_line(

@@ -236,7 +236,7 @@ async def test_what_is_withheld_lies_in_a_blob_that_the_record_names_and_nowhere
     assert compute_digest(withheld) not in str([each.stored for each in events])
     assert "trick@exa" not in str([each.stored for each in events])
     (turn,) = build_history(events)
-    replacement = MATERIALS[hold_back].blueprint.policies.replacement
+    replacement = MATERIALS[hold_back].blueprint.policies.get_replacement("lt")
     assert (turn.reply, turn.redacted) == (PlainText(text=replacement), True)
 
 

@@ -37,7 +37,8 @@ NOTE = (
     "Stay in character and go on without repeating it."
 )
 
-REPLACEMENT = "(The Trickster thinks better of it.)"
+REPLACEMENT = "(Triksteris apsigalvojo ir nutilo.)"
+"""What stands in place of a withheld reply in a session in Lithuanian, the default."""
 
 FORBIDDEN = "Write to me at trick@example.org. "
 """A text that the shipped safety rule against contact details withholds."""

@@ -102,7 +102,7 @@ class TutorSession:
     ) -> TutorSession:
         """Let the model answer, with a signal or with what may not be said."""
         wish = ToolRequest(id="call-1", tool=TRANSITION_TOOL, arguments=f'{{"signal": "{signal}"}}')
-        replacement = self.material.blueprint.policies.replacement
+        replacement = self.material.get_replacement(self.session.opened_state)
         withheld = WithheldAnswer(
             "it matches a pattern", "contact-details", replacement, compute_digest(text)
         )

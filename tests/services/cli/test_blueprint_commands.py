@@ -69,8 +69,8 @@ def test_every_cartridge_is_checked_with_line_and_nearest_name(
     replace_text(tutor / CARTRIDGE, "min_exchanges: 2", "min_exchange: 2")
     replace_text(tutor / "tasks/lucky-draw/cartridge.yaml", "next: end", "next: edn")
     assert list_faults(turnlog, tutor) == [
-        ("tutor/tasks/lucky-draw/cartridge.yaml", 26, "write `end`"),
-        (f"tutor/{CARTRIDGE}", 25, "write `min_exchanges`"),
+        ("tutor/tasks/lucky-draw/cartridge.yaml", 65, "write `end`"),
+        (f"tutor/{CARTRIDGE}", 59, "write `min_exchanges`"),
     ]
 
 

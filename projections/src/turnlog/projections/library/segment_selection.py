@@ -8,11 +8,12 @@ prompt includes is decided elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
 from turnlog.events.model.manifest import SegmentOmission, SegmentSource
+from turnlog.projections.blueprint.locale_tags import format_locale_tag, iterate_locale_fallbacks
 from turnlog.projections.library.segment_inputs import find_placement_faults, find_text_faults
 from turnlog.projections.library.segment_library import (
     LibrarySegment,
@@ -148,22 +149,8 @@ def _find_unusable(choice: SegmentChoice) -> SegmentOmission | None:
 def _filter_by_locale(
     choices: Iterable[SegmentChoice], locales: Sequence[str]
 ) -> tuple[SegmentChoice, ...]:
-    written = [(_format_locale_tag(each.segment.locale), each) for each in choices]
-    for locale in _iterate_locale_fallbacks(locales):
+    written = [(format_locale_tag(each.segment.locale), each) for each in choices]
+    for locale in iterate_locale_fallbacks(locales):
         if found := tuple(each for tag, each in written if tag == locale):
             return found
     return ()
-
-
-def _iterate_locale_fallbacks(locales: Sequence[str]) -> Iterator[str]:
-    """Yield each locale and its parents, such as `pt-BR`, `pt`; the empty locale comes last."""
-    for locale in locales:
-        tag = _format_locale_tag(locale)
-        while tag:
-            yield tag
-            tag = tag.rpartition("-")[0]
-    yield ""
-
-
-def _format_locale_tag(locale: str | None) -> str:
-    return (locale or "").replace("_", "-").lower()

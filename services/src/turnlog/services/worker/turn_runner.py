@@ -209,6 +209,7 @@ class TurnRunner:
                 material.find_stage(state),
                 prior_attempts=opened.attempt - opened.begun - 1,
                 has_prior_calls=opened.answered > 0,
+                replacement=material.get_replacement(state),
             )
             active = start_attempt(context, self.tokens)
             async with self.heartbeat.run_heartbeat(

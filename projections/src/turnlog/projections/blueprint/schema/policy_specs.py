@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, JsonValue, Tag
 
 from turnlog.events.event_model import build_discriminator
+from turnlog.projections.blueprint.locale_tags import format_locale_tag, iterate_locale_fallbacks
 from turnlog.projections.blueprint.schema.history_specs import MemoryFileSpec
 from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
-from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
+from turnlog.projections.blueprint.schema.strict_model import LocaleTag, Name, StrictModel
 
 HoldBack = Literal["none", "sentence", "reply"]
 """What is held back until it has been checked: nothing, a sentence, or the whole reply."""
@@ -65,6 +66,27 @@ class RetryPolicy(StrictModel):
     """Maximum delay in seconds."""
 
 
+ReplacementText = Annotated[str, Field(min_length=1)]
+
+LOCALE_ATTRIBUTE: Final = "locale"
+"""The attribute whose value chooses among texts by locale."""
+
+DEFAULT_LOCALE: Final = "en"
+"""The locale whose text stands in where a session's locale has none."""
+
+
+def _get_replacement_form(written: object) -> str:
+    return "(by locale)" if isinstance(written, dict) else "(text)"
+
+
+ReplacementSpec = Annotated[
+    Annotated[ReplacementText, Tag("(text)")]
+    | Annotated[dict[LocaleTag, ReplacementText], Tag("(by locale)")],
+    Discriminator(_get_replacement_form),
+]
+"""One text, or texts by the session's attribute `locale`; that of `en` stands in for others."""
+
+
 class Policies(StrictModel):
     """How a session handles overlapping, slow and failing turns."""
 
@@ -76,8 +98,8 @@ class Policies(StrictModel):
     """How long a turn may be open after its release, in seconds."""
     max_claims: Annotated[int, Field(ge=1)] = 10
     """How often workers may claim one turn before it fails."""
-    replacement: Annotated[str, Field(min_length=1)] = "(This reply was withheld.)"
-    """The default text in place of a redacted reply."""
+    replacement: ReplacementSpec = "(This reply was withheld.)"
+    """The default text in place of a redacted reply, or one for each locale."""
     filtered_replies: Literal["exclude", "include"] = "exclude"
     """Whether later windows include a turn whose reply a filter of the provider cut."""
     retries: RetryPolicy = RetryPolicy()
@@ -88,3 +110,11 @@ class Policies(StrictModel):
     """The memory policy for later turns; without it they may include everything."""
     references: ReferencesSpec | None = None
     """References that a turn may inherit from an earlier one."""
+
+    def get_replacement(self, locale: JsonValue) -> str:
+        """Return the replacement in a locale, else in its language, else in English."""
+        if isinstance(self.replacement, str):
+            return self.replacement
+        texts = {format_locale_tag(tag): text for tag, text in self.replacement.items()}
+        tags = iterate_locale_fallbacks((str(locale or ""), DEFAULT_LOCALE))
+        return next(texts[tag] for tag in tags if tag in texts)

@@ -42,3 +42,6 @@ class StrictModel(BaseModel):
 ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"
 
 LOCALE_PATTERN: Final = r"^[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8}){0,4}$"
+
+LocaleTag = Annotated[str, Field(pattern=LOCALE_PATTERN)]
+"""A language tag such as `en` or `pt-BR`."""

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Final, assert_never
 
 from turnlog.projections.blueprint.linear_patterns import find_pattern_fault
+from turnlog.projections.blueprint.locale_tags import format_locale_tag
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, ValueSpec
 from turnlog.projections.blueprint.schema.call_specs import (
     ALLOWED_MODEL_PARAMETERS,
@@ -39,7 +40,12 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     WhenAttribute,
 )
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE
-from turnlog.projections.blueprint.schema.policy_specs import SafetyCheckRule, SafetyPatternRule
+from turnlog.projections.blueprint.schema.policy_specs import (
+    DEFAULT_LOCALE,
+    LOCALE_ATTRIBUTE,
+    SafetyCheckRule,
+    SafetyPatternRule,
+)
 from turnlog.projections.blueprint.schema.strict_model import Name
 from turnlog.projections.blueprint.template_slots import find_slots
 from turnlog.projections.blueprint.validation.blueprint_faults import (
@@ -90,6 +96,7 @@ def check_blueprint(blueprint: Blueprint) -> BlueprintFindings:
         check_tools(blueprint),
         check_overrides(blueprint),
         _check_safety_patterns(blueprint),
+        _check_replacements(blueprint),
     )
 
 
@@ -102,6 +109,20 @@ def _check_safety_patterns(blueprint: Blueprint) -> BlueprintFindings:
         if isinstance(rule, SafetyPatternRule) and (fault := find_pattern_fault(rule.pattern)):
             path = ("policies", "safety", "rules", number, "pattern")
             yield BlueprintFinding(path, fault.reason, fault.fix)
+
+
+def _check_replacements(blueprint: Blueprint) -> BlueprintFindings:
+    """Find texts by locale that no session could choose from."""
+    texts, path = blueprint.policies.replacement, ("policies", "replacement")
+    if isinstance(texts, str):
+        return
+    spec = blueprint.attributes.get(LOCALE_ATTRIBUTE)
+    if spec is None or spec.type != "locale":
+        what = f"the text is chosen by the attribute `{LOCALE_ATTRIBUTE}`, and there is none"
+        yield BlueprintFinding(path, what, f"add `{LOCALE_ATTRIBUTE}: {{type: locale}}`")
+    if DEFAULT_LOCALE not in {format_locale_tag(tag) for tag in texts}:
+        what = f"there is no text for `{DEFAULT_LOCALE}`, which stands in for all other locales"
+        yield BlueprintFinding(path, what, f"add one for `{DEFAULT_LOCALE}`")
 
 
 def _check_value_specs(blueprint: Blueprint) -> BlueprintFindings:

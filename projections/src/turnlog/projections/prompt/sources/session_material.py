@@ -24,6 +24,7 @@ from turnlog.projections.blueprint.schema.budget_specs import RegisteredStep, Ti
 from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
 from turnlog.projections.blueprint.schema.layer_specs import CarryLayer, WhenContext
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, PhaseGraph, build_phase_graph
+from turnlog.projections.blueprint.schema.policy_specs import LOCALE_ATTRIBUTE
 from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
 from turnlog.projections.blueprint.token_counters import TokenVocabulary
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
@@ -118,6 +119,11 @@ class SessionMaterial:
         """
         named = state.model or self.blueprint.profiles[state.profile].model
         return default if named == "default" else named
+
+    def get_replacement(self, state: SessionState) -> str:
+        """Return the text in place of a withheld reply, in the session's locale."""
+        locale = state.attributes.get(LOCALE_ATTRIBUTE)
+        return self.blueprint.policies.get_replacement(locale)
 
     def find_stage(self, state: SessionState) -> CallStage:
         """Return what the next call of the session is for."""

@@ -82,6 +82,8 @@ _ROW_FIELD: Final = re.compile(r"segments\.(\d+)(?:\.(\w+))?")
 
 _READ_STDIN: Final = "-"
 
+IMPORT_PATH: Final = "/v1/segments/import"
+
 
 async def send_new_segment(
     target: ServiceTarget, text: str, fields: CommandBody, output: OutputFormat
@@ -110,11 +112,10 @@ async def import_segment_files(
     found = read_segment_files(files)
     if found.faults:
         return _print_faults(found.faults, output)
-    body: CommandBody = {
-        "segments": [_build_segment_body(authored) for _, authored in found.segments]
-    }
     try:
-        done = await send_command(target, "POST", "/v1/segments/import", body, SegmentImportResult)
+        done = await send_command(
+            target, "POST", IMPORT_PATH, build_import_body(found), SegmentImportResult
+        )
     except Refused as refused:
         fault = _locate_fault(refused, [row for row, _ in found.segments])
         if fault is None:
@@ -127,12 +128,17 @@ async def import_segment_files(
     return True
 
 
-def _read_text(text: str) -> str:
-    return sys.stdin.read() if text == _READ_STDIN else text
+def build_import_body(found: ParsedSegments) -> CommandBody:
+    """Return the request that imports the segments of files."""
+    return {"segments": [_build_segment_body(authored) for _, authored in found.segments]}
 
 
 def _build_segment_body(authored: SegmentInput) -> dict[str, JsonValue]:
     return {name: value for name, value in asdict(authored).items() if value is not None}
+
+
+def _read_text(text: str) -> str:
+    return sys.stdin.read() if text == _READ_STDIN else text
 
 
 def _locate_fault(refused: Refused, rows: Sequence[ImportedSegmentRow]) -> BlueprintFault | None:

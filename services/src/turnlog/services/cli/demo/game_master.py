@@ -14,6 +14,12 @@ from rich.table import Table
 from turnlog.events.model.manifest import Manifest
 from turnlog.services.api.segment_payloads import SegmentImportResult
 from turnlog.services.api.turn_payloads import SubmittedTurn
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+from turnlog.services.cli.actions.segment_actions import (
+    IMPORT_PATH,
+    build_import_body,
+    read_segment_files,
+)
 from turnlog.services.cli.client.service_connection import send_client_command
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.conversation.session_conversation import (
@@ -38,17 +44,30 @@ SESSION_ATTRIBUTES: Final[dict[str, JsonValue]] = {
 KEEPER_NPC: Final = "npc.mara"
 
 
-SEGMENTS: Final[tuple[tuple[str, str | None, str, dict[str, JsonValue]], ...]] = (
-    ("core", None, "You tell a story with one player. Speak to them as `you`.", {}),
-    ("core", None, "Never decide what the player does, thinks or feels.", {}),
-    ("ruleset", "ruleset.plain", "What is likely happens. What is not needs a good plan.", {}),
-    ("world", "world.shoals", "The shoals move in the night; pilots grow old or rich.", {}),
-    ("entry", "ep.lighthouse", "A lighthouse stands on the last rock. Its light is out.", {}),
-    ("entry_start", "ep.lighthouse", "Begin with the sound of the sea.", {}),
-    ("npc", KEEPER_NPC, "Mara keeps the light. She is tired and polite.", {"priority": "high"}),
-    ("npc", KEEPER_NPC, "She was paid to leave it dark.", {"tier": 1}),
-    ("npc", KEEPER_NPC, "Her brother is on the ship that must not be seen.", {"tier": 2}),
-    ("npc", KEEPER_NPC, "Mara looks at the sea.", {"type": "npc_cue"}),
+SEGMENT_FILE: Final = SHIPPED_BLUEPRINTS / "game-master/segments/lighthouse.yaml"
+
+
+NEW_ROLE: Final = (
+    "You are the game master of a story for one player. Be brief, and let people speak for "
+    'themselves. Speak to the player as "you", in the language in which the player writes.'
+)
+"""The new text of the first segment."""
+
+
+TOKEN_BUDGET: Final = 1_450
+"""The budget of the last turn, which its prompt exceeds."""
+
+
+GAME_STATE: Final = (
+    "Night, ebb tide, two hours before it turns. The player's boat is tied to the iron ring. "
+    "On the way in the player saw that the buoys of the north channel are gone and that its bell "
+    "is tied up. Nobody but Mara has been met so far; somebody is mending a net in the shed."
+)
+
+
+PLAYER: Final = (
+    "A pilot of the Guild, forty, with a bad knee and a good memory for water. Owns an oilskin, "
+    "a whistle, a knife, and a chart that is three weeks old."
 )
 
 
@@ -60,19 +79,21 @@ LONG_SPEECH: Final = (
 
 async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
-    rows: JsonValue = [_build_segment_row(*segment) for segment in SEGMENTS]
+    body = build_import_body(read_segment_files([SEGMENT_FILE]))
     imported = await send_client_command(
-        stage.client, "POST", "/v1/segments/import", {"segments": rows}, SegmentImportResult
+        stage.client, "POST", IMPORT_PATH, body, SegmentImportResult
     )
     session = (await open_session(stage.client, "game-master", SESSION_ATTRIBUTES)).session
     await stage.begin_scene("A story", f"session {session} · {imported.rows} segments · {model}")
     await _play_turn(stage, session, "I knock at the lighthouse door.", tier=0)
     await _play_turn(stage, session, "I ask her why the light is dark.", tier=1)
-    await _play_turn(stage, session, LONG_SPEECH * 8, tier=2, token_budget=225)
+    await _play_turn(stage, session, LONG_SPEECH * 8, tier=2, token_budget=TOKEN_BUDGET)
     await stage.show_events(session)
     reader = ServiceReader(stage.client)
     last = await reader.fetch_prompt(session, "3.1")
-    await stage.begin_scene("What the model was sent", "ten delimited layers, within 225 tokens")
+    await stage.begin_scene(
+        "What the model was sent", f"delimited layers, within {TOKEN_BUDGET:,} tokens"
+    )
     stage.console.print(render_prompt(last))
     await stage.begin_scene(
         "What was cut to fit", "each step of the ladder until it changes nothing"
@@ -83,20 +104,15 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
     return session, _build_next_commands(stage, session)
 
 
-def _build_segment_row(
-    scope: str, ref: str | None, content: str, more: dict[str, JsonValue]
-) -> JsonValue:
-    return {"scope": scope, "content": content, **({"ref": ref} if ref else {}), **more}
-
-
 async def _play_turn(
     stage: DemoStage, session: str, text: str, tier: int, token_budget: int | None = None
 ) -> None:
     """Submit a turn with the application's game state as inputs, and show its reply."""
     inputs: dict[str, JsonValue] = {
-        "game_state": "Night, ebb tide. The player is alone.",
-        "player": "A pilot with a bad knee.",
-        "npcs": [{"npc": KEEPER_NPC, "tier": tier}],
+        "game_state": GAME_STATE,
+        "player": PLAYER,
+        "rng": "Random numbers of this turn: 4, 2, 6.",
+        "npcs": [{"npc": KEEPER_NPC, "tier": tier}, {"npc": "npc.harl", "tier": 0}],
     }
     if token_budget:
         inputs["token_budget"] = token_budget
@@ -131,7 +147,7 @@ async def _edit_segment(stage: DemoStage, imported: SegmentImportResult) -> None
     await stage.begin_scene(
         "A segment is edited", "the next call is given it; no prompt of before changes"
     )
-    change = {"content": "You tell a story with one player. Be brief."}
+    change = {"content": NEW_ROLE}
     answer = await stage.client.patch(f"/v1/segments/{imported.added[0]}", json=change)
     answer.raise_for_status()
     stage.console.print(f"segment {imported.added[0]}, version {answer.json()['version']}")

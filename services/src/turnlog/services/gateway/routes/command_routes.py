@@ -93,7 +93,7 @@ async def redact_reply(
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="session")
         material = await deps.blueprints.load_material(state)
-        words = form.replacement or material.blueprint.policies.replacement
+        words = form.replacement or material.get_replacement(state)
         return RedactReply(form.turn, form.reason, OPERATOR_RULE, words)
 
     return await handle_command(deps, caller, session, choose, form, response, form.turn)

@@ -60,6 +60,8 @@ class AttemptContext:
     """Number of earlier attempts at this call."""
     has_prior_calls: bool = False
     """Whether earlier calls of the turn were answered."""
+    replacement: str = ""
+    """The text in place of a reply that is withheld."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +250,7 @@ class ActiveAttempt:
             shown_text=self.text[: self.progress.guard.shown_length] if self.is_streamed else "",
             model=self.request.model,
             fallback=self.progress.fallback,
+            replacement=self.context.replacement,
             work=self.progress.setup.work,
             offered_tools=self._list_offered_tools(),
         )
@@ -284,7 +287,6 @@ def create_report(
         stage,
         spent,
         max_tools=(blueprint.tools or ToolsSpec(servers={})).most_calls,
-        replacement=blueprint.policies.replacement,
         excludes_filtered=blueprint.policies.filtered_replies == "exclude",
         phases=material.phases,
         references=material.references,
