@@ -257,3 +257,27 @@ def test_a_term_is_found_whatever_its_case_accents_spacing_and_ending(text: str)
 @pytest.mark.parametrize("text", ["Myself, harmless as I am.", "Savaitė be žalos.", "Save it."])
 def test_a_term_is_not_found_within_other_words(text: str) -> None:
     assert find_listed_topic(text, TERMS) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "withheld"),
+    [
+        ("Rašyk man: +370 612 34567.", True),
+        ("Skambink 8 612 34567!", True),
+        ("Or (8-5) 234 5678.", True),
+        ("LT601010012345678901", True),
+        ("Look at www.prizes.example today.", True),
+        ("https://prizes.example/draw", True),
+        ("trick@example.org", True),
+        ("In 2026-11-22 10:30 it was 1,000 times 8, or 8 000.", False),
+        ("Vaikų linija: 116 111.", False),
+        ("Half the town, 8 of 10, shared it.", False),
+    ],
+)
+async def test_the_shipped_rule_finds_contact_details_and_leaves_other_numbers(
+    text: str, *, withheld: bool
+) -> None:
+    guard = build_guard(DRAW)
+    await guard.add_text(text)
+    found = await guard.release_rest()
+    assert isinstance(found, GuardViolation) == withheld

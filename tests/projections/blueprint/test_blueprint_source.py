@@ -255,3 +255,41 @@ def test_the_blueprint_on_the_page_is_sound() -> None:
     blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (text,) = (block for block in blocks if block.startswith("blueprint:"))
     assert read_blueprint(text).blueprint == "guide"
+
+
+REPLACED = GOOD.replace("  tone: {type: text", "  locale: {type: locale}\n  tone: {type: text") + (
+    "policies:\n  replacement: {en: Withheld., lt: Sulaikyta., pt-BR: Retido.}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("locale", "text"),
+    [
+        ("lt", "Sulaikyta."),
+        ("lt_LT", "Sulaikyta."),
+        ("pt-br", "Retido."),
+        ("pt", "Withheld."),
+        ("fr", "Withheld."),
+        (None, "Withheld."),
+    ],
+)
+def test_a_replacement_is_that_of_the_locale_or_its_language_or_of_english(
+    locale: str | None, text: str
+) -> None:
+    assert read_blueprint(REPLACED).policies.get_replacement(locale) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ("en: Withheld., ", "", "there is no text for `en`, which stands in for all other locales"),
+        ("  locale: {type: locale}\n", "", "the text is chosen by the attribute `locale`"),
+        ("Sulaikyta.", "''", "policies.replacement.lt: it is empty"),
+        ("{en: Withheld., lt: Sulaikyta., pt-BR: Retido.}", "7", "it must be a valid string"),
+    ],
+)
+def test_texts_by_locale_that_no_session_could_choose_from_are_faults(
+    before: str, after: str, fault: str
+) -> None:
+    (found,) = list_faults(REPLACED.replace(before, after))
+    assert fault in found

@@ -67,6 +67,7 @@ def test_why_shows_every_layer_and_under_it_where_it_came_from(
     layers = ("persona", "task", "safety_config", "student_path", "redaction_note", "history")
     places = [ran.out.index(f"{layer} ▌") for layer in layers]
     assert places == sorted(places)
+    unwrapped = " ".join(ran.out.split())
     for known in (
         SAID[2],
         "default/persona.md",
@@ -76,10 +77,10 @@ def test_why_shows_every_layer_and_under_it_where_it_came_from(
         "turns 1 to 2",
         "said in event 18 turn-submitted",
         "signal: understood, partial, max_reached",
-        "provider  nothing to say · absent",
+        "provider nothing to say · absent",
         "byte for byte the recorded one",
     ):
-        assert known in ran.out
+        assert known in unwrapped
 
 
 def test_why_names_the_events_behind_each_part(
@@ -163,7 +164,7 @@ def test_diff_says_what_came_and_went_between_two_calls_and_by_which_event(
         "added · turn 3",
         "answered: event 23 turn-completed",
         "the turn's message: event 24 turn-submitted",
-        "1 message, 689 tokens · up to redaction_note",
+        "1 message, 2,424 tokens · up to redaction_note",
     ):
         assert known in ran.out
 
