@@ -20,6 +20,7 @@ from turnlog.projections.blueprint.schema.tool_specs import LocalServerSpec
 from turnlog.projections.tools.result_condensation import parse_members
 from turnlog.services.worker.tools import mcp_servers
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
+from turnlog.services.worker.tools.server_endpoints import ServerProgram
 from turnlog.services.worker.tools.tool_servers import ToolAnswer
 
 COMMAND = (sys.executable, "-I", "-S", str(Path(tests.support.servers.hostile_mcp_server.__file__)))
@@ -82,7 +83,7 @@ async def test_a_deep_result_is_text_that_is_condensed_as_text(servers: McpToolS
 async def test_what_a_connection_broke_by_is_in_no_log(
     servers: McpToolServers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with servers.connections.open_client("hostile", HOSTILE) as client:
+    async with servers.connections.open_client("hostile", ServerProgram(HOSTILE.command)) as client:
         with pytest.raises(MCPError):
             await client.call_tool("who", {"what": "secret \ud800"})
     await servers.close()

@@ -7,8 +7,14 @@ from collections.abc import Iterable
 import pytest
 
 from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
+from turnlog.projections.blueprint.loading.server_sources import ConfiguredServers, ServerSources
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, encode_blueprint
-from turnlog.projections.blueprint.schema.tool_specs import LocalServerSpec, RemoteServerSpec
+from turnlog.projections.blueprint.schema.tool_specs import (
+    ConfiguredServerSpec,
+    LocalServerSpec,
+    RemoteServerSpec,
+    ServerOptions,
+)
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 
 TEXT = """
@@ -30,7 +36,7 @@ def read_with_files(**files: str) -> Blueprint:
         assert folder == "mcp/"
         return [(f"mcp/{name}.yaml", text) for name, text in files.items()]
 
-    return load_blueprint_source(TEXT, "agent/blueprint.yaml", beside).blueprint
+    return load_blueprint_source(TEXT, "agent/blueprint.yaml", ServerSources(beside)).blueprint
 
 
 def test_a_folder_stands_for_the_servers_in_it() -> None:
@@ -66,6 +72,87 @@ def test_a_folder_without_servers_is_told_of() -> None:
 def test_a_file_that_would_be_passed_over_is_told_of(files: tuple[str, ...], fault: str) -> None:
     with pytest.raises(FaultyBlueprint) as raised:
         load_blueprint_source(
-            TEXT, "agent/blueprint.yaml", lambda _: [(file, TIME) for file in files]
+            TEXT,
+            "agent/blueprint.yaml",
+            ServerSources(lambda _: [(file, TIME) for file in files]),
         )
     assert fault in str(raised.value)
+
+
+CONFIGURED = {
+    "shop": ServerOptions(only=("look", "pay"), idempotent=("look",)),
+    "post": ServerOptions.model_validate({"except": ("burn",)}),
+}
+
+
+def read_with_configured(servers: str, configured: ConfiguredServers | None) -> Blueprint:
+    """Read the blueprint with other servers, where the operator configured these."""
+    sources = ServerSources(lambda _: [("mcp/time.yaml", TIME)], configured)
+    text = TEXT.replace("{folder: mcp/}", servers)
+    return load_blueprint_source(text, "agent/blueprint.yaml", sources).blueprint
+
+
+def find_faults(servers: str, configured: ConfiguredServers | None) -> list[str]:
+    with pytest.raises(FaultyBlueprint) as raised:
+        read_with_configured(servers, configured)
+    return [str(fault) for fault in raised.value.faults]
+
+
+@pytest.mark.parametrize("servers", ["{configured: all, folder: mcp/}", "{configured: all}"])
+def test_the_servers_of_the_operator_come_before_those_of_a_folder(servers: str) -> None:
+    blueprint = read_with_configured(servers, CONFIGURED)
+    assert blueprint.tools
+    assert blueprint.tools.servers == {
+        "shop": ConfiguredServerSpec(configured="shop", only=("look", "pay"), idempotent=("look",)),
+        "post": ConfiguredServerSpec.model_validate({"configured": "post", "except": ("burn",)}),
+    }
+
+
+def test_without_a_tools_file_the_folder_is_read() -> None:
+    blueprint = read_with_configured("{configured: all, folder: mcp/}", None)
+    assert blueprint.tools
+    assert list(blueprint.tools.servers) == ["time"]
+
+
+def test_a_blueprint_that_only_names_a_folder_has_none_of_the_operators_servers() -> None:
+    blueprint = read_with_configured("{folder: mcp/}", CONFIGURED)
+    assert blueprint.tools
+    assert list(blueprint.tools.servers) == ["time"]
+
+
+def test_a_blueprint_narrows_what_the_operator_offers_and_never_widens_it() -> None:
+    entry = "{configured: shop, only: [look, burn], except: [sell], idempotent: [pay]}"
+    blueprint = read_with_configured(f"{{mine: {entry}}}", CONFIGURED)
+    assert blueprint.tools
+    server = blueprint.tools.servers["mine"]
+    assert (server.only, server.except_) == (("look",), ("sell",))
+    assert server.idempotent == ("pay", "look")
+
+
+FIX = "give a tools file: `--tools FILE` or TURNLOG_TOOLS"
+
+
+@pytest.mark.parametrize(
+    ("servers", "configured", "fault"),
+    [
+        (
+            "{configured: all}",
+            None,
+            f"tools.servers.configured: no tool servers are configured; {FIX}",
+        ),
+        (
+            "{mine: {configured: shop}}",
+            None,
+            f"tools.servers.mine.configured: no tool server `shop` is configured; {FIX}",
+        ),
+        (
+            "{mine: {configured: shp}}",
+            CONFIGURED,
+            "tools.servers.mine.configured: no tool server `shp` is configured; write `shop`",
+        ),
+    ],
+)
+def test_a_server_that_nobody_configured_is_told_of(
+    servers: str, configured: ConfiguredServers | None, fault: str
+) -> None:
+    assert find_faults(servers, configured)[0] == f"agent/blueprint.yaml:7: {fault}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import runpy
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from tests.services.cli.conftest import RunCommand
-from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -41,7 +42,7 @@ def list_faults(turnlog: RunCommand, folder: Path) -> list[tuple[str, int, str]]
     return found
 
 
-@pytest.mark.parametrize("pattern", ["assistant", "trickster", "araquem"])
+@pytest.mark.parametrize("pattern", BlueprintFolders().list_names())
 def test_a_blueprint_that_was_just_begun_passes_the_check(
     turnlog: RunCommand, tmp_path: Path, pattern: str
 ) -> None:
@@ -49,6 +50,24 @@ def test_a_blueprint_that_was_just_begun_passes_the_check(
     assert f"✓ {tmp_path / 'mine'} can be used" in ran.out.replace("\n", "")
     assert list_faults(turnlog, tmp_path / "mine") == []
     assert "blueprint: mine\n" in (tmp_path / "mine/blueprint.yaml").read_text()
+
+
+def test_the_check_lists_the_faults_of_a_tools_file_beside_those_of_a_blueprint(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
+    assert turnlog("blueprint", "new", "desk", "--from", "uderia", "--in", tmp_path).code == 0
+    folder, tools = tmp_path / "desk", tmp_path / "mcp.json"
+    servers = {"shop": {"command": sys.executable, "env": {"TOKEN": "${NOT_SET}"}}}
+    tools.write_text(json.dumps({"mcpServers": servers}, indent=2))
+    replace_text(
+        folder / "blueprint.yaml", "configured: all, folder: mcp/", "pay: {configured: shp}"
+    )
+    ran = turnlog("blueprint", "check", folder, "--tools", tools, "-o", "json")
+    assert ran.code == 1
+    assert [each["what"] for each in ran.json[str(tools)]] == ["the variable NOT_SET is not set"]
+    assert [(each["path"], each["fix"]) for each in ran.json[str(folder)]] == [
+        ("tools.servers.pay.configured", "write `shop`")
+    ]
 
 
 def test_nothing_that_is_there_is_written_over(turnlog: RunCommand, tutor: Path) -> None:

@@ -32,6 +32,7 @@ from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import PriceTable
+from turnlog.services.blueprints.tools_file import load_configured_servers
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.main import serve_app
 from turnlog.services.platform.clock import create_id, read_clock
@@ -118,7 +119,8 @@ def build_dependencies(
         prompt_inputs=build_prompt_inputs(backend, sessions, "gateway"),
         blueprints=BlueprintStore(backend.blobs),
         blueprint_folders=BlueprintFolders(
-            (*settings.blueprints, *BLUEPRINT_FOLDERS, SHIPPED_BLUEPRINTS)
+            (*settings.blueprints, *BLUEPRINT_FOLDERS, SHIPPED_BLUEPRINTS),
+            load_configured_servers(settings.tools),
         ),
         store=store,
         projection_signal=signal,

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-TOOL_NAMES: Final = ("who", "listed", "hang", "die")
+TOOL_NAMES: Final = ("who", "listed", "hang", "die", "variable")
 
 
 class StdioToolServer:
@@ -55,6 +55,8 @@ class StdioToolServer:
                 os._exit(1)
             case "listed":
                 return str(self.list_count)
+            case "variable":
+                return os.environ.get(arguments["name"], "not set")
             case _:
                 pass
         return str(os.getpid())

@@ -14,6 +14,7 @@ from typing import Final
 from turnlog.events.errors import Refused, TurnlogError
 from turnlog.projections.blueprint.loading.cartridge_source import load_cartridge_source
 from turnlog.projections.blueprint.loading.memory_policy_source import find_memory_policy_faults
+from turnlog.projections.blueprint.loading.server_sources import ConfiguredServers
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.budget_specs import RegisteredStep
 from turnlog.projections.blueprint.schema.layer_specs import SourceLayer
@@ -33,13 +34,15 @@ from turnlog.services.blueprints.plugins import load_check, load_resolver, load_
 _SLOT_PATTERN: Final = re.compile(r"\{[^}]*\}")
 
 
-def check_blueprint_folder(folder: Path) -> tuple[BlueprintFault, ...]:
+def check_blueprint_folder(
+    folder: Path, configured: ConfiguredServers | None = None
+) -> tuple[BlueprintFault, ...]:
     """Return all faults of a blueprint's folder; empty when it can be used."""
     try:
-        blueprint = read_folder(folder)
+        blueprint = read_folder(folder, configured)
     except FaultyBlueprint as faulty:
         return faulty.faults
-    source = BlueprintFiles(DiskFolder(folder)).read_blueprint_source()
+    source = BlueprintFiles(DiskFolder(folder), configured).read_blueprint_source()
     findings = (*_check_plugins(blueprint), *_check_cartridge_exists(folder, blueprint))
     return (
         *map(source.build_fault, findings),

@@ -31,6 +31,7 @@ from turnlog.projections.blueprint.loading.memory_policy_source import (
     build_default_policy,
     load_memory_policy,
 )
+from turnlog.projections.blueprint.loading.server_sources import ConfiguredServers, ServerSources
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.call_specs import CallSpec, OutputSpec
 from turnlog.projections.blueprint.schema.layer_specs import FileLayer, OverrideLayer
@@ -60,6 +61,8 @@ class BlueprintFiles:
     """The files of one blueprint."""
 
     files: FolderFiles
+    configured: ConfiguredServers | None = None
+    """The tool servers of the operator's tools file; None if there is no such file."""
 
     def read_blueprint(self) -> Blueprint:
         """Read and check the blueprint; raise `FaultyBlueprint` with all its faults."""
@@ -74,7 +77,8 @@ class BlueprintFiles:
     def read_blueprint_source(self) -> BlueprintSource:
         """Read the blueprint with its line numbers; raise `FaultyBlueprint`."""
         file = f"{self.files.name}/{BLUEPRINT_FILE}"
-        return load_blueprint_source(self._read_blueprint_text(), file, self._iterate_server_files)
+        servers = ServerSources(self._iterate_server_files, self.configured)
+        return load_blueprint_source(self._read_blueprint_text(), file, servers)
 
     def _iterate_server_files(self, folder: str) -> Iterator[tuple[str, str]]:
         inside = (

@@ -17,6 +17,7 @@ from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
 from turnlog.projections.blueprint.loading.memory_policy_source import LoadedMemoryPolicy
+from turnlog.projections.blueprint.loading.server_sources import ConfiguredServers
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.layer_specs import FileLayer
 from turnlog.projections.blueprint.validation.blueprint_faults import (
@@ -39,6 +40,8 @@ class BlueprintFolders:
     """Blueprints by the name of their folder; the first of `folders` that has a name wins."""
 
     folders: Sequence[Path] = (SHIPPED_BLUEPRINTS,)
+    configured: ConfiguredServers | None = None
+    """The tool servers of the operator's tools file; None if there is no such file."""
     _cached_blueprints: dict[Path, tuple[FolderStamp, Blueprint]] = field(
         default_factory=dict[Path, tuple[FolderStamp, Blueprint]], init=False
     )
@@ -66,7 +69,7 @@ class BlueprintFolders:
         folder = self.find_folder(name)
         stamp = _compute_stamp(folder)
         if self._cached_blueprints.get(folder, (None,))[0] != stamp:
-            self._cached_blueprints[folder] = stamp, read_folder(folder)
+            self._cached_blueprints[folder] = stamp, read_folder(folder, self.configured)
         return self._cached_blueprints[folder][1]
 
     def read_cartridge(
@@ -92,7 +95,7 @@ class BlueprintFolders:
 
     def open_files(self, name: str) -> BlueprintFiles:
         """Return the files of a blueprint; raise `Refused` with the most similar name."""
-        return BlueprintFiles(DiskFolder(self.find_folder(name)))
+        return BlueprintFiles(DiskFolder(self.find_folder(name)), self.configured)
 
 
 def _compute_stamp(folder: Path) -> FolderStamp:
@@ -110,6 +113,6 @@ def list_read_faults(folder: Path) -> tuple[BlueprintFault, ...]:
     return ()
 
 
-def read_folder(folder: Path) -> Blueprint:
+def read_folder(folder: Path, configured: ConfiguredServers | None = None) -> Blueprint:
     """Read and check a blueprint; raise `FaultyBlueprint`."""
-    return BlueprintFiles(DiskFolder(folder)).read_blueprint()
+    return BlueprintFiles(DiskFolder(folder), configured).read_blueprint()

@@ -19,6 +19,7 @@ from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.auditing.record_watch import RecordWatch
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.model_prices import ModelPrices
+from turnlog.services.blueprints.tools_file import load_configured_servers
 from turnlog.services.gateway.app import build_app
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.http.http_protocol import create_http_protocol
@@ -90,7 +91,10 @@ def _create_dependencies(
         segment_service=components.create_segment_service(),
         prompt_inputs=components.create_prompt_input_loader(sessions),
         blueprints=components.blueprints,
-        blueprint_folders=BlueprintFolders((*settings.blueprints, SHIPPED_BLUEPRINTS)),
+        blueprint_folders=BlueprintFolders(
+            (*settings.blueprints, SHIPPED_BLUEPRINTS),
+            load_configured_servers(settings.tools),
+        ),
         store=store,
         projection_signal=projection_signal,
         tracing=components.tracing,

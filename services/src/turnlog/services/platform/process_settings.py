@@ -103,6 +103,8 @@ class GatewaySettings(ProcessSettings):
     """Seconds between keep-alive messages on an event stream."""
     reader_seconds: Seconds = 20.0
     """Seconds that one write to a slow reader of an event stream may block before it is cut off."""
+    tools: Path | None = None
+    """File of tool servers in the form `mcpServers`, for blueprints that name `configured: all`."""
     model: str = "scripted/demo"
     """The model that prompt previews assume where a profile says `default`."""
     prices: Path | None = None
@@ -125,6 +127,8 @@ class WorkerSettings(ProcessSettings):
     """Folder of scripts for `scripted/...` models, in addition to the shipped ones."""
     blueprints: FolderList = ()
     """Folders of blueprints in addition to the shipped ones, separated by `:`."""
+    tools: Path | None = None
+    """File of tool servers in the form `mcpServers`, for blueprints that name `configured: all`."""
     concurrency: Annotated[int, Field(ge=1, le=512)] = 32
     """Turns answered concurrently."""
     ack_wait: Seconds = 30.0

@@ -12,6 +12,7 @@ from turnlog.events.errors import Unavailable
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.model_prices import ModelPrices
+from turnlog.services.blueprints.tools_file import load_tools_file
 from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
 from turnlog.services.platform.process_settings import WorkerSettings
 from turnlog.services.platform.shutdown import Shutdown
@@ -22,6 +23,8 @@ from turnlog.services.worker.attempt_lease import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
+from turnlog.services.worker.tools.server_endpoints import check_endpoints
 from turnlog.services.worker.turn_queue import QueueKeeper
 from turnlog.services.worker.turn_runner import TurnRunner
 
@@ -36,10 +39,14 @@ class NoOlderCommands:
 
 @asynccontextmanager
 async def run_worker(settings: WorkerSettings, ending: Shutdown) -> AsyncGenerator[TurnRunner]:
-    """Run turns while the body runs; litellm is imported meanwhile."""
+    """Run turns while the body runs; litellm is imported meanwhile.
+
+    Raises `FaultyToolsFile` before anything is connected.
+    """
+    servers = _create_tool_servers(settings)
     async with connect_components(settings, "worker", ending.create_loss_callback("nats")) as parts:
         model = LitellmModel(scripts=settings.scripts)
-        answering = _build_turn_runner(settings, parts, model)
+        answering = _build_turn_runner(settings, parts, model, servers)
         identity = await parts.log.get_identity(settings.tenant)
         durable = QueueKeeper(parts.connection, identity, parts.snapshots, settings.ack_wait)
         await durable.ensure_consumer()
@@ -64,8 +71,16 @@ async def run_worker(settings: WorkerSettings, ending: Shutdown) -> AsyncGenerat
             await answering.servers.close()
 
 
+def _create_tool_servers(settings: WorkerSettings) -> McpToolServers:
+    if settings.tools is None:
+        return McpToolServers()
+    tools = load_tools_file(settings.tools)
+    check_endpoints(tools, os.environ)
+    return McpToolServers(tools=tools)
+
+
 def _build_turn_runner(
-    settings: WorkerSettings, parts: ProcessComponents, model: LitellmModel
+    settings: WorkerSettings, parts: ProcessComponents, model: LitellmModel, servers: McpToolServers
 ) -> TurnRunner:
     sessions = parts.create_command_handler(NoOlderCommands())
     library = BlueprintFolders((*settings.blueprints, SHIPPED_BLUEPRINTS))
@@ -87,4 +102,5 @@ def _build_turn_runner(
         outcomes=OutcomeRecorder(sessions, parts.blobs, ModelPrices(settings.prices).load_table),
         tracing=parts.tracing,
         ack_wait=settings.ack_wait,
+        servers=servers,
     )

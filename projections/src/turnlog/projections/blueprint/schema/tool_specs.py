@@ -1,7 +1,8 @@
 """Tool specs: the tool servers of a blueprint, and how much of a tool result prompts include.
 
 The worker connects to the servers. A blueprint contains no secrets: it names environment variables
-of the worker, whose values the worker passes on.
+of the worker, whose values the worker passes on, or servers of the operator's tools file, which the
+worker reads.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from turnlog.projections.blueprint.schema.strict_model import (
 ToolNames = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
-class _ServerBase(StrictModel):
+class ServerOptions(StrictModel):
+    """What a server is called in prompts, which of its tools are offered, and how they are run."""
+
     system_name: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     """What prompts call the system behind the server, above its tools and prompts; once any server
     has one, the others are headed by their names in the blueprint.
@@ -35,7 +38,7 @@ class _ServerBase(StrictModel):
     """Tools that may be run again if it is unknown whether they ran."""
 
 
-class LocalServerSpec(_ServerBase):
+class LocalServerSpec(ServerOptions):
     """A program that the worker starts and talks to over standard input and output."""
 
     command: Annotated[ToolNames, Field(min_length=1)]
@@ -44,7 +47,7 @@ class LocalServerSpec(_ServerBase):
     """Environment variables of the worker that the program gets."""
 
 
-class RemoteServerSpec(_ServerBase):
+class RemoteServerSpec(ServerOptions):
     """A server that is reached over streamable HTTP."""
 
     url: HttpAddress
@@ -53,22 +56,47 @@ class RemoteServerSpec(_ServerBase):
     """Maps a header to the environment variable of the worker that contains its value."""
 
 
+class ConfiguredServerSpec(ServerOptions):
+    """A server of the operator's tools file, which alone says how it is reached."""
+
+    configured: Name
+    """Its name in the file."""
+
+    def add_options(self, operator: ServerOptions) -> ConfiguredServerSpec:
+        """Return the server with the operator's options, and no tool that those do not offer."""
+        only = operator.only if self.only is None else self.only
+        if operator.only is not None and only is not None:
+            only = tuple(tool for tool in only if tool in operator.only)
+        return ConfiguredServerSpec.model_validate(
+            {
+                "configured": self.configured,
+                "system_name": self.system_name or operator.system_name,
+                "only": only,
+                "except": tuple(dict.fromkeys((*self.except_, *operator.except_))),
+                "idempotent": tuple(dict.fromkeys((*self.idempotent, *operator.idempotent))),
+            }
+        )
+
+
 ServerSpec = Annotated[
-    Annotated[LocalServerSpec, Tag("(command)")] | Annotated[RemoteServerSpec, Tag("(url)")],
+    Annotated[LocalServerSpec, Tag("(command)")]
+    | Annotated[RemoteServerSpec, Tag("(url)")]
+    | Annotated[ConfiguredServerSpec, Tag("(configured)")],
     Discriminator(
-        build_discriminator("command", "url"),
+        build_discriminator("command", "url", "configured"),
         custom_error_type="server_kind",
-        custom_error_message="a server needs one of: `command`, `url`",
+        custom_error_message="a server needs one of: `command`, `url`, `configured`",
     ),
 ]
 
 
-def _add_folder_form(schema: dict[str, Any]) -> None:
-    """Let an author name a folder of server files instead of listing servers."""
-    folder = {"type": "object", "properties": {"folder": {"type": "string"}}}
+def _add_source_forms(schema: dict[str, Any]) -> None:
+    """Let an author name the operator's servers, or a folder, instead of listing servers."""
+    words: dict[str, Any] = {"configured": {"const": "all"}, "folder": {"type": "string"}}
+    sources = {"type": "object", "properties": words, "additionalProperties": False}
     written = dict(schema)
     schema.clear()
-    schema["anyOf"] = [{**folder, "required": ["folder"], "additionalProperties": False}, written]
+    schema["anyOf"] = [{**sources, "required": [word]} for word in words] + [written]
 
 
 class CondensationSpec(StrictModel):
@@ -85,8 +113,10 @@ class CondensationSpec(StrictModel):
 class ToolsSpec(StrictModel):
     """The tools of a blueprint."""
 
-    servers: Annotated[dict[Name, ServerSpec], Field(json_schema_extra=_add_folder_form)]
-    """The tool servers, or `folder`, which contains one file for each server."""
+    servers: Annotated[dict[Name, ServerSpec], Field(json_schema_extra=_add_source_forms)]
+    """The tool servers; or `configured: all`, those of the operator's tools file; or `folder`, with
+    one file for each server. If both are given, the folder is read where there is no tools file.
+    """
     seconds: Annotated[float, Field(gt=0, le=3_600)] = 30.0
     """Timeout of one tool call in seconds."""
     most_bytes: Annotated[int, Field(ge=1_000, le=8_000_000)] = 1_000_000

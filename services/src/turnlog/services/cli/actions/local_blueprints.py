@@ -5,6 +5,7 @@ An existing folder is never overwritten. A new blueprint is checked at once.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -16,11 +17,15 @@ from rich.text import Text
 
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
+from turnlog.projections.blueprint.loading.server_sources import ConfiguredServers
+from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
 from turnlog.services.blueprints.blueprint_check import check_blueprint_folder
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+from turnlog.services.blueprints.tools_file import FaultyToolsFile, load_tools_file
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.views.blueprint_view import render_blueprint_faults
 from turnlog.services.cli.views.theme import MUTED
+from turnlog.services.worker.tools.server_endpoints import find_endpoint_faults
 
 _BLUEPRINT_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
@@ -51,14 +56,28 @@ def _describe_next_steps(parent: Path, name: str) -> str:
     return f"change it, `{check}`, `{use}`"
 
 
-def check_blueprint_folders(folders: Sequence[Path], output: OutputFormat) -> bool:
-    """Print the faults of each folder; return whether there are none."""
-    found = {str(folder): check_blueprint_folder(folder.absolute()) for folder in folders}
+def check_blueprint_folders(
+    folders: Sequence[Path], tools_file: Path | None, output: OutputFormat
+) -> bool:
+    """Print the faults of the tools file and of each folder; return whether there are none."""
+    found: dict[str, tuple[BlueprintFault, ...]] = {}
+    configured: ConfiguredServers | None = None
+    if tools_file is not None:
+        configured, found[str(tools_file)] = _check_tools_file(tools_file)
+    for folder in folders:
+        found[str(folder)] = check_blueprint_folder(folder.absolute(), configured)
     if output == "json":
-        print_json(
-            {folder: [asdict(fault) for fault in faults] for folder, faults in found.items()}
-        )
+        print_json({place: [asdict(fault) for fault in faults] for place, faults in found.items()})
     else:
-        for folder, faults in found.items():
-            create_output_console().print(render_blueprint_faults(folder, faults))
+        for place, faults in found.items():
+            create_output_console().print(render_blueprint_faults(place, faults))
     return not any(found.values())
+
+
+def _check_tools_file(file: Path) -> tuple[ConfiguredServers, tuple[BlueprintFault, ...]]:
+    """Return the servers of a tools file, none if it cannot be read, and all its faults."""
+    try:
+        tools = load_tools_file(file)
+    except FaultyToolsFile as faulty:
+        return {}, faulty.faults
+    return tools.servers, tuple(find_endpoint_faults(tools, os.environ))

@@ -49,6 +49,12 @@ def move_blueprint(
 def check_blueprint(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Blueprint folders.")],
     *,
+    tools: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", envvar="TURNLOG_TOOLS", help="The tools file, which is checked as well."
+        ),
+    ] = None,
     output: OutputOption = "table",
 ) -> None:
     """List every error of a blueprint on disk, including its cartridges.
@@ -58,7 +64,7 @@ def check_blueprint(
     from turnlog.services.cli.actions.local_blueprints import check_blueprint_folders
     from turnlog.services.cli.error_display import ExitCode
 
-    if not check_blueprint_folders(folders, output):
+    if not check_blueprint_folders(folders, tools, output):
         raise typer.Exit(ExitCode.ERROR)
 
 
@@ -66,7 +72,7 @@ def create_blueprint(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new blueprint.")],
     *,
     pattern: Annotated[
-        Literal["assistant", "trickster", "araquem"],
+        Literal["assistant", "trickster", "araquem", "game-master", "uderia"],
         typer.Option("--from", help="The shipped blueprint to copy."),
     ] = "assistant",
     folder: Annotated[

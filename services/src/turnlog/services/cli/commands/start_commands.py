@@ -48,6 +48,12 @@ def start_all(
         list[Path] | None,
         typer.Option(metavar="DIR", help="Folder of blueprints; may be given several times."),
     ] = None,
+    tools: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Tool servers in the form `mcpServers`, as JSON or YAML."
+        ),
+    ] = None,
     model: ModelOption = None,
 ) -> None:
     """Start everything in one process: NATS, gateway, worker and projector."""
@@ -60,6 +66,7 @@ def start_all(
         "nats": nats,
         "ready_file": ready_file,
         "blueprints": tuple(blueprints) if blueprints else None,
+        "tools": tools,
         "model": model,
     }
     run_async(run_all_services(overrides))

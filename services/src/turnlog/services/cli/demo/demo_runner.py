@@ -106,6 +106,8 @@ async def run_demo(
             "model": model or _choose_model(os.environ) or playing.scripted_model,
         }
         settings = read_settings(AllInOneSettings, os.environ, overrides)
+        # A demo plays with the tools that ship, whatever the environment configures.
+        settings = settings.model_copy(update={"tools": None})
         configure_log(log, "console", minimum_level=settings.log_level)
         ending = Shutdown()
         ending.handle_signals()

@@ -102,7 +102,10 @@ async def _create_change(deps: GatewayDependencies, form: WhatIfRequest) -> What
         return WhatIfChange(
             deps.blueprint_folders, None, form.budget, form.model, deps.settings.model
         )
-    files = BlueprintFiles(UploadedFolder(form.blueprint.blueprint, form.blueprint.files))
+    files = BlueprintFiles(
+        UploadedFolder(form.blueprint.blueprint, form.blueprint.files),
+        deps.blueprint_folders.configured,
+    )
     blueprint = files.read_blueprint()
     check_plugins_registered(blueprint)
     await load_vocabularies(blueprint)

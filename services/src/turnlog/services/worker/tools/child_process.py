@@ -18,14 +18,19 @@ from pathlib import Path
 _SET_PDEATHSIG = 1
 
 
-def wrap_command(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the command that runs a program bound to this process; raises `FileNotFoundError`.
+def find_program(program: str) -> str | None:
+    """Return where a program is: beside this interpreter before any other of its name."""
+    beside = Path(sys.executable).parent
+    return shutil.which(program, path=f"{beside}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
 
-    A program that is installed beside this interpreter is found before any other of its name.
+
+def wrap_command(command: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that runs a program bound to this process.
+
+    Raises `FileNotFoundError` if there is no such program.
     """
     program, *arguments = command
-    beside = Path(sys.executable).parent
-    found = shutil.which(program, path=f"{beside}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
+    found = find_program(program)
     if found is None:
         raise FileNotFoundError(program)
     return sys.executable, "-I", "-S", __file__, str(os.getpid()), found, *arguments

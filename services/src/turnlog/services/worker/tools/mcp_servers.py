@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
@@ -27,7 +28,9 @@ from turnlog.events.content import encode_canonical
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.tools.tool_catalog import ToolOffer
+from turnlog.services.blueprints.tools_file import ToolsFile
 from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.worker.tools.server_endpoints import ServerEndpoint, resolve_endpoint
 from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure
 
 if TYPE_CHECKING:
@@ -71,18 +74,24 @@ class ServerConnection:
         await asyncio.wait({self.task}, timeout=CLOSE_SECONDS)
 
 
+ConnectionKey = tuple[str, ServerEndpoint]
+"""The name of a server and how it is reached."""
+
+
 @dataclass
 class ServerConnectionPool:
     """The connections of a worker, one for each server."""
 
-    _connections: dict[str, ServerConnection] = field(default_factory=dict[str, ServerConnection])
+    _connections: dict[ConnectionKey, ServerConnection] = field(
+        default_factory=dict[ConnectionKey, ServerConnection]
+    )
     _retired: set[ServerConnection] = field(default_factory=set[ServerConnection])
 
     @asynccontextmanager
-    async def open_client(self, server: str, spec: ServerSpec) -> AsyncGenerator[Client]:
+    async def open_client(self, server: str, endpoint: ServerEndpoint) -> AsyncGenerator[Client]:
         """Yield a client of a server that is alive; raises `ToolServerFailure`."""
-        key = f"{server} {spec.model_dump_json()}"
-        link = await self._get_connection(key, spec)
+        key = (server, endpoint)
+        link = await self._get_connection(key)
         link.active_requests += 1
         try:
             client = await _wait_for_client(link, server)
@@ -102,19 +111,19 @@ class ServerConnectionPool:
         self._connections, self._retired = {}, set()
         await asyncio.gather(*(link.close_now() for link in links))
 
-    async def _get_connection(self, key: str, spec: ServerSpec) -> ServerConnection:
+    async def _get_connection(self, key: ConnectionKey) -> ServerConnection:
         """Return the open connection, or a new one if its server does not answer."""
         link = self._connections.get(key)
         if link and link.client.done() and not await _is_alive(link):
             self._remove_connection(key, link)
         link = self._connections[key] = (
-            self._connections.pop(key) if key in self._connections else _start_connection(spec)
+            self._connections.pop(key) if key in self._connections else _start_connection(key[1])
         )
         for oldest in [*self._connections][:-MAX_CONNECTIONS]:
             self._remove_connection(oldest, self._connections[oldest])
         return link
 
-    def _remove_connection(self, key: str, link: ServerConnection) -> None:
+    def _remove_connection(self, key: ConnectionKey, link: ServerConnection) -> None:
         if self._connections.get(key) is link:
             del self._connections[key]
         if not link.task.done():
@@ -123,10 +132,10 @@ class ServerConnectionPool:
         link.close_when_idle()
 
 
-def _start_connection(spec: ServerSpec) -> ServerConnection:
+def _start_connection(endpoint: ServerEndpoint) -> ServerConnection:
     client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     leaving = asyncio.Event()
-    holding = asyncio.create_task(_run_connection(spec, client, leaving))
+    holding = asyncio.create_task(_run_connection(endpoint, client, leaving))
     # Its exception repeats the server's text, and asyncio logs exceptions that are never retrieved
     holding.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     return ServerConnection(client, holding, leaving)
@@ -167,12 +176,12 @@ def _find_innermost(error: BaseException | None) -> BaseException | None:
 
 
 async def _run_connection(
-    spec: ServerSpec, client: asyncio.Future[Client], leaving: asyncio.Event
+    endpoint: ServerEndpoint, client: asyncio.Future[Client], leaving: asyncio.Event
 ) -> None:
     found = await run_in_thread(load_transports)
     async with AsyncExitStack() as open_until:
         async with asyncio.timeout(CONNECT_SECONDS):
-            connected = await open_until.enter_async_context(found.open_client(spec))
+            connected = await open_until.enter_async_context(found.open_client(endpoint))
         client.set_result(connected)
         await leaving.wait()
 
@@ -202,6 +211,8 @@ class McpToolServers:
     """The MCP servers of a worker."""
 
     cache_seconds: float = OFFER_CACHE_SECONDS
+    tools: ToolsFile | None = None
+    """The operator's tools file, by which servers that a blueprint names are reached."""
     connections: ServerConnectionPool = field(default_factory=ServerConnectionPool)
     _cached_offers: dict[str, tuple[float, tuple[ToolOffer, ...]]] = field(
         default_factory=dict[str, tuple[float, tuple[ToolOffer, ...]]]
@@ -248,7 +259,7 @@ class McpToolServers:
         self, server: str, spec: ServerSpec, send: Callable[[Client], Awaitable[ToolAnswer]]
     ) -> ToolAnswer:
         """Send a request once; what the server has against it is its answer."""
-        async with self.connections.open_client(server, spec) as client:
+        async with self._open_client(server, spec) as client:
             try:
                 return await send(client)
             except Exception as error:  # noqa: BLE001 - whatever broke, nothing came of it
@@ -257,8 +268,12 @@ class McpToolServers:
                     raise _build_failure(server, error) from None
                 return refused
 
+    def _open_client(self, server: str, spec: ServerSpec) -> AbstractAsyncContextManager[Client]:
+        endpoint = resolve_endpoint(server, spec, self.tools, os.environ)
+        return self.connections.open_client(server, endpoint)
+
     async def _fetch_server_offers(self, server: str, spec: ServerSpec) -> tuple[ToolOffer, ...]:
-        async with self.connections.open_client(server, spec) as client:
+        async with self._open_client(server, spec) as client:
             try:
                 tools = [offer async for offer in _iterate_tools(client)]
                 prompts = [offer async for offer in _iterate_prompts(client)]

@@ -26,13 +26,13 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from turnlog.projections.blueprint.schema.tool_specs import (
-    LocalServerSpec,
-    RemoteServerSpec,
-    ServerSpec,
-)
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.services.worker.tools.child_process import wrap_command
+from turnlog.services.worker.tools.server_endpoints import (
+    ServerAddress,
+    ServerEndpoint,
+    ServerProgram,
+)
 from turnlog.services.worker.tools.tool_servers import ToolAnswer
 
 _UNSURE_CODES: Final = frozenset({CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT})
@@ -82,11 +82,11 @@ async def is_alive(client: Client) -> bool:
 
 
 @asynccontextmanager
-async def open_client(spec: ServerSpec) -> AsyncGenerator[Client]:
+async def open_client(endpoint: ServerEndpoint) -> AsyncGenerator[Client]:
     """Yield a client of a server; its program is stopped at the end."""
     # The package's log repeats what servers send, and so prompts and results
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
-    async with _open_client(spec) as client:
+    async with _open_client(endpoint) as client:
         client.session.validate_tool_result = _accept_result  # type: ignore[method-assign]
         yield client
 
@@ -96,15 +96,14 @@ async def _accept_result(name: str, result: CallToolResult) -> None:
 
 
 @asynccontextmanager
-async def _open_client(spec: ServerSpec) -> AsyncGenerator[Client]:
-    match spec:
-        case LocalServerSpec():
-            async with _start_program(spec) as client:
+async def _open_client(endpoint: ServerEndpoint) -> AsyncGenerator[Client]:
+    match endpoint:
+        case ServerProgram():
+            async with _start_program(endpoint) as client:
                 yield client
-        case RemoteServerSpec(url=url, headers_from=named):
-            headers = {name: os.environ.get(of, "") for name, of in named.items()}
+        case ServerAddress(url=url, headers=headers):
             async with (
-                create_mcp_http_client(headers) as http,
+                create_mcp_http_client(dict(headers)) as http,
                 Client(streamable_http_client(url, http_client=http)) as client,
             ):
                 yield client
@@ -113,13 +112,12 @@ async def _open_client(spec: ServerSpec) -> AsyncGenerator[Client]:
 
 
 @asynccontextmanager
-async def _start_program(spec: LocalServerSpec) -> AsyncGenerator[Client]:
-    program, *arguments = wrap_command(spec.command)
-    environment = {name: os.environ[name] for name in spec.env_from if name in os.environ}
+async def _start_program(endpoint: ServerProgram) -> AsyncGenerator[Client]:
+    program, *arguments = wrap_command(endpoint.command)
     server = StdioServerParameters(
         command=program,
         args=arguments,
-        env=environment,
+        env=dict(endpoint.environment),
         # Otherwise the connection hangs after bytes that are not valid text
         encoding_error_handler="replace",
     )

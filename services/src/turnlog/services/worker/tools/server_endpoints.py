@@ -1,0 +1,130 @@
+"""How tool servers are reached: a program with its variables, or an address with its headers.
+
+A blueprint says it, or else the operator's tools file. Secrets come from the environment of this
+process only, and are in no record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, assert_never
+
+from turnlog.projections.blueprint.schema.tool_specs import (
+    ConfiguredServerSpec,
+    LocalServerSpec,
+    RemoteServerSpec,
+    ServerSpec,
+)
+from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
+from turnlog.services.blueprints.tools_file import (
+    AddressEntry,
+    FaultyToolsFile,
+    ProgramEntry,
+    ToolsFile,
+    ToolsFileEntry,
+    expand_variables,
+    list_unset_variables,
+)
+from turnlog.services.worker.tools.child_process import find_program
+from turnlog.services.worker.tools.tool_servers import ToolServerFailure
+
+Values = tuple[tuple[str, str], ...]
+"""Names with their values."""
+
+_ADDRESS_PATTERN: Final = re.compile(r"https?://\S+")
+
+_PROGRAM_FIX: Final = "install it, or write its path"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProgram:
+    """A program to start."""
+
+    command: tuple[str, ...]
+    environment: Values = field(default=(), repr=False)
+    """The variables that it gets beside `PATH` and its like."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """An address over streamable HTTP."""
+
+    url: str = field(repr=False)
+    headers: Values = field(default=(), repr=False)
+
+
+ServerEndpoint = ServerProgram | ServerAddress
+
+
+def resolve_endpoint(
+    server: str, spec: ServerSpec, tools: ToolsFile | None, environ: Mapping[str, str]
+) -> ServerEndpoint:
+    """Return how a server is reached; raise `ToolServerFailure` if the tools file lacks it."""
+    match spec:
+        case LocalServerSpec(command=command, env_from=names):
+            passed = tuple((name, environ[name]) for name in names if name in environ)
+            return ServerProgram(command, passed)
+        case RemoteServerSpec(url=url, headers_from=named):
+            headers = tuple((name, environ.get(of, "")) for name, of in named.items())
+            return ServerAddress(url, headers)
+        case ConfiguredServerSpec(configured=name):
+            entry = tools.servers.get(name) if tools else None
+            if entry is None:
+                detail = f"{server}: the worker's tools file has no server `{name}`"
+                raise ToolServerFailure("tools_unreachable", detail, retryable=False)
+            return _resolve_entry(entry, environ)
+        case _ as never:
+            assert_never(never)
+
+
+def _resolve_entry(entry: ToolsFileEntry, environ: Mapping[str, str]) -> ServerEndpoint:
+    match entry:
+        case ProgramEntry(command=command, args=args, env=env):
+            parts = tuple(expand_variables(part, environ) for part in (command, *args))
+            return ServerProgram(parts, _expand_values(env, environ))
+        case AddressEntry(url=url, headers=headers):
+            return ServerAddress(expand_variables(url, environ), _expand_values(headers, environ))
+        case _ as never:
+            assert_never(never)
+
+
+def _expand_values(values: Mapping[str, str], environ: Mapping[str, str]) -> Values:
+    return tuple((name, expand_variables(text, environ)) for name, text in values.items())
+
+
+def check_endpoints(tools: ToolsFile, environ: Mapping[str, str]) -> None:
+    """Raise `FaultyToolsFile` with everything that this machine lacks for the tools file."""
+    if faults := tuple(find_endpoint_faults(tools, environ)):
+        raise FaultyToolsFile(faults)
+
+
+def find_endpoint_faults(tools: ToolsFile, environ: Mapping[str, str]) -> Iterator[BlueprintFault]:
+    """Yield what this machine lacks for the tools file: variables that are not set, programs."""
+    for name, entry in tools.servers.items():
+        unset = [
+            ((name, *path), variable)
+            for path, text in entry.iterate_values()
+            for variable in list_unset_variables(text, environ)
+        ]
+        for path, variable in unset:
+            fix = f"set it for the worker, or write `${{{variable}:-default}}`"
+            yield tools.build_fault(path, f"the variable {variable} is not set", fix)
+        if not unset and (fault := _find_endpoint_fault(_resolve_entry(entry, environ))):
+            word, what, fix = fault
+            yield tools.build_fault((name, word), what, fix)
+
+
+def _find_endpoint_fault(endpoint: ServerEndpoint) -> tuple[str, str, str] | None:
+    """Return the field, the fault and the fix of an endpoint that cannot be reached from here."""
+    match endpoint:
+        case ServerProgram(command=command):
+            if find_program(command[0]) is None:
+                return "command", f"there is no program `{command[0]}`", _PROGRAM_FIX
+        case ServerAddress(url=url):
+            if not _ADDRESS_PATTERN.fullmatch(url):
+                return "url", "it is no address", "write `https://host/path`"
+        case _ as never:
+            assert_never(never)
+    return None

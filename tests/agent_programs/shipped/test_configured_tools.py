@@ -1,0 +1,149 @@
+"""The shipped `uderia` with the tools of an operator's own servers, configured in one file.
+
+The servers are real programs. What the file says beyond names and filters, such as a secret, is in
+no event and no blob.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+import tests.support.servers.mcp_stdio_server
+from tests.agent_programs.agent_service import (
+    AgentService,
+    answer_with_plan,
+    answer_with_text,
+    answer_with_tool_calls,
+)
+from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
+from turnlog.services.blueprints.tools_file import ToolsFile, load_tools_file
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SECRET = "sk-of-the-operator"
+
+SERVER_FILE = str(Path(tests.support.servers.mcp_stdio_server.__file__))
+
+SERVERS = {
+    "small": {
+        "command": sys.executable,
+        "args": ["-I", "-S", SERVER_FILE],
+        "env": {"SHOP_TOKEN": "${OPERATOR_TOKEN}", "LENGTH": "18 letters"},
+        "except": ["hang", "die"],
+        "system_name": "the shop in Holm",
+    },
+    "other": {"command": sys.executable, "args": [SERVER_FILE], "disabled": True},
+}
+
+
+def write_tools_file(file: Path, servers: object) -> ToolsFile:
+    file.write_text(json.dumps({"mcpServers": servers}))
+    return load_tools_file(file)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def configured(
+    platform: AgentService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[AgentService]:
+    """The service with a tools file, read by gateway and worker as their processes do."""
+    monkeypatch.setenv("OPERATOR_TOKEN", SECRET)
+    tools = write_tools_file(tmp_path / "mcp.json", SERVERS)
+    platform.worker.servers = servers = McpToolServers(tools=tools)
+    async with platform.gateway.start_another_gateway(tools=tmp_path / "mcp.json") as gateway:
+        yield replace(platform, gateway=gateway)
+    await servers.close()
+
+
+async def run_turn_with_secret(platform: AgentService, session: str) -> str:
+    """Run a turn whose tool returns a variable of its program; return the tool's text."""
+    await platform.complete_turn(
+        session,
+        answer_with_plan(("Read the variable.", ["small_variable"])),
+        answer_with_tool_calls(("small_variable", {"name": "LENGTH"})),
+        answer_with_text("It has."),
+        text="Has the shop its variables?",
+    )
+    (*_, returned) = await platform.load_events(session, ToolReturned)
+    return str(returned.model_dump()["text"]["text"])
+
+
+async def test_tools_of_a_configured_server_are_described_offered_and_run(
+    configured: AgentService,
+) -> None:
+    session = await configured.open_shipped_session("uderia", profile="tool_enabled")
+    assert "18" in await run_turn_with_secret(configured, session)
+    system = (await configured.fetch_prompt(session, "1.1"))["messages"][0]["content"]
+    (_, tools) = system.split("# Tools\n\n")
+    assert tools.splitlines() == [
+        "Tools of the shop in Holm:",
+        "- small_who: ",
+        "- small_listed: ",
+        "- small_variable: ",
+    ]
+    assert configured.list_offered_tools() == [[], ["small_variable"], []]
+    (snapshot,) = await configured.load_events(session, ToolsSnapshotted)
+    assert snapshot.left_out == {
+        "small_hang": "among `except`",
+        "small_die": "among `except`",
+    }
+
+
+async def test_how_a_server_is_reached_is_in_no_event_and_no_blob(
+    configured: AgentService,
+) -> None:
+    session = await configured.open_shipped_session("uderia", profile="tool_enabled")
+    await run_turn_with_secret(configured, session)
+    events = b"".join(each.stored for each in await configured.load_recorded_events(session))
+    blobs = b"".join(configured.backend.blobs.blobs.values())
+    for private in (SECRET, "OPERATOR_TOKEN", SERVER_FILE):
+        assert private.encode() not in events + blobs
+
+
+async def test_a_session_outlives_a_server_that_the_operator_removes(
+    configured: AgentService, tmp_path: Path
+) -> None:
+    session = await configured.open_shipped_session("uderia", profile="tool_enabled")
+    await run_turn_with_secret(configured, session)
+    left = write_tools_file(tmp_path / "left.json", {"post": SERVERS["small"]})
+    configured.worker.servers = McpToolServers(tools=left)
+    look = answer_with_tool_calls(("small_variable", {"name": "LENGTH"}))
+    await configured.complete_turn(
+        session,
+        answer_with_plan(("Read the variable.", ["small_variable"])),
+        *(look, look),
+        answer_with_text("It cannot be read."),
+        text="And now?",
+    )
+    (*_, returned) = await configured.load_events(session, ToolReturned)
+    assert returned.outcome == "failed"
+    detail = "small: the worker's tools file has no server `small`"
+    assert detail in returned.model_dump()["text"]["text"]
+
+
+UDERIA = BlueprintFolders().load_blueprint("uderia")
+
+
+@pytest.mark.parametrize("profile", UDERIA.profiles)
+async def test_a_session_opens_in_the_profile_it_names_and_answers(
+    configured: AgentService, profile: str
+) -> None:
+    session = await configured.open_shipped_session("uderia", profile=profile)
+    view = await configured.fetch_json(f"/v1/sessions/{session}")
+    assert (view["profile"], view["phase"]) == (profile, "ideate")
+    plans = UDERIA.profiles[profile].program == "tools"
+    answers = (answer_with_plan(),) if plans else ()
+    await configured.complete_turn(session, *answers, answer_with_text("Yes."), text="Hello?")
+    calls = await configured.list_calls(session)
+    assert {each["profile"] for each in calls} == {profile}
+    prompt = await configured.fetch_prompt(session, calls[0]["call"])
+    task = "plan" if plans else "talk it through"
+    assert f"# Your task now: {task}" in prompt["messages"][0]["content"]

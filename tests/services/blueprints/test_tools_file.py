@@ -1,0 +1,179 @@
+"""The tools file: what it accepts, what it refuses and with which fix, and what a machine lacks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnlog.projections.blueprint.schema.tool_specs import ConfiguredServerSpec
+from turnlog.services.blueprints.tools_file import FaultyToolsFile, ToolsFile, load_tools_file
+from turnlog.services.worker.tools.server_endpoints import (
+    ServerAddress,
+    ServerProgram,
+    find_endpoint_faults,
+    resolve_endpoint,
+)
+
+ISSUES = {
+    "command": "issue-server",
+    "args": ["--host", "${ISSUE_HOST:-issues.example}"],
+    "env": {"ISSUE_TOKEN": "${TRACKER_TOKEN}", "LEVEL": "debug"},
+}
+SHOP = {"url": "https://${HOST}/mcp?key=${KEY}", "headers": {"Authorization": "Bearer ${KEY}"}}
+
+
+def write_tools_file(folder: Path, servers: object, **more: object) -> Path:
+    """Write a tools file as other programs do, indented by tabs."""
+    file = folder / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": servers, **more}, indent="\t"))
+    return file
+
+
+def read_faults(folder: Path, servers: object) -> list[str]:
+    """Return the faults of a file, without its path."""
+    with pytest.raises(FaultyToolsFile) as raised:
+        load_tools_file(write_tools_file(folder, servers))
+    return [str(each).removeprefix(f"{folder}/") for each in raised.value.faults]
+
+
+def resolve(tools: ToolsFile, name: str, **environ: str) -> ServerProgram | ServerAddress:
+    spec = ConfiguredServerSpec(configured=name)
+    return resolve_endpoint(name, spec, tools, environ)
+
+
+def test_a_program_gets_its_arguments_and_variables(tmp_path: Path) -> None:
+    tools = load_tools_file(write_tools_file(tmp_path, {"issues": ISSUES}, theme="dark"))
+    program = resolve(tools, "issues", TRACKER_TOKEN="t-1", OTHER="o")
+    assert program == ServerProgram(
+        ("issue-server", "--host", "issues.example"), (("ISSUE_TOKEN", "t-1"), ("LEVEL", "debug"))
+    )
+    assert "t-1" not in repr(program)
+    other = resolve(tools, "issues", TRACKER_TOKEN="t-1", ISSUE_HOST="here")
+    assert isinstance(other, ServerProgram)
+    assert other.command[-1] == "here"
+
+
+def test_an_address_gets_its_headers(tmp_path: Path) -> None:
+    tools = load_tools_file(write_tools_file(tmp_path, {"shop": SHOP | {"type": "http"}}))
+    assert resolve(tools, "shop", HOST="shop.example", KEY="k-1") == ServerAddress(
+        "https://shop.example/mcp?key=k-1", (("Authorization", "Bearer k-1"),)
+    )
+
+
+def test_the_file_may_be_yaml_and_a_disabled_server_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "tools.yaml"
+    file.write_text(
+        "mcpServers:\n  time: {command: mcp-server-time, only: [now]}\n"
+        "  shop: {url: 'https://shop.example/mcp', disabled: true}\n"
+    )
+    servers = load_tools_file(file).servers
+    assert [(name, each.only) for name, each in servers.items()] == [("time", ("now",))]
+
+
+NO_SERVER = "2: mcpServers: there is no server; add one that is not disabled"
+
+NAME_FIX = "use a-z first, then a-z 0-9 _ -, at most 64 of them"
+
+TYPE_FIX = "use one of: http, streamable-http, streamableHttp"
+
+TEXT_FIX = "write text; put quotes around what looks like a number"
+
+
+@pytest.mark.parametrize(
+    ("servers", "fault"),
+    [
+        ({}, NO_SERVER),
+        ({"a": {"command": "x", "disabled": True}}, NO_SERVER),
+        (
+            {"a": {"comand": "x"}},
+            "3: mcpServers.a: a server needs one of: `command`, `url`; write `command`",
+        ),
+        (
+            {"a": {"command": "x", "arg": ["y"]}},
+            "5: mcpServers.a.arg: `arg` means nothing here; write `args`",
+        ),
+        (
+            {"a": {"command": "x", "env": {"LEVEL": 3}}},
+            f"6: mcpServers.a.env.LEVEL: it must be a valid string; {TEXT_FIX}",
+        ),
+        (
+            {"a": {"command": ["x", "y"]}},
+            f"4: mcpServers.a.command: it must be a valid string; {TEXT_FIX}",
+        ),
+        (
+            {"a": {"url": "https://a/mcp", "headers": {"X": "${input:key}"}}},
+            (
+                "6: mcpServers.a.headers.X: `${input:key}` is no variable; write `${NAME}` or "
+                "`${NAME:-default}`"
+            ),
+        ),
+        (
+            {"a": {"url": "https://a/sse", "type": "sse"}},
+            f"5: mcpServers.a.type: `sse` means nothing here; {TYPE_FIX}",
+        ),
+        (
+            {"My Shop": {"command": "x"}},
+            f"3: mcpServers.My Shop: `My Shop` is not a name; {NAME_FIX}",
+        ),
+    ],
+)
+def test_a_fault_is_told_with_its_field_line_and_fix(
+    tmp_path: Path, servers: object, fault: str
+) -> None:
+    assert read_faults(tmp_path, servers) == [f"mcp.json:{fault}"]
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    wrong: dict[str, object] = {"a": {"command": ""}, "b": {"url": "https://b/mcp", "header": {}}}
+    assert len(read_faults(tmp_path, wrong)) == len(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{", "while parsing|expected|did not find"),
+        ('{"servers": {}}', "`mcpServers` is missing; add `mcpServers:`"),
+        ("[]", "it must be an object"),
+    ],
+)
+def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str, fault: str) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(text)
+    with pytest.raises(FaultyToolsFile, match=fault):
+        load_tools_file(file)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FaultyToolsFile, match="No such file or directory; name a file that can"):
+        load_tools_file(tmp_path / "none.json")
+    (tmp_path / "mcp.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(FaultyToolsFile, match="byte 0 is not UTF-8; save it as UTF-8"):
+        load_tools_file(tmp_path / "mcp.json")
+
+
+def test_what_a_machine_lacks_is_told_with_its_field_and_fix(tmp_path: Path) -> None:
+    servers: dict[str, Any] = {
+        "issues": ISSUES | {"command": sys.executable},
+        "gone": {"command": "no-such-program"},
+        "odd": {"url": "${HOST}"},
+    }
+    tools = load_tools_file(write_tools_file(tmp_path, servers))
+    found = [str(each) for each in find_endpoint_faults(tools, {"HOST": "shop.example"})]
+    assert [each.removeprefix(f"{tmp_path}/mcp.json:") for each in found] == [
+        (
+            "10: mcpServers.issues.env.ISSUE_TOKEN: the variable TRACKER_TOKEN is not set; "
+            "set it for the worker, or write `${TRACKER_TOKEN:-default}`"
+        ),
+        (
+            "15: mcpServers.gone.command: there is no program `no-such-program`; "
+            "install it, or write its path"
+        ),
+        "18: mcpServers.odd.url: it is no address; write `https://host/path`",
+    ]
+    environ = {"TRACKER_TOKEN": "t", "HOST": "http://shop.example/mcp"}
+    left = [each.path for each in find_endpoint_faults(tools, environ)]
+    assert left == ["mcpServers.gone.command"]
