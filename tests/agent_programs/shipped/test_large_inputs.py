@@ -81,4 +81,4 @@ async def test_a_system_prompt_that_a_later_call_cannot_hold_is_refused_before_t
     names = await platform.list_event_names(session)
     assert not {"context-assembled", "tool-called", "summary-begun"} & set(names)
     history = await platform.fetch_json(f"/v1/sessions/{session}/events")
-    assert "of component system_prompt do not fit 1000" in str(history)
+    assert "of component task_prompt do not fit 700" in str(history)

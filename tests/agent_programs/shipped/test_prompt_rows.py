@@ -64,13 +64,25 @@ def join_layers(*layers: str) -> str:
     return "\n\n".join(layers)
 
 
-BASE, STRATEGY, TALK, CHARTS, RECOVERY = map(
+BASE, STRATEGY, TALK, CHARTS, RECOVERY, TACTIC, REPLY = map(
     read_prompt_file,
     (
         *("master_system", "workflow_classification", "conversation_execution"),
-        *("visualization", "error_recovery"),
+        *("visualization", "error_recovery", "tactic", "answer"),
     ),
 )
+
+HEADING = "# Instructions for this session"
+
+
+def include_in_plan(tools: str) -> str:
+    """Return the planner's text with what it includes."""
+    return STRATEGY.replace("{plan_limit}", LIMIT).replace("{tools_text}", tools)
+
+
+def include_in_tactic(goal: str) -> str:
+    """Return the text of a step with its goal."""
+    return TACTIC.replace("{step_goal}", goal)
 
 
 async def open_working_session(platform: AgentService, **attributes: object) -> str:
@@ -124,17 +136,17 @@ async def test_u1_the_system_prompt_is_base_strategy_tools_options_and_instructi
     session = await open_working_session(platform, charting=True, instructions=INSTRUCTIONS)
     await run_short_turn(platform, session)
     (system, user) = await read_messages(platform, session, "1.1")
-    whole = join_layers(BASE, STRATEGY, LIMIT, TOOLS, CHARTS, INSTRUCTIONS)
+    whole = join_layers(BASE, include_in_plan(TOOLS), CHARTS, HEADING, INSTRUCTIONS)
     assert system == ("system", whole)
     assert user == ("user", "Hello?")
     assert await read_messages(platform, session, "1.2") == [
-        ("system", join_layers(BASE, CHARTS, INSTRUCTIONS)),
+        ("system", join_layers(BASE, REPLY, CHARTS, HEADING, INSTRUCTIONS)),
         ("user", "Hello?"),
     ]
     plain = await open_working_session(platform)
     await run_short_turn(platform, plain)
     (system, _) = await read_messages(platform, plain, "1.1")
-    assert system[1] == join_layers(BASE, STRATEGY, LIMIT, TOOLS), "what is off leaves no trace"
+    assert system[1] == join_layers(BASE, include_in_plan(TOOLS)), "what is off leaves no trace"
 
 
 async def test_u1_the_system_prompt_has_the_tools_and_the_prompts_of_a_system_by_its_name(
@@ -145,10 +157,11 @@ async def test_u1_the_system_prompt_has_the_tools_and_the_prompts_of_a_system_by
     await run_short_turn(platform, session)
     await run_short_turn(platform, session)
     (system, _) = await read_messages(platform, session, "1.1")
-    assert system[1] == join_layers(BASE, STRATEGY, LIMIT, TOOLS, PROMPTS, CHARTS, INSTRUCTIONS)
+    options = (PROMPTS, CHARTS, HEADING, INSTRUCTIONS)
+    assert system[1] == join_layers(BASE, include_in_plan(TOOLS), *options)
     (system, *_) = await read_messages(platform, session, "2.1")
     names = f"Tools of {SYSTEM}:\n- harbour_look\n- harbour_pay"
-    assert system[1] == join_layers(BASE, STRATEGY, LIMIT, names, PROMPTS, CHARTS, INSTRUCTIONS)
+    assert system[1] == join_layers(BASE, include_in_plan(names), *options)
 
 
 async def test_u2_every_contributor_is_a_component_of_its_own_and_measured(
@@ -158,8 +171,10 @@ async def test_u2_every_contributor_is_a_component_of_its_own_and_measured(
     await run_tool_turn(platform, session)
     await run_tool_turn(platform, session, "And now?")
     assert await list_layers(platform, session, "2.1") == {
-        "system_prompt": ["base", "strategy", "plan_limit", "charting"],
+        "system_prompt": ["base"],
+        "task_prompt": ["strategy", "plan_limit", "strategy", "instructions_heading"],
         "tools_context": ["tools_text"],
+        "charting": ["charting"],
         "instructions": ["instructions"],
         "history": ["history"],
         "hydration": ["hydration", "hydration"],
@@ -167,6 +182,7 @@ async def test_u2_every_contributor_is_a_component_of_its_own_and_measured(
     }
     assert await list_layers(platform, session, "2.3") == {
         "system_prompt": ["base"],
+        "task_prompt": ["tactic", "tactic"],
         "tools_context": ["harbour_pay"],
         "plan": ["step_goal"],
         "results": ["step_results"],
@@ -193,7 +209,7 @@ async def test_u14_the_tools_of_a_profile_are_one_text_until_a_schema_changes(
     read = ((first, "1.1"), (second, "1.1"), (third, "1.1"), (first, "2.1"))
     prompts = [(await read_messages(platform, *each))[0][1] for each in read]
     assert prompts == [
-        join_layers(BASE, STRATEGY, LIMIT, tools) for tools in (TOOLS, TOOLS, more, TOOLS)
+        join_layers(BASE, include_in_plan(tools)) for tools in (TOOLS, TOOLS, more, TOOLS)
     ]
     pinned = [await platform.load_events(each, ToolsSnapshotted) for each in (first, second, third)]
     ((one,), (two,), (three,)) = pinned
@@ -211,13 +227,14 @@ async def test_u15_each_operation_has_what_it_needs_and_no_more(platform: AgentS
         set(await list_layers(platform, session, f"1.{number}")) for number in range(1, 5)
     ]
     assert components == [
-        {"system_prompt", "tools_context", "query"},
-        {"system_prompt", "plan", "tools_context", "query"},
-        {"system_prompt", "plan", "results", "tools_context", "query"},
-        {"system_prompt", "results", "query"},
+        {"system_prompt", "task_prompt", "tools_context", "query"},
+        {"system_prompt", "task_prompt", "plan", "tools_context", "query"},
+        {"system_prompt", "task_prompt", "plan", "results", "tools_context", "query"},
+        {"system_prompt", "task_prompt", "results", "query"},
     ]
     assert await list_layers(platform, talk, "1.1") == {
-        "system_prompt": ["base", "conversation"],
+        "system_prompt": ["base"],
+        "task_prompt": ["conversation"],
         "query": ["input"],
     }
 
@@ -229,21 +246,23 @@ async def test_u16_tool_enabled_plans_takes_tactics_and_answers(platform: AgentS
     look = 'harbour_look {"what": "boat"}\n  3 in stock'
     pay = 'harbour_pay {"what": "boat"}\n  3 in stock'
     assert await read_messages(platform, session, "2.2") == [
-        ("system", join_layers(BASE, "Find boats.")),
+        ("system", join_layers(BASE, include_in_tactic("Find boats."))),
         ("user", "And now?"),
     ]
     assert await read_messages(platform, session, "2.3") == [
-        ("system", join_layers(BASE, "Pay for one.", look)),
+        ("system", join_layers(BASE, include_in_tactic("Pay for one."), look)),
         ("user", "And now?"),
     ]
     assert await read_messages(platform, session, "2.4") == [
-        ("system", join_layers(BASE, f"{look}\n{pay}")),
+        ("system", join_layers(BASE, REPLY, f"{look}\n{pay}")),
+        ("user", "Which boats?"),
+        ("assistant", "Three boats."),
         ("user", "And now?"),
     ]
     names = f"Tools of {SYSTEM}:\n- harbour_look\n- harbour_pay"
     worked = f"Planned:\n1. Find boats.\n2. Pay for one.\nTools gave:\n{look}\n{pay}"
     assert await read_messages(platform, session, "2.1") == [
-        ("system", join_layers(BASE, STRATEGY, LIMIT, names)),
+        ("system", join_layers(BASE, include_in_plan(names))),
         ("user", "Which boats?"),
         ("assistant", f"{worked}\n\nThree boats."),
         ("system", f"What tools gave in the turn before:\nr1:\n{look}\nr2:\n{pay}"),
@@ -300,7 +319,7 @@ async def test_u17_a_profile_has_its_own_words_for_the_categories_that_it_has(
     assert system[1] == join_layers(base, plan_words, LIMIT, TOOLS, charts)
     failed = 'harbour_look {"what": "boat"}\n  failed: the shelf is locked'
     (system, _) = await read_messages(platform, session, "1.3")
-    assert system[1] == join_layers(base, "Find boats.", failed, recovery)
+    assert system[1] == join_layers(base, include_in_tactic("Find boats."), failed, recovery)
     talking = await open_talking_session(platform)
     await platform.complete_turn(talking, answer_with_text("Well."), text="Hm?")
     (system, _) = await read_messages(platform, talking, "1.1")
@@ -317,7 +336,7 @@ async def test_u17_where_no_profile_has_words_of_its_own_those_that_ship_stand(
     await platform.complete_turn(session, plan, look, look, answer_with_text("Three."), text="Hm?")
     failed = 'harbour_look {"what": "boat"}\n  failed: the shelf is locked'
     (system, _) = await read_messages(platform, session, "1.3")
-    assert system[1] == join_layers(BASE, "Find boats.", failed, RECOVERY)
+    assert system[1] == join_layers(BASE, include_in_tactic("Find boats."), failed, RECOVERY)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -344,7 +363,7 @@ async def test_u20_tools_are_those_of_a_real_server(platform: AgentService) -> N
     assert system[1].count("\n- harbour_") == 20 + 1, "and a prompt"
     result = 'harbour_locks {}\n  {"next":"16:00","waiting":2}'
     (system, _) = await read_messages(platform, session, "1.3")
-    assert system[1] == join_layers(BASE, result)
+    assert system[1] == join_layers(BASE, REPLY, result)
 
 
 @pytest.mark.usefixtures("harbour")
@@ -372,7 +391,7 @@ async def test_u20_a_prompt_of_a_real_server_is_planned_called_and_read_like_a_t
     assert (returned.outcome, returned.treatment) == ("answered", "kept")
     (system, _) = await read_messages(platform, session, "1.3")
     text = f'harbour_delay_report {{"day": "Monday"}}\n  {delay_report("Monday")}'
-    assert system[1] == join_layers(BASE, text)
+    assert system[1] == join_layers(BASE, REPLY, text)
 
 
 @pytest.mark.usefixtures("harbour")
@@ -390,10 +409,11 @@ async def test_u20_what_a_server_has_against_a_prompt_is_told_and_the_step_is_ta
     )
     failed = 'harbour_delay_report {"month": "May"}\n  failed: Internal server error'
     (system, _) = await read_messages(platform, session, "1.3")
-    assert system[1] == join_layers(BASE, "Read how delays are reported.", failed, RECOVERY)
+    step = include_in_tactic("Read how delays are reported.")
+    assert system[1] == join_layers(BASE, step, failed, RECOVERY)
     (system, _) = await read_messages(platform, session, "1.4")
     text = f'harbour_delay_report {{"day": "Monday"}}\n  {delay_report("Monday")}'
-    assert system[1] == join_layers(BASE, f"{failed}\n{text}")
+    assert system[1] == join_layers(BASE, REPLY, f"{failed}\n{text}")
 
 
 async def test_u27_a_malformed_plan_is_repaired_and_each_repair_recorded(
@@ -423,7 +443,7 @@ async def test_u27_a_malformed_plan_is_repaired_and_each_repair_recorded(
         "steps.1: what `goal` should say, alone",
     )
     (system, _) = await read_messages(platform, session, "1.2")
-    assert system[1] == join_layers(BASE, "7")
+    assert system[1] == join_layers(BASE, include_in_tactic("7"))
 
 
 async def test_u30_profile_and_model_change_within_a_session_and_are_kept(

@@ -60,11 +60,11 @@ class RandomModel:
     ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `LanguageModel.stream`."""
         texts = [str(message["content"]) for message in request.messages]
-        if texts[-1].startswith("Sum up the conversation"):
+        if texts[-1].startswith("Summarise the conversation above"):
             if self.random.random() < 0.2:
                 raise ModelFailure("server_error", "down")
             yield TextDelta(self.random.choice(["", "They spoke. ", "They spoke. " * 60]))
-        elif "Answer with JSON alone" in texts[0]:
+        elif "# Your task now: plan" in texts[0]:
             yield TextDelta('{"steps": []}')
         else:
             yield TextDelta(build_text(self.random))
