@@ -26,7 +26,7 @@ profiles: {agent: {default: true, program: tools, plan: plan, act: act, call: re
         (
             "reply: {messages: [{user: [input]}]}",
             "reply: {messages: [{user: [input]}], tools: [all]}",
-            "calls.reply.tools: tools of a reply or a plan are never run",
+            "calls.reply.tools: a plan, or a reply of `chat` or `tools`, calls no tools",
         ),
         (
             "call: reply}",

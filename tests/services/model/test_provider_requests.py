@@ -8,7 +8,7 @@ a release may change it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,25 @@ MESSAGES = (
 
 ARGUMENTS = '{"zone": "UTC"}'
 
+ROUND_MESSAGES = (
+    {"role": "user", "content": "What time is it?"},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {
+                "id": "t1",
+                "type": "function",
+                "function": {"name": "clock", "arguments": ARGUMENTS},
+            },
+            {"id": "t2", "type": "function", "function": {"name": "clock", "arguments": "{}"}},
+        ],
+    },
+    {"role": "tool", "content": "12:00", "tool_call_id": "t1"},
+    {"role": "tool", "content": "refused: no zone", "tool_call_id": "t2"},
+)
+"""A tool round: an answer without words that calls a tool twice, and the two results."""
+
 NOTE = (
     "Operator note (not from the user): the following was originally a mid-conversation "
     "system-role reminder."
@@ -54,6 +73,8 @@ class ProviderCase:
     """Its environment variables."""
     body: Mapping[str, object]
     """The part of the request body that holds the window."""
+    rounds: Sequence[Mapping[str, object]]
+    """`ROUND_MESSAGES` in the request body."""
     answer: ModelBehaviour
     """An answer that requests the tool and reports nine input and four output tokens."""
     cached: int = 0
@@ -83,6 +104,7 @@ OPENAI = ProviderCase(
     "openai/heron",
     lambda server: {"OPENAI_API_BASE": server.url, "OPENAI_API_KEY": "k"},
     {"messages": [*MESSAGES], "tools": [TOOL]},
+    [{name: value for name, value in each.items() if value} for each in ROUND_MESSAGES],
     ModelAnswer(
         (),
         finish="tool_calls",
@@ -110,6 +132,23 @@ ANTHROPIC = ProviderCase(
             }
         ],
     },
+    [
+        {"role": "user", "content": build_text_blocks("What time is it?")},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool_use", "id": "t1", "name": "clock", "input": {"zone": "UTC"}},
+                {"type": "tool_use", "id": "t2", "name": "clock", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": "12:00"},
+                {"type": "tool_result", "tool_use_id": "t2", "content": "refused: no zone"},
+            ],
+        },
+    ],
     encode_sse(
         {
             "type": "message_start",
@@ -162,6 +201,23 @@ GEMINI = ProviderCase(
             }
         ],
     },
+    [
+        {"role": "user", "parts": build_text_parts("What time is it?")},
+        {
+            "role": "model",
+            "parts": [
+                {"function_call": {"name": "clock", "args": {"zone": "UTC"}}},
+                {"function_call": {"name": "clock", "args": {}}},
+            ],
+        },
+        {
+            "role": "user",
+            "parts": [
+                {"function_response": {"name": "clock", "response": {"content": text}}}
+                for text in ("12:00", "refused: no zone")
+            ],
+        },
+    ],
     RawFrames(
         (
             b"data: "
@@ -217,6 +273,23 @@ BEDROCK = ProviderCase(
             ]
         },
     },
+    [
+        {"role": "user", "content": build_text_parts("What time is it?")},
+        {
+            "role": "assistant",
+            "content": [
+                {"toolUse": {"input": {"zone": "UTC"}, "name": "clock", "toolUseId": "t1"}},
+                {"toolUse": {"input": {}, "name": "clock", "toolUseId": "t2"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"toolResult": {"content": build_text_parts(text), "toolUseId": id}}
+                for id, text in (("t1", "12:00"), ("t2", "refused: no zone"))
+            ],
+        },
+    ],
     RawFrames(
         (
             encode_event_frame("messageStart", {"role": "assistant"}),
@@ -248,6 +321,20 @@ OLLAMA = ProviderCase(
     "ollama_chat/heron",
     lambda server: {"OLLAMA_API_BASE": server.root},
     {"messages": [add_empty_images(each) for each in MESSAGES], "tools": [TOOL]},
+    [
+        {"role": "user", "content": "What time is it?", "images": []},
+        {
+            "role": "assistant",
+            "content": "",
+            "images": [],
+            "tool_calls": [
+                {"function": {"name": "clock", "arguments": {"zone": "UTC"}}},
+                {"function": {"name": "clock", "arguments": {}}},
+            ],
+        },
+        {"role": "tool", "content": "12:00", "images": [], "tool_call_id": "t1"},
+        {"role": "tool", "content": "refused: no zone", "images": [], "tool_call_id": "t2"},
+    ],
     RawFrames(
         (
             json.dumps(
@@ -279,12 +366,15 @@ EVERY = pytest.mark.parametrize(
 
 
 async def send_window(
-    provider: ProviderCase, server: OpenAIServer, environment: pytest.MonkeyPatch
+    provider: ProviderCase,
+    server: OpenAIServer,
+    environment: pytest.MonkeyPatch,
+    messages: Sequence[Mapping[str, object]] = MESSAGES,
 ) -> FinishedAnswer:
     for name, value in provider.base(server).items():
         environment.setenv(name, value)
     server.queue_behaviours(provider.answer)
-    request = ModelRequest(provider.model, MESSAGES, (TOOL,), {"temperature": 0.2})
+    request = ModelRequest(provider.model, tuple(messages), (TOOL,), {"temperature": 0.2})
     return (await collect_answer(LitellmModel(), request)).finished
 
 
@@ -307,3 +397,13 @@ async def test_u3_every_provider_asks_for_a_tool_and_says_its_usage(
     assert call.id
     assert finished.finish_reason == "tool_calls"
     assert finished.usage == ModelUsage(9, 4, cached_input_tokens=provider.cached)
+
+
+@EVERY
+async def test_every_provider_is_sent_a_tool_round_as_pairs(
+    provider: ProviderCase, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await send_window(provider, server, monkeypatch, ROUND_MESSAGES)
+    (exchange,) = server.exchanges
+    sent = exchange.body.get("messages") or exchange.body.get("contents")
+    assert sent == [*provider.rounds]

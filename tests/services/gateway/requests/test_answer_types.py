@@ -11,7 +11,6 @@ from tests.services.gateway.requests.route_table import DOCUMENT
 from turnlog.projections.audit.verify.verification_report import AuditFinding, ReproductionCounts
 from turnlog.projections.audit.what_if.reassembled_calls import PromptAlteration, PromptSize
 from turnlog.projections.audit.what_if.what_if_report import AlterationCount, RefusalCount
-from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.read_models.phase_visits import PhaseVisit
 from turnlog.projections.read_models.turn_activity import TurnPlanStep, TurnToolUse
 from turnlog.projections.session.state import RecordedChoice
@@ -31,7 +30,6 @@ from turnlog.projections.store.read.row_types import (
         AttemptRow,
         AuditFinding,
         CallRow,
-        ChatMessage,
         OriginRow,
         PhaseVisit,
         PromptAlteration,

@@ -14,9 +14,9 @@ from pydantic import Discriminator, Tag
 from turnlog.events.content import Digest
 from turnlog.events.event_model import EventModel, build_discriminator
 
-MessageRole = Literal["system", "user", "assistant"]
+MessageRole = Literal["system", "user", "assistant", "tool"]
 
-PartRole = MessageRole | Literal["tools"]
+PartRole = MessageRole | Literal["tools", "tool_call"]
 
 PartTreatment = Literal[
     "kept", "trimmed", "compressed", "dropped", "condensed", "summarised", "absent"
@@ -168,7 +168,8 @@ class PromptPart(EventModel):
     """Index of the (first) message that includes it; None if it was left out."""
     role: PartRole | None = None
     """Role of that message; roles alternate in a run of history. `tools` is a tool offered beside
-    the messages.
+    the messages, and `tool_call` a tool call in an assistant's message: its text is the arguments,
+    and the event of its source has the id and the tool.
     """
     digest: Digest | None = None
     """Digest of the text, or of a run's message digests, one per line. None if the part was left

@@ -53,6 +53,7 @@ from turnlog.projections.prompt.sources.segment_layers import (
 )
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import OfferedTool, plan_offered_tools
+from turnlog.projections.prompt.tool_rounds import plan_tool_rounds
 from turnlog.projections.session.state import SessionState
 
 
@@ -84,12 +85,15 @@ class _UnfilledPrompt:
     """The plan of a call before its texts are fetched."""
 
     slots: tuple[_UnfilledMessage | HistoryWindow, ...]
+    rounds: tuple[PartTemplate[PlannedMessage], ...]
     tools: PartTemplate[tuple[OfferedTool, ...]]
 
     def list_keys(self, state: SessionState) -> Iterator[TextKey]:
         """Yield the keys of all texts that the prompt is built from."""
         for slot in self.slots:
             yield from slot.list_refs(state) if isinstance(slot, HistoryWindow) else slot.keys
+        for message in self.rounds:
+            yield from message.keys
         yield from self.tools.keys
 
 
@@ -99,6 +103,7 @@ def _plan_prompt(
     slots = material.blueprint.calls[call.kind].messages
     return _UnfilledPrompt(
         tuple(_plan_slot(LayerSources(material, state, call), slot) for slot in slots),
+        plan_tool_rounds(material, state, call.kind),
         plan_offered_tools(material, state, call.kind),
     )
 
@@ -144,9 +149,12 @@ def assemble(
     budget = _find_budget(material.blueprint, call)
     counting = build_call_counter(budget, material.vocabularies, call.model)
     unfilled = _plan_prompt(material, state, call)
-    plan = tuple(
-        _fill_slot(slot, material, state, texts, counting, call.assembler)
-        for slot in unfilled.slots
+    plan = (
+        *(
+            _fill_slot(slot, material, state, texts, counting, call.assembler)
+            for slot in unfilled.slots
+        ),
+        *(message.fill(texts, "tool rounds") for message in unfilled.rounds),
     )
     tools = unfilled.tools.fill(texts, "tools")
     offers = tuple(tool.build_part(counting) for tool in tools)

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest, compute_digest, compute_joined_digest, encode_canonical
 from turnlog.events.model.manifest import MessageRole
+from turnlog.events.tokens import ToolRequest
 
 _DIGEST_BATCH: Final = 64
 """Messages that are hashed at a time: neither one by one nor a long prompt at once."""
@@ -30,16 +31,38 @@ class ChatMessage:
     """The role of the message."""
     content: str
     """The text of the message."""
+    tool_calls: tuple[ToolRequest, ...] = ()
+    """The tool calls of an assistant's message; their arguments are JSON objects."""
+    tool_call_id: str | None = None
+    """The tool call that a message of the role `tool` answers."""
+
+    def encode_plain(self) -> dict[str, JsonValue]:
+        """Return the message as plain values, in OpenAI's format, which litellm takes."""
+        plain: dict[str, JsonValue] = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            # Providers refuse an empty text, and take none beside tool calls.
+            plain["content"] = self.content or None
+            plain["tool_calls"] = [_encode_tool_call(each) for each in self.tool_calls]
+        if self.tool_call_id is not None:
+            plain["tool_call_id"] = self.tool_call_id
+        return plain
 
     @cached_property
     def canonical_bytes(self) -> bytes:
         """The canonical form as UTF-8, see `encode_canonical`."""
+        if self.tool_calls or self.tool_call_id is not None:
+            return encode_canonical(self.encode_plain()).encode()
         return f'{{"content":{encode_canonical(self.content)},"role":"{self.role}"}}'.encode()
 
     @cached_property
     def digest(self) -> Digest:
         """Digest of the content."""
         return compute_digest(self.content)
+
+
+def _encode_tool_call(request: ToolRequest) -> dict[str, JsonValue]:
+    called: dict[str, JsonValue] = {"name": request.tool, "arguments": request.arguments}
+    return {"id": request.id, "type": "function", "function": called}
 
 
 @dataclass(frozen=True)
@@ -55,9 +78,7 @@ class ChatRequest:
         """Return the request as plain values."""
         return {
             "model": self.model,
-            "messages": [
-                {"role": message.role, "content": message.content} for message in self.messages
-            ],
+            "messages": [message.encode_plain() for message in self.messages],
             "tools": list(self.tools),
             "parameters": self.parameters,
         }

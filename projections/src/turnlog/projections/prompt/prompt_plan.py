@@ -7,12 +7,13 @@ only when it is settled which messages stay.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from turnlog.events.model.manifest import MessageRole
+from turnlog.events.model.manifest import EventTextSource, MessageRole, TextTruncation
+from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.call_specs import MessageFormat
 from turnlog.projections.prompt.history.planned_history import PlannedHistory
 from turnlog.projections.prompt.sources.delimiters import format_closing, format_opening
@@ -20,12 +21,43 @@ from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPi
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedToolCall:
+    """A tool call in an assistant's message."""
+
+    source: EventTextSource
+    """The arguments as the model wrote them."""
+    id: str
+    tool: str
+    arguments: str
+    """The arguments as they are included; empty if they are no JSON object."""
+    cut: TextTruncation | None
+    """That they are left out; None if they are included."""
+
+    @property
+    def request(self) -> ToolRequest:
+        """The tool call as it is sent; providers take no arguments but objects."""
+        return ToolRequest(id=self.id, tool=self.tool, arguments=self.arguments or "{}")
+
+    @property
+    def text(self) -> str:
+        """What is counted of it."""
+        return f"{self.tool} {self.arguments}"
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedMessage:
-    """One message made of layers; it is omitted if no layer has a text."""
+    """One message made of layers; it is omitted if no layer has a text.
+
+    A message that calls tools, or that answers such a call, is never omitted: providers refuse a
+    call without its result.
+    """
 
     role: MessageRole
     form: MessageFormat
     blocks: tuple[LayerBlock, ...]
+    tool_calls: tuple[PlannedToolCall, ...] = ()
+    tool_call_id: str | None = None
+    """The tool call that it answers."""
 
 
 _HOST: Final = attrgetter("host")
@@ -88,7 +120,7 @@ def _update_slot(
     if isinstance(slot, PlannedHistory) or all(block.layer != layer for block in slot.blocks):
         return slot
     blocks = (change(block) if block.layer == layer else block for block in slot.blocks)
-    return PlannedMessage(slot.role, slot.form, tuple(blocks))
+    return replace(slot, blocks=tuple(blocks))
 
 
 def update_view(

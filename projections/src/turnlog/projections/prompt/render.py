@@ -14,7 +14,11 @@ from turnlog.events.model.manifest import (
     PromptPart,
     ResolutionSource,
 )
-from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT
+from turnlog.projections.blueprint.schema.layer_specs import (
+    HISTORY_COMPONENT,
+    ROUNDS_COMPONENT,
+    TOOL_CALLS_LAYER,
+)
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.prompt.history.history_condenser import DUPLICATES_RULE
@@ -61,9 +65,32 @@ def render_plan(
         else:
             placed_texts = [(placed, placed.text) for placed in place_pieces(slot)]
             parts += _build_layer_parts(slot, placed_texts, len(messages), counting)
+            parts += _build_tool_call_parts(slot, len(messages), counting)
             text = "".join([text for _, text in placed_texts])
-            messages += [ChatMessage(slot.role, text)] if text else []
+            if text or slot.tool_calls or slot.tool_call_id is not None:
+                calls = tuple(each.request for each in slot.tool_calls)
+                messages.append(ChatMessage(slot.role, text, calls, slot.tool_call_id))
     return tuple(messages), tuple(parts)
+
+
+def _build_tool_call_parts(
+    slot: PlannedMessage, place: int, counting: TokenCounter
+) -> Iterator[PromptPart]:
+    for each in slot.tool_calls:
+        yield PromptPart(
+            layer=TOOL_CALLS_LAYER,
+            component=ROUNDS_COMPONENT,
+            item=each.tool,
+            source=each.source,
+            cut=each.cut,
+            message=place,
+            role="tool_call",
+            digest=compute_digest(each.arguments),
+            characters=len(each.text),
+            tokens=counting.count_tokens(each.text),
+            treatment="trimmed" if each.cut else "kept",
+            rule="no JSON object" if each.cut else None,
+        )
 
 
 def _build_layer_parts(

@@ -163,6 +163,8 @@ class AnswerCall:
     """The plan in the answer; None where the call was not a plan call."""
     repairs: tuple[str, ...] = ()
     """Repairs that were needed to parse the answer."""
+    has_used_rounds: bool = False
+    """Whether all its tools are refused, because the turn has had its rounds of tool calls."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,22 @@
 
 Because nothing else is stored, a worker that takes a turn over continues at the right call. A turn
 under `chat` is one call. Under `tools` there is a plan call, then one tactic call for each step,
-then the reply call. The requested tools run before the next call. A step whose tools all failed is
-retried once.
+then the reply call. A step whose tools all failed is retried once. Under `loop` one call is
+repeated: an answer that calls tools begins a round, and an answer that calls none is the reply.
+The tools of a round above the limit are refused, and the call after it is the last. Requested tools
+run before the next call.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from turnlog.projections.blueprint.schema.call_specs import ProfileSpec
-from turnlog.projections.session.state import OpenTurn, PlannedStep, ToolUse
+from turnlog.projections.session.state import AnsweredCall, OpenTurn, PlannedStep, ToolUse
 
-CallStage = Literal["summarise", "plan", "act", "reply"]
-"""What the next call of a turn is for; only the text of `reply` is shown to callers."""
+CallStage = Literal["summarise", "plan", "act", "loop", "reply"]
+"""What the next call of a turn is for; only the text of `loop` and `reply` is shown to callers."""
 
 
 def get_call_stage(profile: ProfileSpec, opened: OpenTurn | None) -> CallStage:
@@ -23,6 +26,8 @@ def get_call_stage(profile: ProfileSpec, opened: OpenTurn | None) -> CallStage:
         return "summarise"
     if profile.program == "chat":
         return "reply"
+    if profile.program == "loop":
+        return "loop" if len(list_tool_rounds(opened)) <= profile.round_limit else "reply"
     if opened is None or opened.plan is None:
         return "plan"
     return "act" if get_step_number(opened) <= len(opened.plan) else "reply"
@@ -56,6 +61,28 @@ def has_step_failed(opened: OpenTurn | None) -> bool:
     call = f"{opened.turn}.{opened.answered}"
     last_tool_uses = [use for use in opened.tools if use.call == call]
     return bool(last_tool_uses) and all(use.failed for use in last_tool_uses)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRound:
+    """An answer that called tools, and these tools in the order in which it called them."""
+
+    answer: AnsweredCall
+    tools: tuple[ToolUse, ...]
+
+
+def list_tool_rounds(opened: OpenTurn | None) -> tuple[ToolRound, ...]:
+    """Return the rounds of tool calls that the open turn has had, oldest first."""
+    if opened is None:
+        return ()
+    by_call: dict[str, list[ToolUse]] = {}
+    for use in opened.tools:
+        by_call.setdefault(use.call, []).append(use)
+    return tuple(
+        ToolRound(answer, tuple(by_call[answer.call]))
+        for answer in opened.answers
+        if answer.call in by_call
+    )
 
 
 def list_pending_tools(opened: OpenTurn) -> tuple[ToolUse, ...]:

@@ -90,8 +90,8 @@ class ToolUse:
     """The model call whose answer requested it."""
     id: str
     tool: str
-    asked: int
-    """Stream position of the event that holds its arguments."""
+    asked: TextRef
+    """Reference to its arguments."""
     started: int = 0
     """The latest attempt that started it; 0 before the first start."""
     returned: bool = False
@@ -105,6 +105,15 @@ class ToolUse:
     """The result for later turns; None unless the tool answered."""
     brief: TextRef | None = None
     """Reference to the text that only names the result; None if it would be no shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredCall:
+    """A model call of the open turn whose answer the turn continued from."""
+
+    call: str
+    said: TextRef | None
+    """Reference to the text of the answer; None if it has none."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +155,8 @@ class OpenTurn:
     """Steps whose tactic call was answered."""
     retaken: int = 0
     """The latest step that was retried, counted from 1."""
+    answers: tuple[AnsweredCall, ...] = ()
+    """The answers after which the turn continued, oldest first."""
     tools: tuple[ToolUse, ...] = ()
     """Tool calls requested so far."""
     summing: PendingSummary | None = None
@@ -156,7 +167,7 @@ class OpenTurn:
     """Whose text it is."""
 
 
-FOLD_VERSION: Final = 10
+FOLD_VERSION: Final = 12
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.events.content import Content, Digest
+from turnlog.events.content import Content, Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent
 
 
@@ -60,5 +60,17 @@ def build_text_ref(recorded: RecordedEvent, field: str, content: Content) -> Tex
         field,
         content.digest,
         content.characters,
+        recorded.envelope.time,
+    )
+
+
+def build_literal_text_ref(recorded: RecordedEvent, field: str, text: str) -> TextRef:
+    """Return the reference to a field that is a text itself."""
+    return TextRef(
+        recorded.sequence,
+        recorded.stream_sequence,
+        field,
+        compute_digest(text),
+        len(text),
         recorded.envelope.time,
     )

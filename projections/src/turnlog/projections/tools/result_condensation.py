@@ -102,13 +102,22 @@ class CondensedResult:
     treatment: Literal["kept", "condensed"]
 
 
+_RESULT_INDENT: Final = "  "
+
+
 def format_tool_result(tool: str, arguments: str, result: str) -> str:
     """Format a tool call and its result as one text, so that they cannot be separated.
 
     All lines but the first are indented, so that no result can look like that of another tool.
     """
     text = f"{tool} {_cut_text(arguments or '{}', MAX_ARGUMENT_CHARACTERS)}\n{result}"
-    return "  ".join(text.splitlines(keepends=True))
+    return _RESULT_INDENT.join(text.splitlines(keepends=True))
+
+
+def find_result_start(tool: str, arguments: str, text: str) -> int:
+    """Return where the result begins in a text of `format_tool_result`; 0 if that is not known."""
+    start = len(format_tool_result(tool, arguments, "")) + len(_RESULT_INDENT)
+    return start if text.startswith(format_tool_result(tool, arguments, "")) and text[start:] else 0
 
 
 def condense_result(result: str, spec: CondensationSpec) -> CondensedResult:
@@ -255,15 +264,14 @@ MAX_WORK_RESULT_CHARACTERS: Final = 1_000
 
 
 def format_turn_work(goals: Iterable[str], results: Iterable[str]) -> str | None:
-    """Return the plan and the tool results of a turn as one text; None if there was no plan.
+    """Return the plan and the tool results of a turn as one text; None if it had neither.
 
     It is made once, when the turn is completed, and recorded. Plans of later turns include it
     before the reply, so each result is limited to the length that later turns get.
     """
     steps = [f"{number}. {goal}" for number, goal in enumerate(goals, 1)]
-    if not steps:
-        return None
-    return "\n".join(("Planned:", *steps, *_iterate_result_lines([*results][-MAX_WORK_RESULTS:])))
+    lines = [*_iterate_result_lines([*results][-MAX_WORK_RESULTS:])]
+    return "\n".join((*(("Planned:", *steps) if steps else ()), *lines)) or None
 
 
 def _iterate_result_lines(results: list[str]) -> Iterator[str]:

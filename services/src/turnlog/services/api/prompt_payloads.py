@@ -2,15 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
 from pydantic import Field
 
 from turnlog.events.content import Digest
 from turnlog.events.model.call_events import AttemptCost
-from turnlog.events.model.manifest import Manifest
+from turnlog.events.model.manifest import Manifest, MessageRole
+from turnlog.events.tokens import ToolRequest
 from turnlog.projections.audit.verify.prompt_reproduction import ReproductionOutcome
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.services.api.payload_models import ResponseModel
+
+
+class FunctionCallView(ResponseModel):
+    """The function that a tool call names."""
+
+    name: str
+    """The tool, by the name that the model sees."""
+    arguments: str
+    """A JSON object, as text."""
+
+
+class ToolCallView(ResponseModel):
+    """A tool call in a message."""
+
+    id: str
+    """The id that the message with its result repeats."""
+    type: Literal["function"]
+    """The kind of tool."""
+    function: FunctionCallView
+    """What is called."""
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+class MessageView(ResponseModel):
+    """A message of a prompt, as it is sent."""
+
+    role: MessageRole
+    """The role of the message."""
+    content: str | None
+    """The text of the message; null in one that only calls tools."""
+    tool_calls: Annotated[tuple[ToolCallView, ...] | None, Field(exclude_if=_is_none)] = None
+    """The tool calls of an assistant's message; absent where there are none."""
+    tool_call_id: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    """The tool call that a message of the role `tool` answers; absent in any other."""
+
+    def restore_message(self) -> ChatMessage:
+        """Return the message that this one describes."""
+        calls = tuple(
+            ToolRequest(id=each.id, tool=each.function.name, arguments=each.function.arguments)
+            for each in self.tool_calls or ()
+        )
+        return ChatMessage(self.role, self.content or "", calls, self.tool_call_id)
+
+
+def describe_messages(messages: Iterable[ChatMessage]) -> tuple[MessageView, ...]:
+    """Return the messages as they are sent."""
+    return tuple(MessageView.model_validate(each.encode_plain()) for each in messages)
 
 
 class WindowView(ResponseModel):
@@ -24,7 +78,7 @@ class WindowView(ResponseModel):
     """The kind of call."""
     model: str
     """The model of the call."""
-    messages: tuple[ChatMessage, ...]
+    messages: tuple[MessageView, ...]
     """The messages in order."""
     tools: tuple[JsonObject, ...]
     """The tools that the call offers."""
@@ -69,7 +123,7 @@ class RecordedPromptView(ResponseModel):
     """The model as it was passed to litellm."""
     parameters: JsonObject
     """The sampling parameters as they were passed to litellm."""
-    messages: tuple[ChatMessage, ...]
+    messages: tuple[MessageView, ...]
     """The messages; empty when one could not be read back."""
     tools: tuple[JsonObject, ...]
     """The tools that the call offered."""
@@ -123,7 +177,7 @@ class AssembledPromptView(PromptAssembly):
     """The kind of call."""
     model: str
     """The model of the call."""
-    messages: tuple[ChatMessage, ...]
+    messages: tuple[MessageView, ...]
     """The messages in order."""
     tools: tuple[JsonObject, ...]
     """The tools that the call offers."""

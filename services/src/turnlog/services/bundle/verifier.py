@@ -24,7 +24,7 @@ EXIT_FAILED = 5
 """Exit code when something differs from the record."""
 Json = Any
 JsonDict = dict[str, Json]
-Message = dict[str, str]
+Messages = list[JsonDict]
 
 
 class VerificationFailure(Exception):
@@ -90,9 +90,8 @@ class EventChain:
             if sequence > place:
                 raise VerificationFailure(f"event {place}: it is missing before event {sequence}")
             if names != before:
-                raise VerificationFailure(
-                    f"event {max(1, place - 1)}: event {place} does not continue its bytes"
-                )
+                at = max(1, place - 1)
+                raise VerificationFailure(f"event {at}: event {place} does not continue its bytes")
             self.events.append(event)
             self.heads.append(compute_digest(stored))
 
@@ -127,9 +126,9 @@ def apply_event(turns: dict[int, list[Json]], kind: str, data: JsonDict) -> None
 
 def rebuild_messages(
     manifest: JsonDict, session: EventChain, blobs: Mapping[str, bytes]
-) -> list[Message]:
+) -> Messages:
     """Rebuild the messages of a call; raise where a text differs from the recorded digest."""
-    messages: list[Message] = []
+    messages: Messages = []
     known = session.events[: manifest["sequence"]]
     for part in manifest["parts"]:
         source, place = part.get("source"), part.get("message")
@@ -139,13 +138,28 @@ def rebuild_messages(
             messages += rebuild_run(part, session.replay_turns(manifest["sequence"]))
             continue
         text = part.get("before", "") + apply_edits(part, find_text(source, known, blobs))
+        if part["role"] in {"tool", "tool_call"}:
+            add_tool_message(messages, part, known[int(source["sequence"]) - 1]["data"], text)
+            continue
         if place == len(messages):
             messages.append({"role": part["role"], "content": ""})
         messages[place]["content"] += text + part.get("after", "")
     return messages
 
 
-def verify_prompt(call: JsonDict, session: EventChain, blobs: Mapping[str, bytes]) -> list[Message]:
+def add_tool_message(messages: Messages, part: JsonDict, event: JsonDict, text: str) -> None:
+    """Add a tool call to its message, or the result of one as a message."""
+    if part["role"] == "tool":
+        messages.append({"role": "tool", "content": text, "tool_call_id": event["id"]})
+        return
+    if part["message"] == len(messages):
+        messages.append({"role": "assistant", "content": None, "tool_calls": []})
+    function = {"name": event["tool"], "arguments": text or "{}"}
+    called = {"id": event["id"], "type": "function", "function": function}
+    messages[-1].setdefault("tool_calls", []).append(called)
+
+
+def verify_prompt(call: JsonDict, session: EventChain, blobs: Mapping[str, bytes]) -> Messages:
     """Rebuild the messages of a call, and compare the whole request with the recorded digest."""
     manifest = call["manifest"]
     messages = rebuild_messages(manifest, session, blobs)
@@ -166,9 +180,8 @@ def apply_edits(part: JsonDict, text: str) -> str:
     ends = (*part.get("indented", ()), len(left))
     done = " ".join(left[begin:end] for begin, end in pairwise((0, *ends)))
     if part.get("digest") not in {None, compute_digest(done.encode())}:
-        raise VerificationFailure(
-            f"part {part['layer']}: its text does not match the recorded digest"
-        )
+        what = "its text does not match the recorded digest"
+        raise VerificationFailure(f"part {part['layer']}: {what}")
     return done
 
 
@@ -190,6 +203,8 @@ def find_text(source: JsonDict, known: Sequence[JsonDict], blobs: Mapping[str, b
 
 
 def get_text(content: Json) -> str | None:
+    if isinstance(content, str):
+        return content
     return content.get("text") if is_object(content) else None
 
 
@@ -215,9 +230,9 @@ def format_list(value: Json) -> str:
     return format_value(value)
 
 
-def rebuild_run(part: JsonDict, turns: Mapping[int, Sequence[Json]]) -> list[Message]:
+def rebuild_run(part: JsonDict, turns: Mapping[int, Sequence[Json]]) -> Messages:
     """Rebuild a run of history: for each turn the user's text, then the reply."""
-    source, messages = part["source"], list[Message]()
+    source, messages = part["source"], Messages()
     run, numbers = list[list[str]](), range(source["first"], source["last"] + 1)
     for number in numbers:
         text, reply, work = (get_text(each) or "" for each in turns[number][:3])
@@ -361,10 +376,8 @@ def shorten_answer(question: str, answer: str) -> str:
     if len(answer) <= BRIEF:
         return " ".join(answer.split())
     prose = "\n".join(takewhile(lambda line: not LISTED.match(line), answer.split("\n")))
-    values, nouns = (
-        VALUE.findall(question),
-        {normalise_noun(noun) for noun in NOUN.findall(question)},
-    )
+    values = VALUE.findall(question)
+    nouns = {normalise_noun(noun) for noun in NOUN.findall(question)}
     counts = [each for each in COUNT.finditer(prose) if normalise_noun(each[2]) in nouns]
     ends = [each.end(3) for each in counts if each[1] not in values]
     return " ".join(prose[: max(ends, default=0)].split()) + " …"
@@ -468,9 +481,8 @@ class BundleFolder:
             if compute_digest(raw) == digest:
                 self.blobs[digest] = raw
         if bad := [digest for digest in named if digest not in self.blobs]:
-            raise VerificationFailure(
-                f"blob {bad[0]}: it is missing, or its bytes are not those it is named by"
-            )
+            what = "it is missing, or its bytes are not those it is named by"
+            raise VerificationFailure(f"blob {bad[0]}: {what}")
         return f"{len(named)}, each of the digest it is named by"
 
     def check_session(self, stated: JsonDict) -> str:
@@ -479,13 +491,12 @@ class BundleFolder:
         with (self.folder / "sessions" / f"{name}.ndjson").open("rb") as lines:
             session.read_lines(lines, self.manifest["tenant"], name)
         if (len(session.heads), session.heads[-1:]) != (stated["events"], [stated["head"]]):
-            raise VerificationFailure(
-                f"event {stated['events']}: it is not the one that was exported as the last"
-            )
+            last = f"event {stated['events']}"
+            raise VerificationFailure(f"{last}: it is not the one that was exported as the last")
         prompts = [self.rebuild_prompt(session, *made) for made in session.iterate_calls()]
         return f"{stated['events']} events in one chain, {len(prompts)} prompts as they were sent"
 
-    def find_prompt(self, name: str, call: str) -> list[Message]:
+    def find_prompt(self, name: str, call: str) -> Messages:
         """Return a prompt to print; raise where it is missing or differs from the record."""
         session = self.sessions.get(name, EventChain())
         made = [each for each in session.iterate_calls() if each[1].get("call") == call]
@@ -493,23 +504,19 @@ class BundleFolder:
             raise VerificationFailure(f"session {name} has no call {call}")
         return self.rebuild_prompt(session, *made[-1])
 
-    def rebuild_prompt(self, session: EventChain, place: int, call: JsonDict) -> list[Message]:
+    def rebuild_prompt(self, session: EventChain, place: int, call: JsonDict) -> Messages:
         """Rebuild the prompt of a call; raise where it differs from the record."""
         try:
             return verify_prompt(call, session, self.blobs)
         except (VerificationFailure, *MALFORMED) as error:
-            raise VerificationFailure(
-                f"event {place}: the prompt of call {call.get('call')}: {describe_error(error)}"
-            ) from None
+            what = f"the prompt of call {call.get('call')}: {describe_error(error)}"
+            raise VerificationFailure(f"event {place}: {what}") from None
 
     def check_checkpoint(self, trusted: str | None) -> str:
-        signed_checkpoint = parse_object(
-            (self.folder / "checkpoint.json").read_bytes(), "checkpoint.json"
-        )
-        noted, keys = (
-            signed_checkpoint["checkpoint"],
-            [each["key"] for each in signed_checkpoint["signatures"]],
-        )
+        stored = (self.folder / "checkpoint.json").read_bytes()
+        signed_checkpoint = parse_object(stored, "checkpoint.json")
+        noted = signed_checkpoint["checkpoint"]
+        keys = [each["key"] for each in signed_checkpoint["signatures"]]
         for each in signed_checkpoint["signatures"]:
             raw = (b64decode(each[part], validate=True) for part in ("signature", "key"))
             if each["algorithm"] != "ed25519" or not is_signed(encode_canonical(noted), *raw):
@@ -523,9 +530,8 @@ class BundleFolder:
             if trusted and not head:
                 raise VerificationFailure(f"session {name}: nothing of it is signed")
             if head and session.heads[head["sequence"] - 1 :][:1] != [head["hash"]]:
-                raise VerificationFailure(
-                    f"session {name}, event {head['sequence']}: it is not the one noted"
-                )
+                where = f"session {name}, event {head['sequence']}"
+                raise VerificationFailure(f"{where}: it is not the one noted")
         covered = sum(name in noted["sessions"] for name in self.sessions)
         return f"{covered} of the sessions as noted {noted['at']}, signed by {', '.join(keys)}"
 
@@ -581,9 +587,8 @@ def main(folder: Path, words: Sequence[str]) -> int:
         sound = check_bundle(bundle, arguments.key)
         print("verified" if sound else "NOT VERIFIED")
         if arguments.prompt:
-            prompt_json = json.dumps(
-                bundle.find_prompt(*arguments.prompt), indent=2, ensure_ascii=False
-            )
+            prompt = bundle.find_prompt(*arguments.prompt)
+            prompt_json = json.dumps(prompt, indent=2, ensure_ascii=False)
             print("\n".join(map(escape_text, prompt_json.split("\n"))))
     except (VerificationFailure, OSError, *MALFORMED) as error:
         print(escape_text(f"FAILED  {describe_error(error)}"))

@@ -33,6 +33,7 @@ _TEXT_FIELDS: Final = (
     "summary",
     "brief",
     "work",
+    "arguments",
 )
 """Event fields that prompts refer to."""
 
@@ -172,6 +173,6 @@ class TextReader:
             fields: Mapping[str, object] = getattr(recorded.event, "__dict__", {})
             for name in _TEXT_FIELDS:
                 content = fields.get(name)
-                if isinstance(content, PlainText):
-                    key = (recorded.tenant, recorded.stream_sequence, name)
-                    self.event_texts.put(key, content.text)
+                text = content.text if isinstance(content, PlainText) else content
+                if isinstance(text, str):
+                    self.event_texts.put((recorded.tenant, recorded.stream_sequence, name), text)

@@ -16,6 +16,7 @@ import structlog
 
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.manifest import Manifest
+from turnlog.projections.session.program import list_tool_rounds
 from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.resolver_contract import ResolverFailure
@@ -23,6 +24,7 @@ from turnlog.services.platform.telemetry.traces import Tracing, record_answer, r
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.worker.attempts.active_attempt import (
+    REPLY_STAGES,
     ActiveAttempt,
     CallSetup,
     SentCall,
@@ -118,8 +120,13 @@ class CallRunner:
         if setup.stage == "plan":
             prior_results = list_prior_results(material, state)
             active.progress.setup = replace(setup, prior_results=prior_results)
-        if setup.stage == "reply":
-            active.progress.setup = replace(setup, work=await self._load_work(active, state))
+        if setup.stage in REPLY_STAGES:
+            profile = material.blueprint.profiles[state.profile]
+            active.progress.setup = replace(
+                setup,
+                work=await self._load_work(active, state),
+                has_used_rounds=len(list_tool_rounds(state.open)) >= profile.round_limit,
+            )
         return state
 
     async def _load_work(self, active: ActiveAttempt, state: SessionState) -> str | None:

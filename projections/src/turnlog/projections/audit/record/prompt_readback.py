@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import assert_never
 
@@ -28,7 +29,9 @@ from turnlog.events.model.manifest import (
     ResolutionSource,
     SegmentSource,
 )
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnResolved
+from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.template_slots import format_prompt_value
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.prompt.history.history_condenser import condense_run
@@ -65,6 +68,8 @@ def read_parts(
             continue
         if isinstance(part.source, HistorySource):
             messages += _read_run(part, part.source, turns)
+        elif isinstance(part.source, EventTextSource) and part.role in {"tool", "tool_call"}:
+            _join_tool_message(messages, part, part.source, known)
         else:
             text = _restore_text(part, _read_source(part.source, known, blobs))
             _join_message(messages, part, part.before + text + part.after)
@@ -94,13 +99,36 @@ def list_referenced_blobs(manifest: Manifest) -> tuple[Digest, ...]:
 
 def _join_message(messages: list[ChatMessage], part: PromptPart, text: str) -> None:
     role, message = part.role, part.message
-    if role is None or role == "tools" or message is None or message > len(messages):
+    if message is None or message > len(messages):
         raise Corrupt(f"part {part.layer}", "it names no place among the messages")
+    if role is None or role == "tools" or role == "tool_call":  # noqa: PLR1714 - narrows the type
+        raise Corrupt(f"part {part.layer}", "it is no text of a message")
     if message == len(messages):
         messages.append(ChatMessage(role, text))
     else:
         before = messages[message].content
         messages[message] = ChatMessage(role, before + text)
+
+
+def _join_tool_message(
+    messages: list[ChatMessage],
+    part: PromptPart,
+    source: EventTextSource,
+    known: Sequence[RecordedEvent],
+) -> None:
+    """Add a tool call to its message, or the result of one as a message."""
+    text = _restore_text(part, _read_source(source, known, {}))
+    match _find_event(known, source.sequence).event:
+        case ToolReturned(id=id) if part.role == "tool" and part.message == len(messages):
+            messages.append(ChatMessage("tool", text, tool_call_id=id))
+        case ToolCalled(id=id, tool=tool) if part.message in {len(messages) - 1, len(messages)}:
+            if part.message == len(messages):
+                messages.append(ChatMessage("assistant", ""))
+            request = ToolRequest(id=id, tool=tool, arguments=text or "{}")
+            calls = (*messages[-1].tool_calls, request)
+            messages[-1] = replace(messages[-1], tool_calls=calls)
+        case _:
+            raise Corrupt(f"part {part.layer}", "no tool call or result comes from there")
 
 
 def _restore_text(part: PromptPart, text: str) -> str:

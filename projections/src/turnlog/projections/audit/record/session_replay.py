@@ -81,9 +81,10 @@ class RecordedTexts(Mapping[TextRef, str]):
 
     def _read_text(self, ref: TextRef) -> str:
         content = getattr(self.get_event(ref.sequence).event, ref.field, None)
-        if not isinstance(content, PlainText):
+        text = content.text if isinstance(content, PlainText) else content
+        if not isinstance(text, str):
             raise Corrupt(f"event {ref.sequence}", f"its {ref.field} is no longer readable")
-        return content.text
+        return text
 
 
 MAX_MATERIALS: Final = 64

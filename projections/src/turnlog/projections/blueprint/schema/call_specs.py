@@ -3,8 +3,9 @@
 A message format says how the layers of one message are joined. With delimiters a reader can tell
 where each layer begins and ends, so a text line that looks like a delimiter is indented by one
 space; every other text is included byte for byte. A profile names the calls of a program, which is
-a fixed sequence of calls: `chat` makes one; `tools` plans first, executes the plan step by step
-with tools, and then replies.
+a sequence of calls: `chat` makes one; `tools` plans first, executes the plan step by step with
+tools, and then replies; `loop` repeats one call, with the results of the tools that the model has
+called, until it answers.
 """
 
 from __future__ import annotations
@@ -89,12 +90,15 @@ secret can get into a pinned blueprint.
 """
 
 
+_DEFAULT_ROUNDS: Final = 8
+
+
 class ProfileSpec(StrictModel):
     """A named way to run a session."""
 
     default: bool = False
     """True if sessions start with this profile."""
-    program: Literal["chat", "tools"] = "chat"
+    program: Literal["chat", "tools", "loop"] = "chat"
     """The program that runs a turn."""
     call: Name
     """The call that produces the reply; with `by_phase` the phase of the session decides."""
@@ -102,6 +106,8 @@ class ProfileSpec(StrictModel):
     """The call that plans a turn, for the program `tools`."""
     act: Name | None = None
     """The call that executes one step of a plan, for the program `tools`."""
+    max_rounds: Annotated[int, Field(ge=1, le=64)] | None = None
+    """How often the model may call tools in a turn, for the program `loop`; 8 if not given."""
     tools: Literal["none"] | None = None
     """`none` if no call may offer or describe tools of a server."""
     model: str = "default"
@@ -115,10 +121,18 @@ class ProfileSpec(StrictModel):
         if named != (self.program == "tools",) * 2:
             message = "the program `tools`, and no other, has the calls `plan` and `act`"
             raise ValueError(message)
-        if self.tools == "none" and self.program == "tools":
-            message = "the program `tools` takes tools, so it cannot say `tools: none`"
+        if self.tools == "none" and self.program != "chat":
+            message = f"the program `{self.program}` takes tools, so it cannot say `tools: none`"
+            raise ValueError(message)
+        if self.max_rounds is not None and self.program != "loop":
+            message = "the program `loop`, and no other, has `max_rounds`"
             raise ValueError(message)
         return self
+
+    @property
+    def round_limit(self) -> int:
+        """How often the model may call tools in a turn."""
+        return self.max_rounds or _DEFAULT_ROUNDS
 
     @property
     def calls(self) -> dict[str, Name]:

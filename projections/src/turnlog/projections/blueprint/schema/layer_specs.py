@@ -29,6 +29,9 @@ RAG_COMPONENT: Final = "rag_context"
 QUERY_COMPONENT: Final = "query"
 """The input text of the turn."""
 
+ROUNDS_COMPONENT: Final = "tool_rounds"
+"""The tool calls of the open turn and their results, where its program is `loop`."""
+
 STANDARD_COMPONENTS: Final = (
     SYSTEM_PROMPT_COMPONENT,
     TOOLS_COMPONENT,
@@ -36,6 +39,13 @@ STANDARD_COMPONENTS: Final = (
     RAG_COMPONENT,
     QUERY_COMPONENT,
 )
+
+
+TOOL_CALLS_LAYER: Final = "tool_calls"
+"""The built-in layer of the messages in which the model called tools."""
+
+TOOL_RESULTS_LAYER: Final = "tool_results"
+"""The built-in layer of the messages with the results of these tools, one for each call."""
 
 
 class WhenContext(StrictModel):

@@ -21,6 +21,8 @@ from turnlog.projections.blueprint.schema.call_specs import (
     UserMessageSlot,
 )
 from turnlog.projections.blueprint.schema.layer_specs import (
+    TOOL_CALLS_LAYER,
+    TOOL_RESULTS_LAYER,
     AttributeLayer,
     CarryLayer,
     ChoicesLayer,
@@ -72,7 +74,7 @@ from turnlog.projections.blueprint.validation.tool_checks import check_tools
 PROVIDER_SLOT: Final = "provider"
 """The slot of file paths that is not an attribute."""
 
-BUILT_IN_LAYERS: Final = ("input", "history")
+BUILT_IN_LAYERS: Final = ("input", "history", TOOL_CALLS_LAYER, TOOL_RESULTS_LAYER)
 """Layers that exist without being defined."""
 
 PATH_VALUE_TYPES: Final = frozenset({"id", "locale"})

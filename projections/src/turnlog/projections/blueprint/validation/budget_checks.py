@@ -30,7 +30,9 @@ from turnlog.projections.blueprint.schema.call_specs import CallSpec, HistoryMes
 from turnlog.projections.blueprint.schema.layer_specs import (
     HISTORY_COMPONENT,
     QUERY_COMPONENT,
+    ROUNDS_COMPONENT,
     STANDARD_COMPONENTS,
+    TOOL_RESULTS_LAYER,
     LayerSpec,
     ResultsLayer,
     SegmentsLayer,
@@ -56,9 +58,10 @@ def check_component_budgets(
     """Check the components of a budget, and its other steps against the fixed components."""
     under = {
         "input": QUERY_COMPONENT,
+        TOOL_RESULTS_LAYER: ROUNDS_COMPONENT,
         **{name: each.component for name, each in blueprint.layers.items()},
     }
-    known = (*STANDARD_COMPONENTS, *under.values())
+    known = (*STANDARD_COMPONENTS, ROUNDS_COMPONENT, *under.values())
     for name, component in budget.components.items():
         component_path = (*path, "components", name)
         if name not in known:
@@ -236,6 +239,9 @@ def _check_layer_step(
     blueprint: Blueprint, at: DocumentPath, step: LadderStep, name: Name, users: list[CallSpec]
 ) -> BlueprintFindings:
     action = step.action
+    if name == TOOL_RESULTS_LAYER:
+        yield from _check_rounds_step(blueprint, at, action, users)
+        return
     yield from _check_layer_listed(blueprint, (*at, "layer"), name, users)
     layer = blueprint.layers.get(name)
     leaves = isinstance(action, CondenseToolList)
@@ -261,6 +267,20 @@ def _check_layer_step(
             what = f"segments of type `{kind}` stand in `{name}` already"
             fix = f"say `except: [{kind}]` of layers.{name}.segments"
             yield BlueprintFinding((*at, "with", "type"), what, fix)
+
+
+def _check_rounds_step(
+    blueprint: Blueprint, at: DocumentPath, action: LadderAction, users: list[CallSpec]
+) -> BlueprintFindings:
+    loops = {each.call for each in blueprint.profiles.values() if each.program == "loop"}
+    if users and not any(blueprint.calls.get(name) in users for name in loops):
+        what = f"no call with this budget has `{TOOL_RESULTS_LAYER}`"
+        fix = "name a layer that it lists, or give its profile the program `loop`"
+        yield BlueprintFinding((*at, "layer"), what, fix)
+    elif not isinstance(action, CondenseResults) or action.to == "nothing":
+        what = "a tool call keeps its result, so that this step cannot leave it out"
+        fix = "use condense_results to `summary`, `sample` or `digest`"
+        yield BlueprintFinding((*at, "layer"), what, fix)
 
 
 def _has_results(layer: LayerSpec | None) -> bool:

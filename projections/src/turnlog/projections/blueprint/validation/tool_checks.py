@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.budget_specs import CondenseResults
 from turnlog.projections.blueprint.schema.call_specs import ProfileSpec
 from turnlog.projections.blueprint.schema.layer_specs import (
+    TOOL_RESULTS_LAYER,
     PromptsLayer,
     ResultsLayer,
     StepLayer,
@@ -34,14 +36,15 @@ def check_tools(blueprint: Blueprint) -> BlueprintFindings:
             fix = "give a profile the program `tools`"
             yield BlueprintFinding(path, "no profile takes steps", fix)
     for name in sorted(_find_reply_calls_with_tools(blueprint)):
-        fix = "leave them to a call that a profile names as `act`"
-        yield BlueprintFinding(
-            ("calls", name, "tools"), "tools of a reply or a plan are never run", fix
-        )
+        what = "a plan, or a reply of `chat` or `tools`, calls no tools"
+        fix = "give its profile `program: loop`, or leave them to a call that one names as `act`"
+        yield BlueprintFinding(("calls", name, "tools"), what, fix)
     yield from _check_server_filters(blueprint)
     for name, profile in blueprint.profiles.items():
         if profile.program == "tools":
             yield from _check_tools_program(blueprint, name, profile)
+        elif profile.program == "loop":
+            yield from _check_loop_program(blueprint, name, profile)
 
 
 def _check_tools_program(
@@ -63,6 +66,26 @@ def _check_tools_program(
         )
 
 
+def _check_loop_program(
+    blueprint: Blueprint, name: Name, profile: ProfileSpec
+) -> BlueprintFindings:
+    """Find a loop that has nothing to call, or whose tool results could fail the turn."""
+    call = blueprint.calls.get(profile.call)
+    if call is None:
+        return
+    if "all" not in call.tools:
+        what = f"profile `{name}` calls tools by it, and it offers none"
+        yield BlueprintFinding(("calls", profile.call, "tools"), what, "write `tools: [all]`")
+    budget = blueprint.budget.get(call.budget or "")
+    if budget is not None and all(
+        not isinstance(step.action, CondenseResults) or step.target != TOOL_RESULTS_LAYER
+        for step in budget.ladder
+    ):
+        what = f"no step shortens the tool results of profile `{name}` when they have no room"
+        fix = f"add `condense_results: {{layer: {TOOL_RESULTS_LAYER}, to: digest}}` to its ladder"
+        yield BlueprintFinding(("budget", call.budget or "", "ladder"), what, fix)
+
+
 def _check_server_filters(blueprint: Blueprint) -> BlueprintFindings:
     """Find tools that are both offered and excluded."""
     servers = blueprint.tools.servers if blueprint.tools else {}
@@ -77,7 +100,8 @@ def _check_server_filters(blueprint: Blueprint) -> BlueprintFindings:
 def _find_reply_calls_with_tools(blueprint: Blueprint) -> Iterator[str]:
     """Yield reply and plan calls that offer server tools, which nothing would run."""
     by_phase = blueprint.phases.calls.values() if blueprint.phases else ()
-    named = {call for each in blueprint.profiles.values() for call in (each.call, each.plan)}
+    profiles = [each for each in blueprint.profiles.values() if each.program != "loop"]
+    named = {call for each in profiles for call in (each.call, each.plan)}
     for name, call in blueprint.calls.items():
         if _SERVER_TOOL_WORDS & set(call.tools) and name in {*named, *by_phase}:
             yield name

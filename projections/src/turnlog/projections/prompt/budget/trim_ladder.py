@@ -38,7 +38,12 @@ from turnlog.projections.blueprint.schema.budget_specs import (
     TrimLayer,
     resolve_limit,
 )
-from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, TOOLS_COMPONENT
+from turnlog.projections.blueprint.schema.layer_specs import (
+    HISTORY_COMPONENT,
+    ROUNDS_COMPONENT,
+    TOOL_RESULTS_LAYER,
+    TOOLS_COMPONENT,
+)
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.budget.block_trims import (
     compress_block,
@@ -105,7 +110,7 @@ def apply_step(
         case CondenseToolList():
             return update_layer(plan, on, condense_tools)
         case CondenseResults():
-            return update_layer(plan, on, partial(condense_results, step=action))
+            return _condense_longest_result(plan, on, action)
         case DropOldestPairs():
             return update_view(plan, on, partial(_drop_oldest_turns, over=over))
         case CondenseRepeats():
@@ -118,6 +123,24 @@ def apply_step(
             return plan
         case _ as never:
             assert_never(never)
+
+
+def _condense_longest_result(plan: PromptPlan, on: str, step: CondenseResults) -> PromptPlan:
+    """Condense the longest result of a layer; the results of tool rounds are a message each."""
+    condense = partial(condense_results, step=step)
+    if on != TOOL_RESULTS_LAYER:
+        return update_layer(plan, on, condense)
+    shorter = (
+        (*plan[:place], *update_layer((slot,), on, condense), *plan[place + 1 :])
+        for place, slot in enumerate(plan)
+        if isinstance(slot, PlannedMessage) and slot.tool_call_id is not None
+    )
+    return min((plan, *shorter), key=_count_characters)
+
+
+def _count_characters(plan: PromptPlan) -> int:
+    messages = (slot for slot in plan if isinstance(slot, PlannedMessage))
+    return sum(len(format_message(slot)) for slot in messages)
 
 
 def _drop_oldest_turns(slot: PlannedHistory, over: int) -> PlannedHistory:
@@ -281,9 +304,9 @@ def measure_plan(plan: PromptPlan, counting: TokenCounter, beside: int = 0) -> P
             tokens += slot.tokens
             characters += slot.characters
         else:
-            text = format_message(slot)
-            tokens += counting.count_tokens(text)
-            characters += len(text)
+            for text in (format_message(slot), *(each.text for each in slot.tool_calls)):
+                tokens += counting.count_tokens(text)
+                characters += len(text)
     return PlanSize(tokens, characters)
 
 
@@ -305,6 +328,8 @@ def measure_component(
     for slot in plan:
         if isinstance(slot, PlannedMessage):
             texts = [each.text for each in place_pieces(slot) if each.block.component == component]
+            if component == ROUNDS_COMPONENT:
+                texts += [each.text for each in slot.tool_calls]
             tokens += sum(map(counting.count_tokens, texts))
             characters += sum(map(len, texts))
         elif component == HISTORY_COMPONENT:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Final, Literal, assert_never
+from typing import Final, assert_never
 
 from turnlog.events.errors import Corrupt
-from turnlog.events.model.manifest import CondenseRule
+from turnlog.events.model.manifest import CondenseRule, MessageRole
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.schema.history_specs import CondenseMode
 from turnlog.projections.blueprint.token_counters import TokenCounter
@@ -143,7 +143,7 @@ def _classify_line(line: str) -> str:
 
 def _replace_paragraphs(content: TurnMessages, places: Sequence[int]) -> TurnMessages:
     """Replace repeated paragraphs by one marker per run of them."""
-    texts: dict[TurnRole | Literal["assistant"], str] = {}
+    texts: dict[MessageRole, str] = {}
     begins = 0
     for message in content.messages:
         paragraphs = _split_paragraphs(message.content)

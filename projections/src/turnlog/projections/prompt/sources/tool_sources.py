@@ -92,7 +92,7 @@ def has_tools(material: SessionMaterial, state: SessionState) -> bool:
     named = by_phase.values() if profile.call == BY_PHASE else profile.calls.values()
     layers = {layer for kind in named for layer in blueprint.calls[kind].layers}
     layer_specs = (blueprint.layers.get(layer) for layer in layers)
-    return profile.program == "tools" or any(isinstance(each, _TOOL_LAYERS) for each in layer_specs)
+    return profile.program != "chat" or any(isinstance(each, _TOOL_LAYERS) for each in layer_specs)
 
 
 def find_tool_snapshot(material: SessionMaterial, state: SessionState) -> ToolsSnapshotted | None:

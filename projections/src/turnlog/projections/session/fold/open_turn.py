@@ -30,6 +30,7 @@ from turnlog.projections.session.fold.settled_turns import add_settled_turn, mar
 from turnlog.projections.session.program import get_step_number, has_step_failed
 from turnlog.projections.session.state import (
     MAX_PRIOR_RESULTS,
+    AnsweredCall,
     OpenTurn,
     PlannedStep,
     PriorToolResults,
@@ -44,6 +45,7 @@ from turnlog.projections.session.state import (
 from turnlog.projections.session.text_refs import (
     InputsRef,
     TextRef,
+    build_literal_text_ref,
     build_optional_text_ref,
     build_text_ref,
 )
@@ -210,15 +212,22 @@ def advance_open_turn(
     match event:
         case CallCompleted(text=None):
             return opened
-        case CallCompleted(attempt=attempt):
-            return replace(_count_step(opened), answered=opened.calls, begun=attempt, context=None)
+        case CallCompleted(attempt=attempt, call=call, text=said):
+            answer = AnsweredCall(call, build_optional_text_ref(recorded, "text", said))
+            return replace(
+                _count_step(opened),
+                answered=opened.calls,
+                begun=attempt,
+                context=None,
+                answers=(*opened.answers, answer),
+            )
         case PlanMade():
             return replace(opened, plan=())
         case StepPlanned(goal=goal, tools=tools, given=result_sequence):
             step = PlannedStep(build_text_ref(recorded, "goal", goal), tools, result_sequence)
             return replace(opened, plan=(*(opened.plan or ()), step))
-        case ToolCalled(call=call, id=id, tool=tool):
-            use = ToolUse(call, id, tool, recorded.stream_sequence)
+        case ToolCalled(call=call, id=id, tool=tool, arguments=arguments):
+            use = ToolUse(call, id, tool, build_literal_text_ref(recorded, "arguments", arguments))
             return replace(opened, tools=(*opened.tools, use))
         case ToolStarted(attempt=attempt):
             return _update_tool_use(opened, event, lambda use: replace(use, started=attempt))

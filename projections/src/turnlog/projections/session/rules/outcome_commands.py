@@ -14,7 +14,7 @@ from turnlog.events.content import Digest
 from turnlog.events.model.call_events import AttemptCost, AttemptFault, TokenUsage
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.events.tokens import ToolRequest
-from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
+from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL, PhaseGraph
 from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
 from turnlog.projections.session.commands import (
     AnswerCall,
@@ -45,6 +45,13 @@ STOPPED_FAULT: Final = AttemptFault(
 )
 
 
+ROUNDS_FAULT: Final = AttemptFault(
+    code="rounds-exhausted",
+    detail="the model called tools beyond the last round, was told, and called them again",
+    retryable=False,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptAnswer:
     """A model's whole answer, in the format that its call requires."""
@@ -55,6 +62,14 @@ class AttemptAnswer:
     tools: tuple[ToolRequest, ...] = ()
     plan: ParsedPlan | None = None
     repairs: tuple[str, ...] = ()
+
+    @property
+    def continues_turn(self) -> bool:
+        """Whether it calls tools, so that the answer to a call of a loop is no reply yet.
+
+        The tool that ends a phase is called with a reply.
+        """
+        return any(request.tool != TRANSITION_TOOL for request in self.tools)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +133,8 @@ class AttemptReport:
     """How the turn was worked out, where later prompts show it."""
     offered_tools: Container[str] = ()
     max_tools: int = 0
+    has_used_rounds: bool = False
+    """Whether the turn has had its rounds of tool calls."""
     replacement: str = ""
     """What is shown in place of a refused reply."""
     excludes_filtered: bool = False
@@ -164,18 +181,10 @@ def _build_answer_command(
                 report.attempt, report.text, answer.finish, report.spent, report.model
             )
         case "plan" | "act":
-            return AnswerCall(
-                report.attempt,
-                report.text,
-                answer.finish,
-                report.spent,
-                answer.tools,
-                report.offered_tools,
-                report.max_tools,
-                answer.plan,
-                answer.repairs,
-            )
-        case "reply":
+            return _build_continuation(report, answer)
+        case "loop" if answer.continues_turn:
+            return _build_continuation(report, answer)
+        case "loop" | "reply":
             return CompleteTurn(
                 report.attempt,
                 answer.text,
@@ -189,6 +198,21 @@ def _build_answer_command(
                 work=report.work,
                 excludes_filtered=report.excludes_filtered,
             )
+
+
+def _build_continuation(report: AttemptReport, answer: AttemptAnswer) -> AnswerCall:
+    return AnswerCall(
+        report.attempt,
+        report.text,
+        answer.finish,
+        report.spent,
+        answer.tools,
+        report.offered_tools,
+        report.max_tools,
+        answer.plan,
+        answer.repairs,
+        has_used_rounds=report.has_used_rounds,
+    )
 
 
 def _build_failure_command(

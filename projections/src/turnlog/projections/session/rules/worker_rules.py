@@ -196,6 +196,9 @@ def end_attempt(state: SessionState, command: EndAttempt) -> NewEvents:
             assert_never(never)
 
 
+ROUNDS_USED_DETAIL: Final = "the turn may call no more tools; answer with what there is"
+"""The refusal of tools after the last round; the model reads it, so it never changes."""
+
 MAX_RECORDED_TOOLS: Final = 128
 """Most tool calls of one answer that are recorded, refused ones included; a batch fits them."""
 
@@ -257,7 +260,9 @@ def _record_tool_calls(opened: OpenTurn, command: AnswerCall) -> Iterator[KnownE
             step=step,
         )
         yield called
-        if request.tool not in command.offered_tools:
+        if command.has_used_rounds:
+            yield refuse_tool_call(called, ROUNDS_USED_DETAIL)
+        elif request.tool not in command.offered_tools:
             yield refuse_tool_call(called, f"no tool {request.tool[:80]!r} was offered")
         elif number > command.max_tools:
             yield refuse_tool_call(called, f"one answer may ask for {command.max_tools} tools")

@@ -29,9 +29,11 @@ from turnlog.events.model.manifest import (
     ResolutionSource,
     SegmentSource,
 )
+from turnlog.events.tokens import ToolRequest
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.services.api.prompt_payloads import (
     AssembledPromptView,
+    MessageView,
     RecordedPromptView,
     ReproductionView,
     WindowView,
@@ -77,16 +79,26 @@ def split_prompt(messages: Sequence[ChatMessage], manifest: Manifest) -> tuple[P
 def _iterate_spans(messages: Sequence[ChatMessage], manifest: Manifest) -> Iterator[PromptSpan]:
     included = [part for part in manifest.parts if part.message is not None]
     ends = [part.message for part in included[1:]] + [len(messages)]
-    begins = 0
+    begins = calls = 0
     for part, end in zip(included, ends, strict=False):  # Without parts there are no ends either.
         first = part.message or 0
         if isinstance(part.source, HistorySource):
             for place in range(first, end or 0):
                 yield PromptSpan(part, place, messages[place].role, messages[place].content)
             continue
+        if part.role == "tool_call":
+            call = messages[first].tool_calls[calls]
+            begins, calls = (begins, calls + 1) if end == first else (0, 0)
+            yield PromptSpan(part, first, messages[first].role, _format_tool_call(part, call))
+            continue
         text = messages[first].content[begins : begins + part.characters]
         begins = begins + part.characters if end == first else 0
         yield PromptSpan(part, first, messages[first].role, text)
+
+
+def _format_tool_call(part: PromptPart, call: ToolRequest) -> str:
+    """Return what is counted of a tool call: arguments that were left out are not."""
+    return f"{call.tool} {'' if part.cut else call.arguments}"
 
 
 def render_prompt(prompt: RecordedPromptView) -> RenderableType:
@@ -100,7 +112,7 @@ def render_model_messages(prompt: RecordedPromptView) -> RenderableType:
     """Render only the messages of a call, for use inside a replayed conversation."""
     tokens = f"  {prompt.model} · {prompt.manifest.tokens:,} tokens"
     head = Text().append(f"the model is shown, in call {prompt.call}", "bold").append(tokens, MUTED)
-    messages = [ChatMessage(view.role, view.content) for view in prompt.messages]
+    messages = [view.restore_message() for view in prompt.messages]
     return Group(
         head,
         render_prompt_messages(messages, prompt.manifest) if messages else render_proof(prompt),
@@ -160,11 +172,9 @@ def _describe_way(way: ReproductionView) -> str:
     return f"{apart}{way.fault.where}: {way.fault.detail}"
 
 
-def _render_body(views: Sequence[ChatMessage], manifest: Manifest) -> Iterator[RenderableType]:
+def _render_body(views: Sequence[MessageView], manifest: Manifest) -> Iterator[RenderableType]:
     if views:
-        yield render_prompt_messages(
-            [ChatMessage(view.role, view.content) for view in views], manifest
-        )
+        yield render_prompt_messages([view.restore_message() for view in views], manifest)
     yield Text()
     yield render_parts(manifest)
     yield Text()

@@ -27,7 +27,6 @@ from turnlog.projections.audit.explain.part_provenance import (
     PartProvenance,
     RemovedTurns,
 )
-from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.services.api.prompt_payloads import RecordedPromptView
 from turnlog.services.cli.views.prompt_view import render_source, split_prompt
 from turnlog.services.cli.views.text_format import format_count, format_one_line, format_time
@@ -151,7 +150,7 @@ def render_traced_prompt(
     """Yield messages and tools; each part is followed by its origin."""
     colours = choose_layer_colours(prompt.manifest.parts)
     width = max((len(layer) for layer in colours), default=0)
-    messages = [ChatMessage(view.role, view.content) for view in prompt.messages]
+    messages = [view.restore_message() for view in prompt.messages]
     spans = split_prompt(messages, prompt.manifest) if messages else ()
     by_part = {id(part): each for part, each in zip(prompt.manifest.parts, origins, strict=True)}
     last_index = -1

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from turnlog.events.content import compute_digest
 from turnlog.events.model.call_events import AttemptTimings
@@ -46,6 +47,10 @@ def _read_clock() -> float:
     return asyncio.get_running_loop().time()
 
 
+REPLY_STAGES: Final = frozenset({"loop", "reply"})
+"""The stages whose answer may be the reply."""
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptContext:
     """What an attempt is about: known when it starts, and never changed."""
@@ -69,13 +74,15 @@ class CallSetup:
     """What a call is for, known once the requested tools have run."""
 
     stage: CallStage
-    """Only the text of the stage `reply` is shown to subscribers."""
+    """Only the text of `REPLY_STAGES` is shown to subscribers."""
     tools: frozenset[str] = frozenset()
     """The tools of servers, by the names that the model sees."""
     prior_results: Mapping[str, int] = field(default_factory=dict[str, int])
     """Results of the previous turn that a plan may reuse, each with its event sequence."""
     work: str | None = None
-    """How the turn was worked out, if this is the reply and later prompts show it."""
+    """How the turn was worked out, if this may be the reply and later prompts show it."""
+    has_used_rounds: bool = False
+    """Whether the turn has had its rounds of tool calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +195,7 @@ class ActiveAttempt:
     @property
     def is_streamed(self) -> bool:
         """Whether the text is published as it arrives; formatted output is parsed as a whole."""
-        return self.stage == "reply" and self.output_spec is None
+        return self.stage in REPLY_STAGES and self.output_spec is None
 
     @property
     def timings(self) -> AttemptTimings:
@@ -208,8 +215,9 @@ class ActiveAttempt:
     async def begin_stage(self, setup: CallSetup) -> None:
         """Set what the call is for; publish it if the turn has more calls than its reply."""
         self.progress.setup = setup
-        if setup.stage != "reply" or self.context.has_prior_calls:
-            await self.publisher.publish_activity(self.attempt, setup.stage)
+        if setup.stage not in REPLY_STAGES or self.context.has_prior_calls:
+            doing = "reply" if setup.stage == "loop" else setup.stage
+            await self.publisher.publish_activity(self.attempt, doing)
 
     async def stream_answer(
         self, sent: SentCall, model: LanguageModel
@@ -253,6 +261,7 @@ class ActiveAttempt:
             replacement=self.context.replacement,
             work=self.progress.setup.work,
             offered_tools=self._list_offered_tools(),
+            has_used_rounds=self.progress.setup.has_used_rounds,
         )
 
     def _list_offered_tools(self) -> frozenset[str]:
@@ -313,7 +322,7 @@ def build_model_request(request: ChatRequest) -> ModelRequest:
     """Convert an assembled request to the request type of the model layer."""
     return ModelRequest(
         model=request.model,
-        messages=tuple({"role": each.role, "content": each.content} for each in request.messages),
+        messages=tuple(each.encode_plain() for each in request.messages),
         tools=request.tools,
         parameters=request.parameters,
     )

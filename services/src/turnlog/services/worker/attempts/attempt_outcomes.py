@@ -28,10 +28,11 @@ from turnlog.events.model.turn_events import FILTER_REASONS
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.schema.call_specs import OutputSpec
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
-from turnlog.projections.session.commands import AttemptRef, AttemptUsage
+from turnlog.projections.session.commands import AttemptRef, AttemptUsage, CompleteTurn
 from turnlog.projections.session.rules.attempt_events import UNKNOWN_USAGE
 from turnlog.projections.session.rules.outcome_commands import (
     OVERDUE_FAULT,
+    ROUNDS_FAULT,
     STOPPED_FAULT,
     AnswerRefused,
     AttemptAnswer,
@@ -140,7 +141,8 @@ class OutcomeRecorder:
         command = build_outcome_command(report, outcome)
         context, end = active.context, active.progress.finished
         recording = self.sessions.handle(context.tenant, context.session, command, by)
-        if not isinstance(outcome, AttemptAnswer) or end is None or not active.is_streamed:
+        is_reply = isinstance(command, CompleteTurn) and isinstance(outcome, AttemptAnswer)
+        if not is_reply or end is None or not active.is_streamed:
             return await recording
         # The closing message is sent first, so that it exists if the append fails. Nobody waits for
         # it.
@@ -190,6 +192,9 @@ class OutcomeRecorder:
         if answer.plan:
             plan = await self._expand_loops(active, answer.plan)
             answer = replace(answer, plan=plan, repairs=(*answer.repairs, *plan.repairs))
+        has_used_rounds = active.progress.setup.has_used_rounds and active.stage == "reply"
+        if has_used_rounds and answer.continues_turn and not answer.text:
+            return AttemptFailed(ROUNDS_FAULT, is_from_call=True)
         if active.stage != "summarise":
             _log_unusual_answer(active, answer)
         # A repair may have removed what separated two halves of a forbidden text, and the escapes
@@ -280,8 +285,10 @@ def parse_answer(active: ActiveAttempt, end: FinishedAnswer) -> AttemptAnswer:
     """Parse an answer; raises `InvalidAnswer` if it does not have the required format."""
     text, tools = active.text, list_tool_requests(end)
     spec = active.output_spec or (_PLAN_OUTPUT if active.stage == "plan" else None)
-    if spec is None or active.stage == "summarise":
-        return AttemptAnswer(text, end.finish_reason, tools)
+    answer = AttemptAnswer(text, end.finish_reason, tools)
+    is_free = active.stage == "summarise" or (active.stage == "loop" and answer.continues_turn)
+    if spec is None or is_free:
+        return answer
     found = validate_answer(text, get_answer_schema(spec), repair=spec.repair)
     if active.stage != "plan":
         return AttemptAnswer(found.text, end.finish_reason, tools, repairs=found.repairs)

@@ -281,11 +281,11 @@ async def describe_turn_work(
     texts: TextReader, tenant: str, opened: OpenTurn, blueprint: Blueprint
 ) -> str | None:
     """Describe how a turn was worked out; None if no later prompt shows it."""
-    if not opened.plan or not any(
+    if not (opened.plan or opened.tools) or not any(
         blueprint.resolve_view(name).of == "work" for name in blueprint.history
     ):
         return None
-    goals = [step.goal for step in opened.plan]
+    goals = [step.goal for step in opened.plan or ()]
     results = [use.given.summary if use.given else use.said for use in opened.tools]
     result_refs = [ref for ref in results if ref]
     found = await texts.read_texts(tenant, (*goals, *result_refs))

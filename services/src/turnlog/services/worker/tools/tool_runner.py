@@ -147,7 +147,7 @@ class ToolRunner:
         return done.state
 
     async def _run_tool(self, state: SessionState, use: ToolUse, spec: ToolsSpec) -> SessionState:
-        called = await read_event(self.sessions.log, state.tenant, use.asked, ToolCalled)
+        called = await read_event(self.sessions.log, state.tenant, use.asked.place, ToolCalled)
         pin = state.tools[state.profile].tools[use.tool]
         arguments = _parse_arguments(called.arguments)
         if arguments is None:

@@ -11,10 +11,17 @@ export function splitMessages(messages, manifest) {
   const placedParts = manifest.parts.filter(hasMessage);
   const passages = messages.map(() => []);
   let offset = 0;
+  let calls = 0;
   placedParts.forEach((part, place) => {
     const next = placedParts[place + 1]?.message ?? messages.length;
     if (isHistory(part)) {
       for (let at = part.message; at < next; at += 1) passages[at].push({ part, text: messages[at].content });
+      return;
+    }
+    if (part.role === "tool_call") {
+      const called = messages[part.message].tool_calls[calls].function;
+      passages[part.message].push({ part, text: `${called.name} ${called.arguments}` });
+      [offset, calls] = next === part.message ? [offset, calls + 1] : [0, 0];
       return;
     }
     const points = Array.from(messages[part.message].content);

@@ -1,0 +1,114 @@
+"""The tool rounds of a turn: each answer that called tools, and the results of these tools.
+
+They follow the messages of a call whose program is `loop`, as pairs that no ladder separates: every
+tool call is answered by one message. A ladder may shorten a result and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from turnlog.events.model.manifest import EventTextSource, TextExcerpt, TextTruncation
+from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
+from turnlog.projections.blueprint.schema.call_specs import DEFAULT_MESSAGE_FORMAT
+from turnlog.projections.blueprint.schema.layer_specs import (
+    ROUNDS_COMPONENT,
+    TOOL_CALLS_LAYER,
+    TOOL_RESULTS_LAYER,
+)
+from turnlog.projections.prompt.part_template import PartTemplate
+from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedToolCall
+from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
+from turnlog.projections.prompt.sources.layer_sources import DISTIL_RULE
+from turnlog.projections.prompt.sources.prior_results import list_shorter_refs
+from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.session.program import ToolRound, list_tool_rounds
+from turnlog.projections.session.state import SessionState, ToolUse
+from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.tools.result_condensation import find_result_start
+
+
+def plan_tool_rounds(
+    material: SessionMaterial, state: SessionState, kind: str
+) -> tuple[PartTemplate[PlannedMessage], ...]:
+    """Plan the messages of the open turn's tool rounds; none for a call that summarises."""
+    profile = material.blueprint.profiles.get(state.profile)
+    if profile is None or profile.program != "loop" or kind != material.find_call_kind(state):
+        return ()
+    rounds = list_tool_rounds(state.open)
+    return tuple(message for each in rounds for message in _plan_round(each))
+
+
+def _plan_round(tool_round: ToolRound) -> Iterator[PartTemplate[PlannedMessage]]:
+    yield _plan_calls_message(tool_round)
+    for use in tool_round.tools:
+        if use.said is not None:
+            yield _plan_result_message(use, use.said)
+
+
+def _plan_calls_message(tool_round: ToolRound) -> PartTemplate[PlannedMessage]:
+    said, tools = tool_round.answer.said, tool_round.tools
+    said_refs = (said,) if said and said.characters else ()
+
+    def build(texts: Sequence[str]) -> PlannedMessage:
+        pieces = tuple(
+            include_text(LayerPiece(_build_source(ref), text), text, DEFAULT_MESSAGE_FORMAT)
+            for ref, text in zip(said_refs, texts[: len(said_refs)], strict=True)
+        )
+        calls = map(_build_tool_call, tools, texts[len(said_refs) :])
+        block = _build_block(TOOL_CALLS_LAYER, pieces)
+        return PlannedMessage("assistant", DEFAULT_MESSAGE_FORMAT, (block,), tuple(calls))
+
+    return PartTemplate((*said_refs, *(use.asked for use in tools)), build)
+
+
+def _build_tool_call(use: ToolUse, written: str) -> PlannedToolCall:
+    is_object = _is_json_object(written)
+    return PlannedToolCall(
+        _build_source(use.asked),
+        use.id,
+        use.tool,
+        written if is_object else "",
+        None if is_object else TextTruncation(of=len(written), to=0),
+    )
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(parse_json(text), dict)
+    except InvalidJson:
+        return False
+
+
+def _plan_result_message(use: ToolUse, said: TextRef) -> PartTemplate[PlannedMessage]:
+    shorter = list_shorter_refs(said, use.given, use.brief)
+
+    def build(texts: Sequence[str]) -> PlannedMessage:
+        arguments, text, *others = texts
+        piece = _build_result_piece(use, said, text, arguments)
+        piece = include_text(piece, piece.full_text, DEFAULT_MESSAGE_FORMAT)
+        if use.distilled:
+            piece = replace(piece, treatment="condensed", rule=DISTIL_RULE)
+        pairs = zip(shorter, others, strict=True)
+        shorter_pieces = (_build_result_piece(use, ref, other, arguments) for ref, other in pairs)
+        block = _build_block(TOOL_RESULTS_LAYER, (replace(piece, shorter=tuple(shorter_pieces)),))
+        return PlannedMessage("tool", DEFAULT_MESSAGE_FORMAT, (block,), tool_call_id=use.id)
+
+    return PartTemplate((use.asked, said, *shorter), build)
+
+
+def _build_result_piece(use: ToolUse, ref: TextRef, text: str, arguments: str) -> LayerPiece:
+    """Return a result without the line that repeats its call, which is another message."""
+    start = find_result_start(use.tool, arguments, text)
+    excerpt = TextExcerpt(begin=start, end=len(text)) if start else None
+    return LayerPiece(_build_source(ref), text[start:], excerpt=excerpt)
+
+
+def _build_source(ref: TextRef) -> EventTextSource:
+    return EventTextSource(sequence=ref.sequence, field=ref.field)
+
+
+def _build_block(layer: str, pieces: tuple[LayerPiece, ...]) -> LayerBlock:
+    form = DEFAULT_MESSAGE_FORMAT
+    return LayerBlock(layer, ROUNDS_COMPONENT, keep=True, form=form, pieces=pieces)

@@ -1,0 +1,144 @@
+"""The `loop` program over HTTP, with litellm and a model server; every call is proven."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.agent_programs.agent_service import (
+    AgentService,
+    answer_with_text,
+    answer_with_tool_calls,
+)
+from tests.agent_programs.turns.test_loop_turn import LOOP, build_loop_blueprint
+from tests.support.servers.model_behaviours import ModelAnswer
+from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LOOK = answer_with_tool_calls(("shop_look", {"what": "hammer"}), ("shop_look", {"what": "nail"}))
+
+
+async def test_the_prompt_of_a_round_is_shown_as_it_was_sent(platform: AgentService) -> None:
+    session = await platform.open_session(build_loop_blueprint())
+    await platform.complete_turn(session, LOOK, answer_with_text("Three of each."))
+    prompt = await platform.fetch_prompt(session, "1.2")
+    sent = platform.bodies[1]["messages"]
+    assert prompt["messages"] == [
+        {"content": None, **each} if "tool_calls" in each else each for each in sent
+    ]
+    assert [each["role"] for each in sent] == ["system", "user", "assistant", "tool", "tool"]
+
+
+async def test_watchers_of_a_loop_get_the_text_of_a_round_and_then_the_reply_anew(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_loop_blueprint())
+    seen = asyncio.Event()
+    platform.shop.during_call = seen.wait
+    called = (("shop_look", json.dumps({"what": "hammer"})),)
+    begun = ModelAnswer(("Let me ", "look."), finish="tool_calls", tool_calls=called)
+    platform.provider.queue_behaviours(begun, answer_with_text("There are ", "three."))
+    await platform.http.post(f"/v1/sessions/{session}/turns", json={"text": "Hammers?"})
+    story = list[str]()
+    async with platform.watch_turn(session) as watched:
+        async for event in watched.iterate_events():
+            story.append(event.json["text"] if event.name == "token" else event.name)
+            if "".join(story).endswith("Let me look."):
+                seen.set()
+    assert "".join(each for each in story if each != "progress") == (
+        "Let me look." + "attempt-reset" + "There are three." + "done"
+    )
+
+
+async def test_long_results_of_a_loop_are_shortened_where_they_have_no_room(
+    platform: AgentService,
+) -> None:
+    ladder = [
+        {"condense_results": {"layer": "tool_results", "to": "summary"}},
+        {"condense_results": {"layer": "tool_results", "to": "sample"}},
+        {"condense_results": {"layer": "tool_results", "to": "digest"}},
+    ]
+    budget = {"small": {"tokens": 700, "counter": {"chars_per_token": 4}, "ladder": ladder}}
+    calls = {"converse": {**build_calls()["converse"], "budget": "small"}}
+    kind = build_loop_blueprint(calls=calls, budget=budget)
+    assert [*check_blueprint(kind)] == []
+    session = await platform.open_session(kind)
+    platform.shop.results = ["short", "word " * 1_500]
+    await platform.complete_turn(session, LOOK, answer_with_text("A lot of words."))
+    prompt = await platform.fetch_prompt(session, "1.2")
+    results = [each["content"] for each in prompt["messages"] if each["role"] == "tool"]
+    assert results[0] == "short"
+    assert len(results[1]) < 500
+    assert prompt["manifest"]["tokens"] <= 700
+    assert [step["on"] for step in prompt["manifest"]["steps"]] == ["tool_results"]
+
+
+def build_calls() -> dict[str, Any]:
+    messages = [{"system": ["rules"]}, {"history": "recent"}, {"user": ["input"]}]
+    return {"converse": {"messages": messages, "tools": ["all"]}}
+
+
+async def test_only_the_reply_of_a_loop_must_have_its_form(platform: AgentService) -> None:
+    schema = {"type": "object", "properties": {"stock": {"type": "integer"}}, "required": ["stock"]}
+    calls = {"converse": {**build_calls()["converse"], "output": {"schema": schema}}}
+    session = await platform.open_session(build_loop_blueprint(calls=calls))
+    turn = await platform.submit_turn(session, LOOK, answer_with_text('{"stock": 3}'))
+    assert turn["reply"] == '{"stock": 3}'
+
+
+async def test_later_turns_may_show_what_the_tools_of_a_loop_gave(platform: AgentService) -> None:
+    calls = build_calls()
+    kind = build_loop_blueprint(calls=calls, history={"recent": {"of": "work"}})
+    session = await platform.open_session(kind)
+    await platform.complete_turn(session, LOOK, answer_with_text("Three of each."))
+    await platform.complete_turn(session, answer_with_text("As before."), text="And now?")
+    (earlier,) = [each for each in platform.bodies[2]["messages"] if each["role"] == "assistant"]
+    assert earlier["content"].startswith('Tools gave:\nshop_look {"what": "hammer"}\n  3 in stock')
+    assert earlier["content"].endswith("Three of each.")
+
+
+async def test_a_cancelled_loop_says_what_became_of_its_tools(platform: AgentService) -> None:
+    session = await platform.open_session(build_loop_blueprint())
+
+    async def cancel() -> None:
+        await platform.http.post(f"/v1/sessions/{session}/cancel")
+
+    platform.shop.during_call = cancel
+    turn = await platform.submit_turn(session, LOOK)
+    assert turn["status"] == "cancelled"
+    names = await platform.list_event_names(session)
+    assert names.count("tool-called") == names.count("tool-returned") == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "where", "what"),
+    [
+        (
+            {"calls": {"converse": {**build_calls()["converse"], "tools": []}}},
+            ("calls", "converse", "tools"),
+            "profile `agent` calls tools by it, and it offers none",
+        ),
+        (
+            {"profiles": {"agent": {**LOOP, "program": "chat"}}},
+            ("calls", "converse", "tools"),
+            "a plan, or a reply of `chat` or `tools`, calls no tools",
+        ),
+        (
+            {
+                "calls": {"converse": {**build_calls()["converse"], "budget": "small"}},
+                "budget": {"small": {"tokens": 700}},
+            },
+            ("budget", "small", "ladder"),
+            "no step shortens the tool results of profile `agent` when they have no room",
+        ),
+    ],
+)
+async def test_a_loop_that_could_not_run_is_refused(
+    changes: dict[str, Any], where: tuple[str, ...], what: str
+) -> None:
+    (found,) = check_blueprint(build_loop_blueprint(**changes))
+    assert (found.path, found.what) == (where, what)

@@ -1,0 +1,179 @@
+"""A turn of the `loop` program: the model calls tools in rounds until it answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from tests.agent_programs.agent_harness import (
+    USAGE,
+    AgentHarness,
+    FakeToolServer,
+    build_agent_blueprint,
+    build_tool_script,
+)
+from tests.support.sessions.puppet_model import ScriptStep
+from turnlog.events.content import PlainText
+from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned
+from turnlog.events.model.turn_events import TurnCompleted, TurnFailed
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
+from turnlog.services.worker.model.model_types import FinishedAnswer, ModelToolCall
+
+LOOP = {"default": True, "program": "loop", "call": "converse"}
+
+
+def build_loop_blueprint(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
+    """Return a small blueprint whose one call is repeated until it answers."""
+    return build_agent_blueprint(
+        **{
+            "layers": {"rules": {"text": "Help.", "keep": "always"}},
+            "calls": {
+                "converse": {
+                    "messages": [{"system": ["rules"]}, {"history": "recent"}, {"user": ["input"]}],
+                    "tools": ["all"],
+                }
+            },
+            "profiles": {"agent": LOOP},
+            **changes,
+        }
+    )
+
+
+async def open_loop(shop: FakeToolServer | None = None, **changes: Any) -> AgentHarness:  # noqa: ANN401
+    harness = AgentHarness(shop or FakeToolServer(), kind=build_loop_blueprint(**changes))
+    return await harness.open_session()
+
+
+def test_a_loop_is_a_sound_blueprint() -> None:
+    assert [*check_blueprint(build_loop_blueprint())] == []
+
+
+async def test_tools_are_called_in_rounds_until_the_model_answers() -> None:
+    shop = await open_loop()
+    await shop.run_turn(
+        build_tool_script(("shop_look", '{"what": "hammer"}'), ("shop_look", '{"what": "nail"}')),
+        build_tool_script(("shop_pay", '{"what": "hammer"}')),
+        ["It is ", "yours."],
+    )
+    assert shop.house.list_event_names()[1:] == [
+        *("turn-submitted", "attempt-started", "tools-snapshotted", "context-assembled"),
+        *("attempt-ended", "call-completed", "tool-called", "tool-called", "attempt-started"),
+        *("tool-started", "tool-returned", "tool-started", "tool-returned", "context-assembled"),
+        *("attempt-ended", "call-completed", "tool-called", "attempt-started"),
+        *("tool-started", "tool-returned", "context-assembled"),
+        *("attempt-ended", "call-completed", "turn-completed"),
+    ]
+    (reply,) = shop.list_events(TurnCompleted)
+    assert (reply.text, reply.call) == (PlainText(text="It is yours."), "1.3")
+    first, *_ = shop.house.model.requests
+    assert shop.list_offered_tools() == [["shop_look", "shop_pay"]] * 3
+    assert [each["role"] for each in first.messages] == ["system", "user"]
+
+
+async def test_every_call_of_a_tool_is_followed_by_its_result() -> None:
+    shop = await open_loop()
+    calls = (
+        ModelToolCall("a", "shop_look", '{"what": "hammer"}'),
+        ModelToolCall("b", "shop_look", '{"what": "nail"}'),
+    )
+    answer = FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)
+    shop.shop.results = ["3 in stock", "line one\nline two"]
+    await shop.run_turn(["Let me look.", answer], ["There are three."])
+    assert [*shop.house.model.requests[1].messages[2:]] == [
+        {
+            "role": "assistant",
+            "content": "Let me look.",
+            "tool_calls": [
+                build_call("a", "shop_look", '{"what": "hammer"}'),
+                build_call("b", "shop_look", '{"what": "nail"}'),
+            ],
+        },
+        {"role": "tool", "content": "3 in stock", "tool_call_id": "a"},
+        {"role": "tool", "content": "line one\n  line two", "tool_call_id": "b"},
+    ]
+
+
+def build_call(id: str, tool: str, arguments: str) -> dict[str, JsonValue]:
+    return {"id": id, "type": "function", "function": {"name": tool, "arguments": arguments}}
+
+
+async def test_an_answer_without_words_has_no_content_beside_its_calls() -> None:
+    shop = await open_loop()
+    await shop.run_turn(build_tool_script(("shop_look", "{}")), ["Three."])
+    assert shop.house.model.requests[1].messages[2]["content"] is None
+
+
+@pytest.mark.parametrize("written", ["", "no JSON", "[1]", '{"what": '])
+async def test_arguments_that_are_no_object_are_sent_back_as_an_empty_one(written: str) -> None:
+    shop = await open_loop()
+    await shop.run_turn(build_tool_script(("shop_look", written)), ["I could not look."])
+    message: Any = shop.house.model.requests[1].messages[2]
+    assert message["tool_calls"][0]["function"]["arguments"] == "{}"
+    (called,) = shop.list_events(ToolCalled)
+    assert called.arguments == written
+
+
+async def test_a_tool_that_nobody_offers_is_refused_and_the_model_is_told() -> None:
+    shop = await open_loop()
+    await shop.run_turn(build_tool_script(("shop_fly", "{}")), ["I cannot fly."])
+    (returned,) = shop.list_events(ToolReturned)
+    assert returned.outcome == "refused"
+    assert "no tool 'shop_fly' was offered" in str(shop.house.model.requests[1].messages[3])
+    assert shop.shop.tool_calls == []
+
+
+def call_look(name: str) -> list[ScriptStep]:
+    return build_tool_script(("shop_look", "{}"), named=f"{name}{{}}")
+
+
+async def test_after_the_last_round_tools_are_refused_and_the_model_is_told() -> None:
+    shop = await open_loop(profiles={"agent": {**LOOP, "max_rounds": 2}})
+    await shop.run_turn(call_look("a"), call_look("b"), call_look("c"), ["Enough."])
+    assert len(shop.shop.tool_calls) == 2
+    assert [each.outcome for each in shop.list_events(ToolReturned)] == [
+        *("answered", "answered", "refused")
+    ]
+    told = shop.house.model.requests[3].messages[-1]["content"]
+    assert told == "refused: the turn may call no more tools; answer with what there is"
+    assert len(shop.list_events(TurnCompleted)) == 1
+
+
+async def test_a_model_that_calls_tools_in_spite_of_that_fails_the_turn() -> None:
+    shop = await open_loop(profiles={"agent": {**LOOP, "max_rounds": 1}})
+    await shop.run_turn(call_look("a"), call_look("b"), call_look("c"))
+    (failed,) = shop.list_events(TurnFailed)
+    assert (failed.code, failed.retryable) == ("rounds-exhausted", False)
+    assert len(shop.shop.tool_calls) == 1
+
+
+async def test_an_answer_beside_tool_calls_is_the_reply_where_no_round_is_left() -> None:
+    shop = await open_loop(profiles={"agent": {**LOOP, "max_rounds": 1}})
+    calls = (ModelToolCall("d", "shop_look", "{}"),)
+    last = FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)
+    await shop.run_turn(call_look("a"), call_look("b"), ["Three.", last])
+    (reply,) = shop.list_events(TurnCompleted)
+    assert reply.text == PlainText(text="Three.")
+    assert shop.list_events(ToolReturned)[-1].outcome == "refused"
+
+
+async def test_rounds_are_of_one_turn_and_the_next_turn_has_its_own() -> None:
+    shop = await open_loop()
+    await shop.run_turn(build_tool_script(("shop_look", "{}")), ["Three."])
+    await shop.run_turn(["Still three."], text="And now?")
+    roles = [each["role"] for each in shop.house.model.requests[2].messages]
+    assert roles == ["system", "user", "assistant", "user"]
+
+
+async def test_every_prompt_of_a_loop_names_where_its_rounds_come_from() -> None:
+    shop = await open_loop()
+    await shop.run_turn(build_tool_script(("shop_look", '{"what": "nail"}')), ["Three."])
+    parts = shop.list_events(ContextAssembled)[1].manifest.parts
+    rounds = [part for part in parts if part.component == "tool_rounds"]
+    assert [(part.layer, part.role, part.item) for part in rounds] == [
+        ("tool_calls", "tool_call", "shop_look"),
+        ("tool_results", "tool", None),
+    ]
