@@ -288,3 +288,57 @@ async def test_u21_each_call_has_the_metrics_of_the_document(platform: AgentServ
     manifest = (await platform.fetch_prompt(session, "2.1"))["manifest"]
     assert call["savings_estimate"] == sum(each["saved"] for each in manifest["parts"])
     assert sum(call["components"].values()) == manifest["tokens"]
+
+
+def estimate_tokens(*texts: str) -> int:
+    """Return the tokens of texts that no call reads: one for every four characters."""
+    return sum(-(-len(text) // 4) for text in texts)
+
+
+async def test_u21_the_savings_know_what_a_distilled_result_would_take(
+    platform: AgentService,
+) -> None:
+    session = await open_working_session(platform)
+    result = json.dumps(ROWS)
+    await run_result_turn(platform, session, result)
+    manifest = (await platform.fetch_prompt(session, "1.3"))["manifest"]
+    (part,) = [each for each in manifest["parts"] if each.get("rule") == "distil"]
+    assert abs(part["saved"] + part["tokens"] - estimate_tokens(result)) < 10
+    calls = await fetch_call_metrics(platform, session)
+    assert calls["1.3"]["saved"] == {"distil": part["saved"]}
+    assert calls["1.3"]["savings_estimate"] == part["saved"] > 4_000
+    await run_short_turn(platform, session)
+    later = (await fetch_call_metrics(platform, session))["2.1"]["saved"]
+    assert later["distil"] > 4_000, "its summary is among the results of the turn before"
+
+
+async def test_u21_the_savings_know_excluded_and_purged_turns(platform: AgentService) -> None:
+    session = await open_talking_session(platform)
+    hammer, nail = ("What is a hammer?", "A tool."), ("And a nail?", "A pin.")
+    await say(platform, session, *hammer)
+    await say(platform, session, *nail)
+    path = f"/v1/sessions/{session}/turns/1/exclusion"
+    assert (await platform.http.put(path)).status_code == 200
+    await say(platform, session, "And now?", "Well.")
+    assert (await platform.http.delete(path)).status_code == 200
+    await say(platform, session, "And then?", "So.")
+    assert (await platform.http.post(f"/v1/sessions/{session}/purge")).status_code == 200
+    await say(platform, session, "Who are you?", "A clerk.")
+    calls = await fetch_call_metrics(platform, session)
+    assert [calls[f"{turn}.1"]["saved"] for turn in range(1, 6)] == [
+        {},
+        {},
+        {"excluded": estimate_tokens(*hammer)},
+        {},
+        {"purged": estimate_tokens(*hammer, *nail, "And now?", "Well.", "And then?", "So.")},
+    ]
+
+
+async def test_u21_the_hit_rate_of_retrieval_is_null_where_no_call_retrieves(
+    platform: AgentService,
+) -> None:
+    session = await open_talking_session(platform)
+    await say(platform, session, "What is a hammer?", "A tool.")
+    last = (await platform.load_recorded_events(session))[-1].sequence
+    growth = await platform.fetch_json("/v1/growth", session=session, min_sequence=last)
+    assert [each["retrieval_hit_rate"] for each in growth["groups"]] == [None]

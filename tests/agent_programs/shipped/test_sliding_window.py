@@ -119,3 +119,24 @@ async def test_u10_where_the_whole_has_no_room_the_oldest_pair_is_named_as_dropp
     ]
     (dropped,) = [each for each in manifest["parts"] if each.get("rule") == "drop_oldest_pairs"]
     assert (dropped["source"]["first"], dropped["source"]["last"]) == (3, 3)
+
+
+async def test_u21_the_savings_know_all_turns_of_a_summary(platform: AgentService) -> None:
+    session = await platform.open_shipped_session("uderia", attributes={})
+    await run_topics(platform, session, *TOPICS[:4])
+    for number, topic in enumerate(TOPICS[4:7], 5):
+        platform.provider.queue_behaviours(answer_with_text(f"{SUMMARY} {number}"))
+        await run_topics(platform, session, topic)
+    last = (await platform.load_recorded_events(session))[-1].sequence
+    growth = await platform.fetch_json("/v1/growth", session=session, min_sequence=last)
+    saved = {each["call"]: each["saved"] for each in growth["calls"]}
+    for number in (5, 6, 7):
+        prompt = await platform.fetch_prompt(session, f"{number}.2")
+        (summary,) = [
+            each for each in prompt["manifest"]["parts"] if each.get("rule") == "summarised"
+            and each.get("role")
+        ]  # fmt: skip
+        covered = TOPICS[: number - 4]
+        length = sum(len(build_question(each)) + len(build_reply(each)) for each in covered)
+        assert summary["saved"] == -(-length // 4) - summary["tokens"]
+        assert saved[f"{number}.2"] == {"summarised": summary["saved"]}

@@ -95,6 +95,26 @@ async def test_a_step_that_condensed_something_is_counted_once(
     assert call.optimizations == {"names": 45}
 
 
+async def test_the_hit_rate_is_the_share_of_calls_whose_retrieval_found_something(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    found = build_part("rag_context", tokens=20)
+    nothing = build_part("rag_context", tokens=0, message=None)
+    system = build_part("system", tokens=10)
+    await story.append_events(
+        build_opened(),
+        build_submitted(1, "one"),
+        *(build_assembled(1, f"1.{n}", system, found) for n in range(1, 4)),
+        build_assembled(1, "1.4", system, nothing),
+        build_assembled(1, "1.5", system, kind="plan"),
+    )
+    await fold_log(store, story.log)
+    (group,) = await read_group_growth(store, "all")
+    assert group.retrieval_hit_rate == 0.75
+    rates = {each.group: each.retrieval_hit_rate for each in await read_group_growth(store, "kind")}
+    assert rates == {"plan": None, "reply": 0.75}
+
+
 async def test_calls_are_put_together_by_what_they_have_in_common(
     store: ReadModelStore, story: StoredSession
 ) -> None:

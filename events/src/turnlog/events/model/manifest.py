@@ -180,7 +180,9 @@ class PromptPart(EventModel):
     tokens: int = 0
     """Its share of the message's tokens, by the manifest's counter."""
     saved: int = 0
-    """Tokens saved by condensing."""
+    """Tokens that condensing, summarising or excluding saved; estimated from lengths for texts that
+    were not read.
+    """
     treatment: PartTreatment = "kept"
     """What was done to it."""
     rule: str | None = None

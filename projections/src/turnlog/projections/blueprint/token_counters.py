@@ -45,6 +45,10 @@ class TokenCounter(Protocol):
 
     def count_tokens(self, text: str) -> int: ...
 
+    def estimate_tokens(self, characters: int) -> int:
+        """Estimate the tokens of a text that was not read, from its length."""
+        ...
+
     def count_shares(self, texts: Iterable[str]) -> list[int]:
         """Count consecutive texts; the counts add up to the count of the joined text."""
         ...
@@ -66,6 +70,10 @@ class CharacterCounter(NamedTuple):
 
     def count_tokens(self, text: str) -> int:
         return -(-len(text) // self.per_token)
+
+    def estimate_tokens(self, characters: int) -> int:
+        """See `TokenCounter.estimate_tokens`; here it is the count."""
+        return -(-characters // self.per_token)
 
     def count_shares(self, texts: Iterable[str]) -> list[int]:
         ends = accumulate((len(text) for text in texts), initial=0)
@@ -93,6 +101,10 @@ class VocabularyCounter(NamedTuple):
 
     def count_tokens(self, text: str) -> int:
         return self.vocabulary.count_tokens(text)
+
+    def estimate_tokens(self, characters: int) -> int:
+        """See `TokenCounter.estimate_tokens`: as calls without a budget are counted."""
+        return _DEFAULT_COUNTER.estimate_tokens(characters)
 
     def count_shares(self, texts: Iterable[str]) -> list[int]:
         """See `TokenCounter.count_shares`; the longest text takes the difference at the joints."""

@@ -18,11 +18,17 @@ ASSEMBLER_VERSION: Final = 3
 """Version of the assembler; raised when the same record gives a different prompt.
 
 Version 2 condenses repeated questions by `repeats-2`. Version 3 includes what was carried into
-every visible phase, and not only into the current one.
+every visible phase, and not only into the current one, and estimates what distilled results,
+summaries and exclusions save.
 """
 
 SUPPORTED_ASSEMBLERS: Final = frozenset((1, 2, ASSEMBLER_VERSION))
 """The versions whose rules this one still has, for calls on record."""
+
+
+def has_estimated_savings(assembler: int) -> bool:
+    """Return whether a version estimates the savings of texts that it does not read."""
+    return assembler >= 3  # noqa: PLR2004 - the version that began with it
 
 
 def choose_assembler(recorded: int) -> int:

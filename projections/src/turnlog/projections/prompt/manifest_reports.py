@@ -1,9 +1,8 @@
 """Reports computed from a manifest alone: what each layer contributes, and tokens saved.
 
 A manifest lists parts. `list_layer_reports` groups them by layer, for an application that wants to
-know how its input was used. `compute_token_savings` sums what trim steps and condensing saved, in
-the counts that the manifest records. The length of summarised turns is not in a manifest, so it is
-not part of the savings.
+know how its input was used. `compute_token_savings` sums what trim steps, condensing, summaries and
+exclusions saved, as the manifest records it.
 """
 
 from __future__ import annotations
@@ -107,10 +106,7 @@ def compute_token_savings(manifest: Manifest) -> dict[str, int]:
     taken = frozenset(found)
     for part in manifest.parts:
         word = (part.rule or "").partition(" ")[0]
-        if (
-            (part.is_included or part.saved)
-            and part.treatment in _SHORTENED_TREATMENTS
-            and word not in taken
-        ):
+        is_shortened = part.is_included and part.treatment in _SHORTENED_TREATMENTS
+        if (is_shortened or part.saved) and word not in taken:
             found[word] = found.get(word, 0) + part.saved
     return found

@@ -142,7 +142,10 @@ def _build_included_part(
 
 
 def _count_saved_tokens(placed: PlacedPiece, counting: TokenCounter) -> int:
-    """Count the tokens that a condensed text saves in its layer."""
+    """Count the tokens that a condensed text saves in its layer, or in place of a tool result."""
+    if full_length := placed.piece.full_length:
+        full_tokens = counting.estimate_tokens(full_length)
+        return max(0, full_tokens - counting.count_tokens(placed.piece.text))
     emptied = (
         each for each in placed.block.pieces if each.treatment == "condensed" and not each.text
     )
@@ -199,6 +202,7 @@ def _build_summary_part(summary: SummaryMessage, place: int) -> PromptPart:
         digest=summary.text_ref.digest,
         characters=len(summary.text),
         tokens=summary.tokens,
+        saved=summary.saved,
         treatment="summarised",
         rule=SUMMARISED,
     )

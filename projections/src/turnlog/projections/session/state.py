@@ -63,6 +63,8 @@ class ToolResultRef:
     """Whether both texts are condensed."""
     brief: TextRef | None = None
     """Reference to the text that only names the result; None if it would be no shorter."""
+    characters: int = 0
+    """Length of the complete result."""
 
     @property
     def condensed_texts(self) -> tuple[TextRef, ...]:
@@ -105,6 +107,8 @@ class ToolUse:
     """The result for later turns; None unless the tool answered."""
     brief: TextRef | None = None
     """Reference to the text that only names the result; None if it would be no shorter."""
+    characters: int = 0
+    """Length of the complete result."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class HistorySummary:
     """Phases that its turns belong to."""
     former: int | None
     """Sequence of the summary that it absorbed."""
+    characters: int = 0
+    """Length of the turns it covers, in code points."""
 
     @property
     def sequence(self) -> int:

@@ -85,7 +85,7 @@ class CallMetrics(ResponseModel):
     optimizations_applied: tuple[str, ...]
     """The rules that shortened the prompt."""
     savings_estimate: int
-    """Tokens saved by all rules; unknown savings, such as those of summaries, count as 0."""
+    """Tokens saved by all rules; estimated from lengths for texts that were not read."""
     saved: dict[str, int]
     """Tokens saved by each rule."""
     cut_turns: int
@@ -107,6 +107,10 @@ class GroupMetrics(ResponseModel):
     """Tokens that were saved."""
     cut_turns: int
     """The number of history turns that were cut to fit."""
+    retrieval_hit_rate: float | None
+    """The share of the calls with a layer of the component `rag_context` that include a text of it;
+    null if there is no such call.
+    """
 
 
 class GrowthView(ResponseModel):

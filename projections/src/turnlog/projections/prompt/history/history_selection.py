@@ -104,6 +104,9 @@ OUT_OF_REACH: Final = "out of reach"
 PURGED: Final = "purged"
 """The rule of turns from before the memory was purged."""
 
+EXCLUDED: Final = "excluded"
+"""The rule of turns that a caller excluded."""
+
 SUMMARISED: Final = "summarised"
 """The rule of turns that a summary replaces."""
 
@@ -224,7 +227,7 @@ def _find_exclusion_rule(
     ):
         return hidden_rule
     if turns.excluded:
-        return "excluded"
+        return EXCLUDED
     if turns.status != "completed":
         return turns.status
     silent = isinstance(turns, SettledTurnRef) and not list_message_refs(turns)
@@ -241,6 +244,36 @@ def merge_excluded(out: Iterable[ExcludedTurns]) -> tuple[ExcludedTurns, ...]:
         else:
             runs.append(run)
     return tuple(runs)
+
+
+def estimate_excluded(
+    left_out: Iterable[ExcludedTurns],
+    view: HistoryViewSpec,
+    state: SessionState,
+    visibility: PhaseVisibility,
+    counting: TokenCounter,
+) -> tuple[ExcludedTurns, ...]:
+    """Return the excluded turns with what excluding and purging saves.
+
+    Turns that the view or its reach would leave out in any case save nothing.
+    """
+    runs = tuple(left_out)
+    if not any(run.rule in {EXCLUDED, PURGED} for run in runs):
+        return runs
+    skipped = find_skipped_turns(view, state.turns, visibility)
+    sizes = {
+        ref.turn: sum(counting.estimate_tokens(each.characters) for each in list_message_refs(ref))
+        for ref in state.turns
+        if ref.status == "completed" and ref.turn not in skipped
+    }
+    return tuple(
+        replace(run, saved=_sum_range(sizes, run)) if run.rule in {EXCLUDED, PURGED} else run
+        for run in runs
+    )
+
+
+def _sum_range(sizes: Mapping[int, int], run: ExcludedTurns) -> int:
+    return sum(size for turn, size in sizes.items() if run.first <= turn <= run.last)
 
 
 def has_reachable_runs(

@@ -14,11 +14,17 @@ from turnlog.projections.blueprint.schema.budget_specs import BudgetSpec
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
 from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
 from turnlog.projections.blueprint.token_counters import TokenCounter
-from turnlog.projections.prompt.assembly_inputs import ASSEMBLER_VERSION, PromptCall, PromptTexts
+from turnlog.projections.prompt.assembly_inputs import (
+    ASSEMBLER_VERSION,
+    PromptCall,
+    PromptTexts,
+    has_estimated_savings,
+)
 from turnlog.projections.prompt.history.history_condenser import condense_history
 from turnlog.projections.prompt.history.history_selection import (
     ExcludedTurns,
     build_exchanges,
+    estimate_excluded,
     has_reachable_runs,
     list_turn_refs,
     select_turns,
@@ -114,10 +120,15 @@ def render_history(
     Once a summary replaces older turns, the messages that the view keeps beside it are verbatim.
     """
     turns, left_out = back.select_turns(state)
+    has_estimates = has_estimated_savings(assembler)
+    if has_estimates and back.view.of != "selected":
+        left_out = estimate_excluded(left_out, back.view, state, back.visibility, counting)
     work = back.view.of == "work"
     exchanges = tuple(build_exchanges(turns, texts.by_ref, counting, work=work))
     summary_message = (
-        _build_summary_message(back.summary, texts, counting) if back.summary else None
+        _build_summary_message(back.summary, texts, counting, has_estimates=has_estimates)
+        if back.summary
+        else None
     )
     kept = back.view.summary.keep_messages if summary_message and back.view.summary else 0
     slot = PlannedHistory(
@@ -133,9 +144,11 @@ def render_history(
 
 
 def _build_summary_message(
-    summary: HistorySummary, texts: PromptTexts, counting: TokenCounter
+    summary: HistorySummary, texts: PromptTexts, counting: TokenCounter, *, has_estimates: bool
 ) -> SummaryMessage:
     text = texts.by_ref.get(summary.said)
     if text is None:
         raise Corrupt(f"summary {summary.sequence}", "its text was not fetched")
-    return SummaryMessage(summary.said, text, counting.count_tokens(text))
+    tokens = counting.count_tokens(text)
+    full_tokens = counting.estimate_tokens(summary.characters) if has_estimates else 0
+    return SummaryMessage(summary.said, text, tokens, saved=max(0, full_tokens - tokens))

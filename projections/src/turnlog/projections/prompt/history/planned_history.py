@@ -18,6 +18,8 @@ class SummaryMessage:
     text: str
     tokens: int
     included: bool = True
+    saved: int = 0
+    """About how many tokens more the summarised turns would take."""
 
 
 @dataclass(frozen=True, slots=True)

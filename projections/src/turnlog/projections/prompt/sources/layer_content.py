@@ -70,6 +70,8 @@ class LayerPiece:
     """The range of its source's text that `full_text` is; None if it is all of it."""
     shorter: tuple[LayerPiece, ...] = ()
     """What a step may replace it by, the longest first."""
+    full_length: int = 0
+    """Length of the tool result that it condenses; 0 if it condenses none."""
 
     @property
     def segment(self) -> SegmentSource:
@@ -181,6 +183,7 @@ def include_text(piece: LayerPiece, text: str, form: MessageFormat) -> LayerPiec
         piece.item,
         piece.excerpt,
         piece.shorter,
+        piece.full_length,
     )
 
 

@@ -41,7 +41,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
 )
 from turnlog.projections.blueprint.schema.prompt_overrides import find_pinned_file
 from turnlog.projections.blueprint.template_slots import fill_slots, find_slots, format_prompt_value
-from turnlog.projections.prompt.assembly_inputs import PromptCall
+from turnlog.projections.prompt.assembly_inputs import PromptCall, has_estimated_savings
 from turnlog.projections.prompt.part_template import (
     PartTemplate,
     TextKey,
@@ -131,13 +131,13 @@ def _plan_pieces(
     elif isinstance(layer, StepLayer):
         texts = list_step_texts(layer, material, state)
         planned = combine_parts(
-            _plan_text_piece(each.said, state, form, shorter=each.shorter) for each in texts
+            _plan_text_piece(each.said, sources, form, shorter=each.shorter) for each in texts
         )
     elif isinstance(layer, ResultsLayer):
         planned = combine_parts(_plan_result_pieces(layer, sources, form))
     elif isinstance(layer, CarryLayer):
         planned = combine_parts(
-            _plan_text_piece(ref, state, form) for ref in _list_carried_refs(sources)
+            _plan_text_piece(ref, sources, form) for ref in _list_carried_refs(sources)
         )
     else:
         planned = _plan_source(layer, name, sources).map(
@@ -168,7 +168,7 @@ def _plan_input_piece(sources: LayerSources, form: MessageFormat) -> PartTemplat
     ref = sources.state.open.text if sources.state.open else None
     if ref is None:
         return build_filled(LayerPiece(None, "", rule="no input"))
-    return _plan_text_piece(ref, sources.state, form)
+    return _plan_text_piece(ref, sources, form)
 
 
 def _plan_result_pieces(
@@ -179,7 +179,7 @@ def _plan_result_pieces(
     for place, (word, result) in enumerate(label_results(found.results)):
         item = LayerItem(place, word, f"{heading}{word}:")
         shorter = list_shorter_refs(result.summary, None, result.brief)
-        yield _plan_text_piece(result.summary, sources.state, form, item, shorter)
+        yield _plan_text_piece(result.summary, sources, form, item, shorter)
         heading = ""
     if not found.results:
         yield build_filled(LayerPiece(None, "", rule=found.reason or EMPTY_RULE))
@@ -198,18 +198,19 @@ def _list_carried_refs(sources: LayerSources) -> tuple[TextRef, ...]:
 
 def _plan_text_piece(
     ref: TextRef,
-    state: SessionState,
+    sources: LayerSources,
     form: MessageFormat,
     item: LayerItem | None = None,
     shorter: Sequence[TextRef] = (),
 ) -> PartTemplate[LayerPiece]:
     source = EventTextSource(sequence=ref.sequence, field=ref.field)
-    condensed = ref in list_condensed_refs(state)
+    full_length = list_condensed_refs(sources.state).get(ref)
 
     def build(texts: Sequence[str]) -> LayerPiece:
         piece = _build_piece(source, texts[0], form)
-        if piece.text and condensed:
-            piece = replace(piece, treatment="condensed", rule=DISTIL_RULE)
+        if piece.text and full_length is not None:
+            length = full_length if has_estimated_savings(sources.call.assembler) else 0
+            piece = replace(piece, treatment="condensed", rule=DISTIL_RULE, full_length=length)
         others = tuple(
             LayerPiece(EventTextSource(sequence=other.sequence, field=other.field), text, item=item)
             for other, text in zip(shorter, texts[1:], strict=True)

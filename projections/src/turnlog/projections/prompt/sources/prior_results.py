@@ -51,12 +51,12 @@ def find_prior_results(material: SessionMaterial, state: SessionState) -> PriorR
     )
 
 
-def list_condensed_refs(state: SessionState) -> frozenset[TextRef]:
-    """Return the references of texts that condense a longer tool result."""
+def list_condensed_refs(state: SessionState) -> dict[TextRef, int]:
+    """Return the references of texts that condense a tool result, each with its full length."""
     used = state.open.tools if state.open else ()
     before = state.returns.results if state.returns else ()
-    now = (use.said for use in used if use.said and use.distilled)
-    return frozenset((*now, *(ref for result in before for ref in result.condensed_texts)))
+    now = {use.said: use.characters for use in used if use.said and use.distilled}
+    return now | {ref: result.characters for result in before for ref in result.condensed_texts}
 
 
 def label_results(results: Sequence[ToolResultRef]) -> Iterator[tuple[str, ToolResultRef]]:

@@ -244,6 +244,7 @@ def advance_open_turn(
                 distilled=short,
                 given=later,
                 brief=build_optional_text_ref(recorded, "brief", event.brief),
+                characters=event.characters,
             )
             return _update_tool_use(opened, event, change)
         case _ as never:
@@ -273,7 +274,8 @@ def _build_result_ref(
         return None
     later = build_optional_text_ref(recorded, "summary", event.summary) or back
     brief = build_optional_text_ref(recorded, "brief", event.brief)
-    return ToolResultRef(back, later, event.treatment == "condensed", brief)
+    is_distilled = event.treatment == "condensed"
+    return ToolResultRef(back, later, is_distilled, brief, event.characters)
 
 
 def collect_prior_results(

@@ -54,6 +54,7 @@ def apply_memory_event(
                 event.turns,
                 event.phases,
                 event.former,
+                _measure_summarised_turns(state, event),
             )
             added = replace(state, summaries=add_summary(state.summaries, made))
             return _set_pending_summary(added, event.turn, None)
@@ -65,6 +66,16 @@ def apply_memory_event(
             return _purge_memory(state, upto)
         case _ as never:
             assert_never(never)
+
+
+def _measure_summarised_turns(state: SessionState, event: HistorySummarised) -> int:
+    """Return the length of the turns of a new summary and of the one it absorbs."""
+    pending = state.open.summing if state.open else None
+    if pending is None:
+        return 0
+    former = next((each for each in state.summaries if each.sequence == event.former), None)
+    absorbed = former.characters - former.said.characters if former else 0
+    return pending.characters + absorbed
 
 
 def _set_pending_summary(

@@ -216,6 +216,10 @@ class GroupGrowth:
     components: dict[str, int]
     """Tokens by component."""
     cut_turns: int
+    retrieval_hit_rate: float | None = None
+    """Share of the calls with the component `rag_context` that include a text of it; None if there
+    is no such call.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from collections import defaultdict
 from datetime import datetime
 from typing import Final, Literal
 
-from sqlalchemy import ColumnElement, and_, func, literal, select
+from sqlalchemy import ColumnElement, and_, case, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.codec import format_rfc3339
+from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
 from turnlog.projections.store.read.row_filters import (
     match_session,
     match_tenant,
@@ -101,6 +102,7 @@ async def list_group_growth(
             _PART_COLUMNS.component,
             sum_column(_PART_COLUMNS.tokens),
             sum_column(_PART_COLUMNS.cut_turns),
+            func.avg(case((_PART_COLUMNS.parts > 0, 1.0), else_=0.0)),
         )
         .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
         .join(WINDOW_PARTS, _PARTS_OF_CALL)
@@ -109,8 +111,11 @@ async def list_group_growth(
         .order_by(_PART_COLUMNS.component)
     )
     components_by_group: defaultdict[str | None, list[tuple[str, int, int]]] = defaultdict(list)
-    for name, component, tokens, cut_turns in await connection.execute(parts):
+    hit_rates: dict[str | None, float] = {}
+    for name, component, tokens, cut_turns, included_share in await connection.execute(parts):
         components_by_group[name].append((component, tokens, cut_turns))
+        if component == RAG_COMPONENT:
+            hit_rates[name] = float(included_share)
     return tuple(
         GroupGrowth(
             name,
@@ -119,6 +124,7 @@ async def list_group_growth(
             savings,
             {component: taken for component, taken, _ in components_by_group[name]},
             sum(cut for _, _, cut in components_by_group[name]),
+            hit_rates.get(name),
         )
         for name, calls, tokens, savings in await connection.execute(totals)
     )

@@ -251,6 +251,13 @@ def _render_growth_totals(growth: GrowthView) -> Iterator[Text]:
         yield line.append(" would have been sent", MUTED)
     if cut:
         yield Text(f"cut to fit: {format_count(cut, 'turn')}, counted in each call", WARNING)
+    for group in growth.groups:
+        if group.retrieval_hit_rate is not None:
+            of = f" of {group.group}" if group.group else ""
+            yield Text(
+                f"retrieval found something in {group.retrieval_hit_rate:.0%} of the calls{of}",
+                MUTED,
+            )
     if growth.history_growth is not None:
         yield Text(f"history grows by {growth.history_growth:,.1f} tokens a turn", MUTED)
 

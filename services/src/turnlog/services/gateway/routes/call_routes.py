@@ -239,6 +239,7 @@ def _create_group_metrics(group: GroupGrowth) -> GroupMetrics:
         components=_format_components(group.components),
         savings_estimate=group.savings,
         cut_turns=group.cut_turns,
+        retrieval_hit_rate=group.retrieval_hit_rate,
     )
 
 
