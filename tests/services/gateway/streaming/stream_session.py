@@ -198,7 +198,7 @@ async def open_streamed_session(
 def build_stream_gateway(desk: GatewayDependencies) -> FastAPI:
     """Make a gateway that has streams and nothing else."""
     app = FastAPI()
-    app.state.desk = desk
+    app.state.dependencies = desk
     app.include_router(turn_routes.router)
     app.include_router(event_routes.router)
     app.add_exception_handler(TurnlogError, handle_error)

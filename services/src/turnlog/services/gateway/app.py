@@ -68,7 +68,7 @@ PROBLEM_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 def build_app(deps: GatewayDependencies) -> FastAPI:
     """Return the application that serves requests with these dependencies."""
     app = create_routed_app()
-    app.state.desk = deps
+    app.state.dependencies = deps
     for kind in (TurnlogError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, handle_error)
     settings = deps.settings

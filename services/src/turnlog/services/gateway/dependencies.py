@@ -92,7 +92,7 @@ class GatewayDependencies:
 
 async def get_dependencies(request: Request) -> GatewayDependencies:
     """Return the dependencies attached to the application of a request."""
-    return cast("GatewayDependencies", request.app.state.desk)
+    return cast("GatewayDependencies", request.app.state.dependencies)
 
 
 Dependencies = Annotated[GatewayDependencies, Depends(get_dependencies)]

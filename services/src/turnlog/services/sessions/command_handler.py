@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from turnlog.events import codec
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Refused
 from turnlog.events.store.ports import EventLog
 from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.projections.session.commands import Command
 from turnlog.projections.session.decide import decide
-from turnlog.projections.session.evolve import fold, fold_unbounded
+from turnlog.projections.session.evolve import fold_unbounded
 from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.platform.clock import Clock, CreateId
@@ -27,7 +25,11 @@ from turnlog.services.sessions.history_handler import (
     HistoryHandler,
 )
 from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
-from turnlog.services.sessions.state_cache import StateCache
+from turnlog.services.sessions.state_cache import (
+    OlderCommandLookup,
+    StateCache,
+    refuse_unknown_session,
+)
 from turnlog.services.sessions.text_cache import TextReader
 
 ChooseCommand = Callable[[SessionState | None], Awaitable[Command | None]]
@@ -43,62 +45,6 @@ class CommandOutcome:
     """The appended events; empty when the command was recorded before or had nothing to do."""
     memo: IdempotencyRecord | None = None
     """The record of the first run, when the same command was carried out before."""
-
-
-class OlderCommandLookup(Protocol):
-    """Finds idempotency keys that the session state no longer contains."""
-
-    async def find_command(self, state: SessionState, key: str) -> IdempotencyRecord | None:
-        """Return the record of a key; raise `Unavailable` when this is not known yet."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class SessionStates:
-    """Folds and caches the states of sessions."""
-
-    cache: StateCache
-    texts: TextReader
-    older_commands: OlderCommandLookup
-
-    def get_state(self, tenant: str, history: str) -> SessionState | None:
-        """Return the cached state, or None."""
-        return self.cache.get_state(tenant, history)
-
-    def get_presumed_state(self, tenant: str, history: str) -> SessionState | None:
-        """Return the cached state, or None while a worker is about to claim the open turn."""
-        state = self.cache.get_state(tenant, history)
-        return state if state and (state.open is None or state.open.running) else None
-
-    async def load_base_state(self, tenant: str, history: str) -> SessionState | None:
-        """Return the cached state, or else that of the latest snapshot, or None."""
-        return await self.cache.load_base_state(tenant, history)
-
-    def fold_events(
-        self, events: Sequence[RecordedEvent], state: SessionState | None
-    ) -> SessionState:
-        """Fold events onto a state, and cache the result and the texts."""
-        self.texts.cache_events(events)
-        folded = fold(events, state)
-        if folded is None:
-            raise _refuse_unknown_session("the session was never opened")
-        self.cache.put_state(folded)
-        return folded
-
-    def fold_appended_events(
-        self, events: Sequence[RecordedEvent], state: SessionState | None
-    ) -> SessionState:
-        """Do the same, and save the interval snapshot that this process's append made due."""
-        folded = self.fold_events(events, state)
-        self.cache.save_interval_snapshot(state, folded)
-        return folded
-
-    async def find_command(self, state: SessionState, key: str) -> IdempotencyRecord | None:
-        """Return the record of an idempotency key, however old, or None."""
-        record = next((record for record in state.commands if record.key == key), None)
-        if record is None and state.forgotten_commands:
-            record = await self.older_commands.find_command(state, key)
-        return record
 
 
 @dataclass
@@ -117,10 +63,9 @@ class CommandHandler:
     _handler: HistoryHandler[SessionState, IdempotencyRecord] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.state_cache = StateCache(self.snapshots)
-        states = SessionStates(self.state_cache, self.texts, self.older_commands)
+        self.state_cache = StateCache(self.snapshots, self.texts, self.older_commands)
         self._handler = HistoryHandler(
-            self.log, SESSION_HISTORY, states, self.clock, self.create_id, self.source
+            self.log, SESSION_HISTORY, self.state_cache, self.clock, self.create_id, self.source
         )
 
     async def load_state(
@@ -137,7 +82,7 @@ class CommandHandler:
         """Return the state of a session; refuse an unknown session."""
         state = await self.load_state(tenant, session)
         if state is None:
-            raise _refuse_unknown_session()
+            raise refuse_unknown_session()
         return state
 
     async def load_events(
@@ -155,7 +100,7 @@ class CommandHandler:
         """Return a session's last event; ask the leader if a replica lacks `min_sequence`."""
         last = await self._handler.read_last_event(tenant, session, min_sequence)
         if last is None:
-            raise _refuse_unknown_session()
+            raise refuse_unknown_session()
         return last
 
     async def load_events_after(self, last: RecordedEvent, after: int) -> Sequence[RecordedEvent]:
@@ -177,7 +122,7 @@ class CommandHandler:
         upto = state.head.sequence if recorded_sequence is None else recorded_sequence
         full = fold_unbounded(await self.load_events(state.tenant, state.session, upto))
         if full is None:
-            raise _refuse_unknown_session()
+            raise refuse_unknown_session()
         return replace(state, turns=full.turns, earlier=full.earlier, reach=full.reach)
 
     async def handle(
@@ -214,9 +159,5 @@ class CommandHandler:
 
 def _create_outcome(handled: HandledCommand[SessionState, IdempotencyRecord]) -> CommandOutcome:
     if handled.state is None:
-        raise _refuse_unknown_session()
+        raise refuse_unknown_session()
     return CommandOutcome(handled.state, handled.events, handled.record)
-
-
-def _refuse_unknown_session(detail: str = "there is no such session") -> Refused:
-    return Refused("unknown-session", detail, field="session")

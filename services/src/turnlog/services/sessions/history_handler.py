@@ -92,15 +92,15 @@ class HandledCommand(Generic[State, Record]):
 class HistoryStates(Protocol[State, Record_co]):
     """How the states of one kind of history are folded and cached."""
 
-    def get_state(self, tenant: str, history: str) -> State | None:
+    def get_state(self, tenant: str, history: str, /) -> State | None:
         """Return the cached state, or None."""
         ...
 
-    def get_presumed_state(self, tenant: str, history: str) -> State | None:
+    def get_presumed_state(self, tenant: str, history: str, /) -> State | None:
         """Return the cached state, or None where it is probably no longer the latest."""
         ...
 
-    async def load_base_state(self, tenant: str, history: str) -> State | None:
+    async def load_base_state(self, tenant: str, history: str, /) -> State | None:
         """Return the state to fold from, or None to fold from the first event."""
         ...
 

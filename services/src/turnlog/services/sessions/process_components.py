@@ -20,7 +20,7 @@ from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.durability import Durability, check_durability
 from turnlog.services.platform.process_settings import ProcessSettings
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
-from turnlog.services.sessions.command_handler import CommandHandler, OlderCommandLookup
+from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.segment_service import SegmentService
 from turnlog.services.sessions.session_snapshots import (
@@ -28,6 +28,7 @@ from turnlog.services.sessions.session_snapshots import (
     CheckedSnapshotStore,
     create_process_key,
 )
+from turnlog.services.sessions.state_cache import OlderCommandLookup
 from turnlog.services.sessions.text_cache import TextReader
 
 

@@ -1,4 +1,4 @@
-"""The latest session states that a process knows, and when it saves snapshots of them.
+"""The latest session states that a process knows: folded, cached and saved as snapshots.
 
 A cached state may be behind the log but never contradicts it: it is replaced only by a later state
 of the same session. The least recently used session is evicted first.
@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
-from turnlog.events.errors import Unavailable
-from turnlog.projections.session.state import SessionState
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Refused, Unavailable
+from turnlog.projections.session.evolve import fold
+from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.sessions.session_snapshots import (
     SNAPSHOT_INTERVAL,
     CheckedSnapshotStore,
     IntervalSnapshots,
     has_crossed_interval,
 )
+from turnlog.services.sessions.text_cache import TextReader
 
 MAX_CACHED_STATES: Final = 2_000
 """Maximum number of cached states."""
+
+
+class OlderCommandLookup(Protocol):
+    """Finds idempotency keys that the session state no longer contains."""
+
+    async def find_command(self, state: SessionState, key: str) -> IdempotencyRecord | None:
+        """Return the record of a key; raise `Unavailable` when this is not known yet."""
+        ...
 
 
 @dataclass
@@ -34,9 +45,11 @@ class _CachedState:
 
 @dataclass
 class StateCache:
-    """The cached states of a process."""
+    """Folds the states of sessions, and keeps the latest ones."""
 
     snapshots: CheckedSnapshotStore
+    texts: TextReader
+    older_commands: OlderCommandLookup
     _entries: OrderedDict[tuple[str, str], _CachedState] = field(
         default_factory=OrderedDict[tuple[str, str], _CachedState]
     )
@@ -46,6 +59,11 @@ class StateCache:
         """Return the cached state of a session, or None."""
         entry = self._entries.get((tenant, session))
         return entry.state if entry else None
+
+    def get_presumed_state(self, tenant: str, session: str) -> SessionState | None:
+        """Return the cached state, or None while a worker is about to claim the open turn."""
+        state = self.get_state(tenant, session)
+        return state if state and (state.open is None or state.open.running) else None
 
     @property
     def states(self) -> tuple[SessionState, ...]:
@@ -66,18 +84,40 @@ class StateCache:
             self._put_entry(_CachedState(state, snapshot_sequence=state.head.sequence))
         return state
 
-    def put_state(self, state: SessionState) -> None:
-        """Cache a state, unless a later one of its session is cached already."""
+    def fold_events(
+        self, events: Sequence[RecordedEvent], state: SessionState | None
+    ) -> SessionState:
+        """Fold events onto a state, and cache the result and the texts."""
+        self.texts.cache_events(events)
+        folded = fold(events, state)
+        if folded is None:
+            raise refuse_unknown_session("the session was never opened")
+        self._put_state(folded)
+        return folded
+
+    def fold_appended_events(
+        self, events: Sequence[RecordedEvent], state: SessionState | None
+    ) -> SessionState:
+        """Do the same, and save the interval snapshot that this process's append made due."""
+        folded = self.fold_events(events, state)
+        if has_crossed_interval(state, folded):
+            self._start_save(IntervalSnapshots(self.snapshots).save_state(folded))
+        return folded
+
+    async def find_command(self, state: SessionState, key: str) -> IdempotencyRecord | None:
+        """Return the record of an idempotency key, however old, or None."""
+        record = next((record for record in state.commands if record.key == key), None)
+        if record is None and state.forgotten_commands:
+            record = await self.older_commands.find_command(state, key)
+        return record
+
+    def _put_state(self, state: SessionState) -> None:
+        # A state is replaced by a later one of its session only.
         before = self._entries.get((state.tenant, state.session))
         if before is None:
             self._put_entry(_CachedState(state, snapshot_sequence=0))
         elif before.state.head.sequence < state.head.sequence:
             self._put_entry(_CachedState(state, before.snapshot_sequence))
-
-    def save_interval_snapshot(self, before: SessionState | None, after: SessionState) -> None:
-        """Save an interval snapshot if this process's append crossed an interval."""
-        if has_crossed_interval(before, after):
-            self._start_save(IntervalSnapshots(self.snapshots).save_state(after))
 
     def _put_entry(self, entry: _CachedState) -> None:
         state = entry.state
@@ -100,3 +140,8 @@ async def _save_if_available(saving: Coroutine[None, None, None]) -> None:
         await saving
     except Unavailable:
         return  # A snapshot only saves time, and a later one will do as well.
+
+
+def refuse_unknown_session(detail: str = "there is no such session") -> Refused:
+    """Return the refusal for a session that is not on the log."""
+    return Refused("unknown-session", detail, field="session")
