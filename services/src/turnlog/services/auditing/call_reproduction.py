@@ -75,7 +75,6 @@ async def reproduce_call(
 async def _load_referenced_events(
     time_travel: TimeTravel, state_at: StateAt
 ) -> Sequence[RecordedEvent] | ReproductionResult:
-    """Return the events that the call refers to, or the failure to read them."""
     try:
         return await time_travel.load_referenced_events(state_at)
     except Corrupt as error:
@@ -94,7 +93,6 @@ def _reproduce_by_reference(
 async def _load_assembly_inputs(
     time_travel: TimeTravel, state_at: StateAt
 ) -> RecordedCallInputs | ReproductionResult:
-    """Return the inputs that the call was assembled from, or the failure to load them."""
     try:
         return await time_travel.load_assembly_inputs(state_at)
     except Refused as refused:

@@ -250,7 +250,6 @@ def _render_totals(found: WhatIfSummary) -> Table:
 
 
 def _render_figures(before: int, after: int, more: str = WARNING, less: str = GOOD) -> Text:
-    """Render two figures and the relative change between them."""
     line = Text(f"{before:,} → {after:,}")
     return (
         line

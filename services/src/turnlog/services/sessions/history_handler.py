@@ -119,8 +119,6 @@ class HistoryStates(Protocol[State, Record_co]):
 
 @dataclass(frozen=True, slots=True)
 class _CommandRequest(Generic[State]):
-    """How to decide a command, its metadata and its idempotency key."""
-
     tenant: str
     history: str
     decide: DecideEvents[State]

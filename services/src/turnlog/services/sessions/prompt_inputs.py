@@ -176,7 +176,6 @@ def _create_unavailable_error(request: SegmentRequest, reason: str) -> Refused:
 
 
 def _log_omitted_segments(gathered: CallSegments) -> CallSegments:
-    """Log a warning for each segment that was left out."""
     for each in gathered.omitted:
         _log.warning(
             "segment-omitted",

@@ -168,7 +168,6 @@ class CallRunner:
 
 
 def _log_exclusions(active: ActiveAttempt, manifest: Manifest) -> None:
-    """Log how many parts of a prompt are left out, by rule."""
     rules = Counter(part.rule for part in manifest.parts if not part.is_included)
     if rules:
         _log.debug("left-out", rules=dict(rules), **describe_attempt(active))

@@ -162,7 +162,6 @@ class ReplyDisplay:
 
 
 def _describe_progress(progress: Mapping[str, Any]) -> str:
-    """Return what a turn does before its reply begins."""
     match progress.get("doing"):
         case "summarise":
             return "summing up what was said before"

@@ -107,7 +107,6 @@ async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, .
 async def _play_turn(
     stage: DemoStage, session: str, text: str, tier: int, token_budget: int | None = None
 ) -> None:
-    """Submit a turn with the application's game state as inputs, and show its reply."""
     inputs: dict[str, JsonValue] = {
         "game_state": GAME_STATE,
         "player": PLAYER,

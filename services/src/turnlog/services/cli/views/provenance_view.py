@@ -113,7 +113,6 @@ def _choose_verb(origin: PartSource | None) -> str:
 
 
 def _render_filled(filled: Iterable[FilledValue]) -> Text:
-    """Render the filled-in values, grouped by their events."""
     by_events: dict[tuple[int, ...], list[str]] = {}
     for each in filled:
         by_events.setdefault(tuple(cause.sequence for cause in each.by), []).append(each.path)

@@ -153,7 +153,6 @@ def render_growth(growth: GrowthView, by: str) -> RenderableType:
 
 
 def _sum_components(groups: Iterable[GroupMetrics]) -> dict[str, int]:
-    """Sum the tokens of components that have any."""
     total: dict[str, int] = {}
     for group in groups:
         for name, tokens in group.components.items():

@@ -145,7 +145,6 @@ def _render_facts(explanation: TurnExplanation, prompt: RecordedPromptView) -> T
 
 
 def _render_other_call(made: TurnCall) -> Text:
-    """Render another call of the turn and its result."""
     line = Text(f"{made.call} · {made.kind} · {format_count(made.tokens, 'token')} ")
     results = escape_controls(", ".join(made.gave)) or "nothing"
     return line.append(f"→ {results}  ", MUTED).append_text(render_cause(made.fixed))

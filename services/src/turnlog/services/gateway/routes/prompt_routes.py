@@ -130,7 +130,6 @@ async def _assemble_hypothetical_call(
     material: SessionMaterial,
     form: WindowPreviewRequest,
 ) -> tuple[PromptCall, AssembledPrompt]:
-    """Assemble the call that a hypothetical turn would make first."""
     supposed = _create_hypothetical_turn(deps, state, material, form)
     call = _create_call(deps, supposed.state, material, form.call, form.model)
     if form.budget is not None:

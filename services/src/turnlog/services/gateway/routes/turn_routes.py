@@ -367,7 +367,6 @@ async def answer_question(
 
 
 def _get_question_blueprint(deps: GatewayDependencies) -> Blueprint:
-    """Return the blueprint that answers questions."""
     blueprint = deps.blueprint_folders.load_blueprint(deps.settings.ask)
     if blueprint.front_door != "ask":
         detail = f"blueprint {blueprint.blueprint} does not answer questions"

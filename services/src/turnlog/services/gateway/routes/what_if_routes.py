@@ -128,7 +128,6 @@ async def _measure_projection_lag(deps: GatewayDependencies, tenant: str) -> int
 async def _list_session_ids(
     deps: GatewayDependencies, tenant: str, change: WhatIfChange
 ) -> Sequence[str]:
-    """Return all session ids, or those of the blueprint in the request."""
     query = SessionQuery(blueprint=change.blueprint.blueprint if change.blueprint else None)
     named: list[str] = []
     before: int | None = None

@@ -75,7 +75,6 @@ def map_error(error: BaseException, *, accepted: bool, now: float) -> ModelFailu
 def _map_response(
     links: tuple[BaseException, ...], response: httpx.Response, now: float
 ) -> ModelFailure:
-    """Map an error status of the provider."""
     status, error_code = response.status_code, _read_error_code(response)
     default: FailureCode = (
         "server_error" if status >= httpx.codes.INTERNAL_SERVER_ERROR else "bad_request"

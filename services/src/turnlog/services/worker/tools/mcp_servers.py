@@ -168,7 +168,6 @@ def _build_unreachable(server: str, error: BaseException | None) -> ToolServerFa
 
 
 def _find_innermost(error: BaseException | None) -> BaseException | None:
-    """Return the first leaf of nested exception groups."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     group = cast("BaseExceptionGroup[BaseException]", error)
