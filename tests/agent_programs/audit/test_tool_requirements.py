@@ -20,8 +20,9 @@ from turnlog.events.content import compute_digest
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.projections.tools.tool_catalog import ToolOffer
-from turnlog.services.cli.actions.session_actions import print_tool_result, send_schema_request
+from turnlog.services.cli.actions.session_actions import render_tool_result, send_schema_request
 from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.console import print_answer
 from turnlog.services.cli.options import ServiceTarget
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -198,9 +199,9 @@ async def test_u8_a_terminal_shows_the_whole_of_a_result(
         answer_with_text("Many."),
     )
     (returned,) = await platform.load_events(session, ToolReturned)
-    await print_tool_result(
-        ServiceReader(platform.http), session, returned.call, returned.id, "table"
-    )
+    reader = ServiceReader(platform.http)
+    found = await reader.fetch_tool_result(session, returned.call, returned.id)
+    print_answer(found, render_tool_result(found), "table")
     output = " ".join(capsys.readouterr().out.split())
     assert "prompts hold a summary of it" in output
     assert '"name": "thing 999"' in output

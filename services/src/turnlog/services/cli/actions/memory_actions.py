@@ -12,53 +12,18 @@ from rich.text import Text
 from turnlog.events.model.memory_events import TurnRange
 from turnlog.services.api.memory_payloads import (
     MemoryView,
+    ReferencesView,
     ResolvedReferencesView,
     SummariesView,
     SummaryView,
 )
-from turnlog.services.api.requests import ResolveReferencesRequest
 from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.cli.client.service_connection import send_command
-from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.console import OutputFormat, print_answer
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, USER_COLOUR
 from turnlog.services.cli.views.text_format import format_one_line, format_turn_ranges
 from turnlog.services.cli.views.theme import GOOD, MUTED, WARNING, render_labelled_text
-
-
-async def print_memory(
-    reader: ServiceReader,
-    session: str,
-    audience: str | None,
-    entity: str | None,
-    output: OutputFormat,
-) -> None:
-    """Print the messages of earlier turns that a turn would include."""
-    memory = await reader.fetch_memory(session, audience, entity)
-    print_answer(memory, _render_memory(memory), output)
-
-
-async def print_references(reader: ServiceReader, session: str, output: OutputFormat) -> None:
-    """Print the identifiers of the last reference."""
-    found = await reader.fetch_references(session)
-    last = found.last_reference
-    screen = _format_pairs(last) if last else Text("nothing was spoken of yet", MUTED)
-    print_answer(found, screen, output)
-
-
-async def print_resolved_reference(
-    reader: ServiceReader,
-    session: str,
-    intent: str,
-    entity: str | None,
-    identifiers: Mapping[str, JsonValue],
-    output: OutputFormat,
-) -> None:
-    """Print what a reference with this intent and entity resolves to."""
-    request = ResolveReferencesRequest(intent=intent, entity=entity, identifiers=dict(identifiers))
-    found = await reader.resolve_reference(session, request)
-    print_answer(found, _render_resolved_reference(found), output)
 
 
 _MESSAGE_LABELS: Final = {
@@ -69,7 +34,8 @@ _MESSAGE_LABELS: Final = {
 """Label and colour of a message, by its role."""
 
 
-def _render_memory(memory: MemoryView) -> RenderableType:
+def render_memory(memory: MemoryView) -> RenderableType:
+    """Render the messages of earlier turns that a turn would include."""
     lines: list[RenderableType] = [
         Text(format_one_line(warning), WARNING) for warning in memory.warnings
     ]
@@ -82,7 +48,14 @@ def _render_memory(memory: MemoryView) -> RenderableType:
     return Group(*lines)
 
 
-def _render_resolved_reference(found: ResolvedReferencesView) -> RenderableType:
+def render_references(found: ReferencesView) -> RenderableType:
+    """Render the identifiers of the last reference."""
+    last = found.last_reference
+    return _format_pairs(last) if last else Text("nothing was spoken of yet", MUTED)
+
+
+def render_resolved_reference(found: ResolvedReferencesView) -> RenderableType:
+    """Render what a reference resolves to."""
     means = _format_pairs(found.identifiers) if found.identifiers else Text("nothing", MUTED)
     return Group(means, Text(found.reason, MUTED))
 
@@ -92,12 +65,6 @@ def _format_pairs(values: Mapping[str, JsonValue]) -> Text:
         f"{format_one_line(name)}  {format_one_line(str(value))}" for name, value in values.items()
     )
     return Text("\n".join(lines))
-
-
-async def print_summaries(reader: ServiceReader, session: str, output: OutputFormat) -> None:
-    """Print the summaries that are in effect in a session's windows."""
-    found = await reader.list_summaries(session)
-    print_answer(found, _render_summaries(found), output)
 
 
 async def send_undo(
@@ -121,7 +88,8 @@ def _render_confirmation(what: str, done: CommandResult) -> Text:
     return Text("✓ ", GOOD).append(what, "default").append(f"  event {done.sequence}", MUTED)
 
 
-def _render_summaries(found: SummariesView) -> RenderableType:
+def render_summaries(found: SummariesView) -> RenderableType:
+    """Render the summaries that are in effect in a session's windows."""
     lines: list[RenderableType] = []
     for each in found.summaries:
         lines += [

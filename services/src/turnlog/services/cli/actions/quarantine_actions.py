@@ -13,7 +13,6 @@ from turnlog.services.api.service_payloads import (
     StoppedSessionView,
 )
 from turnlog.services.cli.client.service_connection import send_command
-from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.console import OutputFormat, print_answer
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.text_format import (
@@ -25,18 +24,6 @@ from turnlog.services.cli.views.text_format import (
 from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, create_listing
 
 
-async def print_stopped_sessions(reader: ServiceReader, output: OutputFormat) -> None:
-    """Print the sessions whose read models are stopped."""
-    found = await reader.list_stopped_sessions()
-    print_answer(found, _render_stopped_sessions(found), output)
-
-
-async def print_quarantine(reader: ServiceReader, session: str, output: OutputFormat) -> None:
-    """Print the events of a stopped session that wait."""
-    found = await reader.fetch_quarantine(session)
-    print_answer(found, _render_quarantine(found), output)
-
-
 async def send_release(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     """Release a session and print how many events were folded."""
     path = f"/v1/quarantine/{session}/release"
@@ -45,7 +32,8 @@ async def send_release(target: ServiceTarget, session: str, output: OutputFormat
     print_answer(done, line.append(f"  {format_count(done.events, 'event')} folded", MUTED), output)
 
 
-def _render_stopped_sessions(found: StoppedSessionList) -> RenderableType:
+def render_stopped_sessions(found: StoppedSessionList) -> RenderableType:
+    """Render the sessions whose read models are stopped."""
     if not found.sessions:
         return Text("no session is stopped", MUTED)
     return Group(*(line for each in found.sessions for line in _render_stopped_session(each)))
@@ -60,7 +48,8 @@ def _render_stopped_session(stopped: StoppedSessionView) -> tuple[Text, Text]:
     )
 
 
-def _render_quarantine(found: QuarantineView) -> RenderableType:
+def render_quarantine(found: QuarantineView) -> RenderableType:
+    """Render the events of a stopped session that wait."""
     table = create_listing()
     for title in ("position", "event", "recorded"):
         table.add_column(title, no_wrap=True)

@@ -1,7 +1,4 @@
-"""The output of the reading commands: fetch from a reader, then print a rendering or JSON.
-
-The JSON of a command is the HTTP answer unchanged, unless a function says otherwise.
-"""
+"""Reading commands whose output is more than one answer, and the requests that options make up."""
 
 from __future__ import annotations
 
@@ -23,7 +20,6 @@ from turnlog.services.api.prompt_payloads import RecordedPromptView
 from turnlog.services.api.requests import AssembleRequest, WindowPreviewRequest
 from turnlog.services.cli.client.service_reader import (
     EventQuery,
-    QueryParameters,
     ServiceReader,
     UnreadableLine,
 )
@@ -31,38 +27,20 @@ from turnlog.services.cli.console import (
     OutputFormat,
     create_output_console,
     dump_answer,
-    print_answer,
     print_json,
 )
 from turnlog.services.cli.key_value_args import parse_json_pairs, parse_pairs
-from turnlog.services.cli.views.blueprint_view import render_blueprints
 from turnlog.services.cli.views.diff_view import render_diff
 from turnlog.services.cli.views.event_view import render_event_line
-from turnlog.services.cli.views.prompt_view import (
-    render_assembled_prompt,
-    render_prompt,
-    render_window,
-)
-from turnlog.services.cli.views.segment_view import render_segment, render_segments
 from turnlog.services.cli.views.session_view import (
-    render_conversation,
     render_session,
-    render_sessions,
 )
 from turnlog.services.cli.views.text_format import format_one_line
 from turnlog.services.cli.views.theme import BAD
-from turnlog.services.cli.views.token_view import render_growth
 from turnlog.services.cli.views.why_view import render_why
 
 MAX_FORKS: Final = 100
 """The most forks shown with a session; `turnlog sessions --origin` lists all."""
-
-
-async def print_sessions(
-    reader: ServiceReader, query: QueryParameters, output: OutputFormat
-) -> None:
-    page = await reader.list_sessions(query)
-    print_answer(page, render_sessions(page), output)
 
 
 async def print_session(
@@ -92,59 +70,6 @@ def _drop_later_calls(calls: CallList, at: int | None) -> CallList:
     """Drop calls made after sequence `at`; the others still show their later attempts."""
     made = tuple(call for call in calls.calls if at is None or call.sequence <= at)
     return calls.model_copy(update={"calls": made})
-
-
-async def print_history(
-    reader: ServiceReader, session: str, at: int | None, phase: str | None, output: OutputFormat
-) -> None:
-    """Print the conversation, or the part of it that belongs to one phase."""
-    history = await reader.fetch_history(session, at, phase)
-    print_answer(history, render_conversation(history), output)
-
-
-async def print_window(
-    reader: ServiceReader,
-    session: str,
-    call: str | None,
-    at: int | None,
-    clock: str | None,
-    output: OutputFormat,
-) -> None:
-    """Print the window of a call, now or at a sequence."""
-    window = await reader.fetch_window(session, call, at, clock)
-    print_answer(window, render_window(window), output)
-
-
-async def print_growth(reader: ServiceReader, query: QueryParameters, output: OutputFormat) -> None:
-    """Print the token counts by component and call."""
-    growth = await reader.fetch_growth(query)
-    print_answer(growth, render_growth(growth, str(query["group_by"])), output)
-
-
-async def print_prompt(
-    reader: ServiceReader, session: str, call: str, output: OutputFormat
-) -> None:
-    """Print the exact prompt of a call."""
-    prompt = await reader.fetch_prompt(session, call)
-    print_answer(prompt, render_prompt(prompt), output)
-
-
-async def print_segments(
-    reader: ServiceReader, query: QueryParameters, output: OutputFormat
-) -> None:
-    page = await reader.list_segments(query)
-    print_answer(page, render_segments(page), output)
-
-
-async def print_segment(reader: ServiceReader, segment: int, output: OutputFormat) -> None:
-    """Print a segment with all of its versions."""
-    found = await reader.fetch_segment(segment)
-    print_answer(found, render_segment(found), output)
-
-
-async def print_blueprints(reader: ServiceReader, output: OutputFormat) -> None:
-    blueprints = await reader.list_blueprints()
-    print_answer(blueprints, render_blueprints(blueprints), output)
 
 
 def build_preview_request(
@@ -190,22 +115,6 @@ def build_assemble_request(
         budget=budget,
         model=model,
     )
-
-
-async def print_assembly(
-    reader: ServiceReader, request: AssembleRequest, output: OutputFormat
-) -> None:
-    """Print a prompt that was assembled without a session."""
-    assembled = await reader.assemble_prompt(request)
-    print_answer(assembled, render_assembled_prompt(request.blueprint, assembled), output)
-
-
-async def print_preview(
-    reader: ServiceReader, session: str, request: WindowPreviewRequest, output: OutputFormat
-) -> None:
-    """Print the window of a turn that nobody submitted."""
-    window = await reader.preview_window(session, request)
-    print_answer(window, render_window(window), output)
 
 
 @dataclass(frozen=True, slots=True)

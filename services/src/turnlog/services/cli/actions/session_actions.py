@@ -13,10 +13,9 @@ from turnlog.services.api.service_payloads import BlueprintMoveResult
 from turnlog.services.api.session_payloads import ForkedSession
 from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.services.cli.client.service_connection import send_command
-from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.console import OutputFormat, print_answer
 from turnlog.services.cli.options import ServiceTarget
-from turnlog.services.cli.views.blueprint_view import render_move, render_pins
+from turnlog.services.cli.views.blueprint_view import render_move
 from turnlog.services.cli.views.text_format import (
     escape_controls,
     format_count,
@@ -59,15 +58,8 @@ async def send_debrief_request(target: ServiceTarget, session: str, output: Outp
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
 
 
-async def print_tool_result(
-    reader: ServiceReader, session: str, call: str, id: str, output: OutputFormat
-) -> None:
-    """Print the full result of a tool use."""
-    found = await reader.fetch_tool_result(session, call, id)
-    print_answer(found, _render_tool_result(found), output)
-
-
-def _render_tool_result(found: ToolResultView) -> Group:
+def render_tool_result(found: ToolResultView) -> Group:
+    """Render the full result of a tool use."""
     heading = Text(format_one_line(found.tool), "bold").append(
         f" {format_one_line(found.arguments)}", "default"
     )
@@ -89,12 +81,6 @@ async def send_schema_request(target: ServiceTarget, session: str, output: Outpu
     """Request full tool descriptions for the next turn and print a confirmation."""
     done = await send_command(target, "POST", f"/v1/sessions/{session}/schemas", {}, CommandResult)
     print_answer(done, Text("the next turn is told of all tools in full"), output)
-
-
-async def print_pins(reader: ServiceReader, blueprint: str | None, output: OutputFormat) -> None:
-    """Print the versions that open sessions are pinned to."""
-    found = await reader.list_pins(blueprint)
-    print_answer(found, render_pins(found), output)
 
 
 async def send_blueprint_move(

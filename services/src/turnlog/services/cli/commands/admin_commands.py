@@ -6,7 +6,7 @@ import os
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async, run_with_reader
+from turnlog.services.cli.commands.command_runner import run_async, show_answer
 from turnlog.services.cli.options import (
     LogTarget,
     OutputOption,
@@ -42,10 +42,14 @@ def rebuild_read_models(*, target: LogTarget) -> None:
 
 def list_quarantine(*, target: ReadTarget, output: OutputOption = "table") -> None:
     """List the sessions whose read models an event stopped, with the reason."""
-    from turnlog.services.cli.actions.quarantine_actions import print_stopped_sessions
+    from turnlog.services.cli.actions.quarantine_actions import render_stopped_sessions
 
-    run_with_reader(
-        target, lambda reader: print_stopped_sessions(reader, output), with_read_models=True
+    show_answer(
+        target,
+        lambda reader: reader.list_stopped_sessions(),
+        render_stopped_sessions,
+        output,
+        with_read_models=True,
     )
 
 
@@ -53,10 +57,14 @@ def show_quarantine(
     session: SessionArgument, *, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """Show the event that stopped a session's read models, and the later ones that wait."""
-    from turnlog.services.cli.actions.quarantine_actions import print_quarantine
+    from turnlog.services.cli.actions.quarantine_actions import render_quarantine
 
-    run_with_reader(
-        target, lambda reader: print_quarantine(reader, session, output), with_read_models=True
+    show_answer(
+        target,
+        lambda reader: reader.fetch_quarantine(session),
+        render_quarantine,
+        output,
+        with_read_models=True,
     )
 
 

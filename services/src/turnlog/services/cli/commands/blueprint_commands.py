@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async, run_with_reader
+from turnlog.services.cli.commands.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
 
 
@@ -20,10 +20,14 @@ def show_pins(
     output: OutputOption = "table",
 ) -> None:
     """Show the blueprint versions of open sessions, their number, and the files' version."""
-    from turnlog.services.cli.actions.session_actions import print_pins
+    from turnlog.services.cli.views.blueprint_view import render_pins
 
-    run_with_reader(
-        target, lambda reader: print_pins(reader, blueprint, output), with_read_models=True
+    show_answer(
+        target,
+        lambda reader: reader.list_pins(blueprint),
+        render_pins,
+        output,
+        with_read_models=True,
     )
 
 
@@ -87,6 +91,6 @@ def create_blueprint(
 
 def list_blueprints(*, target: ReadTarget, output: OutputOption = "table") -> None:
     """List the blueprints that a session can be opened with."""
-    from turnlog.services.cli.actions.query_actions import print_blueprints
+    from turnlog.services.cli.views.blueprint_view import render_blueprints
 
-    run_with_reader(target, lambda reader: print_blueprints(reader, output))
+    show_answer(target, lambda reader: reader.list_blueprints(), render_blueprints, output)

@@ -10,13 +10,18 @@ import typer
 from turnlog.services.cli.options import ReadTarget
 
 if TYPE_CHECKING:
-    from turnlog.services.cli.client.service_reader import ServiceReader
+    from rich.console import RenderableType
 
+    from turnlog.services.api.payload_models import ResponseModel
+    from turnlog.services.cli.client.service_reader import ServiceReader
+    from turnlog.services.cli.console import OutputFormat
 
 INTERRUPTED_EXIT_CODE: Final = 130
 """The exit code that a shell expects of a program ended by Ctrl-C."""
 
 ResultT = TypeVar("ResultT")
+
+AnswerT = TypeVar("AnswerT", bound="ResponseModel")
 
 
 def run_with_reader(
@@ -33,6 +38,24 @@ def run_with_reader(
             return await work(reader)
 
     return run_async(read())
+
+
+def show_answer(
+    target: ReadTarget,
+    fetch: Callable[[ServiceReader], Awaitable[AnswerT]],
+    render: Callable[[AnswerT], RenderableType],
+    output: OutputFormat,
+    *,
+    with_read_models: bool = False,
+) -> None:
+    """Fetch an answer from `target` and print it, as a rendering or as the JSON of HTTP."""
+    from turnlog.services.cli.console import print_answer
+
+    async def show(reader: ServiceReader) -> None:
+        answer = await fetch(reader)
+        print_answer(answer, render(answer), output)
+
+    run_with_reader(target, show, with_read_models=with_read_models)
 
 
 def run_async(work: Coroutine[Any, Any, ResultT]) -> ResultT:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async, run_with_reader
+from turnlog.services.cli.commands.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
 
 EntityOption = Annotated[
@@ -26,9 +26,14 @@ def show_memory(
     output: OutputOption = "table",
 ) -> None:
     """Show the earlier turns that the next turn's prompt would include."""
-    from turnlog.services.cli.actions.memory_actions import print_memory
+    from turnlog.services.cli.actions.memory_actions import render_memory
 
-    run_with_reader(target, lambda found: print_memory(found, session, reader, entity, output))
+    show_answer(
+        target,
+        lambda service: service.fetch_memory(session, reader, entity),
+        render_memory,
+        output,
+    )
 
 
 def show_references(
@@ -51,21 +56,28 @@ def show_references(
     output: OutputOption = "table",
 ) -> None:
     """Show the latest references; with --intent, what a turn's references resolve to."""
+    from turnlog.services.api.requests import ResolveReferencesRequest
     from turnlog.services.cli.actions.memory_actions import (
-        print_references,
-        print_resolved_reference,
+        render_references,
+        render_resolved_reference,
     )
     from turnlog.services.cli.key_value_args import parse_pairs
 
     if intent is None:
-        run_with_reader(target, lambda found: print_references(found, session, output))
+        show_answer(
+            target, lambda reader: reader.fetch_references(session), render_references, output
+        )
         return
-    identifier_values = parse_pairs(identifier or (), "--identifier")
-    run_with_reader(
+    request = ResolveReferencesRequest(
+        intent=intent,
+        entity=entity,
+        identifiers=parse_pairs(identifier or (), "--identifier"),
+    )
+    show_answer(
         target,
-        lambda found: print_resolved_reference(
-            found, session, intent, entity, identifier_values, output
-        ),
+        lambda reader: reader.resolve_reference(session, request),
+        render_resolved_reference,
+        output,
     )
 
 
@@ -73,9 +85,9 @@ def show_summaries(
     session: SessionArgument, *, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """Show the summaries that replace older turns in prompts."""
-    from turnlog.services.cli.actions.memory_actions import print_summaries
+    from turnlog.services.cli.actions.memory_actions import render_summaries
 
-    run_with_reader(target, lambda reader: print_summaries(reader, session, output))
+    show_answer(target, lambda reader: reader.list_summaries(session), render_summaries, output)
 
 
 def undo_summary(

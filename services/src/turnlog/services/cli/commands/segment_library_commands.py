@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async, run_with_reader
+from turnlog.services.cli.commands.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget
 
 SegmentArgument = Annotated[
@@ -81,11 +81,13 @@ def list_segments(
     *, filters: SegmentListOptions, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """List segments, a line for each variant."""
-    from turnlog.services.cli.actions.query_actions import print_segments
+    from turnlog.services.cli.views.segment_view import render_segments
 
-    run_with_reader(
+    show_answer(
         target,
-        lambda reader: print_segments(reader, asdict(filters), output),
+        lambda reader: reader.list_segments(asdict(filters)),
+        render_segments,
+        output,
         with_read_models=True,
     )
 
@@ -94,9 +96,9 @@ def show_segment(
     segment: SegmentArgument, *, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """Show one segment with all its versions."""
-    from turnlog.services.cli.actions.query_actions import print_segment
+    from turnlog.services.cli.views.segment_view import render_segment
 
-    run_with_reader(target, lambda reader: print_segment(reader, segment, output))
+    show_answer(target, lambda reader: reader.fetch_segment(segment), render_segment, output)
 
 
 def add_segment(

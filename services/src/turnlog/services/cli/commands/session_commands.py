@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_with_reader
+from turnlog.services.cli.commands.command_runner import run_with_reader, show_answer
 from turnlog.services.cli.options import (
     AtOption,
     OutputOption,
@@ -77,11 +77,13 @@ def list_sessions(
     *, filters: SessionListOptions, target: ReadTarget, output: OutputOption = "table"
 ) -> None:
     """List sessions, newest first."""
-    from turnlog.services.cli.actions.query_actions import print_sessions
+    from turnlog.services.cli.views.session_view import render_sessions
 
-    run_with_reader(
+    show_answer(
         target,
-        lambda reader: print_sessions(reader, asdict(filters), output),
+        lambda reader: reader.list_sessions(asdict(filters)),
+        render_sessions,
+        output,
         with_read_models=True,
     )
 
@@ -110,9 +112,14 @@ def show_history(
     output: OutputOption = "table",
 ) -> None:
     """Show the conversation, turn by turn."""
-    from turnlog.services.cli.actions.query_actions import print_history
+    from turnlog.services.cli.views.session_view import render_conversation
 
-    run_with_reader(target, lambda reader: print_history(reader, session, at, phase, output))
+    show_answer(
+        target,
+        lambda reader: reader.fetch_history(session, at, phase),
+        render_conversation,
+        output,
+    )
 
 
 def show_window(
@@ -136,17 +143,19 @@ def show_window(
     With --text it is the prompt of a turn that does not exist yet. Nothing is written, and no
     model is called.
     """
-    if preview == PreviewOptions():
-        from turnlog.services.cli.actions.query_actions import print_window
+    from turnlog.services.cli.actions.query_actions import build_preview_request
+    from turnlog.services.cli.views.prompt_view import render_window
 
-        run_with_reader(
-            target, lambda reader: print_window(reader, session, call, at, clock, output)
+    if preview == PreviewOptions():
+        show_answer(
+            target,
+            lambda reader: reader.fetch_window(session, call, at, clock),
+            render_window,
+            output,
         )
         return
-    from turnlog.services.cli.actions.query_actions import build_preview_request, print_preview
-
     form = build_preview_request(at, clock, call, **asdict(preview))
-    run_with_reader(target, lambda reader: print_preview(reader, session, form, output))
+    show_answer(target, lambda reader: reader.preview_window(session, form), render_window, output)
 
 
 def assemble_prompt(
@@ -173,10 +182,16 @@ def assemble_prompt(
     It is the first call that a new session with these attributes would make for its first turn,
     with the segments of the library and the prompt files as they are now. No model is called.
     """
-    from turnlog.services.cli.actions.query_actions import build_assemble_request, print_assembly
+    from turnlog.services.cli.actions.query_actions import build_assemble_request
+    from turnlog.services.cli.views.prompt_view import render_assembled_prompt
 
     form = build_assemble_request(blueprint, attribute, profile, call, **asdict(preview))
-    run_with_reader(target, lambda reader: print_assembly(reader, form, output))
+    show_answer(
+        target,
+        lambda reader: reader.assemble_prompt(form),
+        lambda assembled: render_assembled_prompt(blueprint, assembled),
+        output,
+    )
 
 
 def show_growth(
@@ -195,11 +210,15 @@ def show_growth(
     output: OutputOption = "table",
 ) -> None:
     """Show the growth of prompts: tokens by component and call, trimmed and saved tokens."""
-    from turnlog.services.cli.actions.query_actions import print_growth
+    from turnlog.services.cli.views.token_view import render_growth
 
     query = {"session": session, "group_by": by, "since": since}
-    run_with_reader(
-        target, lambda reader: print_growth(reader, query, output), with_read_models=True
+    show_answer(
+        target,
+        lambda reader: reader.fetch_growth(query),
+        lambda growth: render_growth(growth, by),
+        output,
+        with_read_models=True,
     )
 
 
@@ -211,6 +230,6 @@ def show_prompt(
     output: OutputOption = "table",
 ) -> None:
     """Show the exact prompt of a call, with the source of every part."""
-    from turnlog.services.cli.actions.query_actions import print_prompt
+    from turnlog.services.cli.views.prompt_view import render_prompt
 
-    run_with_reader(target, lambda reader: print_prompt(reader, session, call, output))
+    show_answer(target, lambda reader: reader.fetch_prompt(session, call), render_prompt, output)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.command_runner import run_async, run_with_reader
+from turnlog.services.cli.commands.command_runner import run_async, show_answer
 from turnlog.services.cli.options import OutputOption, ReadTarget, ServiceTarget, SessionArgument
 
 
@@ -80,9 +80,14 @@ def show_tool_result(
     output: OutputOption = "table",
 ) -> None:
     """Show the whole result of a tool use, even if prompts contain only a summary."""
-    from turnlog.services.cli.actions.session_actions import print_tool_result
+    from turnlog.services.cli.actions.session_actions import render_tool_result
 
-    run_with_reader(target, lambda reader: print_tool_result(reader, session, call, id, output))
+    show_answer(
+        target,
+        lambda reader: reader.fetch_tool_result(session, call, id),
+        render_tool_result,
+        output,
+    )
 
 
 def request_schemas(
