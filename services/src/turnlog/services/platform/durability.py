@@ -7,16 +7,17 @@ monitoring address is trusted, and every report of the level says that it was no
 
 from __future__ import annotations
 
-import asyncio
 import json
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, cast
 
 from pydantic import JsonValue
 
 from turnlog.events.errors import Corrupt, Unavailable
+from turnlog.services.platform.concurrency import run_in_thread
 
 DurabilityLevel = Literal["fsync-acked", "replicated", "relaxed"]
 
@@ -39,7 +40,7 @@ async def check_durability(
         raise Corrupt("durability", f"`replicated` needs 3 replicas, there are {replicas}")
     if monitor is None:
         return Durability(required, checked=False)
-    if not await asyncio.to_thread(_has_sync_always, monitor):
+    if not await run_in_thread(partial(_has_sync_always, monitor)):
         fix = "set `sync_interval: always`, or ask for durability `relaxed`"
         raise Corrupt("nats-server", f"it acknowledges before fsync; {fix}")
     return Durability(required, checked=True)

@@ -28,6 +28,7 @@ from turnlog.services.cli.views.prompt_view import render_source
 from turnlog.services.cli.views.provenance_view import format_turn_run, render_cause
 from turnlog.services.cli.views.text_format import format_count, format_money, format_one_line
 from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING
+from turnlog.services.cli.views.token_view import render_prefix
 
 _MINUS: Final = "\N{MINUS SIGN}"
 
@@ -224,13 +225,7 @@ def _render_components(components: tuple[ComponentShare, ...]) -> Table:
 def _render_prefix(
     before: CallFacts, prefix: PrefixAgreement, changes: tuple[PromptChange, ...]
 ) -> Text:
-    line = Text(f"\nbegins as call {before.call} did", MUTED)
-    line.append(
-        f": {format_count(prefix.messages, 'message')}, {format_count(prefix.tokens, 'token')}"
-    )
-    if prefix.ended_by is None:
-        return line.append(" · all of it", GOOD)
-    line.append(" · up to ", MUTED).append(prefix.ended_by, WARNING)
+    line = Text("\n").append_text(render_prefix(before.call, prefix))
     if prefix.change is None:
         return line
     what = changes[prefix.change]

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.events.model.manifest import CachePrefix, Manifest, PromptPart
+from turnlog.projections.audit.diff.call_diff import PrefixAgreement
 from turnlog.services.api.call_payloads import CallMetrics, GroupMetrics, GrowthView
 from turnlog.services.cli.views.text_format import escape_controls, format_count
 from turnlog.services.cli.views.theme import (
@@ -58,7 +59,7 @@ def render_token_bars(manifest: Manifest) -> RenderableType:
     by_component = sum_shares(manifest.parts)
     below = [
         _render_prompt_total(manifest),
-        *([_render_prefix(manifest.prefix)] if manifest.prefix else []),
+        *([render_prefix(manifest.prefix.call, manifest.prefix)] if manifest.prefix else []),
     ]
     return Group(
         _render_stacked_bar(by_component, colours),
@@ -104,8 +105,9 @@ def _render_component_lines(
     return table
 
 
-def _render_prefix(prefix: CachePrefix) -> Text:
-    line = Text(f"begins as call {prefix.call} did", MUTED)
+def render_prefix(call: str, prefix: CachePrefix | PrefixAgreement) -> Text:
+    """Render how far a prompt begins as an earlier one did, and what ended that."""
+    line = Text(f"begins as call {call} did", MUTED)
     line.append(
         f": {format_count(prefix.messages, 'message')}, {format_count(prefix.tokens, 'token')}"
     )
