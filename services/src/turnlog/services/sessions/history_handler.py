@@ -73,7 +73,6 @@ class CommandMetadata:
 
     actor: str
     causation: str | None = None
-    correlation: str | None = None
     traceparent: str | None = None
 
 
@@ -313,7 +312,6 @@ class HistoryHandler(Generic[State, Record]):
             source=self.source,
             actor=metadata.actor,
             causation=metadata.causation,
-            correlation=metadata.correlation,
             command=request.command,
             traceparent=metadata.traceparent,
         )
