@@ -44,8 +44,7 @@ StartedT = TypeVar("StartedT")
 
 async def run_all_services(overrides: Mapping[str, Any]) -> None:
     """Start all services, print their address, and stop them on a signal."""
-    settings = read_settings(AllInOneSettings, os.environ, overrides)
-    configure_log(sys.stderr, settings.log_format, minimum_level=settings.log_level)
+    settings = _read_settings(AllInOneSettings, overrides)
     ending = Shutdown()
     ending.handle_signals()
     service = _run_with_probe(
@@ -72,7 +71,7 @@ async def run_service_role(role: ServiceRole) -> None:
     """Start one role with the settings of the environment, and stop it on a signal."""
     ending = Shutdown()
     ending.handle_signals()
-    settings = _read_role_settings(_SETTINGS[role])
+    settings = _read_settings(_SETTINGS[role])
     service = _run_with_probe(_open_role(settings, ending), role, settings.otlp_endpoint)
     await ending.run_until_end(service, lambda _: freeze_live_objects())
 
@@ -96,7 +95,7 @@ def _open_role(settings: RoleSettings, ending: Shutdown) -> AbstractAsyncContext
             assert_never(never)
 
 
-def _read_role_settings(kind: type[SettingsT]) -> SettingsT:
-    settings = read_settings(kind, os.environ)
+def _read_settings(kind: type[SettingsT], overrides: Mapping[str, Any] | None = None) -> SettingsT:
+    settings = read_settings(kind, os.environ, overrides)
     configure_log(sys.stderr, settings.log_format, minimum_level=settings.log_level)
     return settings
