@@ -25,7 +25,6 @@ from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, U
 from turnlog.services.cli.views.text_format import format_one_line, format_turn_ranges
 from turnlog.services.cli.views.theme import GOOD, MUTED, WARNING, render_labelled_text
 
-
 _MESSAGE_LABELS: Final = {
     "user": ("you", USER_COLOUR),
     "assistant": ("reply", REPLY_COLOUR),
