@@ -140,7 +140,7 @@ async def test_u1_the_system_prompt_is_base_strategy_tools_options_and_instructi
     assert system == ("system", whole)
     assert user == ("user", "Hello?")
     assert await read_messages(platform, session, "1.2") == [
-        ("system", join_layers(BASE, REPLY, CHARTS, HEADING, INSTRUCTIONS)),
+        ("system", join_layers(BASE, CHARTS, HEADING, INSTRUCTIONS, REPLY)),
         ("user", "Hello?"),
     ]
     plain = await open_working_session(platform)
