@@ -48,7 +48,7 @@ async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
     """Talk for 400 turns, then assemble the window of the next one again and again."""
     house, material = SessionHarness(), SessionMaterial(Blueprint.model_validate(BLUEPRINT))
     state = await _build_session(house, material.blueprint)
-    call = PromptCall("reply", "puppet/one", "puppet", "2026-01-01T00:00:00Z")
+    call = PromptCall("reply", "puppet/one", "2026-01-01T00:00:00Z")
     await _assemble_prompt(house, material, state, call)
     runs = [await _measure_median(house, material, state, call) for _ in range(terms.runs)]
     lesson = build_tutor_call()

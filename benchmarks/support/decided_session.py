@@ -110,7 +110,7 @@ class DecidedSession:
         attempt, provider = get_attempt(state), parse_provider(MODEL)
         if provider not in state.prompts:
             state = self.apply_command(SnapshotPrompts(attempt, provider, self.files))
-        call = PromptCall("reply", MODEL, provider, format_rfc3339(read_clock()))
+        call = PromptCall("reply", MODEL, format_rfc3339(read_clock()))
         texts = await self.texts.fetch_texts(TENANT, find_prompt_needs(self.material, state, call))
         made = assemble(self.material, state, call, texts)
         self.apply_command(FixContext(attempt, MODEL, dict(made.request.parameters), made.manifest))

@@ -79,7 +79,7 @@ def build_tutor_call() -> TutorCall:
         )
     lesson = lesson.submit_text(prose.generate_text(CHARACTERS // 2))
     state, blobs = lesson.session.opened_state, build_blobs(files)
-    call = PromptCall(material.find_call_kind(state), MODEL, "openai", "2026-01-01T00:00:00Z")
+    call = PromptCall(material.find_call_kind(state), MODEL, "2026-01-01T00:00:00Z")
     texts = fetch_prompt_texts(
         find_prompt_needs(material, state, call), lesson.session.events, files
     )

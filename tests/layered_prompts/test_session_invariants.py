@@ -32,7 +32,7 @@ from turnlog.projections.audit.verify.session_verification import (
     verify_session,
 )
 from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
-from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts, parse_provider
+from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
 from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.evolve import fold, fold_unbounded
@@ -169,7 +169,7 @@ def rebuild_digest(made: ReadBackCall, blobs: dict[str, str]) -> str:
     assert state is not None
     assert made.call.manifest.sequence == state.head.sequence
     manifest = made.call.manifest
-    call = PromptCall(manifest.kind, made.call.model, parse_provider(made.call.model), manifest.at)
+    call = PromptCall(manifest.kind, made.call.model, manifest.at)
     places = {event.stream_sequence: event.event for event in made.before}
     needs = find_prompt_needs(TIGHT_MATERIAL, state, call)
     texts = {each: getattr(places[each.place], each.field).text for each in needs.text_refs}

@@ -122,9 +122,7 @@ class TutorSession:
     def assembled(self) -> AssembledPrompt:
         """The prompt of the call that the session makes now."""
         state: SessionState = self.session.opened_state
-        call = PromptCall(
-            self.material.find_call_kind(state), MODEL, "openai", "2026-01-01T00:00:00Z"
-        )
+        call = PromptCall(self.material.find_call_kind(state), MODEL, "2026-01-01T00:00:00Z")
         texts = fetch_prompt_texts(
             find_prompt_needs(self.material, state, call), self.session.events, self.files
         )

@@ -21,11 +21,13 @@ from turnlog.events.model.manifest import SegmentSource
 from turnlog.projections.audit.record.prompt_readback import read_prompt
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.library.segment_selection import SelectedSegment
-from turnlog.projections.prompt.assemble import list_segment_requests
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
 from turnlog.projections.prompt.manifest_reports import LayerReport, list_layer_reports
-from turnlog.projections.prompt.sources.segment_layers import restore_segments
+from turnlog.projections.prompt.sources.segment_layers import (
+    list_segment_requests,
+    restore_segments,
+)
 
 ORDER = (
     "core",

@@ -212,7 +212,7 @@ def test_a_slot_without_a_value_is_empty() -> None:
 
 def test_prompts_of_another_provider_are_not_those_of_this_one() -> None:
     session = build_session()
-    call = replace(REPLY_CALL, model="gemini/x", provider="gemini")
+    call = replace(REPLY_CALL, model="gemini/x")
     assert find_prompt_needs(SessionMaterial(BLUEPRINT), session.opened_state, call).blobs == ()
 
 

@@ -66,7 +66,7 @@ async def test_a_count_is_exact_for_the_models_that_have_the_vocabulary(
         submit_turn("What is it?"), claim_turn()
     )
     material = SessionMaterial(blueprint, vocabularies=known)
-    call = PromptCall("reply", model, "openai", "2026-01-01T00:00:00Z")
+    call = PromptCall("reply", model, "2026-01-01T00:00:00Z")
     needs = find_prompt_needs(material, session.opened_state, call)
     texts = dict.fromkeys(needs.text_refs, "What is it?")
     manifest = assemble(material, session.opened_state, call, PromptTexts(by_ref=texts)).manifest

@@ -44,8 +44,9 @@ from turnlog.projections.library.segment_selection import (
     SegmentRequest,
     SelectedSegment,
 )
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs, list_segment_requests
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import PromptCall
+from turnlog.projections.prompt.sources.segment_layers import list_segment_requests
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import (
     ExcludeTurn,
@@ -340,9 +341,7 @@ class TrackedSession:
     def fix_prompt(self) -> str:
         """Record the prompt that the open turn's call has now."""
         state = self.session.opened_state
-        bare_call = PromptCall(
-            "reply", REPLY_CALL.model, REPLY_CALL.provider, codec.format_rfc3339(self.session.now)
-        )
+        bare_call = PromptCall("reply", REPLY_CALL.model, codec.format_rfc3339(self.session.now))
         call = replace(bare_call, inputs=self.inputs)
         found = list_segment_requests(self.material, state, call)
         call = replace(

@@ -13,9 +13,10 @@ from turnlog.events.content import compute_digest
 from turnlog.events.model.manifest import SegmentSource
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.library.segment_selection import CallSegments, SelectedSegment
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs, list_segment_requests
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
+from turnlog.projections.prompt.sources.segment_layers import list_segment_requests
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.testing import DEFAULT_POLICIES, SessionScenario, given, open_session

@@ -27,9 +27,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.testing import SessionScenario, given, open_session
 
-REPLY_CALL = PromptCall(
-    kind="reply", model="openai/test", provider="openai", at="2026-01-01T00:00:00Z"
-)
+REPLY_CALL = PromptCall(kind="reply", model="openai/test", at="2026-01-01T00:00:00Z")
 
 
 def parse_blueprint(text: str) -> Blueprint:

@@ -19,8 +19,9 @@ from turnlog.projections.library.segment_selection import (
     SegmentRequest,
     SelectedSegment,
 )
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs, list_segment_requests
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
+from turnlog.projections.prompt.sources.segment_layers import list_segment_requests
 from turnlog.projections.prompt.sources.session_material import SessionMaterial, list_vocabularies
 from turnlog.projections.session.evolve import fold_unbounded
 from turnlog.projections.session.state import SessionState

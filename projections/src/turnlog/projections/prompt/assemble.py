@@ -27,7 +27,6 @@ from turnlog.projections.blueprint.schema.call_specs import (
 )
 from turnlog.projections.blueprint.schema.layer_specs import PinnedLayer
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
-from turnlog.projections.library.segment_selection import SegmentRequest
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
     PromptCall,
@@ -48,22 +47,10 @@ from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedSlot
 from turnlog.projections.prompt.render import render_plan
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, include_layers
 from turnlog.projections.prompt.sources.layer_sources import LayerSources, plan_layer
-from turnlog.projections.prompt.sources.segment_layers import (
-    collect_segment_requests,
-)
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import OfferedTool, plan_offered_tools
 from turnlog.projections.prompt.tool_rounds import plan_tool_rounds
 from turnlog.projections.session.state import SessionState
-
-
-def list_segment_requests(
-    material: SessionMaterial, state: SessionState, call: PromptCall
-) -> list[SegmentRequest]:
-    """Return the library segments that a call requests."""
-    return collect_segment_requests(
-        material, material.blueprint.calls[call.kind].layers, state, call
-    )
 
 
 @dataclass(frozen=True, slots=True)

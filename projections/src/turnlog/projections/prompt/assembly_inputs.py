@@ -44,8 +44,6 @@ class PromptCall:
     """The blueprint's name for this kind of call."""
     model: str
     """The model name as litellm spells it."""
-    provider: str
-    """The provider that prompt files are resolved for."""
     at: str
     """Clock reading, RFC 3339; recorded, so that the prompt can be assembled again."""
     inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
@@ -58,6 +56,11 @@ class PromptCall:
     """Whether it is a later call of the turn, assembled to see if it has room: what may come true
     until then counts as true.
     """
+
+    @property
+    def provider(self) -> str:
+        """The provider that prompt files are resolved for."""
+        return parse_provider(self.model)
 
 
 @dataclass(frozen=True, slots=True)

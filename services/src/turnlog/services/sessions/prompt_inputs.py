@@ -34,7 +34,7 @@ from turnlog.projections.library.segment_selection import (
     SelectedSegment,
     select_segments,
 )
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs, list_segment_requests
+from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
     PromptCall,
@@ -53,6 +53,7 @@ from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.hypothetical_turn import HypotheticalTurn
 from turnlog.projections.prompt.sources.segment_layers import (
     list_locales,
+    list_segment_requests,
     list_segments,
     restore_segments,
 )

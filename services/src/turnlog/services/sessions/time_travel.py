@@ -20,7 +20,7 @@ from turnlog.events.model.call_events import ContextAssembled
 from turnlog.projections.audit.record.event_queries import find_call
 from turnlog.projections.audit.record.session_replay import RecordedCallInputs
 from turnlog.projections.audit.verify.prompt_reproduction import collect_manifest_refs
-from turnlog.projections.prompt.assembly_inputs import PromptCall, parse_provider
+from turnlog.projections.prompt.assembly_inputs import PromptCall
 from turnlog.projections.session.evolve import evolve
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
@@ -180,7 +180,7 @@ class TimeTravel:
             detail = f"it was not assembled from event {manifest.sequence}"
             raise Corrupt(f"event {recorded.sequence}", detail)
         material = await self.blueprints.load_material(state)
-        bare = PromptCall(manifest.kind, context.model, parse_provider(context.model), manifest.at)
+        bare = PromptCall(manifest.kind, context.model, manifest.at)
         inputs = await self.prompt_inputs.load_recorded_call(material, state, bare, manifest)
         return RecordedCallInputs(
             recorded, context, inputs.state, material, inputs.call, inputs.texts

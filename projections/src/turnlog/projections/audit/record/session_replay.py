@@ -26,15 +26,17 @@ from turnlog.events.model.session_events import BlueprintMoved, SessionOpened
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.audit.record.event_queries import filter_by_type
-from turnlog.projections.prompt.assemble import can_include_older_turns, list_segment_requests
+from turnlog.projections.prompt.assemble import can_include_older_turns
 from turnlog.projections.prompt.assembly_inputs import (
     EarlierCall,
     PromptCall,
     PromptTexts,
     choose_assembler,
-    parse_provider,
 )
-from turnlog.projections.prompt.sources.segment_layers import restore_segments
+from turnlog.projections.prompt.sources.segment_layers import (
+    list_segment_requests,
+    restore_segments,
+)
 from turnlog.projections.prompt.sources.session_material import (
     InstalledExtensions,
     MaterialPins,
@@ -158,7 +160,7 @@ def rebuild_call_request(
     """Rebuild the request for a call from its record."""
     kind, model, at = call.manifest.kind, call.model, call.manifest.at
     assembler = choose_assembler(call.manifest.assembler)
-    bare = PromptCall(kind, model, parse_provider(model), at, inputs, assembler=assembler)
+    bare = PromptCall(kind, model, at, inputs, assembler=assembler)
     requests = list_segment_requests(material, state, bare)
     segments = restore_segments(requests, call.manifest, blobs)
     return replace(bare, gathered=segments)

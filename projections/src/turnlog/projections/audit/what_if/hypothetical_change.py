@@ -23,10 +23,13 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.layer_specs import FileLayer, SourceLayer
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.validation.input_values import check_recorded_values
-from turnlog.projections.prompt.assemble import list_segment_requests
 from turnlog.projections.prompt.assembly_inputs import PromptCall, parse_provider
 from turnlog.projections.prompt.hypothetical_turn import replace_budget
-from turnlog.projections.prompt.sources.segment_layers import list_locales, restore_segments
+from turnlog.projections.prompt.sources.segment_layers import (
+    list_locales,
+    list_segment_requests,
+    restore_segments,
+)
 from turnlog.projections.prompt.sources.session_material import (
     MaterialPins,
     SessionMaterial,
@@ -122,7 +125,7 @@ class ChangeApplier:
         state = self._add_prompts(state, recorded_call, material, provider)
         inputs = self._convert_inputs(recorded_call)
         recorded = recorded_call.call_request
-        call = PromptCall(kind, model, provider, recorded.at, inputs, assembler=recorded.assembler)
+        call = PromptCall(kind, model, recorded.at, inputs, assembler=recorded.assembler)
         call = self._recall_segments(recorded_call, material, state, call)
         return HypotheticalCall(material, _replace_inputs(state, inputs), call)
 

@@ -6,7 +6,7 @@ of them, and the call can be assembled again whatever the library contains later
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pydantic import JsonValue
@@ -54,10 +54,11 @@ def iterate_layer_requests(
         yield named, SegmentRequest(spec.scope, ref, required), _get_tier(spec, values)
 
 
-def collect_segment_requests(
-    material: SessionMaterial, names: Iterable[str], state: SessionState, call: PromptCall
+def list_segment_requests(
+    material: SessionMaterial, state: SessionState, call: PromptCall
 ) -> list[SegmentRequest]:
-    """Return everything that these layers request from the library, without duplicates."""
+    """Return what the layers of a call request from the library, without duplicates."""
+    names = material.blueprint.calls[call.kind].layers
     layers = (material.blueprint.layers.get(name) for name in names)
     requests = (
         request

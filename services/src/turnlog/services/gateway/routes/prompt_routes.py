@@ -33,7 +33,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.blueprint.validation.input_values import check_values
-from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall, parse_provider
+from turnlog.projections.prompt.assembly_inputs import AssembledPrompt, PromptCall
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.hypothetical_turn import (
     HypotheticalTurn,
@@ -188,12 +188,7 @@ def _create_call(
         fix = suggest_word(kind[:80], blueprint.calls)
         raise Refused("unknown-kind", f"there is no call {kind[:80]!r}", field="call", fix=fix)
     resolved_model = model or material.resolve_model(state, deps.settings.model)
-    return PromptCall(
-        kind,
-        resolved_model,
-        parse_provider(resolved_model),
-        format_rfc3339(deps.command_handler.clock()),
-    )
+    return PromptCall(kind, resolved_model, format_rfc3339(deps.command_handler.clock()))
 
 
 async def _create_window_view(

@@ -91,7 +91,7 @@ class CallContextBuilder:
         if model == MODEL_OFF:
             raise ModelFailure("model_off", "there is no model to ask")
         at = format_rfc3339(self.sessions.clock())
-        call = PromptCall(material.find_call_kind(state), model, parse_provider(model), at)
+        call = PromptCall(material.find_call_kind(state), model, at)
         await self._pin_prompts(state, attempt, material.blueprint, call.provider, by)
         return await self._record_context(state.tenant, state.session, attempt, material, call, by)
 
@@ -114,7 +114,7 @@ class CallContextBuilder:
         at, provider = format_rfc3339(self.sessions.clock()), parse_provider(model)
         pinned = await self._pin_prompts(state, attempt, material.blueprint, provider, by)
         for kind in kinds:
-            call = PromptCall(kind, model, provider, at, is_foreseen=True)
+            call = PromptCall(kind, model, at, is_foreseen=True)
             bare = keep_fixed_parts(material, kind)
             (await self.prompt_inputs.load_new_call(bare, pinned, call)).assemble_prompt()
 
