@@ -43,6 +43,11 @@ def replace_unstorable(text: str) -> str:
     return _UNSTORABLE_CHARACTERS.sub("\ufffd", text)
 
 
+def cut_text(text: str, max_characters: int) -> str:
+    """Return a text, or the beginning of one that is longer and a mark that it goes on."""
+    return text if len(text) <= max_characters else f"{text[:max_characters]}..."
+
+
 def check_text(text: str, field: str) -> str:
     """Return the text; raise `Refused` naming `field` if it cannot be stored."""
     if not is_storable(text):

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
-from turnlog.projections.blueprint.storable_json import replace_unstorable
+from turnlog.projections.blueprint.storable_json import cut_text, replace_unstorable
 from turnlog.projections.structured_output.json_repair import ValidatedAnswer
 
 PLAN_SCHEMA: Final[dict[str, JsonValue]] = {
@@ -121,15 +121,12 @@ def expand_loops(
             room = max(1, max_steps - len(steps) - (len(plan.steps) - place - 1))
             if len(rows) > room:
                 repairs.append(f"steps.{place}: a loop over {len(rows)} rows, cut to {room}")
+            shown = [cut_text(row, MAX_ROW_CHARACTERS) for row in rows[:room]]
             steps += [
-                replace(step, goal=f"{step.goal}\nRow {number} of {len(rows)}: {_cut_row(row)}")
-                for number, row in enumerate(rows[:room], 1)
+                replace(step, goal=f"{step.goal}\nRow {number} of {len(rows)}: {row}")
+                for number, row in enumerate(shown, 1)
             ]
     return ParsedPlan(tuple(steps), tuple(repairs))
-
-
-def _cut_row(row: str) -> str:
-    return row if len(row) <= MAX_ROW_CHARACTERS else f"{row[:MAX_ROW_CHARACTERS]}..."
 
 
 def _list_unknown_fields(

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest, encode_canonical
 from turnlog.projections.blueprint.bounded_json import parse_embedded_json
 from turnlog.projections.blueprint.schema.tool_specs import CondensationSpec
-from turnlog.projections.blueprint.storable_json import replace_unstorable
+from turnlog.projections.blueprint.storable_json import cut_text, replace_unstorable
 
 _RESULT_DECODER: Final = json.JSONDecoder()
 """Accepts NaN, which servers in Python write."""
@@ -110,7 +110,7 @@ def format_tool_result(tool: str, arguments: str, result: str) -> str:
 
     All lines but the first are indented, so that no result can look like that of another tool.
     """
-    text = f"{tool} {_cut_text(arguments or '{}', MAX_ARGUMENT_CHARACTERS)}\n{result}"
+    text = f"{tool} {cut_text(arguments or '{}', MAX_ARGUMENT_CHARACTERS)}\n{result}"
     return _RESULT_INDENT.join(text.splitlines(keepends=True))
 
 
@@ -141,7 +141,7 @@ def summarise_result(result: str) -> str | None:
 
 def name_result(tool: str, arguments: str, result: str, digest: Digest) -> str:
     """Return the text that only names a result, with its length and the start of its digest."""
-    called = f"{tool} {_cut_text(arguments or '{}', MAX_CELL_CHARACTERS)}"
+    called = f"{tool} {cut_text(arguments or '{}', MAX_CELL_CHARACTERS)}"
     return f"{called}: {len(result)} characters, kept as {digest[:_SHORT_DIGEST]}"
 
 
@@ -192,7 +192,7 @@ def _format_members(members: Mapping[str, JsonValue]) -> str:
     max_characters = max(MAX_CELL_CHARACTERS, MAX_LIST_CHARACTERS // len(members))
     return _join_names(
         [
-            f"{_cut_text(name, MAX_CELL_CHARACTERS)}: {_format_member(value, max_characters)}"
+            f"{cut_text(name, MAX_CELL_CHARACTERS)}: {_format_member(value, max_characters)}"
             for name, value in members.items()
         ]
     )
@@ -202,18 +202,18 @@ def _format_member(value: JsonValue, max_characters: int) -> str:
     encoded = encode_canonical(value)
     if isinstance(value, list) and len(encoded) > MAX_CELL_CHARACTERS:
         return f"{len(value)} rows"
-    return _cut_text(encoded, max_characters)
+    return cut_text(encoded, max_characters)
 
 
 def _iterate_table_lines(
     name: str, rows: Sequence[JsonValue], spec: CondensationSpec
 ) -> Iterator[str]:
     columns = [*dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row)]
-    names = _join_names([_cut_text(each, MAX_CELL_CHARACTERS) for each in columns])
+    names = _join_names([cut_text(each, MAX_CELL_CHARACTERS) for each in columns])
     head = f"{len(rows)} rows" + (f" with columns {names}" if columns else "")
-    sample = [_cut_text(_format_row(row), MAX_ROW_CHARACTERS) for row in rows[: spec.sample]]
+    sample = [cut_text(_format_row(row), MAX_ROW_CHARACTERS) for row in rows[: spec.sample]]
     yield (
-        (f"{_cut_text(name, MAX_CELL_CHARACTERS)}: " if name else "")
+        (f"{cut_text(name, MAX_CELL_CHARACTERS)}: " if name else "")
         + head
         + _format_sample_note(len(sample))
     )
@@ -232,7 +232,7 @@ def _format_row(row: JsonValue) -> str:
 
 def _cut_cell(value: JsonValue) -> JsonValue:
     encoded = value if isinstance(value, str) else encode_canonical(value)
-    return _cut_text(encoded, MAX_CELL_CHARACTERS) if len(encoded) > MAX_CELL_CHARACTERS else value
+    return cut_text(encoded, MAX_CELL_CHARACTERS) if len(encoded) > MAX_CELL_CHARACTERS else value
 
 
 def _join_names(texts: Sequence[str]) -> str:
@@ -244,10 +244,6 @@ def _join_names(texts: Sequence[str]) -> str:
         joined_count += 1
     rest = [f"and {len(texts) - joined_count} more"] if len(texts) > joined_count else []
     return ", ".join((*texts[:joined_count], *rest))
-
-
-def _cut_text(text: str, max_characters: int) -> str:
-    return f"{text[:max_characters]}..." if len(text) > max_characters else text
 
 
 def _format_beginning(result: str) -> str:
@@ -277,9 +273,4 @@ def format_turn_work(goals: Iterable[str], results: Iterable[str]) -> str | None
 def _iterate_result_lines(results: list[str]) -> Iterator[str]:
     if results:
         yield "Tools gave:"
-    for result in results:
-        yield (
-            result
-            if len(result) <= MAX_WORK_RESULT_CHARACTERS
-            else f"{result[:MAX_WORK_RESULT_CHARACTERS]}..."
-        )
+    yield from (cut_text(result, MAX_WORK_RESULT_CHARACTERS) for result in results)

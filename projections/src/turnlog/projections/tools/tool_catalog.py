@@ -21,7 +21,7 @@ from turnlog.events.content import Digest, compute_digest, encode_canonical
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec, ToolsSpec
-from turnlog.projections.blueprint.storable_json import replace_unstorable
+from turnlog.projections.blueprint.storable_json import cut_text, replace_unstorable
 
 _TOOL_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Tool names that every provider accepts."""
@@ -72,7 +72,7 @@ class _NamedTool:
     @property
     def definition(self) -> dict[str, JsonValue]:
         """The tool in OpenAI's format, which litellm translates for other providers."""
-        about = _cut_text(self.offer.description, _MAX_DESCRIPTION_CHARACTERS)
+        about = cut_text(self.offer.description, _MAX_DESCRIPTION_CHARACTERS)
         function: dict[str, JsonValue] = {"name": self.name, "description": about}
         return {"type": "function", "function": {**function, "parameters": self.offer.schema}}
 
@@ -202,8 +202,4 @@ def _format_argument_type(definition: dict[str, JsonValue]) -> str:
 
 def _format_single_line(text: str, max_characters: int = _MAX_NAME_CHARACTERS) -> str:
     """Format a server's text as part of one line."""
-    return _cut_text(" ".join(replace_unstorable(text).split()), max_characters)
-
-
-def _cut_text(text: str, max_characters: int) -> str:
-    return text if len(text) <= max_characters else f"{text[:max_characters]}..."
+    return cut_text(" ".join(replace_unstorable(text).split()), max_characters)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from turnlog.events.content import compute_digest
 from turnlog.events.model.manifest import (
@@ -79,15 +79,7 @@ def index_entries(side: CallSnapshot, other: CallSnapshot) -> EntriesByKey:
     for entry in _iterate_entries(side, _collect_near_turns(other)):
         key = (*entry.key, str(seen[entry.key]))
         seen[entry.key] += 1
-        found[key] = ManifestEntry(
-            key,
-            entry.part,
-            entry.texts,
-            entry.characters,
-            entry.uncut_characters,
-            entry.turn,
-            entry.step,
-        )
+        found[key] = replace(entry, key=key)
     return found
 
 

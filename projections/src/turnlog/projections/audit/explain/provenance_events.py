@@ -100,9 +100,6 @@ def _find_disclosure_end(
 RUN_RULES: Final = frozenset({OUT_OF_REACH, HIDDEN_PHASE, PURGED, SUMMARISED})
 """Rules that leave out all turns of a run by one event, however many they are."""
 
-FIRST_TURN_RULE = "when first_turn"
-"""The manifest's rule for a part that is included because the session has no answered turn yet."""
-
 
 def find_text_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the events that contain a part's text, or pinned it."""

@@ -55,7 +55,7 @@ def find_note_carrier(redaction: RecordedEvent, log: PartialLog) -> RecordedEven
     """
     latest = log.states.get(log.end)
     note = latest.note if latest else None
-    waits = note is not None and note.told is None and _is_redaction_of(note.turn, redaction)
+    waits = note is not None and note.told is None and is_redaction_of(redaction, note.turn)
     call = None if waits else next(iterate_note_carriers(redaction, log), None)
     if call is None:
         return None
@@ -67,8 +67,9 @@ def find_note_carrier(redaction: RecordedEvent, log: PartialLog) -> RecordedEven
     return None if next(before, None) else call
 
 
-def _is_redaction_of(turn: int, withheld: RecordedEvent) -> bool:
-    return isinstance(withheld.event, ReplyRedacted) and withheld.event.turn == turn
+def is_redaction_of(recorded: RecordedEvent, turn: int) -> bool:
+    """Return whether an event withholds the reply of a turn."""
+    return isinstance(recorded.event, ReplyRedacted) and recorded.event.turn == turn
 
 
 def is_latest_when_redacted(redaction: RecordedEvent, log: PartialLog) -> bool:

@@ -14,13 +14,13 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.memory_events import HistorySummarised
 from turnlog.events.model.phase_events import PhaseEntered
-from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.tool_events import PlanMade, ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import ReplyFallback, TurnCompleted, TurnSubmitted
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
 from turnlog.projections.audit.explain.redaction_notes import (
     find_note_carrier,
     is_latest_when_redacted,
+    is_redaction_of,
 )
 from turnlog.projections.audit.record.event_queries import iterate_calls
 from turnlog.projections.audit.record.partial_log import PartialLog
@@ -121,15 +121,11 @@ def _find_started_turn(phase: str, after: RecordedEvent | None) -> Iterator[Turn
 
 def _find_note_effect(log: PartialLog, turn: int) -> TurnEffect | None:
     """Return the first call that carried a note about the turn's withheld reply."""
-    withheld = [each for each in log.events if _is_redaction_of(each, turn)][-1:]
+    withheld = [each for each in log.events if is_redaction_of(each, turn)][-1:]
     carriers = (
         find_note_carrier(each, log) for each in withheld if is_latest_when_redacted(each, log)
     )
     return next((_describe_note_carrier(each) for each in carriers if each), None)
-
-
-def _is_redaction_of(recorded: RecordedEvent, turn: int) -> bool:
-    return isinstance(recorded.event, ReplyRedacted) and recorded.event.turn == turn
 
 
 def _describe_note_carrier(recorded: RecordedEvent) -> TurnEffect | None:

@@ -115,10 +115,10 @@ class PartialLog:
         return self.events[first:stop]
 
     def _require_range(self, sequence: int) -> range:
-        return self.find_range(sequence) or self._raise_missing(sequence)
-
-    def _raise_missing(self, sequence: int) -> range:
-        raise MissingEvents(self.session, range(sequence, sequence + 1))
+        found = self.find_range(sequence)
+        if found is None:
+            raise MissingEvents(self.session, range(sequence, sequence + 1))
+        return found
 
     def find_range(self, sequence: int) -> range | None:
         """Return the loaded range that contains a sequence, or None."""

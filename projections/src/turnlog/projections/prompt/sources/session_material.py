@@ -26,6 +26,7 @@ from turnlog.projections.blueprint.schema.layer_specs import CarryLayer, WhenCon
 from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, PhaseGraph, build_phase_graph
 from turnlog.projections.blueprint.schema.policy_specs import LOCALE_ATTRIBUTE
 from turnlog.projections.blueprint.schema.resolver_specs import ReferencesSpec
+from turnlog.projections.blueprint.template_slots import format_prompt_value
 from turnlog.projections.blueprint.token_counters import TokenVocabulary
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep
 from turnlog.projections.session.program import CallStage, get_call_stage
@@ -175,9 +176,7 @@ def format_value(value: JsonValue) -> str:
     """Format a value on one line; the items of a list are separated by commas."""
     if isinstance(value, list):
         return ", ".join(filter(None, (format_value(item) for item in value)))
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return format_prompt_value(value)
 
 
 @dataclass(frozen=True, slots=True)
