@@ -67,13 +67,9 @@ def describe_messages(messages: Iterable[ChatMessage]) -> tuple[MessageView, ...
     return tuple(MessageView.model_validate(each.encode_plain()) for each in messages)
 
 
-class WindowView(ResponseModel):
-    """What a call would see."""
+class PromptView(ResponseModel):
+    """A prompt, and how it was assembled."""
 
-    session: str
-    """The session id."""
-    sequence: int
-    """The sequence of the state that was assembled."""
     call: str
     """The kind of call."""
     model: str
@@ -83,9 +79,18 @@ class WindowView(ResponseModel):
     tools: tuple[JsonObject, ...]
     """The tools that the call offers."""
     manifest: Manifest
-    """The source of each part."""
+    """The source of each part, and what was left out."""
     cost: AttemptCost
     """The estimated cost of the prompt alone, without the reply."""
+
+
+class WindowView(PromptView):
+    """What a call would see."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The sequence of the state that was assembled."""
 
 
 class ReproductionFault(ResponseModel):
@@ -170,18 +175,5 @@ class PromptAssembly(ResponseModel):
     """The contents of the prompt."""
 
 
-class AssembledPromptView(PromptAssembly):
+class AssembledPromptView(PromptView, PromptAssembly):
     """A prompt that was assembled without a session, and how."""
-
-    call: str
-    """The kind of call."""
-    model: str
-    """The model of the call."""
-    messages: tuple[MessageView, ...]
-    """The messages in order."""
-    tools: tuple[JsonObject, ...]
-    """The tools that the call offers."""
-    manifest: Manifest
-    """The source of each part, and what was left out."""
-    cost: AttemptCost
-    """The estimated cost of the prompt alone, without the reply."""
