@@ -150,11 +150,7 @@ def decode_event(stored: bytes, stream_sequence: int) -> RecordedEvent:
         envelope = Envelope.__pydantic_validator__.validate_json(stored)
         event = _decode_payload(envelope)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        field_path = ".".join(str(step) for step in first["loc"])
-        raise Corrupt(
-            f"stream sequence {stream_sequence}", f"{field_path}: {first['msg']}"
-        ) from None
+        raise _describe_invalid(f"stream sequence {stream_sequence}", error) from None
     return RecordedEvent(envelope, event, stream_sequence, stored)
 
 
@@ -181,7 +177,10 @@ def decode_library_event(recorded: RecordedEvent) -> LibraryEvent | UnknownEvent
     try:
         return kind.model_validate(event.data)
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        field_path = ".".join(str(step) for step in first["loc"])
         place = f"LIBRARY, stream sequence {recorded.stream_sequence}"
-        raise Corrupt(place, f"{field_path}: {first['msg']}") from None
+        raise _describe_invalid(place, error) from None
+
+
+def _describe_invalid(place: str, error: ValidationError) -> Corrupt:
+    first = error.errors(include_input=False, include_url=False)[0]
+    return Corrupt(place, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")

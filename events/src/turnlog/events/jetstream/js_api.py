@@ -106,6 +106,6 @@ class _SubjectsReply(BaseModel):
 
 async def count_messages(connection: NatsConnection, stream: str, subject: str) -> int:
     """Return how many messages the server counts under one subject, readable or not."""
-    wanted = json.dumps({"subjects_filter": subject}).encode()
-    info = await request_json(connection, f"$JS.API.STREAM.INFO.{stream}", _SubjectsReply, wanted)
+    request = json.dumps({"subjects_filter": subject}).encode()
+    info = await request_json(connection, f"$JS.API.STREAM.INFO.{stream}", _SubjectsReply, request)
     return (info.state.subjects or {}).get(subject, 0)

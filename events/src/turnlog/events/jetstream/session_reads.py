@@ -18,7 +18,7 @@ from typing import Final
 
 from turnlog.events.codec import decode_event
 from turnlog.events.content import compute_digest
-from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.envelope import SEQUENCE_LIMIT, ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, StreamHole
 from turnlog.events.jetstream.direct_get import (
     StoredMessage,
@@ -159,33 +159,26 @@ async def read_events_by_subject(
     connection: NatsConnection, stream: str, subject: str, upto: ChainHead
 ) -> list[RecordedEvent]:
     """Return the events under a subject up to `upto`; the leader confirms their end."""
-    events: list[RecordedEvent] = []
-    start, last = 1, upto.stream_sequence
-    while start <= last:
-        page = await get_consecutive_messages(connection, stream, subject, start, EVENT_PAGE_SIZE)
-        if not page:
-            more = await get_next_message_at_leader(connection, stream, subject, start)
-            page = [more] if more else []
-        events += [_decode_message(each) for each in page if each.stream_sequence <= last]
-        start = page[-1].stream_sequence + 1 if page else last + 1
-    return events
+    raws = await read_raw_events_by_subject(connection, stream, subject, upto.stream_sequence)
+    return [decode_event(raw.stored, raw.stream_sequence) for raw in raws]
 
 
 async def read_raw_events_by_subject(
-    connection: NatsConnection, stream: str, subjects: str
+    connection: NatsConnection, stream: str, subjects: str, upto: int = SEQUENCE_LIMIT
 ) -> list[RawEvent]:
-    """Return all events under `subjects`; the leader confirms their end."""
+    """Return the events under `subjects` up to a stream sequence; the leader confirms their end."""
     events: list[RawEvent] = []
     start = 1
-    while True:
+    while start <= upto:
         page = await get_consecutive_messages(connection, stream, subjects, start, EVENT_PAGE_SIZE)
         if not page:
             more = await get_next_message_at_leader(connection, stream, subjects, start)
             if more is None:
-                return events
+                break
             page = [more]
         events += [RawEvent(each.subject, each.stream_sequence, each.payload) for each in page]
         start = page[-1].stream_sequence + 1
+    return [each for each in events if each.stream_sequence <= upto]
 
 
 async def _fetch_forward(
@@ -204,13 +197,12 @@ async def _fetch_forward(
 
 
 async def _fetch_event(connection: NatsConnection, stream: str, place: int) -> RecordedEvent:
-    found: StoredMessage | None = None
-    for get in (get_message, get_message_at_leader) if place > 0 else ():
-        found = found or await get(connection, stream, place)
-    if found is None:
-        if place > 0:
-            raise StreamHole(stream, place, place)
+    if place < 1:
         raise Corrupt(f"{stream} {place}", "no event can be there")
+    at_follower = await get_message(connection, stream, place)
+    found = at_follower or await get_message_at_leader(connection, stream, place)
+    if found is None:
+        raise StreamHole(stream, place, place)
     return _decode_message(found)
 
 
@@ -287,9 +279,8 @@ def _narrow_bounds(
 async def _fetch_first_from(
     connection: NatsConnection, stream: str, subjects: str, place: int
 ) -> RecordedEvent:
-    found: StoredMessage | None = None
-    for get in (get_next_message, get_next_message_at_leader):
-        found = found or await get(connection, stream, subjects, place)
+    at_follower = await get_next_message(connection, stream, subjects, place)
+    found = at_follower or await get_next_message_at_leader(connection, stream, subjects, place)
     if found is None:
         raise Corrupt(f"{stream} {place}", "the events from here on are gone")
-    return decode_event(found.payload, found.stream_sequence)
+    return _decode_message(found)

@@ -69,11 +69,25 @@ class StreamOptions:
 
 def build_durable_streams(terms: StreamOptions) -> tuple[JetStreamConfig, ...]:
     """Return the configurations of all durable streams."""
+    sessions = SESSION_HISTORY.build_filter()
     return (
-        _build_sessions_stream(terms),
-        _build_library_stream(terms),
-        _build_blobs_stream(terms),
-        _build_snapshots_stream(terms),
+        {
+            **_build_append_only_stream(terms, SESSIONS_STREAM, sessions),
+            "allow_atomic": True,
+            "republish": _build_republish(sessions),
+        },
+        {
+            **_build_append_only_stream(terms, LIBRARY_STREAM, LIBRARY_HISTORY.build_filter()),
+            "allow_atomic": True,
+        },
+        _build_append_only_stream(terms, BLOBS_STREAM, ALL_BLOB_SUBJECTS),
+        {
+            **_build_durable_config(terms),
+            "name": SNAPSHOTS_STREAM,
+            "subjects": [ALL_SNAPSHOT_SUBJECTS],
+            "discard": "old",
+            "max_msgs_per_subject": 1,
+        },
     )
 
 
@@ -90,36 +104,6 @@ def build_token_stream(terms: StreamOptions) -> JetStreamConfig:
         "max_bytes": TOKEN_STREAM_BYTES,
         "allow_direct": True,
         "republish": _build_republish(ALL_TOKEN_SUBJECTS),
-    }
-
-
-def _build_sessions_stream(terms: StreamOptions) -> JetStreamConfig:
-    base_config = _build_append_only_stream(terms, SESSIONS_STREAM, SESSION_HISTORY.build_filter())
-    return {
-        **base_config,
-        "allow_atomic": True,
-        "republish": _build_republish(SESSION_HISTORY.build_filter()),
-    }
-
-
-def _build_library_stream(terms: StreamOptions) -> JetStreamConfig:
-    return {
-        **_build_append_only_stream(terms, LIBRARY_STREAM, LIBRARY_HISTORY.build_filter()),
-        "allow_atomic": True,
-    }
-
-
-def _build_blobs_stream(terms: StreamOptions) -> JetStreamConfig:
-    return _build_append_only_stream(terms, BLOBS_STREAM, ALL_BLOB_SUBJECTS)
-
-
-def _build_snapshots_stream(terms: StreamOptions) -> JetStreamConfig:
-    return {
-        **_build_durable_config(terms),
-        "name": SNAPSHOTS_STREAM,
-        "subjects": [ALL_SNAPSHOT_SUBJECTS],
-        "discard": "old",
-        "max_msgs_per_subject": 1,
     }
 
 
@@ -243,13 +227,13 @@ async def _find_or_create_stream(
 
 
 async def _deny_deletes(
-    connection: NatsConnection, wanted: JetStreamConfig, effective: JetStreamConfig
+    connection: NatsConnection, config: JetStreamConfig, effective: JetStreamConfig
 ) -> JetStreamConfig:
     """Deny deletes in a stream of an earlier release, and return its configuration."""
-    denials = {name: True for name in DELETE_DENIALS if name in wanted and not effective.get(name)}
+    denials = {name: True for name in DELETE_DENIALS if name in config and not effective.get(name)}
     if not denials:
         return effective
-    subject = f"$JS.API.STREAM.UPDATE.{wanted['name']}"
+    subject = f"$JS.API.STREAM.UPDATE.{config['name']}"
     payload = json.dumps(effective | denials).encode()
     return (await request_json(connection, subject, _StreamConfigReply, payload)).config
 
