@@ -22,8 +22,8 @@ from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.idempotency_records import CommandLookup
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal, wait_until_folded
+from turnlog.projections.store.read.row_lookups import CommandLookup
 
 
 @pytest.fixture

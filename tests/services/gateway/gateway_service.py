@@ -26,8 +26,8 @@ from turnlog.events.store.memory_log import (
 from turnlog.events.store.ports import BlobStore, EventLog, SnapshotStore, TokenStream
 from turnlog.events.subjects import LIBRARY_HISTORY
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.read.idempotency_records import CommandLookup
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.projections.store.read.row_lookups import CommandLookup
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore

@@ -194,3 +194,14 @@ class RecordedEvent:
     def head(self) -> ChainHead:
         """The chain head that this event forms."""
         return ChainHead(self.sequence, self.stream_sequence, compute_digest(self.stored))
+
+
+def find_chain_break(
+    recorded: RecordedEvent, last_sequence: int, last_hash: Digest | None
+) -> str | None:
+    """Return how an event does not follow the last one of its history, or None if it does."""
+    if recorded.sequence != last_sequence + 1:
+        return f"sequence {recorded.sequence} where {last_sequence + 1} is due"
+    if recorded.envelope.prevhash != last_hash:
+        return "is not chained to the event before it"
+    return None

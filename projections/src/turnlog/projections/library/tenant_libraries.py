@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from turnlog.events.codec import decode_event, decode_library_event
-from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.envelope import ChainHead, RecordedEvent, find_chain_break
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.segment_events import SEGMENT_FAMILY
 from turnlog.events.store.ports import RawEvent
@@ -90,10 +90,8 @@ def _decode_event(raw: RawEvent, tenant: str, head: ChainHead | None) -> Recorde
     place = f"LIBRARY, stream sequence {raw.stream_sequence}"
     if (recorded.tenant, recorded.session) != (tenant, SEGMENT_FAMILY):
         raise Corrupt(place, f"says it is of {recorded.tenant}/{recorded.session}")
-    due = head.sequence + 1 if head else 1
-    if recorded.sequence != due:
-        raise Corrupt(place, f"sequence {recorded.sequence} where {due} is due")
-    if recorded.envelope.prevhash != (head.hash if head else None):
-        raise Corrupt(place, "is not chained to the event before it")
+    last = (head.sequence, head.hash) if head else (0, None)
+    if fault := find_chain_break(recorded, *last):
+        raise Corrupt(place, fault)
     decode_library_event(recorded)
     return recorded

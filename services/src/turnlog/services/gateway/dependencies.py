@@ -18,8 +18,8 @@ from fastapi import Depends, Request
 from turnlog.events.errors import Refused
 from turnlog.events.store.ports import EventLog, TokenStream
 from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.read.call_lookup import CallLookup
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.projections.store.read.row_lookups import CallLookup
 from turnlog.services.auditing.explain_service import ExplainService
 from turnlog.services.auditing.record_watch import RecordWatch
 from turnlog.services.auditing.verify_pool import OpenVerifier, open_best_verifier

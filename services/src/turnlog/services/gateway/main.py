@@ -13,8 +13,8 @@ from dataclasses import replace
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
 from turnlog.projections.store.engine import ReadModelStore, open_store
-from turnlog.projections.store.read.idempotency_records import CommandLookup
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.projections.store.read.row_lookups import CommandLookup
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.auditing.record_watch import RecordWatch
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders

@@ -14,7 +14,7 @@ from traceback import extract_tb
 
 from turnlog.events.codec import decode_event
 from turnlog.events.content import Digest, compute_digest
-from turnlog.events.envelope import RecordedEvent
+from turnlog.events.envelope import RecordedEvent, find_chain_break
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.store.ports import RawEvent
@@ -160,11 +160,9 @@ def _check_event(
     place = f"stream sequence {recorded.stream_sequence}"
     if (recorded.tenant, recorded.session) != owner:
         raise Corrupt(place, f"says it is of {recorded.tenant}/{recorded.session}")
-    due = tail.sequence + 1 if tail else 1
-    if recorded.sequence != due:
-        raise _ChainBroken(place, f"sequence {recorded.sequence} where {due} is due")
-    if recorded.envelope.prevhash != (tail.hash if tail else None):
-        raise _ChainBroken(place, "is not chained to the event before it")
+    last = (tail.sequence, tail.hash) if tail else (0, None)
+    if fault := find_chain_break(recorded, *last):
+        raise _ChainBroken(place, fault)
     if tail is None and not isinstance(recorded.event, SessionOpened):
         raise Corrupt(place, f"{recorded.envelope.type} opens no session that is known here")
     return recorded
