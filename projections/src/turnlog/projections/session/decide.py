@@ -11,40 +11,7 @@ from datetime import datetime
 from typing import assert_never
 
 from turnlog.events.errors import Refused
-from turnlog.projections.session.commands import (
-    AnswerCall,
-    BeginSummary,
-    CancelTurn,
-    ClaimTurn,
-    CloseSession,
-    Command,
-    CompleteTurn,
-    DisplayTurn,
-    EndAttempt,
-    EnterPhase,
-    ExcludeTurn,
-    FallBack,
-    FixContext,
-    ForkSession,
-    GiveUpSummary,
-    MoveBlueprint,
-    OpenSession,
-    PurgeMemory,
-    RecordChoice,
-    RecordSummary,
-    RedactReply,
-    RequestSchemas,
-    ResolveTurn,
-    RestoreTurn,
-    ReturnTool,
-    SendSignal,
-    SnapshotPrompts,
-    SnapshotTools,
-    StartTool,
-    SubmitTurn,
-    SwitchProfile,
-    UndoSummary,
-)
+from turnlog.projections.session import commands
 from turnlog.projections.session.rules import (
     client_rules,
     fork_rules,
@@ -58,63 +25,63 @@ from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.state import SessionState
 
 
-def decide(state: SessionState | None, command: Command, at: datetime) -> NewEvents:
+def decide(state: SessionState | None, command: commands.Command, at: datetime) -> NewEvents:
     """Return the events that a command leads to; raise `Refused` where a rule forbids it."""
-    if isinstance(command, OpenSession):
+    if isinstance(command, commands.OpenSession):
         return client_rules.open_session(state, command)
-    if isinstance(command, ForkSession):
+    if isinstance(command, commands.ForkSession):
         return fork_rules.fork_session(state, command)
     if state is None:
         raise Refused("unknown-session", "there is no such session", field="session")
     fork_rules.require_complete_fork(state)
+    if isinstance(command, commands.MemoryCommand):
+        return summary_rules.decide_memory(state, command)
     match command:
-        case SubmitTurn():
+        case commands.SubmitTurn():
             return client_rules.submit_turn(state, command)
-        case RecordChoice():
+        case commands.RecordChoice():
             return phase_rules.record_choice(state, command)
-        case SendSignal():
+        case commands.SendSignal():
             return phase_rules.send_signal(state, command)
-        case EnterPhase():
+        case commands.EnterPhase():
             return phase_rules.enter_named_phase(state, command)
-        case SwitchProfile():
+        case commands.SwitchProfile():
             return phase_rules.switch_profile(state, command)
-        case CancelTurn():
+        case commands.CancelTurn():
             return client_rules.cancel_turn(state, command)
-        case CloseSession():
+        case commands.CloseSession():
             return client_rules.close_session(state, command)
-        case MoveBlueprint():
+        case commands.MoveBlueprint():
             return upgrade_rules.move_blueprint(state, command)
-        case ExcludeTurn() | RestoreTurn():
+        case commands.ExcludeTurn() | commands.RestoreTurn():
             return client_rules.set_turn_exclusion(state, command)
-        case DisplayTurn():
+        case commands.DisplayTurn():
             return client_rules.set_turn_display(state, command)
-        case RedactReply():
+        case commands.RedactReply():
             return client_rules.redact_reply(state, command)
-        case ClaimTurn():
+        case commands.ClaimTurn():
             return worker_rules.claim_turn(state, command, at)
-        case ResolveTurn():
+        case commands.ResolveTurn():
             return worker_rules.resolve_turn(state, command)
-        case FallBack():
+        case commands.FallBack():
             return worker_rules.complete_with_fallback(state, command)
-        case SnapshotPrompts():
+        case commands.SnapshotPrompts():
             return worker_rules.snapshot_prompts(state, command)
-        case SnapshotTools():
+        case commands.SnapshotTools():
             return tool_rules.snapshot_tools(state, command)
-        case RequestSchemas():
+        case commands.RequestSchemas():
             return tool_rules.request_schemas(state)
-        case StartTool():
+        case commands.StartTool():
             return tool_rules.start_tool(state, command)
-        case ReturnTool():
+        case commands.ReturnTool():
             return tool_rules.return_tool(state, command)
-        case BeginSummary() | RecordSummary() | GiveUpSummary() | UndoSummary() | PurgeMemory():
-            return summary_rules.decide_memory(state, command)
-        case AnswerCall():
+        case commands.AnswerCall():
             return worker_rules.answer_call(state, command)
-        case FixContext():
+        case commands.FixContext():
             return worker_rules.record_context(state, command)
-        case CompleteTurn():
+        case commands.CompleteTurn():
             return worker_rules.complete_turn(state, command)
-        case EndAttempt():
+        case commands.EndAttempt():
             return worker_rules.end_attempt(state, command)
         case _ as never:
             assert_never(never)
