@@ -36,8 +36,8 @@ from turnlog.projections.prompt.assembly_inputs import (
 from turnlog.projections.prompt.budget.trim_ladder import BudgetContext, fit_plan
 from turnlog.projections.prompt.cache_prefix import compute_common_prefix
 from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.projections.prompt.history.history_selection import HistoryWindow
 from turnlog.projections.prompt.history.history_window import (
-    HistoryWindow,
     build_history_window,
     list_history_windows,
     render_history,

@@ -26,6 +26,7 @@ from turnlog.events.content import Digest
 from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.events.model.manifest import Manifest, SegmentOmission
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
+from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
 from turnlog.projections.library.segment_library import SegmentLibrary
 from turnlog.projections.library.segment_selection import (
     CallSegments,
@@ -43,11 +44,9 @@ from turnlog.projections.prompt.assembly_inputs import (
     choose_assembler,
 )
 from turnlog.projections.prompt.history.history_selection import (
+    HistoryWindow,
     MemoryMessage,
-    can_reach_older_turns,
     format_memory_messages,
-    list_turn_refs,
-    select_memory_turns,
 )
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.hypothetical_turn import HypotheticalTurn
@@ -317,8 +316,9 @@ async def load_memory_messages(
     visibility: PhaseVisibility,
 ) -> tuple[MemoryMessage, ...]:
     """Return the messages of a session's memory that the reader may see, oldest first."""
-    if can_reach_older_turns(recall, state, visibility):
+    window = HistoryWindow(HistoryViewSpec(), visibility, recall)
+    if window.has_reachable_runs(state):
         state = await command_handler.load_older_turns(state)
-    turns = select_memory_turns(recall, state, visibility)
-    texts = await command_handler.texts.read_texts(state.tenant, list_turn_refs(turns))
+    turns, _ = window.select_turns(state)
+    texts = await command_handler.texts.read_texts(state.tenant, window.list_refs(state))
     return format_memory_messages(recall, turns, texts)

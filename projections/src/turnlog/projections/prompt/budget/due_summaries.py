@@ -27,9 +27,8 @@ from turnlog.projections.prompt.budget.trim_ladder import (
     BudgetContext,
     apply_steps_before_summary,
 )
-from turnlog.projections.prompt.history.history_selection import build_exchanges
+from turnlog.projections.prompt.history.history_selection import HistoryWindow, build_exchanges
 from turnlog.projections.prompt.history.history_window import (
-    HistoryWindow,
     build_history_window,
     render_history,
 )

@@ -49,32 +49,6 @@ LAST_MESSAGES_RULE: Final = "last_messages"
 SKIP_RULE: Final = "skip"
 
 
-def find_skipped_turns(
-    view: HistoryViewSpec, turns: Iterable[SettledTurnRef], visibility: PhaseVisibility
-) -> dict[int, str]:
-    """Return the turns that the view's options exclude, each with the name of the option."""
-    rules: dict[int, str] = {}
-    if view.skip:
-        texts = _compute_digests(view.skip)
-        rules |= {ref.turn: SKIP_RULE for ref in turns if texts.issuperset(_list_digests(ref))}
-    if view.last_messages is not None:
-        replied = _list_completed_turns(turns, visibility)
-        rules |= dict.fromkeys(_list_turns_before(replied, view.last_messages), LAST_MESSAGES_RULE)
-    return rules
-
-
-def has_enough_messages(
-    view: HistoryViewSpec, turns: Iterable[SettledTurnRef], visibility: PhaseVisibility
-) -> bool:
-    """Return whether these turns fill the view's `last_messages`."""
-    if view.last_messages is None:
-        return False
-    return (
-        sum(len(list_message_refs(ref)) for ref in _list_completed_turns(turns, visibility))
-        >= view.last_messages
-    )
-
-
 def _list_completed_turns(
     turns: Iterable[SettledTurnRef], visibility: PhaseVisibility
 ) -> list[SettledTurnRef]:
@@ -125,59 +99,149 @@ class ExcludedTurns:
     """Tokens that they would take, where another text says the same."""
 
 
-def select_turns(
-    view: HistoryViewSpec,
-    state: SessionState,
-    visibility: PhaseVisibility,
-    access: MemoryAccess | None = None,
-    summary: HistorySummary | None = None,
-) -> tuple[tuple[SettledTurnRef, ...], tuple[ExcludedTurns, ...]]:
-    """Split the settled turns into those a view includes, oldest first, and the excluded ones.
+@dataclass(frozen=True, slots=True)
+class HistoryWindow:
+    """One history view as one call sees it, or the memory as one reader sees it."""
 
-    `summary` replaces some of the turns.
-    """
-    far = 0 if view.all else max(0, len(state.turns) - MAX_RECENT_TURNS)
-    recent, hidden_ranges = state.turns[far:], _list_hidden_ranges(view, state, summary)
-    usable = [ref for ref in recent if ref.characters]
-    if visibility.phases is not None:
-        usable = [ref for ref in usable if visibility.can_show(ref.phase)]
-    if hidden_ranges:
-        usable = [ref for ref in usable if not _find_hidden_rule(ref.turn, hidden_ranges)]
-    if skipped := find_skipped_turns(view, recent, visibility):
-        usable = [ref for ref in usable if ref.turn not in skipped]
-    over = 0 if view.max_turns is None else max(0, len(usable) - view.max_turns)
-    rules = {ref.turn: "max_turns" for ref in usable[:over]}
-    rules |= find_memory_exclusions(access, usable[over:]) if access else {}
-    if len(usable) < len(recent):
-        rules |= skipped
-        rules |= {
-            ref.turn: rule
-            for ref in recent
-            if (rule := _find_exclusion_rule(ref, visibility, hidden_ranges))
-        }
-    out = [
-        excluded
-        for run in state.earlier
-        for excluded in _exclude_distant_turns(run.first, run.last, run, visibility, hidden_ranges)
-    ]
-    for ref in state.turns[:far]:
-        out += _exclude_distant_turns(ref.turn, ref.turn, ref, visibility, hidden_ranges)
-    out += [ExcludedTurns(turn, turn, rule) for turn, rule in rules.items()]
-    return tuple([ref for ref in usable if ref.turn not in rules]), merge_excluded(out)
+    view: HistoryViewSpec
+    visibility: PhaseVisibility
+    access: MemoryAccess | None
+    """Limits of the memory policy; None where no policy applies."""
+    summary: HistorySummary | None = None
+    """The summary that replaces older turns."""
+    name: str = ""
+    """The blueprint's name of the view."""
 
-
-def _list_hidden_ranges(
-    view: HistoryViewSpec, state: SessionState, summary: HistorySummary | None
-) -> tuple[ExcludedTurns, ...]:
-    """Return the ranges that are hidden whatever the turns' status; the first match wins."""
-    hidden_ranges = [ExcludedTurns(1, state.purged, PURGED)] if state.purged else []
-    if summary is not None:
-        hidden_ranges += [
-            ExcludedTurns(each.first, each.last, SUMMARISED) for each in summary.turns
+    def select_turns(
+        self, state: SessionState
+    ) -> tuple[tuple[SettledTurnRef, ...], tuple[ExcludedTurns, ...]]:
+        """Split the settled turns into those it includes, oldest first, and the excluded ones."""
+        view, visibility = self.view, self.visibility
+        far = 0 if view.all else max(0, len(state.turns) - MAX_RECENT_TURNS)
+        recent, hidden_ranges = state.turns[far:], self._list_hidden_ranges(state)
+        usable = [ref for ref in recent if ref.characters]
+        if visibility.phases is not None:
+            usable = [ref for ref in usable if visibility.can_show(ref.phase)]
+        if hidden_ranges:
+            usable = [ref for ref in usable if not _find_hidden_rule(ref.turn, hidden_ranges)]
+        if skipped := self._find_skipped_turns(recent):
+            usable = [ref for ref in usable if ref.turn not in skipped]
+        over = 0 if view.max_turns is None else max(0, len(usable) - view.max_turns)
+        rules = {ref.turn: "max_turns" for ref in usable[:over]}
+        rules |= find_memory_exclusions(self.access, usable[over:]) if self.access else {}
+        if len(usable) < len(recent):
+            rules |= skipped
+            rules |= {
+                ref.turn: rule
+                for ref in recent
+                if (rule := _find_exclusion_rule(ref, visibility, hidden_ranges))
+            }
+        out = [
+            excluded
+            for run in state.earlier
+            for excluded in _exclude_distant_turns(
+                run.first, run.last, run, visibility, hidden_ranges
+            )
         ]
-    if view.of == "selected":
-        hidden_ranges += _list_unselected_ranges(state)
-    return tuple(hidden_ranges)
+        for ref in state.turns[:far]:
+            out += _exclude_distant_turns(ref.turn, ref.turn, ref, visibility, hidden_ranges)
+        out += [ExcludedTurns(turn, turn, rule) for turn, rule in rules.items()]
+        return tuple([ref for ref in usable if ref.turn not in rules]), merge_excluded(out)
+
+    def estimate_excluded(
+        self, left_out: tuple[ExcludedTurns, ...], state: SessionState, counting: TokenCounter
+    ) -> tuple[ExcludedTurns, ...]:
+        """Return the excluded turns with what excluding and purging saves.
+
+        Turns that the view or its reach would leave out in any case save nothing.
+        """
+        if not any(run.rule in {EXCLUDED, PURGED} for run in left_out):
+            return left_out
+        skipped = self._find_skipped_turns(state.turns)
+        sizes = {
+            ref.turn: sum(
+                counting.estimate_tokens(each.characters) for each in list_message_refs(ref)
+            )
+            for ref in state.turns
+            if ref.status == "completed" and ref.turn not in skipped
+        }
+        return tuple(
+            replace(run, saved=_sum_range(sizes, run)) if run.rule in {EXCLUDED, PURGED} else run
+            for run in left_out
+        )
+
+    def list_refs(self, state: SessionState) -> Iterator[TextRef]:
+        """Yield the references of all texts that it includes."""
+        if self.summary:
+            yield self.summary.said
+        for turn in self.select_turns(state)[0]:
+            yield from filter(None, _list_shown_refs(turn, work=self.view.of == "work"))
+
+    def has_reachable_runs(
+        self, state: SessionState, budget: BudgetSpec | None = None, tokens: int = 0
+    ) -> bool:
+        """Return whether it could include turns that the state keeps only as runs.
+
+        `tokens` is the limit of the budget.
+        """
+        view, visibility = self.view, self.visibility
+        hidden_ranges = self._list_hidden_ranges(state)
+        runs = [run for run in state.earlier if _find_exclusion_rule(run, visibility) is None]
+        distant = (
+            excluded.rule
+            for run in runs
+            for excluded in _exclude_distant_turns(
+                run.first, run.last, run, visibility, hidden_ranges
+            )
+        )
+        if OUT_OF_REACH not in distant:
+            return False
+        if view.all or view.of == "selected":
+            return True
+        sized = [(ref, ref.characters) for ref in state.turns if visibility.can_show(ref.phase)]
+        usable = [ref for ref, characters in sized if characters]
+        if self.access and (
+            self.access.denial_reason or find_memory_exclusions(self.access, usable)
+        ):
+            return False
+        if self._has_enough_messages(state.turns):
+            return False
+        most = MAX_RECENT_TURNS if view.max_turns is None else view.max_turns
+        if len(state.turns) >= MAX_RECENT_TURNS or len(usable) >= most:
+            return False
+        if budget is None:
+            return True
+        reachable_characters = sum([characters for _, characters in sized])
+        return reachable_characters < tokens * get_max_characters_per_token(budget.counter)
+
+    def _find_skipped_turns(self, turns: Iterable[SettledTurnRef]) -> dict[int, str]:
+        """Return the turns that the view's options exclude, each with the name of the option."""
+        rules: dict[int, str] = {}
+        if self.view.skip:
+            texts = _compute_digests(self.view.skip)
+            rules |= {ref.turn: SKIP_RULE for ref in turns if texts.issuperset(_list_digests(ref))}
+        if (most := self.view.last_messages) is not None:
+            replied = _list_completed_turns(turns, self.visibility)
+            rules |= dict.fromkeys(_list_turns_before(replied, most), LAST_MESSAGES_RULE)
+        return rules
+
+    def _has_enough_messages(self, turns: Iterable[SettledTurnRef]) -> bool:
+        """Return whether these turns fill the view's `last_messages`."""
+        if self.view.last_messages is None:
+            return False
+        replied = _list_completed_turns(turns, self.visibility)
+        return sum(len(list_message_refs(ref)) for ref in replied) >= self.view.last_messages
+
+    def _list_hidden_ranges(self, state: SessionState) -> tuple[ExcludedTurns, ...]:
+        """Return the ranges that are hidden whatever the turns' status; the first match wins."""
+        hidden_ranges = [ExcludedTurns(1, state.purged, PURGED)] if state.purged else []
+        if self.summary is not None:
+            hidden_ranges += [
+                ExcludedTurns(each.first, each.last, SUMMARISED) for each in self.summary.turns
+            ]
+        if self.view.of == "selected":
+            hidden_ranges += _list_unselected_ranges(state)
+        return tuple(hidden_ranges)
 
 
 def _list_unselected_ranges(state: SessionState) -> Iterator[ExcludedTurns]:
@@ -246,86 +310,8 @@ def merge_excluded(out: Iterable[ExcludedTurns]) -> tuple[ExcludedTurns, ...]:
     return tuple(runs)
 
 
-def estimate_excluded(
-    left_out: Iterable[ExcludedTurns],
-    view: HistoryViewSpec,
-    state: SessionState,
-    visibility: PhaseVisibility,
-    counting: TokenCounter,
-) -> tuple[ExcludedTurns, ...]:
-    """Return the excluded turns with what excluding and purging saves.
-
-    Turns that the view or its reach would leave out in any case save nothing.
-    """
-    runs = tuple(left_out)
-    if not any(run.rule in {EXCLUDED, PURGED} for run in runs):
-        return runs
-    skipped = find_skipped_turns(view, state.turns, visibility)
-    sizes = {
-        ref.turn: sum(counting.estimate_tokens(each.characters) for each in list_message_refs(ref))
-        for ref in state.turns
-        if ref.status == "completed" and ref.turn not in skipped
-    }
-    return tuple(
-        replace(run, saved=_sum_range(sizes, run)) if run.rule in {EXCLUDED, PURGED} else run
-        for run in runs
-    )
-
-
 def _sum_range(sizes: Mapping[int, int], run: ExcludedTurns) -> int:
     return sum(size for turn, size in sizes.items() if run.first <= turn <= run.last)
-
-
-def has_reachable_runs(
-    view: HistoryViewSpec,
-    state: SessionState,
-    visibility: PhaseVisibility,
-    budget: BudgetSpec | None,
-    access: MemoryAccess | None = None,
-    tokens: int = 0,
-    summary: HistorySummary | None = None,
-) -> bool:
-    """Return whether a view could include turns that the state keeps only as runs.
-
-    `tokens` is the limit of the budget.
-    """
-    hidden_ranges = _list_hidden_ranges(view, state, summary)
-    runs = [run for run in state.earlier if _find_exclusion_rule(run, visibility) is None]
-    if not any(_has_visible_turns(run, visibility, hidden_ranges) for run in runs):
-        return False
-    if view.all or view.of == "selected":
-        return True
-    sized = [(ref, ref.characters) for ref in state.turns if visibility.can_show(ref.phase)]
-    usable = [ref for ref, characters in sized if characters]
-    if access and (access.denial_reason or find_memory_exclusions(access, usable)):
-        return False
-    if has_enough_messages(view, state.turns, visibility):
-        return False
-    most = MAX_RECENT_TURNS if view.max_turns is None else view.max_turns
-    if len(state.turns) >= MAX_RECENT_TURNS or len(usable) >= most:
-        return False
-    if budget is None:
-        return True
-    reachable_characters = sum([characters for _, characters in sized])
-    return reachable_characters < tokens * get_max_characters_per_token(budget.counter)
-
-
-def _has_visible_turns(
-    run: SettledTurnRun, visibility: PhaseVisibility, hidden_ranges: tuple[ExcludedTurns, ...]
-) -> bool:
-    """Return whether some turns of a run would be included if they were within reach."""
-    return any(
-        excluded.rule == OUT_OF_REACH
-        for excluded in _exclude_distant_turns(run.first, run.last, run, visibility, hidden_ranges)
-    )
-
-
-def list_turn_refs(turns: Iterable[SettledTurnRef], *, work: bool = False) -> Iterator[TextRef]:
-    """Yield the text references of these turns, in order."""
-    for turn in turns:
-        for ref in _list_shown_refs(turn, work=work):
-            if ref:
-                yield ref
 
 
 def _list_shown_refs(turn: SettledTurnRef, *, work: bool) -> tuple[TextRef | None, ...]:
@@ -356,20 +342,6 @@ def build_exchanges(
 
 MemoryMessage = dict[str, JsonValue]
 """An object of `role`, `content`, `created_at` and `meta`; see `_format_turn_messages`."""
-
-
-def select_memory_turns(
-    recall: MemoryAccess, state: SessionState, visibility: PhaseVisibility
-) -> tuple[SettledTurnRef, ...]:
-    """Return the turns that a reader of the memory may see, oldest first."""
-    return select_turns(HistoryViewSpec(), state, visibility, recall)[0]
-
-
-def can_reach_older_turns(
-    recall: MemoryAccess, state: SessionState, visibility: PhaseVisibility
-) -> bool:
-    """Return whether a reader might see turns that the state keeps only as runs."""
-    return has_reachable_runs(HistoryViewSpec(), state, visibility, None, recall)
 
 
 def format_memory_messages(

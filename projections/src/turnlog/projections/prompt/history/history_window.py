@@ -6,11 +6,7 @@ summarises older turns is shown those turns and the summary that it continues.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 from turnlog.events.errors import Corrupt
-from turnlog.projections.blueprint.schema.budget_specs import BudgetSpec
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
 from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
 from turnlog.projections.blueprint.token_counters import TokenCounter
@@ -22,14 +18,10 @@ from turnlog.projections.prompt.assembly_inputs import (
 )
 from turnlog.projections.prompt.history.history_condenser import condense_history
 from turnlog.projections.prompt.history.history_selection import (
-    ExcludedTurns,
+    HistoryWindow,
     build_exchanges,
-    estimate_excluded,
-    has_reachable_runs,
-    list_turn_refs,
-    select_turns,
 )
-from turnlog.projections.prompt.history.memory_access import MemoryAccess, build_memory_access
+from turnlog.projections.prompt.history.memory_access import build_memory_access
 from turnlog.projections.prompt.history.planned_history import PlannedHistory, SummaryMessage
 from turnlog.projections.prompt.history.repeated_questions import choose_repeats_rule
 from turnlog.projections.prompt.sources.session_material import (
@@ -37,41 +29,8 @@ from turnlog.projections.prompt.sources.session_material import (
     SessionMaterial,
     find_phase_visibility,
 )
-from turnlog.projections.session.state import SessionState, SettledTurnRef
-from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.turn_summaries import HistorySummary
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryWindow:
-    """One history view as one call sees it."""
-
-    name: str
-    view: HistoryViewSpec
-    visibility: PhaseVisibility
-    access: MemoryAccess | None
-    """Limits of the memory policy; None where no policy applies."""
-    summary: HistorySummary | None
-    """The summary that replaces older turns."""
-
-    def select_turns(
-        self, state: SessionState
-    ) -> tuple[tuple[SettledTurnRef, ...], tuple[ExcludedTurns, ...]]:
-        """Split the settled turns into those the view includes and those it excludes."""
-        return select_turns(self.view, state, self.visibility, self.access, self.summary)
-
-    def list_refs(self, state: SessionState) -> Iterator[TextRef]:
-        """Yield the references of all texts that the view includes."""
-        if self.summary:
-            yield self.summary.said
-        yield from list_turn_refs(self.select_turns(state)[0], work=self.view.of == "work")
-
-    def has_reachable_runs(
-        self, state: SessionState, budget: BudgetSpec | None, tokens: int
-    ) -> bool:
-        """Return whether the view could include turns that the state keeps only as runs."""
-        view, seen = self.view, self.visibility
-        return has_reachable_runs(view, state, seen, budget, self.access, tokens, self.summary)
 
 
 def list_history_windows(
@@ -89,7 +48,7 @@ def build_history_window(
     """Return a history view at a clock reading `at`."""
     view, seen = material.blueprint.resolve_view(name), find_phase_visibility(material, state)
     recall = build_memory_access(material.memory, view.memory, state, at)
-    return HistoryWindow(name, view, seen, recall, _find_summary(material, state, name, view, seen))
+    return HistoryWindow(view, seen, recall, _find_summary(material, state, name, view, seen), name)
 
 
 def _find_summary(
@@ -122,7 +81,7 @@ def render_history(
     turns, left_out = back.select_turns(state)
     has_estimates = has_estimated_savings(assembler)
     if has_estimates and back.view.of != "selected":
-        left_out = estimate_excluded(left_out, back.view, state, back.visibility, counting)
+        left_out = back.estimate_excluded(left_out, state, counting)
     work = back.view.of == "work"
     exchanges = tuple(build_exchanges(turns, texts.by_ref, counting, work=work))
     summary_message = (
