@@ -155,8 +155,8 @@ def build_what_if_report(reassembled: Iterable[ReassembledCall]) -> WhatIfReport
         same=sum(before.digest == after.digest for before, after in pairs),
         before=_sum_prompts([before for before, _ in pairs]),
         after=_sum_prompts([after for _, after in pairs]),
-        altered=tuple(_count_alterations(calls)),
-        refused=tuple(_count_refusals(calls)),
+        altered=tuple(_merge_alterations(_count_alterations(each.altered) for each in calls)),
+        refused=tuple(_merge_refusals(map(_describe_refusal, calls))),
         worst=tuple(sorted(otherwise, key=_rank_call, reverse=True)[:MAX_WORST_CALLS]),
     )
 
@@ -182,33 +182,29 @@ def count_pieces(altered: PromptAlteration) -> int:
 
 
 def _sum_prompts(prompts: list[PromptSize]) -> PromptTotals:
-    models = Counter[str]()
-    for prompt in prompts:
-        models[prompt.model] += prompt.tokens
-    return PromptTotals(
-        tokens=sum(prompt.tokens for prompt in prompts),
-        largest=max((prompt.tokens for prompt in prompts), default=0),
-        prefix=sum(prompt.prefix or 0 for prompt in prompts),
-        models=dict(models),
-        counters=tuple(sorted({prompt.counter.name for prompt in prompts})),
+    return _merge_totals(
+        [
+            PromptTotals(
+                prompt.tokens,
+                prompt.tokens,
+                prompt.prefix or 0,
+                {prompt.model: prompt.tokens},
+                (prompt.counter.name,),
+            )
+            for prompt in prompts
+        ]
     )
 
 
-def _count_alterations(calls: Iterable[ReassembledCall]) -> Iterable[AlterationCount]:
-    call_counts, size = Counter[_AlterationKey](), Counter[_AlterationKey]()
-    for each in calls:
-        found = Counter[_AlterationKey]()
-        for one in each.altered:
-            found[one.layer, one.how, one.rule] += count_pieces(one)
-        call_counts.update(found.keys())
-        size.update(found)
-    for what, number in size.most_common():
-        yield AlterationCount(*what, call_counts[what], number)
+def _count_alterations(altered: Iterable[PromptAlteration]) -> tuple[AlterationCount, ...]:
+    pieces = Counter[_AlterationKey]()
+    for each in altered:
+        pieces[each.layer, each.how, each.rule] += count_pieces(each)
+    return tuple(AlterationCount(*what, calls=1, pieces=size) for what, size in pieces.items())
 
 
-def _count_refusals(calls: Iterable[ReassembledCall]) -> Iterable[RefusalCount]:
-    refused = [(each.call, each.refused) for each in calls if each.refused]
-    often = Counter((refusal.code, refusal.field or "") for _, refusal in refused)
-    for (code, field), number in often.most_common():
-        call, refusal = next(p for p in refused if (p[1].code, p[1].field or "") == (code, field))
-        yield RefusalCount(code, field, number, call, refusal.detail)
+def _describe_refusal(each: ReassembledCall) -> tuple[RefusalCount, ...]:
+    refused = each.refused
+    if refused is None:
+        return ()
+    return (RefusalCount(refused.code, refused.field or "", 1, each.call, refused.detail),)
