@@ -88,6 +88,11 @@ async def test_new_sessions_ask_a_server_what_it_has_once_a_minute() -> None:
         await each.close()
 
 
+async def test_a_server_says_which_of_its_tools_may_run_again(servers: McpToolServers) -> None:
+    offers = await servers.list_offers("small", SMALL)
+    assert {offer.tool for offer in offers if offer.idempotent} == {"who", "listed"}
+
+
 async def test_a_program_that_is_nowhere_cannot_be_asked(servers: McpToolServers) -> None:
     with pytest.raises(ToolServerFailure, match="tools_unreachable: gone: there is no program"):
         await servers.list_offers("gone", LocalServerSpec(command=("no-such-program",)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -17,10 +19,11 @@ from tests.agent_programs.agent_harness import (
 from tests.support.sessions.puppet_model import ScriptStep
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import ContextAssembled
-from turnlog.events.model.tool_events import ToolCalled, ToolReturned
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnCompleted, TurnFailed
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
+from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelToolCall
 
 LOOP = {"default": True, "program": "loop", "call": "converse"}
@@ -62,7 +65,7 @@ async def test_tools_are_called_in_rounds_until_the_model_answers() -> None:
     assert shop.house.list_event_names()[1:] == [
         *("turn-submitted", "attempt-started", "tools-snapshotted", "context-assembled"),
         *("attempt-ended", "call-completed", "tool-called", "tool-called", "attempt-started"),
-        *("tool-started", "tool-returned", "tool-started", "tool-returned", "context-assembled"),
+        *("tool-started", "tool-started", "tool-returned", "tool-returned", "context-assembled"),
         *("attempt-ended", "call-completed", "tool-called", "attempt-started"),
         *("tool-started", "tool-returned", "context-assembled"),
         *("attempt-ended", "call-completed", "turn-completed"),
@@ -99,6 +102,35 @@ async def test_every_call_of_a_tool_is_followed_by_its_result() -> None:
 
 def build_call(id: str, tool: str, arguments: str) -> dict[str, JsonValue]:
     return {"id": id, "type": "function", "function": {"name": tool, "arguments": arguments}}
+
+
+async def test_reads_of_one_answer_run_at_the_same_time_and_payments_one_after_the_other() -> None:
+    shop = await open_loop()
+    running, most = Counter[str](), Counter[str]()
+
+    async def overlap() -> None:
+        tool = shop.shop.tool_calls[-1][0]
+        running[tool] += 1
+        most[tool] = max(most[tool], running[tool])
+        for _ in range(100):
+            await asyncio.sleep(0)
+        running[tool] -= 1
+
+    shop.shop.during_call = overlap
+    looks, pays = (("shop_look", "{}"), ("shop_look", "{}")), (("shop_pay", "{}"),) * 2
+    await shop.run_turn(build_tool_script(*looks, *pays), ["Done."])
+    assert most == {"look": 2, "pay": 1}
+    assert [tool for tool, _ in shop.shop.tool_calls] == ["look", "look", "pay", "pay"]
+
+
+async def test_a_server_may_say_that_a_tool_only_reads() -> None:
+    peek = ToolOffer("peek", "Looks again.", {"type": "object"}, idempotent=True)
+    shop = await open_loop(FakeToolServer(extra_offers=(peek,)))
+    await shop.run_turn(["Hello."])
+    (taken,) = shop.list_events(ToolsSnapshotted)
+    assert {name for name, pin in taken.tools.items() if pin.idempotent} == {
+        *("shop_look", "shop_peek")
+    }
 
 
 async def test_an_answer_without_words_has_no_content_beside_its_calls() -> None:

@@ -15,6 +15,12 @@ from typing import Any, Final
 
 TOOL_NAMES: Final = ("who", "listed", "hang", "die", "variable")
 
+TOOL_HINTS: Final[dict[object, dict[str, Any]]] = {
+    "who": {"annotations": {"readOnlyHint": True}},
+    "listed": {"annotations": {"readOnlyHint": False, "idempotentHint": True}},
+    "die": {"annotations": {"destructiveHint": True}},
+}
+
 
 class StdioToolServer:
     """The tools, and how often they were listed."""
@@ -37,7 +43,8 @@ class StdioToolServer:
             case "tools/list":
                 self.list_count += 1
                 schema = {"type": "object"}
-                return {"tools": [{"name": name, "inputSchema": schema} for name in TOOL_NAMES]}
+                tools = [{"name": name, "inputSchema": schema} for name in TOOL_NAMES]
+                return {"tools": [{**tool, **TOOL_HINTS.get(tool["name"], {})} for tool in tools]}
             case "tools/call":
                 text = self.run_tool(params["name"], params["arguments"])
                 return {"content": [{"type": "text", "text": text}]}

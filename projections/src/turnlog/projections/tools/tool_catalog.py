@@ -52,6 +52,8 @@ class ToolOffer:
     schema: dict[str, JsonValue]
     """JSON Schema of the arguments."""
     kind: Literal["tool", "prompt"] = "tool"
+    idempotent: bool = False
+    """Whether its server says that it only reads, or that a repeated call changes nothing more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,10 @@ class _NamedTool:
 def compute_offers_digest(offers_by_server: Mapping[str, Iterable[ToolOffer]]) -> Digest:
     """Return the digest of all server descriptions, by which a change is noticed."""
     descriptions: dict[str, JsonValue] = {
-        server: [[each.kind, each.tool, each.description, each.schema] for each in offers]
+        server: [
+            [each.kind, each.tool, each.description, each.schema, each.idempotent]
+            for each in offers
+        ]
         for server, offers in offers_by_server.items()
     }
     return compute_digest(encode_canonical(descriptions))
@@ -95,7 +100,8 @@ def build_tool_catalog(
     for server, of in spec.servers.items():
         for offer in offers_by_server.get(server, ()):
             # A prompt is a read, so it may be fetched again
-            idempotent = offer.kind == "prompt" or offer.tool in of.idempotent
+            is_read = offer.kind == "prompt" or offer.idempotent
+            idempotent = is_read or offer.tool in of.idempotent
             each = _NamedTool(f"{server}_{offer.tool}", server, offer, idempotent)
             if reason := _explain_exclusion(each, of, named):
                 if len(left_out) < _MAX_LEFT_OUT:

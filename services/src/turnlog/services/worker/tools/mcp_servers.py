@@ -305,8 +305,12 @@ async def _iterate_tools(client: Client) -> AsyncGenerator[ToolOffer]:
     for _ in range(MAX_PAGES if client.server_capabilities.tools else 0):
         page = await client.list_tools(cursor=cursor, cache_mode="bypass")
         for tool in page.tools:
+            hints = tool.annotations
             yield ToolOffer(
-                tool.name, replace_unstorable(tool.description or ""), dict(tool.input_schema)
+                tool.name,
+                replace_unstorable(tool.description or ""),
+                dict(tool.input_schema),
+                idempotent=bool(hints and (hints.read_only_hint or hints.idempotent_hint)),
             )
         cursor = page.next_cursor
         if cursor is None:

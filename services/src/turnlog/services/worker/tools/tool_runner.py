@@ -5,15 +5,16 @@ A changed description makes a new snapshot, which only new sessions are pinned t
 
 Tools run under the attempt at the next call, so its heartbeat covers them and no other worker runs
 them. The start of a tool is on the log before the tool runs. A tool that was started and has no
-result runs again only if the blueprint marks it idempotent. For any other the model is told that
-the outcome is unknown, and so it is if a server broke off or took too long.
+result runs again only if the blueprint or its server says that it is idempotent. For any other the
+model is told that the outcome is unknown, and so it is if a server broke off or took too long.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Final, Literal
 
 import structlog
@@ -132,8 +133,13 @@ class ToolRunner:
             return state
         state = await self._pin_tools(state, spec)
         opened = find_claimed_turn(state, self.attempt)
-        for use in list_pending_tools(opened) if opened else ():
-            state = await self._run_tool(state, use, spec)
+        pins = state.tools[state.profile].tools
+        pending = list_pending_tools(opened) if opened else ()
+        # Reads run at the same time. A tool that changes something runs alone, in its turn.
+        for is_read, uses in groupby(pending, lambda use: pins[use.tool].idempotent):
+            batch = tuple(uses)
+            for some in (batch,) if is_read else ((use,) for use in batch):
+                state = await self._run_tools(state, some, spec)
         return state
 
     async def _pin_tools(self, state: SessionState, spec: ToolsSpec) -> SessionState:
@@ -146,29 +152,56 @@ class ToolRunner:
         done = await self.sessions.handle(state.tenant, state.session, command, self.by)
         return done.state
 
-    async def _run_tool(self, state: SessionState, use: ToolUse, spec: ToolsSpec) -> SessionState:
-        called = await read_event(self.sessions.log, state.tenant, use.asked.place, ToolCalled)
-        pin = state.tools[state.profile].tools[use.tool]
-        arguments = _parse_arguments(called.arguments)
-        if arguments is None:
-            return await self._record_return(
-                state, use, refuse_tool_call(called, "its arguments are no JSON object")
-            )
-        if not may_run_tool(use, pin):
-            return await self._record_return(state, use, report_lost_tool(called))
+    async def _run_tools(
+        self, state: SessionState, uses: Iterable[ToolUse], spec: ToolsSpec
+    ) -> SessionState:
+        """Record the start of each tool, run them at the same time, and record each outcome."""
+        pins = state.tools[state.profile].tools
+        begun: list[tuple[ToolUse, ToolCalled, dict[str, JsonValue]]] = []
+        for use in uses:
+            called = await read_event(self.sessions.log, state.tenant, use.asked.place, ToolCalled)
+            arguments = _parse_arguments(called.arguments)
+            if arguments is None:
+                refusal = refuse_tool_call(called, "its arguments are no JSON object")
+                state = await self._record_return(state, use, refusal)
+            elif not may_run_tool(use, pins[use.tool]):
+                state = await self._record_return(state, use, report_lost_tool(called))
+            else:
+                await self._record_start(state, use)
+                begun.append((use, called, arguments))
+        runs = (
+            self._run_tool(state, called, pins[use.tool], spec, arguments)
+            for use, called, arguments in begun
+        )
+        # All are waited for, also where one cannot be recorded.
+        ends = await asyncio.gather(*runs, return_exceptions=True)
+        for (use, *_), end in zip(begun, ends, strict=True):
+            if isinstance(end, BaseException):
+                raise end
+            state = await self._record_return(state, use, end)
+        return state
+
+    async def _record_start(self, state: SessionState, use: ToolUse) -> None:
         start = StartTool(self.attempt, use)
         begun = await self.sessions.handle(state.tenant, state.session, start, self.by)
         if not begun.events:
             raise AttemptSuperseded
         await self.report_run(use.tool)
+
+    async def _run_tool(
+        self,
+        state: SessionState,
+        called: ToolCalled,
+        pin: ToolPin,
+        spec: ToolsSpec,
+        arguments: dict[str, JsonValue],
+    ) -> ToolReturned:
         clock = asyncio.get_running_loop()
         since = clock.time()
         answered = await self._guard_answer(await self._call_server(pin, spec, arguments))
         taken = round((clock.time() - since) * 1000)
         returned = await self._build_return(state.tenant, called, answered, pin, spec)
-        return await self._record_return(
-            state, use, returned.model_copy(update={"milliseconds": taken})
-        )
+        return returned.model_copy(update={"milliseconds": taken})
 
     async def _guard_answer(self, answered: ToolAnswer) -> ToolAnswer:
         """Replace a result that breaks a rule; its text is not kept."""
