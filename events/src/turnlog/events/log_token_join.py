@@ -6,9 +6,10 @@ reader keeps a position in the reply, and a record of what the log says about th
 
 Invariant: the texts received since the last `AttemptReset` are a prefix of the current attempt's
 text. Where a reader takes the missing text from the record, they equal the recorded reply at the
-end: the log decides, and texts that are not the beginning of what it recorded are reset. The
-position is all that a reader has to store in order to resume without a gap or a repeat; texts from
-before it was resumed are not compared.
+end, also the recorded part of a reply that broke off: the log decides, and texts that are not the
+beginning of what it recorded are reset. The position is all that a reader has to store in order to
+resume without a gap or a repeat; texts from before it was resumed are compared as long as the token
+events are kept.
 Nothing here does I/O.
 """
 
@@ -112,6 +113,22 @@ def apply_token_event(position: ReplyPosition, event: TokenEvent) -> ReplyStep:
             return position, (*reset, ReplyItem(event, position))
         case _:
             return position, reset
+
+
+def restore_received_text(position: ReplyPosition, events: Iterable[TokenEvent]) -> ReplyPosition:
+    """Return a resumed position with the digest of the text that was received before it.
+
+    `events` are the stored token events of the turn, from which that text was taken, whoever
+    published them. The position is unchanged if they do not reach it any more.
+    """
+    before = ReplyPosition(position.turn, position.attempt)
+    for event in events:
+        if isinstance(event, Token) and event.attempt == position.attempt:
+            known = event.text[: max(0, position.offset - event.offset)]
+            before, _ = apply_token_event(before, event.model_copy(update={"text": known}))
+    if before.offset != position.offset:
+        return position
+    return replace(position, received=before.received)
 
 
 def is_ahead_of_tokens(position: ReplyPosition, events: Iterable[TokenEvent]) -> bool:
@@ -258,9 +275,8 @@ def _append_missing_partial(position: ReplyPosition, record: ReplyRecord) -> Rep
     """Append the missing part of an answer that was never completed."""
     position, reset = advance_to_recorded_attempt(position, record)
     text = record.partial_text
-    # More may have been received than the record has of an answer that broke off.
-    comparable = replace(position, received=None) if position.offset > len(text) else position
-    if not _is_recorded(comparable, record, text):
+    # More may have been received than was recorded of an answer that broke off, or than there was.
+    if position.offset > len(text) or not _is_recorded(position, record, text):
         position, reset = _restart_attempt(position, record)
     missing = text[position.offset :] if position.attempt == record.attempt else ""
     position, token = _append_text(position, record.call, missing)

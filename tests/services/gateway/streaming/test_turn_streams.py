@@ -194,9 +194,35 @@ async def test_forged_tokens_are_void_at_the_end(stage: StreamedSession, forged:
     assert watcher.names[-3:] == ["attempt-reset", "token", "done"]
 
 
-@pytest.mark.parametrize("name", [name for name in FORGED if name != "more text"])
-async def test_forged_tokens_are_void_after_a_failure(stage: StreamedSession, name: str) -> None:
-    watcher = await watch_turn_with_forged_token(stage, FORGED[name], stage.fail_turn)
+@pytest.mark.parametrize("end", ["completed", "completed before", "failed"])
+async def test_a_token_that_was_forged_before_a_reconnect_is_void_at_the_end(
+    stage: StreamedSession, end: str
+) -> None:
+    await stage.submit_turn()
+    end_turn = stage.fail_turn if end == "failed" else stage.complete_turn
+    async with serve_app(build_stream_gateway(stage.build_dependencies())) as port:
+        attempt = await stage.claim_turn()
+        await stage.publish_text(attempt, "The ")
+        forged = FORGED["text of the same length"]
+        await stage.tokens.publish_token(stage.tenant, stage.session, 1, forged)
+        watcher = await watch_first_events(port, 2)
+        assert watcher.text == "The is a lie!"
+        await stage.publish_text(attempt, "log tells.")
+        if end == "completed before":
+            await end_turn(attempt)
+        watching = asyncio.create_task(watcher.watch_connection())
+        if end != "completed before":
+            await end_turn(attempt)
+        await watching
+    assert watcher.text == "The log tells."
+    assert watcher.names.count("attempt-reset") == 1
+
+
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+async def test_forged_tokens_are_void_after_a_failure(
+    stage: StreamedSession, forged: Token
+) -> None:
+    watcher = await watch_turn_with_forged_token(stage, forged, stage.fail_turn)
     assert watcher.text == "The log tells."
     assert watcher.names[-3:] == ["attempt-reset", "token", "failed"]
 

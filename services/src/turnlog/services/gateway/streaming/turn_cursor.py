@@ -38,7 +38,7 @@ class TurnCursor:
     end: StreamEnd | None = None
     """The end that was sent."""
     received: ReceivedText | None = field(default=None, compare=False, repr=False)
-    """What was sent on this connection, to compare with the record; not part of the string."""
+    """What was sent as far as it is known, to compare with the record; not part of the string."""
 
     @property
     def position(self) -> ReplyPosition:

@@ -12,14 +12,20 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
 from starlette.responses import Response
 
 from turnlog.events.async_tasks import merge_streams
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Refused
-from turnlog.events.log_token_join import ReplyRecord, apply_log_events, is_ahead_of_tokens
+from turnlog.events.errors import Refused, Unavailable
+from turnlog.events.log_token_join import (
+    ReplyRecord,
+    apply_log_events,
+    is_ahead_of_tokens,
+    restore_received_text,
+)
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.store.ports import TokenStream
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
@@ -63,6 +69,7 @@ async def open_turn_stream(
         return Response(status_code=204)
     if not isinstance(record.end_event, TurnCompleted):
         await _check_cursor_reached(deps.tokens, state, at, record)
+    at = await _restore_received_text(deps.tokens, state, at)
     frames = _iterate_turn_frames(deps, past[-1], at, record)
     return SseResponse(frames, get_stream_timeouts(deps.settings), deps.shutdown_event)
 
@@ -114,6 +121,20 @@ async def _check_cursor_reached(
                 f"attempt {at.attempt} has not produced {at.offset} code points"
             )
         await asyncio.sleep(TOKEN_REPLICA_RETRY_SECONDS)
+
+
+async def _restore_received_text(
+    tokens: TokenStream, state: SessionState, at: TurnCursor
+) -> TurnCursor:
+    """Return the cursor with what its client got on earlier connections, while that is known."""
+    if at.offset == 0:
+        return at
+    try:
+        stored = await tokens.read_token_events(state.tenant, state.session, at.turn)
+    except Unavailable:
+        return at  # What was sent since is compared anyway.
+    position = restore_received_text(at.position, (stamped.event for stamped in stored))
+    return replace(at, received=position.received)
 
 
 async def _iterate_turn_frames(
