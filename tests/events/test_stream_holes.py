@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.events.log_sessions import append_one_by_one
+from tests.events.log_sessions import append_one_by_one, require_appended
 from tests.support.servers.store_damage import StoredStream
+from turnlog.events.codec import encode_batch
 from turnlog.events.content import compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import AlteredBlob, Corrupt, StreamHole
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
+from turnlog.events.model.turn_events import TurnExcluded
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import EventLog
 from turnlog.events.subjects import (
@@ -22,6 +25,8 @@ from turnlog.events.subjects import (
     SESSIONS_STREAM,
     build_blob_subject,
 )
+from turnlog.events.testing import make_drafts
+from turnlog.projections.audit.verify.verification_report import AuditFinding
 from turnlog.services.auditing.record_scan import scan_blobs
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
@@ -123,6 +128,51 @@ async def test_a_cut_tail_is_a_hole_up_to_where_the_server_knows_it_was(tmp_path
         assert (await read_until_hole(on.log, None, live=True))[1].last == LENGTH
 
 
+@pytest.mark.parametrize("is_counted", [True, False])
+async def test_a_lost_event_of_a_leaf_is_missing_and_not_one_that_never_was(
+    tmp_path: Path, *, is_counted: bool
+) -> None:
+    async with (
+        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        open_client(server.url, StreamOptions()) as on,
+    ):
+        whole, damaged = [await append_exclusions(on.log, session) for session in "ab"]
+    lost, stored = damaged[2], StoredStream(tmp_path, SESSIONS_STREAM)
+    if is_counted:
+        stored.flip_byte(lost.stream_sequence)
+    else:
+        stored.drop_sequence(lost.stream_sequence)
+    async with (
+        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        open_client(server.url, StreamOptions()) as on,
+    ):
+        leaf = TurnExcluded.leaf
+        with pytest.raises(StreamHole, match=f"sequence {lost.stream_sequence} is missing"):
+            await on.log.read_events_by_leaf("t", "b", leaf, damaged[-1].head)
+        found = await on.log.read_events_by_leaf("t", "a", leaf, whole[-1].head)
+        assert found == whole[1:]
+        if is_counted:
+            with pytest.raises(Corrupt, match="1 of 6 messages under session"):
+                await on.log.read_raw_events_by_leaf("t", leaf)
+
+
+async def append_exclusions(log: EventLog, session: str) -> list[RecordedEvent]:
+    events = await append_one_by_one(log, "t", session, 1)
+    for number in range(2, 5):
+        drafts = make_drafts([TurnExcluded(turn=1)], number)
+        batch = encode_batch("t", session, events[-1].head, drafts)
+        events += require_appended(await log.append_batch(batch))
+    return events
+
+
+async def test_a_log_in_memory_misses_a_lost_event_of_a_leaf_too() -> None:
+    log = MemoryLog()
+    events = await append_exclusions(log, "s")
+    log.drop_event(events[2].stream_sequence)
+    with pytest.raises(StreamHole, match="sequence 3 is missing"):
+        await log.read_events_by_leaf("t", "s", TurnExcluded.leaf, events[-1].head)
+
+
 async def test_a_log_in_memory_has_the_same_holes() -> None:
     log = MemoryLog()
     await append_one_by_one(log, "t", "s", LENGTH)
@@ -156,8 +206,8 @@ async def test_bytes_stored_later_under_a_blob_do_not_replace_it_and_are_found(
     with pytest.raises(AlteredBlob, match="its bytes have changed"):
         await jetstream.blobs.get_blob(fresh_tenant, alone)
     found = [finding async for finding in scan_blobs(jetstream.blobs, fresh_tenant)]
-    assert {finding.verdict for finding in found} == {"integrity"}
+    assert {isinstance(each, AuditFinding) and each.verdict for each in found} == {"integrity"}
     place = f"stream BLOBS: sequence {later.seq}"
     other = f"{place} has other bytes under blob {digest}; those stored first are unaltered"
     wrong = f"stream BLOBS: sequence {first.seq} does not have the bytes of blob {alone}"
-    assert [finding.detail for finding in found] == [other, wrong]
+    assert [each.detail for each in found] == [other, wrong]

@@ -68,6 +68,13 @@ class StoredStream:
         self.block.write_bytes(b"".join(kept))
         self.index.unlink()
 
+    def drop_sequence(self, sequence: int) -> None:
+        """Leave a block without one message, and the server without the index that counts it."""
+        begin, end = self.list_records()[sequence]
+        stored = self.block.read_bytes()
+        self.block.write_bytes(stored[:begin] + stored[end:])
+        self.index.unlink()
+
     def cut_tail(self, messages: int) -> None:
         """Cut the last messages off the block."""
         records = self.list_records()

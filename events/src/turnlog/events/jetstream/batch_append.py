@@ -154,10 +154,10 @@ def _build_headers(batch: EventBatch) -> Iterator[dict[str, str]]:
 
 LookupOutcome = BatchAlreadyStored | BatchConflict
 
-AppendGuard = Callable[[], Awaitable[None]]
+AppendGuard = Callable[[EventBatch], Awaitable[None]]
 """Awaited before each try.
 
-It raises `Corrupt` if nothing may be appended, or `Unavailable` if that is not known yet.
+It raises `Corrupt` if the batch may not be appended, or `Unavailable` if that is not known yet.
 """
 
 ANSWER_TIMEOUT: Final = 2.0
@@ -203,7 +203,7 @@ async def _publish_if_allowed(
 ) -> PublishOutcome:
     try:
         if guard is not None:
-            await guard()
+            await guard(batch)
     except Unavailable as unknown:
         return PublishNotSent(unknown.detail)
     return await publish_batch(connection, batch)

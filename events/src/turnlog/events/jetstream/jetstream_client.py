@@ -25,12 +25,12 @@ from turnlog.events.jetstream import batch_append, session_reads, session_watch,
 from turnlog.events.jetstream.direct_get import (
     get_last_message,
     get_last_message_at_leader,
+    get_message_at_leader,
     get_next_message_at_leader,
 )
 from turnlog.events.jetstream.js_api import (
     JsApiError,
     PublishAck,
-    count_messages,
     fetch_stream_info,
     request_json,
 )
@@ -138,8 +138,8 @@ class JetStreamSnapshotStore:
     async def _is_damaged(self, subject: str) -> bool:
         """Return whether the server counts a snapshot that it cannot read beside the latest."""
         latest = await get_last_message_at_leader(self.connection, SNAPSHOTS_STREAM, subject)
-        counted = await count_messages(self.connection, SNAPSHOTS_STREAM, subject)
-        return counted > (latest is not None)
+        info = await fetch_stream_info(self.connection, SNAPSHOTS_STREAM, subject)
+        return info.subject_count > (latest is not None)
 
     async def get_snapshot(
         self, tenant: str, session: str, interval: int | None = None
@@ -218,18 +218,42 @@ class JetStreamLog:
         self, tenant: str, session: str, leaf: str, upto: ChainHead
     ) -> Sequence[RecordedEvent]:
         """See `EventLog.read_events_by_leaf`."""
-        subject = self.kind.build_subject(tenant, session, leaf)
-        return await session_reads.read_events_by_subject(
-            self.connection, self.kind.find_stream(tenant), subject, upto
+        stream, subject = (
+            self.kind.find_stream(tenant),
+            self.kind.build_subject(tenant, session, leaf),
         )
+        events, is_complete = await session_reads.read_events_by_subject(
+            self.connection, stream, subject, upto
+        )
+        if not is_complete:
+            # Whether one of this session is missing shows in the chain of all its events.
+            (last,) = await self.read_events_at(tenant, [upto.stream_sequence])
+            await self.read_range(tenant, session, None, last)
+        return events
 
-    async def read_raw_events_by_leaf(self, tenant: str, leaf: str) -> Sequence[RawEvent]:
+    async def read_raw_events_by_leaf(
+        self, tenant: str, leaf: str, after: int = 0
+    ) -> Sequence[RawEvent]:
         """See `EventLog.read_raw_events_by_leaf`."""
-        return await session_reads.read_raw_events_by_subject(
-            self.connection,
+        stream, subjects = (
             self.kind.find_stream(tenant),
             self.kind.build_leaf_filter(tenant, leaf),
         )
+        counted = 0
+        if after == 0:
+            counted = (await fetch_stream_info(self.connection, stream, subjects)).subject_count
+        raws = await session_reads.read_raw_events_by_subject(
+            self.connection, stream, subjects, after
+        )
+        if len(raws) < counted:
+            detail = f"{counted - len(raws)} of {counted} messages under {subjects} are missing"
+            raise Corrupt(f"stream {stream}", f"{detail}: restore the stream from a backup")
+        return raws
+
+    async def read_raw_event(self, stream_sequence: int) -> RawEvent | None:
+        """See `EventLog.read_raw_event`."""
+        found = await get_message_at_leader(self.connection, self.kind.stream, stream_sequence)
+        return RawEvent(found.subject, found.stream_sequence, found.payload) if found else None
 
     async def read_events_at(
         self, tenant: str, stream_sequences: Sequence[int]

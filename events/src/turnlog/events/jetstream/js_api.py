@@ -72,40 +72,56 @@ class StreamInfo:
     """Messages that the server believes to have; it may find out later that it cannot read one."""
     server_time: datetime
     """The server's clock."""
+    byte_count: int = 0
+    """Stored bytes."""
+    max_bytes: int = -1
+    """The most bytes that the stream takes; -1 without a limit."""
+    subject_count: int = 0
+    """Messages that the server counts under the subjects asked for, readable or not."""
+
+    @property
+    def lost_count(self) -> int:
+        """How many messages the server knows to be missing, if the stream never deletes one."""
+        return self.last_sequence - self.message_count
 
 
 class _StreamStateReply(BaseModel):
     first_seq: int
     last_seq: int
     messages: int
+    bytes: int = 0
+    subjects: dict[str, int] | None = None
+
+
+class _StreamLimits(BaseModel):
+    max_bytes: int = -1
 
 
 class _StreamInfoReply(BaseModel):
     created: str
+    config: _StreamLimits = _StreamLimits()
     state: _StreamStateReply
     ts: datetime
 
 
-async def fetch_stream_info(connection: NatsConnection, stream: str) -> StreamInfo:
-    """Return the stream's information from its leader.
+async def fetch_stream_info(
+    connection: NatsConnection, stream: str, subjects: str | None = None
+) -> StreamInfo:
+    """Return the stream's information from its leader, and the count under `subjects` if given.
 
     Raises `Unavailable` also if the stream does not exist.
     """
-    info = await request_json(connection, f"$JS.API.STREAM.INFO.{stream}", _StreamInfoReply)
+    request = b"" if subjects is None else json.dumps({"subjects_filter": subjects}).encode()
+    subject = f"$JS.API.STREAM.INFO.{stream}"
+    info = await request_json(connection, subject, _StreamInfoReply, request)
     state = info.state
-    return StreamInfo(info.created, state.first_seq, state.last_seq, state.messages, info.ts)
-
-
-class _SubjectsState(BaseModel):
-    subjects: dict[str, int] | None = None
-
-
-class _SubjectsReply(BaseModel):
-    state: _SubjectsState
-
-
-async def count_messages(connection: NatsConnection, stream: str, subject: str) -> int:
-    """Return how many messages the server counts under one subject, readable or not."""
-    request = json.dumps({"subjects_filter": subject}).encode()
-    info = await request_json(connection, f"$JS.API.STREAM.INFO.{stream}", _SubjectsReply, request)
-    return (info.state.subjects or {}).get(subject, 0)
+    return StreamInfo(
+        info.created,
+        state.first_seq,
+        state.last_seq,
+        state.messages,
+        info.ts,
+        state.bytes,
+        info.config.max_bytes,
+        sum((state.subjects or {}).values()),
+    )

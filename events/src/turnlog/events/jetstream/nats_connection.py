@@ -110,6 +110,21 @@ async def open_subscription(
             await subscription.unsubscribe()
 
 
+@asynccontextmanager
+async def answer_requests(
+    connection: NatsConnection, subject: str, answer: Callable[[], Awaitable[bytes | None]]
+) -> AsyncGenerator[None]:
+    """Answer each request on a subject while the body runs; None leaves it to others."""
+
+    async def respond(request: Msg) -> None:
+        payload = await answer()
+        if payload is not None:
+            await request.respond(payload)
+
+    async with open_subscription(connection.nc, subject, respond):
+        yield
+
+
 ReconnectHook = Callable[[NatsConnection], Awaitable[None]]
 """Called after each reconnect; cancelled by the next disconnect and on leaving."""
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from turnlog.events.codec import decode_event
 from turnlog.events.content import compute_digest
-from turnlog.events.envelope import SEQUENCE_LIMIT, ChainHead, RecordedEvent
+from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, StreamHole
 from turnlog.events.jetstream.direct_get import (
     StoredMessage,
@@ -31,6 +31,7 @@ from turnlog.events.jetstream.direct_get import (
     get_next_message,
     get_next_message_at_leader,
 )
+from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.store.ports import RawEvent
 
@@ -157,28 +158,37 @@ async def read_next_events(
 
 async def read_events_by_subject(
     connection: NatsConnection, stream: str, subject: str, upto: ChainHead
-) -> list[RecordedEvent]:
-    """Return the events under a subject up to `upto`; the leader confirms their end."""
-    raws = await read_raw_events_by_subject(connection, stream, subject, upto.stream_sequence)
-    return [decode_event(raw.stored, raw.stream_sequence) for raw in raws]
+) -> tuple[list[RecordedEvent], bool]:
+    """Return the events under a subject up to `upto`, and whether that is all of them.
+
+    The server passes over a message that it cannot read, and still counts it. Which subject a
+    message had that it no longer counts is not known, so then it cannot be said either.
+    """
+    info = await fetch_stream_info(connection, stream, subject)
+    raws = await read_raw_events_by_subject(connection, stream, subject)
+    events = [
+        decode_event(raw.stored, raw.stream_sequence)
+        for raw in raws
+        if raw.stream_sequence <= upto.stream_sequence
+    ]
+    return events, len(raws) >= info.subject_count and info.lost_count == 0
 
 
 async def read_raw_events_by_subject(
-    connection: NatsConnection, stream: str, subjects: str, upto: int = SEQUENCE_LIMIT
+    connection: NatsConnection, stream: str, subjects: str, after: int = 0
 ) -> list[RawEvent]:
-    """Return the events under `subjects` up to a stream sequence; the leader confirms their end."""
+    """Return all events under `subjects` after a stream sequence; the leader confirms their end."""
     events: list[RawEvent] = []
-    start = 1
-    while start <= upto:
+    start = after + 1
+    while True:
         page = await get_consecutive_messages(connection, stream, subjects, start, EVENT_PAGE_SIZE)
         if not page:
             more = await get_next_message_at_leader(connection, stream, subjects, start)
             if more is None:
-                break
+                return events
             page = [more]
         events += [RawEvent(each.subject, each.stream_sequence, each.payload) for each in page]
         start = page[-1].stream_sequence + 1
-    return [each for each in events if each.stream_sequence <= upto]
 
 
 async def _fetch_forward(

@@ -119,15 +119,28 @@ class MemoryLog:
     ) -> Sequence[RecordedEvent]:
         """See `EventLog.read_events_by_leaf`."""
         subject = self.kind.build_subject(tenant, session, leaf)
-        found = (self.stored[place - 1] for place in self.sessions.get((tenant, session), []))
-        places = [each.stream_sequence for each in found if each and each.subject == subject]
-        return [self._read_event(place) for place in places if place <= upto.stream_sequence]
+        events: list[RecordedEvent] = []
+        for place in self.sessions.get((tenant, session), []):
+            if place > upto.stream_sequence:
+                break
+            raw = await self.read_raw_event(place)
+            if raw is None:
+                raise StreamHole(self.kind.stream, place, place)
+            if raw.subject == subject:
+                events.append(self._read_event(place))
+        return events
 
-    async def read_raw_events_by_leaf(self, tenant: str, leaf: str) -> Sequence[RawEvent]:
+    async def read_raw_events_by_leaf(
+        self, tenant: str, leaf: str, after: int = 0
+    ) -> Sequence[RawEvent]:
         """See `EventLog.read_raw_events_by_leaf`."""
         prefix, ending = self.kind.build_filter(tenant).removesuffix(">"), f".{leaf}"
-        ours = [raw for raw in self.stored if raw and raw.subject.startswith(prefix)]
+        ours = [raw for raw in self.stored[after:] if raw and raw.subject.startswith(prefix)]
         return [raw for raw in ours if raw.subject.endswith(ending)]
+
+    async def read_raw_event(self, stream_sequence: int) -> RawEvent | None:
+        """See `EventLog.read_raw_event`."""
+        return self.stored[stream_sequence - 1] if stream_sequence <= len(self.stored) else None
 
     async def read_events_at(
         self, tenant: str, stream_sequences: Sequence[int]

@@ -99,13 +99,23 @@ class EventLog(Protocol):
     ) -> Sequence[RecordedEvent]:
         """Return all events of a history with this leaf, up to and including `upto`, in order.
 
-        The hash chain cannot show a missing event here, so the leader confirms that there are no
-        more.
+        The leader confirms that there are no more. Raises `Corrupt` if one may be missing: its
+        place in the stream has no message, and the history has a gap.
         """
         ...
 
-    async def read_raw_events_by_leaf(self, tenant: str, leaf: str) -> Sequence[RawEvent]:
-        """Return all events of a tenant's histories with this leaf, in stored order."""
+    async def read_raw_events_by_leaf(
+        self, tenant: str, leaf: str, after: int = 0
+    ) -> Sequence[RawEvent]:
+        """Return the events of a tenant's histories with this leaf, in stored order.
+
+        They are those after a stream sequence. Raises `Corrupt` if all are read and the server
+        counts more of them than it has.
+        """
+        ...
+
+    async def read_raw_event(self, stream_sequence: int) -> RawEvent | None:
+        """Return the event of any tenant at a stream sequence from the leader; None without one."""
         ...
 
     async def read_events_at(

@@ -1,18 +1,21 @@
 """Loads the redactions that decide what ordinary readers get of stored events.
 
 They are read from the log and not from the read models, so that a text is withheld from the moment
-its redaction is acknowledged, whatever the projector does.
+its redaction is acknowledged, whatever the projector does. A process that serves all sessions of a
+tenant keeps what it has read, and reads only what came since.
 """
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.store.ports import EventLog
+from turnlog.events.store.ports import EventLog, LogIdentity
 from turnlog.projections.read_models.withheld_events import RedactedTurns
 
 
@@ -25,10 +28,38 @@ async def load_session_redactions(log: EventLog, last: RecordedEvent) -> Redacte
     return redacted
 
 
-async def load_tenant_redactions(log: EventLog, tenant: str) -> RedactedTurns:
-    """Return the redactions of all sessions of a tenant; undecodable events are skipped."""
-    redacted = RedactedTurns()
-    for raw in await log.read_raw_events_by_leaf(tenant, ReplyRedacted.leaf):
-        with suppress(Corrupt):
-            redacted.apply_event(decode_event(raw.stored, raw.stream_sequence))
-    return redacted
+@dataclass
+class _TenantRedactions:
+    """The redactions of a tenant up to a position of its stream."""
+
+    log: LogIdentity
+    position: int = 0
+    turns: RedactedTurns = field(default_factory=RedactedTurns)
+
+
+@dataclass
+class RedactionCache:
+    """The redactions of all sessions of each tenant, as this process has read them."""
+
+    _by_tenant: dict[str, _TenantRedactions] = field(default_factory=dict[str, _TenantRedactions])
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def load_redactions(self, log: EventLog, tenant: str) -> RedactedTurns:
+        """Return all redactions up to now; undecodable events are skipped.
+
+        Raises `Corrupt` if one is missing, because then nobody knows which text it withholds.
+        """
+        async with self._lock:
+            identity, end = await asyncio.gather(
+                log.get_identity(tenant), log.get_last_stream_sequence(tenant)
+            )
+            known = self._by_tenant.get(tenant)
+            if known is None or known.log != identity or known.position > end:
+                known = _TenantRedactions(identity)
+            leaf = ReplyRedacted.leaf
+            for raw in await log.read_raw_events_by_leaf(tenant, leaf, known.position):
+                with suppress(Corrupt):
+                    known.turns.apply_event(decode_event(raw.stored, raw.stream_sequence))
+            known.position = max(known.position, end)
+            self._by_tenant[tenant] = known
+            return known.turns
