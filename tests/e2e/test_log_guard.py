@@ -1,4 +1,4 @@
-"""A gateway whose log is older than the read models accepts no write, and recovers by itself."""
+"""Roles whose log is older than the read models write nothing, and recover by themselves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.processes.process_host import POLL_INTERVAL, wait_for_exit_code
+from tests.support.processes.process_host import POLL_INTERVAL, find_free_port, wait_for_exit_code
 from tests.support.processes.separate_roles import WITHOUT_LITELLM, SeparateRoles
 from tests.support.servers.nats_store_copies import copy_store, restore_store
 from turnlog.services.cli.error_display import ExitCode
@@ -18,11 +18,12 @@ from turnlog.services.cli.error_display import ExitCode
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
 
-async def test_a_gateway_refuses_writes_on_a_log_that_is_behind_the_read_models(
+async def test_no_write_and_no_turn_on_a_log_that_is_behind_the_read_models(
     separate: SeparateRoles, tmp_path: Path
 ) -> None:
     service, folder = separate.service, separate.machine.folder / "nats"
     kept = await service.open_session()
+    await service.submit_turn(kept)
     await copy_store(separate.server, folder, tmp_path / "older")
     lost = await service.open_session()
     await service.get_json(f"/v1/sessions/{lost}/calls", min_sequence=1)
@@ -46,20 +47,41 @@ async def test_a_gateway_refuses_writes_on_a_log_that_is_behind_the_read_models(
         refused = await service.http.post(path, json=body)
         assert (refused.status_code, refused.json()["code"]) == (503, "log-rolled-back"), path
         assert "turnlog rebuild" in refused.json()["detail"]
-    assert len(await service.list_events(kept)) == 1
+    # A worker has no read models: the gateway tells it what they are folded up to.
+    health, output = f"127.0.0.1:{find_free_port()}", tmp_path / "worker.log"
+    variables = {"TURNLOG_NATS_MONITOR": separate.server.monitor_url, "TURNLOG_HEALTH": health}
+    worker = await separate.machine.start_process(
+        "run", "worker", variables=variables, output_file=output
+    )
+    readiness = await wait_for_readiness(separate, 503, f"http://{health}")
+    assert "turnlog rebuild" in readiness["parts"]["log"]["detail"]
+    assert readiness["parts"].keys() == {"nats", "durable", "log", "space", "record"}
+    await wait_for_line(output, "turn-postponed")
+    assert len(await service.list_events(kept)) == 2
+    assert separate.provider.exchanges == []
     assert (await service.get_json(f"/v1/sessions/{kept}"))["session"] == kept
     # The later log is restored while the gateway runs.
     await restore_store(separate.server, folder, tmp_path / "later")
     await wait_for_readiness(separate, 200)
-    await service.submit_turn(kept)
+    assert (await service.run_turn(kept))["status"] == "completed"
+    assert worker.returncode is None
 
 
-async def wait_for_readiness(separate: SeparateRoles, status: int) -> dict[str, Any]:
+async def wait_for_line(file: Path, text: str) -> None:
+    """Wait until a process has logged something."""
+    async with asyncio.timeout(60):
+        while text not in await asyncio.to_thread(file.read_text):  # noqa: ASYNC110
+            await asyncio.sleep(POLL_INTERVAL)
+
+
+async def wait_for_readiness(
+    separate: SeparateRoles, status: int, address: str = ""
+) -> dict[str, Any]:
     """Wait until `/readyz` answers with a status and names the log; return the answer."""
     async with asyncio.timeout(60):
         while True:
             with suppress(httpx.TransportError):
-                answer = await separate.service.http.get("/readyz")
+                answer = await separate.service.http.get(f"{address}/readyz")
                 if answer.status_code == status and "no answer" not in answer.text:
                     return dict(answer.json())
             await asyncio.sleep(POLL_INTERVAL)

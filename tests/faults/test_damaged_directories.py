@@ -68,9 +68,12 @@ def lose_block(stream: str) -> Damage:
     return lambda directory: directory.open_stream(stream).block.unlink()
 
 
-def lose_stream(directory: DamagedDirectory) -> None:
-    directory.open_stream("SESSIONS").block.unlink()
-    directory.open_stream("SESSIONS").index.unlink()
+def lose_stream(stream: str) -> Damage:
+    def damage(directory: DamagedDirectory) -> None:
+        directory.open_stream(stream).block.unlink()
+        directory.open_stream(stream).index.unlink()
+
+    return damage
 
 
 def overwrite_read_models(directory: DamagedDirectory) -> None:
@@ -94,7 +97,8 @@ DAMAGES: Final[Mapping[str, Damage]] = {
     "missing block of `LIBRARY`": lose_block("LIBRARY"),
     "missing block of `BLOBS`": lose_block("BLOBS"),
     "missing index": lambda directory: directory.open_stream("SESSIONS").index.unlink(),
-    "missing block and index": lose_stream,
+    "missing block and index": lose_stream("SESSIONS"),
+    "missing block and index of `LIBRARY`": lose_stream("LIBRARY"),
     "older log": lambda directory: directory.replace_by_older("jetstream"),
     "newer log": use_older_read_models,
     "cut tail": lambda directory: directory.open_stream("SESSIONS").cut_tail(3),
@@ -110,6 +114,7 @@ SUITE: Final = (
     "flipped byte in `SESSIONS`",
     "flipped byte in `BLOBS`",
     "missing block of `SESSIONS`",
+    "missing block and index of `LIBRARY`",
     "cut tail",
     "purged session",
 )

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.processes.process_host import find_free_port
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.services.platform.process_health import serve_health
+from turnlog.services.platform.process_health import RecentCheck, serve_health
 
 
 async def pass_check() -> None:
@@ -41,6 +41,47 @@ async def test_a_part_that_does_not_answer_is_named_and_the_process_still_runs()
         assert not answer.json()["ready"]
         assert "no connection" in answer.json()["parts"]["database"]["detail"]
         assert (await http.get(f"http://{place}/healthz")).is_success
+
+
+async def test_damage_of_the_record_is_reported_and_the_process_stays_ready() -> None:
+    place = f"127.0.0.1:{find_free_port()}"
+    async with (
+        serve_health(place, {"nats": pass_check, "record": fail_check}),
+        httpx.AsyncClient() as http,
+    ):
+        answer = await http.get(f"http://{place}/readyz")
+        assert (answer.status_code, answer.json()["ready"]) == (200, True)
+        assert not answer.json()["parts"]["record"]["ready"]
+
+
+async def test_a_check_that_costs_a_write_is_made_once_however_often_it_is_asked() -> None:
+    made: list[int] = []
+
+    async def check() -> None:
+        made.append(1)
+        await asyncio.sleep(0)
+        raise Unavailable("log", "no space")
+
+    recent = RecentCheck("log", check)
+    asked = await asyncio.gather(
+        *(recent.require_healthy() for _ in range(50)), return_exceptions=True
+    )
+    assert {str(each) for each in asked} == {"log is unavailable: no space"}
+    assert len(made) == 1
+    recent = RecentCheck("log", check, seconds=0)
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            await recent.require_healthy()
+    assert len(made) == 3
+
+
+async def test_a_check_without_an_answer_counts_as_failed_until_the_next() -> None:
+    recent = RecentCheck("log", asyncio.Event().wait)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await recent.require_healthy()
+    with pytest.raises(Unavailable, match="no answer"):
+        await recent.require_healthy()
 
 
 async def test_a_place_where_nobody_can_listen_is_refused_by_its_setting() -> None:

@@ -71,7 +71,7 @@ class ReadinessView(ResponseModel):
     """Whether the gateway can work, and what its acknowledgements guarantee."""
 
     ready: bool
-    """Whether every component answers."""
+    """Whether every component answers; damage in the part `record` stops single sessions only."""
     durability: DurabilityLevel
     """What an acknowledgement guarantees: on disk, on several machines, or neither."""
     checked: bool

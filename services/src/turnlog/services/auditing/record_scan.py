@@ -46,7 +46,7 @@ def describe_hole(hole: StreamHole) -> AuditFinding:
     return AuditFinding("completeness", "stream", None, str(hole))
 
 
-async def scan_blobs(blobs: BlobStore, tenant: str) -> AsyncGenerator[AuditFinding]:
+async def scan_blobs(blobs: BlobStore, tenant: str) -> AsyncGenerator[AuditFinding | StreamHole]:
     """Yield what is wrong with the stream of blobs.
 
     That is every hole, and the tenant's blobs whose bytes are not those of their digest.
@@ -54,7 +54,7 @@ async def scan_blobs(blobs: BlobStore, tenant: str) -> AsyncGenerator[AuditFindi
     async with aclosing(scan_stream(blobs.stream_raw_blobs)) as parts:
         async for part in parts:
             if isinstance(part, StreamHole):
-                yield describe_hole(part)
+                yield part
                 continue
             for raw in part:
                 owner, digest = parse_blob_subject(raw.subject)

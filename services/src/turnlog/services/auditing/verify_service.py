@@ -56,7 +56,6 @@ from turnlog.projections.audit.verify.verification_report import (
 )
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.session_queries import compute_totals, list_last_sequences
-from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.services.auditing.record_scan import describe_hole, scan_blobs, scan_log
 from turnlog.services.auditing.session_record import SessionRecordLoader, create_blob_cache
 from turnlog.services.auditing.verify_pool import (
@@ -66,9 +65,10 @@ from turnlog.services.auditing.verify_pool import (
     open_best_verifier,
 )
 from turnlog.services.blueprints.plugins import collect_installed
+from turnlog.services.integrity.folded_positions import read_folded_positions
+from turnlog.services.integrity.rollback_check import FoldedPosition, verify_log
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.gc_control import reduce_collection
-from turnlog.services.platform.rollback_check import verify_log
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.text_cache import TextCache
 
@@ -92,6 +92,8 @@ class LocatedFinding:
     key: ChainKey | None
     """The session or library; None if the finding concerns the whole stream."""
     finding: AuditFinding
+    hole: StreamHole | None = None
+    """What the finding describes, if it is a hole of the stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,9 +256,12 @@ class VerifyService:
                 yield step
         async with aclosing(scan_blobs(self.command_handler.texts.blobs, self.tenant)) as findings:
             async for finding in findings:
-                yield LocatedFinding("blobs", None, finding)
-        if discontinuity := await self._check_continuity():
-            yield LocatedFinding("sessions", None, discontinuity)
+                if isinstance(finding, StreamHole):
+                    yield _locate_hole("blobs", finding)
+                else:
+                    yield LocatedFinding("blobs", None, finding)
+        for discontinuity in await self._check_continuity():
+            yield discontinuity
         async with aclosing(self._find_lost_sessions(chains.ends)) as lost:
             async for each in lost:
                 yield each
@@ -268,7 +273,7 @@ class VerifyService:
         async with aclosing(scan_log(self.command_handler.log, self.tenant)) as parts:
             async for part in parts:
                 if isinstance(part, StreamHole):
-                    yield LocatedFinding("sessions", None, describe_hole(part))
+                    yield _locate_hole("sessions", part)
                     continue
                 for found in filter(None, map(chains.check_event, part)):
                     yield LocatedFinding("sessions", *found)
@@ -277,7 +282,7 @@ class VerifyService:
         async with aclosing(scan_log(self.library_log, None)) as parts:
             async for part in parts:
                 if isinstance(part, StreamHole):
-                    yield LocatedFinding("library", None, describe_hole(part))
+                    yield _locate_hole("library", part)
                     continue
                 tenant_events = [
                     raw for raw in part if parse_chain_key(raw.subject)[0] == self.tenant
@@ -289,25 +294,33 @@ class VerifyService:
         for key, finding in library_chains.find_missing():
             yield LocatedFinding("library", key, finding)
 
-    async def _check_continuity(self) -> AuditFinding | None:
-        """Return a finding if the log has not the event up to which a projector folded it.
+    async def _check_continuity(self) -> Sequence[LocatedFinding]:
+        """Return a finding for each stream without the event up to which a projector folded it.
 
-        A log that was cut, restored or replaced as a whole shows no gap.
+        A stream that was cut, restored or replaced as a whole shows no gap.
         """
         try:
-            async with self.store.open_reader() as connection:
-                at = await read_active_position(connection)
+            known = await read_folded_positions(self.store)
         except Unavailable:
-            return None
+            return ()
+        return (
+            *await self._compare_position("sessions", self.command_handler.log, known.sessions),
+            *await self._compare_position("library", self.library_log, known.segments),
+        )
+
+    async def _compare_position(
+        self, name: Literal["sessions", "library"], log: EventLog, at: FoldedPosition | None
+    ) -> Sequence[LocatedFinding]:
         if at is None:
-            return None
+            return ()
         try:
-            await verify_log(self.command_handler.log, self.tenant, at, patience=0)
+            await verify_log(log, self.tenant, at, patience=0)
         except LogRolledBack as error:
             if isinstance(error.__cause__, StreamHole):
-                return None  # It is reported with the other holes.
-            return AuditFinding("completeness", "noted", None, str(error))
-        return None
+                return ()  # It is reported with the other holes.
+            finding = AuditFinding("completeness", "noted", None, str(error))
+            return (LocatedFinding(name, None, finding),)
+        return ()
 
     async def _find_lost_sessions(self, ends: ChainEnds) -> AsyncGenerator[LocatedFinding]:
         """Yield a finding for each session that has read models and no event on the log."""
@@ -379,6 +392,10 @@ class VerifyService:
             sessions=build_checkpoint_heads(chains.ends),
             library=build_checkpoint_heads(library_chains.ends),
         )
+
+
+def _locate_hole(log: Literal["sessions", "library", "blobs"], hole: StreamHole) -> LocatedFinding:
+    return LocatedFinding(log, None, describe_hole(hole), hole)
 
 
 MAX_BATCH_BYTES: Final = 16_000_000

@@ -21,11 +21,12 @@ from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.read.row_lookups import CallLookup
 from turnlog.services.auditing.explain_service import ExplainService
-from turnlog.services.auditing.record_watch import RecordWatch
+from turnlog.services.auditing.redactions import RedactionCache
 from turnlog.services.auditing.verify_pool import OpenVerifier, open_best_verifier
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import ModelPrices
+from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.platform.durability import Durability
 from turnlog.services.platform.process_health import HealthCheck, HealthChecks
 from turnlog.services.platform.process_settings import GatewaySettings
@@ -73,8 +74,10 @@ class GatewayDependencies:
     """Held by the request that loads much of a session to explain a call, to bound memory."""
     open_verifier: OpenVerifier = open_best_verifier
     """Creates the pool of processes that verify a log."""
-    record_watch: RecordWatch = field(default_factory=RecordWatch)
-    """Knows whether a message of the record is lost."""
+    record_watch: RecordWatch | None = None
+    """Knows whether a message of the record is lost; it is told of holes that a reader met."""
+    redactions: RedactionCache = field(default_factory=RedactionCache)
+    """The redactions that decide what readers of all sessions get."""
     shutdown_event: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the gateway shuts down, so that waiting requests are answered at once."""
 

@@ -11,20 +11,22 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import replace
 
 from turnlog.events.async_tasks import run_tasks
+from turnlog.events.codec import EventBatch
 from turnlog.events.errors import Unavailable
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.read.row_lookups import CommandLookup
 from turnlog.projections.store.schema.schema_migration import prepare_schema
-from turnlog.services.auditing.record_watch import RecordWatch
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.blueprints.tools_file import load_configured_servers
 from turnlog.services.gateway.app import build_app
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.http.http_protocol import create_http_protocol
-from turnlog.services.gateway.log_guard import LogGuard
-from turnlog.services.gateway.space_check import SpaceCheck
+from turnlog.services.integrity.folded_positions import RowPositions, answer_position_requests
+from turnlog.services.integrity.log_guard import LogGuard
+from turnlog.services.integrity.record_watch import DamagedSessionGuard, RecordWatch
+from turnlog.services.integrity.space_check import create_space_check
 from turnlog.services.platform.asgi_server import serve_asgi
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.shutdown import Shutdown
@@ -47,15 +49,18 @@ async def run_gateway(
         try:
             with suppress(Unavailable):
                 await prepare_schema(store)
-            guard = LogGuard(parts.log, parts.library, store, settings.tenant)
-            dependencies = _create_dependencies(settings, parts, store, projection_signal, guard)
+            guard = LogGuard(parts.log, parts.library, RowPositions(store), settings.tenant)
+            record = RecordWatch(parts.connection)
+            guarded = _guard_appends(parts, store, guard, record)
+            dependencies = _create_dependencies(
+                settings, guarded, store, projection_signal, guard, record
+            )
             async with (
                 run_tasks(_check_integrity(store)),
                 guard.run_checks(),
+                record.run_checks(),
+                answer_position_requests(parts.connection, store),
                 watch_log_identity(parts.connection, dependencies.command_handler, shutdown),
-                dependencies.record_watch.watch_streams(
-                    parts.connection, parts.log, parts.library, parts.blobs
-                ),
                 serve_app(dependencies) as address,
             ):
                 yield address
@@ -69,20 +74,32 @@ async def _check_integrity(store: ReadModelStore) -> None:
         await store.check_integrity()
 
 
+def _guard_appends(
+    components: ProcessComponents, store: ReadModelStore, guard: LogGuard, record: RecordWatch
+) -> ProcessComponents:
+    """Return the components with logs that refuse what would continue another history."""
+    sessions = DamagedSessionGuard(record, components.log, store)
+
+    async def check_session_append(batch: EventBatch) -> None:
+        await guard.require_current_log()
+        await sessions.require_whole_session(batch)
+
+    return replace(
+        components,
+        log=replace(components.log, append_guard=check_session_append),
+        library=replace(components.library, append_guard=guard.check_append),
+    )
+
+
 def _create_dependencies(
     settings: GatewaySettings,
     components: ProcessComponents,
     store: ReadModelStore,
     projection_signal: ProjectionSignal,
     guard: LogGuard,
+    record: RecordWatch,
 ) -> GatewayDependencies:
-    components = replace(
-        components,
-        log=replace(components.log, append_guard=guard.require_current_log),
-        library=replace(components.library, append_guard=guard.require_current_log),
-    )
     sessions = components.create_command_handler(CommandLookup(store))
-    record = RecordWatch()
     return GatewayDependencies(
         settings=settings,
         log=components.log,
@@ -101,9 +118,9 @@ def _create_dependencies(
         durability=components.durability,
         health_checks={
             "log": guard.require_current_log,
-            "space": SpaceCheck(
+            "space": create_space_check(
                 components.connection, settings.tenant, settings.nats_monitor
-            ).check_space,
+            ).require_healthy,
             "record": record.check_record,
         },
         record_watch=record,

@@ -11,9 +11,10 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turnlog.events.errors import TurnlogError
+from turnlog.events.errors import TurnlogError, Unavailable
 from turnlog.services.platform.asgi_server import serve_asgi
 
 CHECK_TIMEOUT: Final = 3.0
@@ -28,6 +29,46 @@ HealthCheck = Callable[[], Awaitable[object]]
 
 HealthChecks = Mapping[str, HealthCheck]
 """For each component, a request that it answers only when it is healthy."""
+
+ADVISORY_PARTS: Final = frozenset({"record"})
+"""Parts whose failure concerns some sessions only: it is reported, and the process stays ready."""
+
+
+def is_ready(failures: Mapping[str, str | None]) -> bool:
+    """Return whether a process can work, by what is wrong with each part."""
+    return not any(failure for name, failure in failures.items() if name not in ADVISORY_PARTS)
+
+
+@dataclass(eq=False)
+class RecentCheck:
+    """A check that costs a write, made at most every few seconds however often readiness is asked.
+
+    In between, the last outcome is the answer. Requests that come meanwhile wait for the same one.
+    """
+
+    component: str
+    check: HealthCheck
+    seconds: float = 5.0
+    """Seconds for which an outcome counts."""
+    _failure: TurnlogError | None = None
+    _due_at: float = 0.0
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def require_healthy(self) -> None:
+        """Raise what the last check raised; `Unavailable` if it had no answer."""
+        clock = asyncio.get_running_loop()
+        async with self._lock:
+            if clock.time() >= self._due_at:
+                # Also what counts if the caller's patience ends the check.
+                self._failure = Unavailable(self.component, f"no answer within {CHECK_TIMEOUT:g} s")
+                self._due_at = clock.time() + self.seconds
+                try:
+                    await self.check()
+                    self._failure = None
+                except TurnlogError as error:
+                    self._failure = error
+        if self._failure is not None:
+            raise self._failure
 
 
 async def find_failure(check: Awaitable[object]) -> str | None:
@@ -71,11 +112,9 @@ _AsgiSend = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 async def _check_readiness(checks: HealthChecks, *, stopping: bool) -> dict[str, Any]:
     found = await asyncio.gather(*(find_failure(ask()) for ask in checks.values()))
-    parts = {
-        name: {"ready": not failure, "detail": failure}
-        for name, failure in zip(checks, found, strict=True)
-    }
-    return {"ready": not stopping and not any(found), "parts": parts}
+    failures = dict(zip(checks, found, strict=True))
+    parts = {name: {"ready": not failure, "detail": failure} for name, failure in failures.items()}
+    return {"ready": not stopping and is_ready(failures), "parts": parts}
 
 
 async def _send_json(send: _AsgiSend, status: int, body: Mapping[str, Any]) -> None:

@@ -33,8 +33,8 @@ from turnlog.projections.store.write.projection_positions import (
     ProjectionPosition,
     clear_hidden_builds,
 )
+from turnlog.services.integrity.rollback_check import verify_log, verify_same_event
 from turnlog.services.platform.gc_control import reduce_collection
-from turnlog.services.platform.rollback_check import verify_log, verify_same_event
 from turnlog.services.platform.telemetry.traces import Tracing
 
 LIVE_BATCH_EVENTS: Final = 500

@@ -10,11 +10,15 @@ from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.write.projection_positions import read_active_position
+from turnlog.services.integrity.folded_positions import answer_position_requests
+from turnlog.services.integrity.record_watch import RecordWatch
+from turnlog.services.platform.clock import read_clock
 from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
 from turnlog.services.platform.process_settings import ProjectorSettings
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.projector.log_fold import LogFolder
+from turnlog.services.projector.record_scrub import RecordScrub
 from turnlog.services.projector.segment_projector import SegmentProjector
 from turnlog.services.projector.session_projector import SessionProjector
 from turnlog.services.sessions.process_components import connect_components
@@ -48,14 +52,20 @@ async def run_projector(
             settings, log=parts.log, store=store, signal=signal, tracing=parts.tracing
         )
         library = SegmentProjector(parts.library, parts.blobs, store, settings.tenant, signal)
+        record = RecordWatch(parts.connection)
+        scrub = RecordScrub(parts.connection, parts.log, parts.library, parts.blobs, read_clock)
         health_checks: HealthChecks = {
             "nats": lambda: parts.log.read_last_event(settings.tenant, PROBE_SESSION, leader=True),
             "database": partial(_check_database, store),
+            "record": record.check_record,
         }
         try:
             async with (
                 ending.run_part("projector", projector.run()),
                 ending.run_part("library", library.run()),
+                ending.run_part("record", scrub.run()),
+                record.run_checks(),
+                answer_position_requests(parts.connection, store),
                 serve_health(settings.health, health_checks),
             ):
                 yield

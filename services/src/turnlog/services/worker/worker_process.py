@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.errors import Unavailable
@@ -13,6 +14,10 @@ from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.blueprints.tools_file import load_tools_file
+from turnlog.services.integrity.folded_positions import PeerPositions
+from turnlog.services.integrity.log_guard import LogGuard
+from turnlog.services.integrity.record_watch import RecordWatch
+from turnlog.services.integrity.space_check import create_space_check
 from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
 from turnlog.services.platform.process_settings import WorkerSettings
 from turnlog.services.platform.shutdown import Shutdown
@@ -45,8 +50,12 @@ async def run_worker(settings: WorkerSettings, ending: Shutdown) -> AsyncGenerat
     """
     servers = _create_tool_servers(settings)
     async with connect_components(settings, "worker", ending.create_loss_callback("nats")) as parts:
+        positions = PeerPositions(parts.connection)
+        guard = LogGuard(parts.log, parts.library, positions, settings.tenant)
+        record = RecordWatch(parts.connection)
+        guarded = replace(parts, log=replace(parts.log, append_guard=guard.check_append))
         model = LitellmModel(scripts=settings.scripts)
-        answering = _build_turn_runner(settings, parts, model, servers)
+        answering = _build_turn_runner(settings, guarded, model, servers)
         identity = await parts.log.get_identity(settings.tenant)
         durable = QueueKeeper(parts.connection, identity, parts.snapshots, settings.ack_wait)
         await durable.ensure_consumer()
@@ -56,10 +65,17 @@ async def run_worker(settings: WorkerSettings, ending: Shutdown) -> AsyncGenerat
         health_checks: HealthChecks = {
             "nats": lambda: parts.log.read_last_event(settings.tenant, PROBE_SESSION, leader=True),
             "durable": durable.fetch_settled_sequence,
+            "log": guard.require_current_log,
+            "space": create_space_check(
+                parts.connection, settings.tenant, settings.nats_monitor
+            ).require_healthy,
+            "record": record.check_record,
         }
         try:
             async with (
                 ending.run_part("durable", durable.watch_consumer()),
+                guard.run_checks(),
+                record.run_checks(),
                 watch_log_identity(parts.connection, answering.sessions, ending),
                 app.run_broker(broker, answering, settings.grace),
                 # Not before work is accepted: the import would delay everything else.

@@ -19,7 +19,7 @@ from starlette.responses import StreamingResponse
 
 from turnlog.events.content import SHA256_PATTERN
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.errors import Corrupt, Refused, Unavailable
+from turnlog.events.errors import Corrupt, Refused, StreamHole, Unavailable
 from turnlog.events.ids import ID_PATTERN
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.segment_events import SEGMENT_FAMILY
@@ -32,7 +32,6 @@ from turnlog.projections.audit.explain.turn_explanation import (
 )
 from turnlog.projections.audit.verify.hash_chain import WitnessedHead
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
-from turnlog.projections.audit.verify.verification_report import AuditFinding
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.prompt.sources.segment_layers import list_segments
 from turnlog.projections.store.read.read_your_writes import wait_until_folded
@@ -194,8 +193,8 @@ async def _iterate_verify_lines(
     async with aclosing(auditing.verify_log(witness)) as steps:
         async for step in steps:
             match step:
-                case LocatedFinding(key=None, finding=AuditFinding(check="stream") as finding):
-                    deps.record_watch.report_loss(Corrupt("verify", finding.detail))
+                case LocatedFinding(hole=StreamHole() as hole) if deps.record_watch is not None:
+                    await deps.record_watch.report_hole(hole)
                 case _:
                     pass
             if line := builder.build_line(step, time.monotonic()):

@@ -29,7 +29,7 @@ from turnlog.events.store.ports import RawEvent
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.read_models.withheld_events import RedactedTurns
-from turnlog.services.auditing.redactions import load_session_redactions, load_tenant_redactions
+from turnlog.services.auditing.redactions import load_session_redactions
 from turnlog.services.auditing.session_record import SessionRecordLoader
 from turnlog.services.bundle.bundle_zip import export_zip
 from turnlog.services.bundle.export_source import ExportSource
@@ -232,7 +232,7 @@ async def _load_tenant_redactions(
 ) -> RedactedTurns:
     if event_range.stored:
         return RedactedTurns()
-    return await load_tenant_redactions(deps.log, tenant)
+    return await deps.redactions.load_redactions(deps.log, tenant)
 
 
 async def _iterate_raw_events(
@@ -340,7 +340,7 @@ async def _load_export_redactions(
     if last is not None:
         with suppress(Corrupt):
             return await load_session_redactions(deps.log, last)
-    return await load_tenant_redactions(deps.log, tenant)
+    return await deps.redactions.load_redactions(deps.log, tenant)
 
 
 async def _load_last_event(

@@ -1,15 +1,16 @@
 """Health routes: `/healthz` for liveness, `/readyz` for readiness, and quarantine.
 
-The gateway is ready when the log's leader and the database answer, the read models belong to this
-log and no message of the record is known to be lost. The response also has the durability level in
-force, which is what a 2xx of this gateway guarantees, and the lag of the read models. Quarantine
-has the sessions whose read models an event stopped; they are released after a fix.
+The gateway is ready when the log's leader and the database answer, and the read models belong to
+this log. A message of the record that is known to be lost is reported in the part `record`: it
+stops its own session, and the gateway stays ready for the others. The response also has the
+durability level in force, which is what a 2xx of this gateway guarantees, and the lag of the read
+models. Quarantine has the sessions whose read models an event stopped; they are released after a
+fix.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 
 from fastapi import APIRouter, Response
 
@@ -32,7 +33,7 @@ from turnlog.services.api.service_payloads import (
     StoppedSessionView,
 )
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
-from turnlog.services.platform.process_health import PROBE_SESSION, find_failure
+from turnlog.services.platform.process_health import PROBE_SESSION, find_failure, is_ready
 from turnlog.services.platform.projection_lag import measure_projection_lag
 
 router = APIRouter()
@@ -63,21 +64,20 @@ async def check_readiness(deps: Dependencies, response: Response) -> ReadinessVi
         "read_models": measure(),
         **{name: check() for name, check in deps.health_checks.items()},
     }
-    results = await asyncio.gather(*(_check_component(check) for check in checks.values()))
-    ready = all(part.ready for part in results) and not deps.shutdown_event.is_set()
+    found = await asyncio.gather(*(find_failure(check) for check in checks.values()))
+    failures = dict(zip(checks, found, strict=True))
+    ready = is_ready(failures) and not deps.shutdown_event.is_set()
     response.status_code = 200 if ready else 503
     return ReadinessView(
         ready=ready,
         durability=deps.durability.level,
         checked=deps.durability.checked,
         lag=behind[0] if behind else None,
-        parts=dict(zip(checks, results, strict=True)),
+        parts={
+            name: ComponentHealth(ready=failure is None, detail=failure)
+            for name, failure in failures.items()
+        },
     )
-
-
-async def _check_component(asking: Awaitable[object]) -> ComponentHealth:
-    failure = await find_failure(asking)
-    return ComponentHealth(ready=failure is None, detail=failure)
 
 
 async def _check_database(deps: GatewayDependencies) -> None:

@@ -26,7 +26,7 @@ from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.registry import format_event_name
 from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.read_models.withheld_events import RedactedTurns
-from turnlog.services.auditing.redactions import load_session_redactions, load_tenant_redactions
+from turnlog.services.auditing.redactions import load_session_redactions
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.streaming.sse import SseResponse, encode_frame, get_stream_timeouts
 from turnlog.services.gateway.streaming.turn_cursor import create_cursor_refusal
@@ -74,7 +74,7 @@ async def open_tenant_event_stream(
     place = _parse_position(after)
     if place:
         await _check_position_exists(deps.log, tenant, place)
-    redacted = None if stored else await load_tenant_redactions(deps.log, tenant)
+    redacted = None if stored else await deps.redactions.load_redactions(deps.log, tenant)
     bulks = deps.log.stream_raw_events(tenant, place, live=True)
     frames = _iterate_tenant_frames(bulks, place, names, redacted)
     return SseResponse(frames, get_stream_timeouts(deps.settings), deps.shutdown_event)

@@ -7,7 +7,6 @@ gateway before it appends anything.
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 from typing import Final, Protocol
 
 from turnlog.events.content import Digest, compute_digest
@@ -36,37 +35,33 @@ async def verify_log(log: EventLog, tenant: str, at: FoldedPosition, *, patience
     now = await log.get_identity(tenant)
     if now != at.log:
         detail = f"the rows come from {at.log.stream} made at {at.log.created}"
-        raise LogRolledBack("log", f"{detail}, this is {now.stream} made at {now.created}: {_FIX}")
+        this = f"this is {now.stream} made at {now.created}"
+        raise LogRolledBack(f"stream {now.stream}", f"{detail}, {this}: {_FIX}")
     if at.position == 0:
         return
-    try:
-        found = await _find_event(log, at.position, patience)
-    except StreamHole as hole:
-        raise LogRolledBack(hole.where, hole.detail) from hole
-    if found is None:
+    if not await _has_reached(log, tenant, at.position, patience):
         detail = f"it ends before {at.position}, up to which the rows were built"
-        raise LogRolledBack("log", f"{detail}: {_FIX}")
+        raise LogRolledBack(f"stream {now.stream}", f"{detail}: {_FIX}")
+    found = await log.read_raw_event(at.position)
+    if found is None:
+        hole = StreamHole(now.stream, at.position, at.position)
+        raise LogRolledBack(hole.where, hole.detail) from hole
     verify_same_event(found, at)
 
 
 def verify_same_event(found: RawEvent, at: FoldedPosition) -> None:
     """Raise `LogRolledBack` unless this is the event that the position names."""
     if found.stream_sequence != at.position or compute_digest(found.stored) != at.hash:
-        raise LogRolledBack("log", f"its event at {at.position} is not the one in the rows: {_FIX}")
+        detail = f"its event at {at.position} is not the one in the rows: {_FIX}"
+        raise LogRolledBack(f"stream {at.log.stream}", detail)
 
 
-async def _find_event(log: EventLog, position: int, patience: float) -> RawEvent | None:
+async def _has_reached(log: EventLog, tenant: str, position: int, patience: float) -> bool:
+    """Return whether the log reaches a position; one that seems too short is read again."""
     clock = asyncio.get_running_loop()
     until = clock.time() + patience
-    while True:
-        found = await _read_first_after(log, position - 1)
-        if found is not None or clock.time() >= until:
-            return found
+    while await log.get_last_stream_sequence(tenant) < position:
+        if clock.time() >= until:
+            return False
         await asyncio.sleep(POLL_SECONDS)
-
-
-async def _read_first_after(log: EventLog, position: int) -> RawEvent | None:
-    async with aclosing(log.stream_raw_events(None, position, live=False)) as bulks:
-        async for bulk in bulks:
-            return bulk[0]
-    return None
+    return True

@@ -1,13 +1,14 @@
 """Whether the log is behind what the read models were folded from, checked before each append.
 
 The read models outlive every process, so their positions show that a log was restored from an older
-copy, or exchanged, even to a gateway that has just started. While they do, the gateway accepts no
-write, because it would continue another history. It accepts writes again, within seconds and
-without a restart, when the later log is restored or the read models are rebuilt from this one.
+copy, or exchanged, even to a process that has just started. While they do, no gateway accepts a
+write and no worker runs a turn, because they would continue another history. They go on, within
+seconds and without a restart, when the later log is restored or the read models are rebuilt from
+this one.
 
 A log can only go back when its server is restarted, so an append waits for a check on each new
 connection. Checks in the background find what else may change: the database became reachable, or
-the read models were rebuilt. Read models that cannot be read forbid nothing.
+the read models were rebuilt. Positions that nobody can tell forbid nothing.
 """
 
 from __future__ import annotations
@@ -20,14 +21,13 @@ from typing import Final
 
 import structlog
 
-from turnlog.events.async_tasks import cancel_tasks
+from turnlog.events.async_tasks import run_tasks
+from turnlog.events.codec import EventBatch
 from turnlog.events.errors import LogRolledBack, Unavailable
 from turnlog.events.jetstream.jetstream_client import JetStreamLog
-from turnlog.projections.store.engine import ReadModelStore
-from turnlog.projections.store.write.projection_positions import read_active_position
-from turnlog.projections.store.write.segment_projection import read_segments_position
+from turnlog.services.integrity.folded_positions import FoldedPositions, PositionSource
+from turnlog.services.integrity.rollback_check import verify_log
 from turnlog.services.platform.process_health import CHECK_TIMEOUT
-from turnlog.services.platform.rollback_check import FoldedPosition, verify_log
 
 CHECK_INTERVAL: Final = 5.0
 """Seconds between two checks in the background."""
@@ -35,7 +35,7 @@ CHECK_INTERVAL: Final = 5.0
 SHORT_LOG_PATIENCE: Final = 5.0
 """Seconds after which a log that seems too short counts as rolled back."""
 
-_log = structlog.get_logger("turnlog.gateway")
+_log = structlog.get_logger("turnlog.integrity")
 
 
 @dataclass(eq=False)
@@ -44,7 +44,7 @@ class LogGuard:
 
     log: JetStreamLog
     library: JetStreamLog
-    store: ReadModelStore
+    positions: PositionSource
     tenant: str
     _fault: LogRolledBack | None = None
     _checked_connection: int = -1
@@ -54,7 +54,7 @@ class LogGuard:
     async def require_current_log(self) -> None:
         """Raise `LogRolledBack` if the log is behind; `Unavailable` while that is not known.
 
-        It is the append guard of both logs, and part of `/readyz`.
+        It guards the appends to both logs, and is part of `/readyz`.
         """
         connection = self.log.connection
         while self._checked_connection != connection.reconnect_count:
@@ -64,41 +64,38 @@ class LogGuard:
         if self._fault is not None:
             raise self._fault
 
+    async def check_append(self, batch: EventBatch) -> None:
+        """Raise what `require_current_log` raises; it forbids all appends or none."""
+        del batch
+        await self.require_current_log()
+
     async def _check_log(self) -> None:
         count = self.log.connection.reconnect_count
-        patience = 0.0 if self._fault else SHORT_LOG_PATIENCE
-        fault: LogRolledBack | None = None
-        try:
-            async with asyncio.timeout(SHORT_LOG_PATIENCE + CHECK_TIMEOUT):
-                for log, position in await self._read_positions():
-                    await verify_log(log, self.tenant, position, patience=patience)
-        except LogRolledBack as found:
-            fault = found
-        except TimeoutError:
-            raise Unavailable("log", "it does not show its end") from None
+        positions = await self.positions.read_positions(patient=count != self._checked_connection)
+        fault = await self._find_fault(positions) if positions else None
         if fault is not None and self._fault is None:
             _log.error("log-rolled-back", detail=fault.detail)
         self._fault, self._checked_connection = fault, count
 
-    async def _read_positions(self) -> list[tuple[JetStreamLog, FoldedPosition]]:
-        """Return the positions with their logs; none if the database cannot be read."""
+    async def _find_fault(self, positions: FoldedPositions) -> LogRolledBack | None:
+        known = ((self.log, positions.sessions), (self.library, positions.segments))
+        patience = 0.0 if self._fault else SHORT_LOG_PATIENCE
         try:
-            async with asyncio.timeout(CHECK_TIMEOUT), self.store.open_reader() as connection:
-                sessions = await read_active_position(connection)
-                segments = await read_segments_position(connection)
-        except (TimeoutError, Unavailable):
-            return []
-        known = ((self.log, sessions), (self.library, segments))
-        return [(log, position) for log, position in known if position is not None]
+            async with asyncio.timeout(SHORT_LOG_PATIENCE + CHECK_TIMEOUT):
+                for log, position in known:
+                    if position is not None:
+                        await verify_log(log, self.tenant, position, patience=patience)
+        except LogRolledBack as found:
+            return found
+        except TimeoutError:
+            raise Unavailable("log", "it does not show its end") from None
+        return None
 
     @asynccontextmanager
     async def run_checks(self) -> AsyncGenerator[None]:
         """Check at intervals while the body runs."""
-        task = asyncio.create_task(self._check_at_intervals())
-        try:
+        async with run_tasks(self._check_at_intervals()):
             yield
-        finally:
-            await cancel_tasks(task)
 
     async def _check_at_intervals(self) -> None:
         while True:

@@ -12,38 +12,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from pydantic import BaseModel
-
 from turnlog.events.errors import Unavailable
 from turnlog.events.jetstream.batch_append import NO_SPACE_CODES
 from turnlog.events.jetstream.jetstream_client import JetStreamSnapshotStore
-from turnlog.events.jetstream.js_api import JsApiError, request_json
+from turnlog.events.jetstream.js_api import JsApiError, StreamInfo, fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
-from turnlog.events.subjects import BLOBS_STREAM, LIBRARY_STREAM, SESSIONS_STREAM
+from turnlog.events.jetstream.stream_setup import RECORD_STREAMS
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.durability import check_store_writable
-from turnlog.services.platform.process_health import PROBE_SESSION
+from turnlog.services.platform.process_health import PROBE_SESSION, RecentCheck
 
 SMALL_EVENT_BYTES: Final = 1024
 """A stream with less room than this takes no event."""
 
 
-class _StreamLimits(BaseModel):
-    max_bytes: int = -1
-
-
-class _StreamUsage(BaseModel):
-    bytes: int
-
-
-class _StreamSpaceReply(BaseModel):
-    config: _StreamLimits
-    state: _StreamUsage
-
-
 @dataclass(frozen=True, slots=True)
 class SpaceCheck:
-    """Checks that the log has space."""
+    """Checks that the log has space; each check writes a few bytes."""
 
     connection: NatsConnection
     tenant: str
@@ -54,8 +39,8 @@ class SpaceCheck:
         """Raise `Unavailable` if every write is refused."""
         if self.monitor is not None:
             await run_in_thread(partial(check_store_writable, self.monitor))
-        for stream in (SESSIONS_STREAM, LIBRARY_STREAM, BLOBS_STREAM):
-            await self._check_stream_limit(stream)
+        for stream in RECORD_STREAMS:
+            _check_stream_limit(stream, await fetch_stream_info(self.connection, stream))
         try:
             await JetStreamSnapshotStore(self.connection).put_snapshot(
                 self.tenant, PROBE_SESSION, b""
@@ -66,10 +51,13 @@ class SpaceCheck:
             detail = f"its server has no space for any write ({denied.detail})"
             raise Unavailable("log", detail) from denied
 
-    async def _check_stream_limit(self, stream: str) -> None:
-        subject = f"$JS.API.STREAM.INFO.{stream}"
-        info = await request_json(self.connection, subject, _StreamSpaceReply)
-        limit = info.config.max_bytes
-        if 0 <= limit < info.state.bytes + SMALL_EVENT_BYTES:
-            used = f"its stream {stream} has {info.state.bytes} bytes of at most {limit}"
-            raise Unavailable("log", f"{used}: raise max_bytes with the `nats` tool")
+
+def create_space_check(connection: NatsConnection, tenant: str, monitor: str | None) -> RecentCheck:
+    """Return the check for readiness, which may be asked for often."""
+    return RecentCheck("log", SpaceCheck(connection, tenant, monitor).check_space)
+
+
+def _check_stream_limit(stream: str, info: StreamInfo) -> None:
+    if 0 <= info.max_bytes < info.byte_count + SMALL_EVENT_BYTES:
+        used = f"its stream {stream} has {info.byte_count} bytes of at most {info.max_bytes}"
+        raise Unavailable("log", f"{used}: raise max_bytes with the `nats` tool")

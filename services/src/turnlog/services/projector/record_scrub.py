@@ -1,0 +1,157 @@
+"""Reads the streams of the record from end to end, to find messages that the server cannot read.
+
+A server that recovers a store trusts its index and does not read the blocks. So each start of the
+server, and each day, is followed by one reading of everything, by one role for the whole
+installation, in the background, and at a share of the time, so that it delays nobody. It is noted
+how far it is: a projector that starts goes on there, and reads nothing if all was read.
+
+A lost event tells nothing of itself. The session that it belonged to shows in the next event of
+that session, which names the place of the one before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+
+from turnlog.events.envelope import parse_chain_header
+from turnlog.events.errors import Corrupt, StreamHole, Unavailable
+from turnlog.events.jetstream.jetstream_client import JetStreamSnapshotStore
+from turnlog.events.jetstream.js_api import fetch_stream_info
+from turnlog.events.jetstream.nats_connection import NatsConnection
+from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
+from turnlog.events.subjects import BLOBS_STREAM, LIBRARY_STREAM, SESSIONS_STREAM, TOKENS_STREAM
+from turnlog.services.auditing.record_scan import StreamPart, scan_stream
+from turnlog.services.integrity.scrub_notes import RecordHole, ScrubNote, ScrubNotes
+
+SCRUB_INTERVAL: Final = timedelta(days=1)
+"""Time from the beginning of one reading to the next, while the server runs."""
+
+DUE_SECONDS: Final = 5.0
+"""Seconds between two looks at whether a reading is due."""
+
+SCRUB_SHARE: Final = 0.1
+"""Share of the time in which it reads."""
+
+MAX_PAUSE_SECONDS: Final = 0.5
+
+NOTE_SECONDS: Final = 5.0
+"""Seconds between two notes of how far a reading is."""
+
+MAX_NOTED_HOLES: Final = 200
+
+MAX_NOTED_SESSIONS: Final = 1_000
+"""Sessions that are noted for one hole."""
+
+_log = structlog.get_logger("turnlog.record")
+
+ReadAfter = Callable[[int], AsyncGenerator[Sequence[RawEvent]]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordScrub:
+    """Reads the streams of the record whenever that is due."""
+
+    connection: NatsConnection
+    log: EventLog
+    library: EventLog
+    blobs: BlobStore
+    clock: Callable[[], datetime]
+
+    async def run(self) -> None:
+        """Read forever; ends by cancellation."""
+        readers: Mapping[str, ReadAfter] = {
+            SESSIONS_STREAM: lambda after: self.log.stream_raw_events(None, after, live=False),
+            LIBRARY_STREAM: lambda after: self.library.stream_raw_events(None, after, live=False),
+            BLOBS_STREAM: self.blobs.stream_raw_blobs,
+        }
+        while True:
+            for stream, read_after in readers.items():
+                try:
+                    await self._read_if_due(stream, read_after)
+                except (Corrupt, Unavailable) as error:
+                    _log.warning("record-not-read", stream=stream, detail=str(error))
+            await asyncio.sleep(DUE_SECONDS)
+
+    async def _read_if_due(self, stream: str, read_after: ReadAfter) -> None:
+        notes = ScrubNotes(JetStreamSnapshotStore(self.connection))
+        info = await fetch_stream_info(self.connection, stream)
+        # A standalone server forgets this stream when it ends: its creation tells the runs apart.
+        run = (await fetch_stream_info(self.connection, TOKENS_STREAM)).created
+        begun = ScrubNote(info.created, run, self.clock(), info.lost_count)
+        found = await notes.load_note(stream, info.created)
+        note = begun if found is None else found
+        if found is not None and _is_outdated(found, begun):
+            note = replace(begun, holes=found.holes)
+        if not note.is_complete:
+            await _StreamScrub(stream, notes, note).run(read_after)
+
+
+def _is_outdated(note: ScrubNote, now: ScrubNote) -> bool:
+    if (note.server_run, note.lost) != (now.server_run, now.lost):
+        return True
+    return not timedelta() <= now.began - note.began < SCRUB_INTERVAL
+
+
+@dataclass
+class _StreamScrub:
+    """One reading of a stream, from where the note says that it is."""
+
+    stream: str
+    notes: ScrubNotes
+    note: ScrubNote
+
+    async def run(self, read_after: ReadAfter) -> None:
+        """Read to the end of the stream, and note the holes."""
+        clock = asyncio.get_running_loop()
+        asked_at = noted_at = clock.time()
+        async with aclosing(scan_stream(read_after, self.note.position)) as parts:
+            async for part in parts:
+                pause = min((clock.time() - asked_at) * (1 / SCRUB_SHARE - 1), MAX_PAUSE_SECONDS)
+                self.note = _add_part(self.note, part)
+                if clock.time() - noted_at >= NOTE_SECONDS:
+                    await self.notes.save_note(self.stream, self.note)
+                    noted_at = clock.time()
+                await asyncio.sleep(pause)
+                asked_at = clock.time()
+        holes = tuple(hole for hole in self.note.holes if hole.last <= self.note.position)
+        self.note = replace(self.note, is_complete=True, holes=holes)
+        await self.notes.save_note(self.stream, self.note)
+
+
+def _add_part(note: ScrubNote, part: StreamPart) -> ScrubNote:
+    """Return the note after one more part of the stream."""
+    if isinstance(part, StreamHole):
+        # An earlier reading may have noted it too, and until now it counted.
+        found = [hole for hole in note.holes if hole.last < part.first or hole.first > part.last]
+        found.append(RecordHole(part.first, part.last))
+        found.sort(key=lambda hole: hole.first)
+        return replace(note, position=part.last, holes=tuple(found[:MAX_NOTED_HOLES]))
+    last = part[-1].stream_sequence
+    whole = [hole for hole in note.holes if hole.last <= note.position or hole.first > last]
+    holes = tuple(_add_owners(hole, part) for hole in whole)
+    return replace(note, position=last, holes=holes)
+
+
+def _add_owners(hole: RecordHole, later: Sequence[RawEvent]) -> RecordHole:
+    """Add the sessions of which an event tells that the one before it was in the hole."""
+    if hole.first > later[0].stream_sequence:
+        return hole
+    sessions = dict.fromkeys(hole.sessions)
+    for raw in later:
+        if len(sessions) >= MAX_NOTED_SESSIONS:
+            break
+        header = parse_chain_header(raw.stored)
+        if header is None or header.sequence == 1:
+            continue
+        # Within a batch, an event follows the one before it.
+        before = header.prevstreamseq or raw.stream_sequence - 1
+        if hole.first <= before <= hole.last:
+            sessions[header.tenant, header.session] = None
+    return replace(hole, sessions=tuple(sessions))
