@@ -27,9 +27,14 @@ from tests.layered_prompts.tutor_service import (
 )
 from tests.support.servers.model_behaviours import AnswerBreak, ModelAnswer, ModelRefusal
 from tests.support.servers.openai_server import OpenAIServer
+from turnlog.events.content import compute_digest, encode_canonical
 from turnlog.events.model.phase_events import PhaseEntered
+from turnlog.events.model.prompt_events import PromptsSnapshotted
+from turnlog.events.model.session_events import SessionOpened
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
+from turnlog.projections.blueprint.schema.blueprint_model import compute_blueprint_digest
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -88,6 +93,20 @@ Intensity at most: moderate"""
 
 PATH = f"## What the student chose before\n{SHARED}"
 
+DRAW_TASK = """\
+## What to do in this task
+Persona mode: generous_stranger
+Current phase: talk
+Patterns to embed: reciprocity, scarcity, foot in the door
+Checklist: asks what the stranger gains, asks how a draw can be won that nobody entered, \
+refuses the small favour
+Pass conditions: says why the prize is bait, says how one small favour leads to the next"""
+
+DRAW_LIMITS = """\
+## Safety limits
+Stay away from: self-harm, gambling addiction, family money
+Intensity at most: low"""
+
 BARE = """\
 task: bare
 safety: {content_boundaries: [weapons], intensity_ceiling: low}
@@ -98,18 +117,42 @@ phases:
 """
 
 
+def build_share_prompt(
+    tutor_service: TutorService, *, language: str = LANGUAGE, note: str | None = None
+) -> str:
+    """Return the whole system prompt of the dialogue about sharing."""
+    names = ("persona", "behaviour", "safety")
+    files = [tutor_service.read_prompt_file(f"default/{name}.md") for name in names]
+    return "\n\n".join([*files, TASK, LIMITS, language, PATH, *([note] if note else [])])
+
+
+async def test_what_is_driven_is_the_shipped_blueprint_with_its_cartridge_and_files(
+    tutor_service: TutorService,
+) -> None:
+    """The folder is a copy, so that a test may edit a file; the record has the shipped digests."""
+    session = await tutor_service.open_dialogue()
+    await tutor_service.submit_and_watch(session, "Labas")
+    events = [each.event for each in await tutor_service.load_events(session)]
+    (opened,) = [event for event in events if isinstance(event, SessionOpened)]
+    (pinned,) = [event for event in events if isinstance(event, PromptsSnapshotted)]
+    shipped = BlueprintFolders().load_blueprint("trickster")
+    cartridge = BlueprintFolders().read_cartridge(shipped, {"task": SHARE})
+    assert opened.blueprint.digest == compute_blueprint_digest(shipped)
+    assert opened.cartridge == compute_digest(encode_canonical(cartridge))
+    assert {file.path: file.digest for file in pinned.layers.values()} == {
+        path: compute_digest(tutor_service.read_prompt_file(path))
+        for path in ("default/persona.md", "default/behaviour.md", "default/safety.md")
+    }
+
+
 async def test_t1_layers_stand_in_order_joined_by_a_blank_line_and_absent_ones_leave_no_trace(
     tutor_service: TutorService,
 ) -> None:
     session = await tutor_service.open_dialogue()
     await tutor_service.submit_and_watch(session, "Labas")
-    files = [
-        tutor_service.read_prompt_file(f"default/{name}.md")
-        for name in ("persona", "behaviour", "safety")
-    ]
-    layers = [*files, TASK, LIMITS, LANGUAGE, PATH]
-    assert await tutor_service.fetch_system_prompt(session, "1.1") == "\n\n".join(layers)
-    assert tutor_service.sent["messages"][0]["content"] == "\n\n".join(layers)
+    expected = build_share_prompt(tutor_service)
+    assert await tutor_service.fetch_system_prompt(session, "1.1") == expected
+    assert tutor_service.sent["messages"][0]["content"] == expected
     parts = (await tutor_service.fetch_prompt(session, "1.1"))["manifest"]["parts"]
     absent = {part["layer"]: part["rule"] for part in parts if part["treatment"] == "absent"}
     assert absent == {"provider": "nothing to say", "redaction_note": "when reply_redacted"}
@@ -122,16 +165,13 @@ async def test_t2_a_file_is_the_tasks_own_else_the_default_else_none_and_the_pro
         session = await tutor_service.open_session(DRAW)
         await tutor_service.submit_and_watch(session, "Labas")
     system = await tutor_service.fetch_system_prompt(session, "1.1")
-    own, other = (
-        tutor_service.read_prompt_file(f"tasks/{DRAW}/{name}.md") for name in ("openai", "gemini")
-    )
+    own = tutor_service.read_prompt_file(f"tasks/{DRAW}/openai.md")
     persona, safety = (
         tutor_service.read_prompt_file(f"tasks/{DRAW}/persona.md"),
         tutor_service.read_prompt_file("default/safety.md"),
     )
-    assert system.startswith(f"{persona}\n\n{safety}\n\n{own}\n\n## What to do in this task")
-    assert tutor_service.read_prompt_file("default/persona.md") not in system
-    assert other not in system
+    layers = [persona, safety, own, DRAW_TASK, DRAW_LIMITS, LANGUAGE]
+    assert system == "\n\n".join(layers)
     sources = {
         part["layer"]: part["source"]["path"]
         for part in (await tutor_service.fetch_prompt(session, "1.1"))["manifest"]["parts"]
@@ -196,9 +236,35 @@ async def test_t5_the_language_is_always_named(
 ) -> None:
     session = await tutor_service.open_dialogue(**attributes)
     await tutor_service.submit_and_watch(session, "Labas")
-    assert f"\n\nAlways respond in {language}.\n\n" in await tutor_service.fetch_system_prompt(
-        session, "1.1"
-    )
+    expected = build_share_prompt(tutor_service, language=f"Always respond in {language}.")
+    assert await tutor_service.fetch_system_prompt(session, "1.1") == expected
+
+
+@pytest.mark.parametrize(
+    ("choice", "label"),
+    [
+        ("share", "Student selected 'Share without reading'"),
+        ("read", "Student selected 'Read it first'"),
+    ],
+)
+async def test_t6_what_the_student_chose_stands_after_the_language(
+    tutor_service: TutorService, choice: str, label: str
+) -> None:
+    session = await tutor_service.open_dialogue(choice=choice)
+    await tutor_service.submit_and_watch(session, "Labas")
+    expected = build_share_prompt(tutor_service).removesuffix(SHARED) + label
+    assert await tutor_service.fetch_system_prompt(session, "1.1") == expected
+
+
+async def test_t6_a_task_without_choices_ends_with_the_language(
+    tutor_service: TutorService,
+) -> None:
+    session = await tutor_service.open_session(DRAW)
+    await tutor_service.submit_and_watch(session, "Labas")
+    names = (f"tasks/{DRAW}/persona", "default/behaviour", "default/safety", f"tasks/{DRAW}/openai")
+    files = [tutor_service.read_prompt_file(f"{name}.md") for name in names]
+    expected = "\n\n".join([*files, DRAW_TASK, DRAW_LIMITS, LANGUAGE])
+    assert await tutor_service.fetch_system_prompt(session, "1.1") == expected
 
 
 SILENT = """\
@@ -257,9 +323,8 @@ async def test_t7_the_call_after_a_redacted_reply_carries_the_note_its_retry_too
     sent: list[Any] = [
         exchange.body["messages"] for exchange in tutor_service.provider.exchanges[exchange_count:]
     ]
-    assert [messages[0]["content"].endswith(f"\n\n{NOTE}") for messages in sent] == [
-        False, True, True, False,
-    ]  # fmt: skip
+    plain, noted = (build_share_prompt(tutor_service, note=note) for note in (None, NOTE))
+    assert [messages[0]["content"] for messages in sent] == [plain, noted, noted, plain]
     assert sent[1] == sent[2]
     assert sent[3][1:3] == [
         {"role": "user", "content": "Who are you?"},
@@ -397,6 +462,7 @@ async def test_t10_over_budget_the_oldest_pairs_go_first_and_the_system_prompt_s
     assert [(each["role"], each["content"][:1]) for each in prompt["messages"]] == [
         ("system", "Y"), ("user", "c"), ("assistant", "c"), ("user", "d"),
     ]  # fmt: skip
+    assert prompt["messages"][0]["content"] == build_share_prompt(tutor_service)
     manifest = prompt["manifest"]
     assert (manifest["budget"], manifest["counter"]["name"]) == (100_000, "chars/3")
     (cut,) = [part for part in manifest["parts"] if part["treatment"] == "dropped"]

@@ -26,6 +26,8 @@ from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.envelope import RecordedEvent
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
+SHIPPED_TRICKSTER = SHIPPED_BLUEPRINTS / "trickster"
+
 SHARE = "share-before-reading"
 
 DRAW = "lucky-draw"
@@ -120,8 +122,8 @@ class TutorService:
         return body
 
     def read_prompt_file(self, file: str) -> str:
-        """Return a prompt file without trailing newlines, as prompts include it."""
-        return (self.trickster / file).read_text().rstrip("\n")
+        """Return a shipped prompt file without trailing newlines, as prompts include it."""
+        return (SHIPPED_TRICKSTER / file).read_text().rstrip("\n")
 
     def write_task(self, name: str, cartridge: str) -> str:
         """Write the cartridge of another task and return the task's name."""
@@ -136,7 +138,7 @@ async def prepare_tutor_host(
     folder: Path, provider: OpenAIServer, extra_variables: Mapping[str, str] = NO_VARIABLES
 ) -> AsyncGenerator[ProcessHost]:
     """Give a machine whose service reads its trickster from a copy under `folder`."""
-    shutil.copytree(SHIPPED_BLUEPRINTS / "trickster", folder / "blueprints/trickster")
+    shutil.copytree(SHIPPED_TRICKSTER, folder / "blueprints/trickster")
     variables = build_settings(provider) | {
         "TURNLOG_BLUEPRINTS": str(folder / "blueprints"),
         # No process dies in these tests; a busy machine must not look like one that does.

@@ -6,6 +6,7 @@ that gives the answers a test sets. Everything between a question and the provid
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -29,6 +30,8 @@ from tests.support.processes.turnlog_process import TurnlogProcess
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.envelope import RecordedEvent
+from turnlog.events.model.call_events import AttemptStarted
+from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.validation.input_values import compute_session_id
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
@@ -39,7 +42,7 @@ PRICE = "And what is its price?"
 
 RISK_ANSWER = "The volatility of LOGT11 over a year is 9.1 %."
 
-PRICE_ANSWER = "LOGT11 was last traded at 101.20."
+PRICE_ANSWER = "LOGT11 was last traded at BRL 101.20."
 
 UNRESOLVED_QUESTION = "Sing me a song."
 
@@ -155,9 +158,6 @@ async def prepare_question_host(
 ) -> AsyncGenerator[QuestionHost]:
     """Give a town whose araquem is read from a copy under `folder`."""
     shutil.copytree(SHIPPED_BLUEPRINTS / "araquem", folder / "blueprints/araquem")
-    file = folder / "blueprints/araquem/blueprint.yaml"
-    # On a busy machine the first call waits for litellm longer than any client would.
-    file.write_text(file.read_text().replace("deadline_seconds: 60", "deadline_seconds: 290"))
     async with await NatsServer.start(NatsConfig(folder / "nats")) as server:
         places = {
             "TURNLOG_NATS_URL": server.url,
@@ -179,8 +179,13 @@ async def start_question_service(
     gateways: int = 1,
     workers: int = 1,
     client: str = "bank",
+    warm_up: bool = True,
 ) -> AsyncGenerator[QuestionService]:
-    """Start gateways and workers; they are stopped on exit and the log stays."""
+    """Start gateways and workers; they are stopped on exit and the log stays.
+
+    The first call of a worker loads litellm, which on a busy machine can take longer than the
+    deadline of the shipped blueprint. With `warm_up` each worker has made such a call.
+    """
     host, url = place.host, place.host.variables["TURNLOG_NATS_URL"]
     async with AsyncExitStack() as open_:
         running = QuestionService(host, provider, [], client)
@@ -198,7 +203,23 @@ async def start_question_service(
         try:
             for service, process in zip(running.services, running.processes, strict=False):
                 await service.wait_until_ready(process)
+            if warm_up:
+                await _warm_up_workers(running, workers)
             yield running
         finally:
             codes = [await stop_process(process) for process in running.processes]
             assert not any(codes), codes
+
+
+async def _warm_up_workers(running: QuestionService, count: int) -> None:
+    """Ask until each worker has answered a question by its model."""
+    warm: set[str] = set()
+    number = 0
+    while len(warm) < count:
+        names = [f"warm-up {number}.{n}" for n in range(count)]
+        await asyncio.gather(*(running.submit_question(RISK, name) for name in names))
+        for name in names:
+            events = [each.event for each in await running.load_events(name)]
+            if any(isinstance(event, TurnCompleted) and event.call for event in events):
+                warm |= {each.worker for each in events if isinstance(each, AttemptStarted)}
+        number += 1

@@ -33,7 +33,12 @@ from tests.resolvers.requirements import (
     reference_requirements,
 )
 from tests.support.servers.openai_server import OpenAIServer
+from turnlog.events.content import compute_digest
 from turnlog.events.model.call_events import AttemptStarted
+from turnlog.events.model.prompt_events import PromptsSnapshotted
+from turnlog.events.model.session_events import SessionOpened
+from turnlog.projections.blueprint.schema.blueprint_model import compute_blueprint_digest
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
@@ -155,6 +160,24 @@ async def test_a1_anything_may_be_a_client_and_a_conversation(
 @pytest.mark.parametrize("row", REQUIREMENTS)
 async def test_a_row_holds_with_two_of_each(a_bank: QuestionService, row: str) -> None:
     await REQUIREMENTS[row](a_bank)
+
+
+async def test_what_is_driven_is_the_shipped_blueprint_with_its_policy_and_instructions(
+    a_bank: QuestionService,
+) -> None:
+    """The folder is a copy, so that a test may edit a file; the record has the shipped digests."""
+    await a_bank.submit_question(RISK, "shipped")
+    events = [each.event for each in await a_bank.load_events("shipped")]
+    (opened,) = [event for event in events if isinstance(event, SessionOpened)]
+    (pinned,) = [event for event in events if isinstance(event, PromptsSnapshotted)]
+    folders = BlueprintFolders((SHIPPED_BLUEPRINTS,))
+    shipped = folders.load_blueprint("araquem")
+    policy = folders.read_memory_policy(shipped)
+    assert policy is not None
+    assert opened.blueprint.digest == compute_blueprint_digest(shipped)
+    assert opened.memory == compute_digest(policy.policy.model_dump_json())
+    narrator = (SHIPPED_BLUEPRINTS / "araquem/narrator.md").read_text().rstrip("\n")
+    assert pinned.layers["persona"].digest == compute_digest(narrator)
 
 
 async def test_no_row_is_left_out() -> None:

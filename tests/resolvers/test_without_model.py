@@ -29,7 +29,7 @@ async def a_bank(
     folder = tmp_path_factory.mktemp("town")
     async with (
         prepare_question_host(folder, provider, {"TURNLOG_MODEL": "off"}) as place,
-        start_question_service(place, provider) as running,
+        start_question_service(place, provider, warm_up=False) as running,
     ):
         yield running
 

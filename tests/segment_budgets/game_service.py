@@ -78,9 +78,14 @@ class GameService:
         answer = await self.http.patch(f"/v1/segments/{segment}", json=change)
         assert answer.status_code == 200, answer.text
 
-    async def open_session(self, **attributes: JsonValue) -> str:
+    @property
+    def blueprints(self) -> Path:
+        """The folder of blueprints that the service reads beside the shipped ones."""
+        return self.up.ready_file.parent.parent / "blueprints"
+
+    async def open_session(self, blueprint: str = "game-master", /, **attributes: JsonValue) -> str:
         """Open a session and return its id."""
-        form = {"blueprint": "game-master", "attributes": {**ENTRY, **attributes}}
+        form = {"blueprint": blueprint, "attributes": {**ENTRY, **attributes}}
         answer = await self.http.post("/v1/sessions", json=form)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["session"])
@@ -135,7 +140,11 @@ class GameService:
 async def start_game_service(folder: Path, provider: OpenAIServer) -> AsyncGenerator[GameService]:
     """Start a service with the coast segments in its library."""
     # No process dies in these tests; a busy machine must not look like one that does.
-    variables = build_settings(provider) | {"TURNLOG_ACK_WAIT": "60"}
+    variables = build_settings(provider) | {
+        "TURNLOG_ACK_WAIT": "60",
+        "TURNLOG_BLUEPRINTS": str(folder / "blueprints"),
+    }
+    (folder / "blueprints").mkdir()
     async with run_process_host(folder, variables) as host, run_turnlog_up(host) as up:
         made = GameService(up, provider)
         await made.import_segments(*COAST_SEGMENTS)

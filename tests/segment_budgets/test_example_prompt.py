@@ -63,30 +63,53 @@ async def open_example_session(coast: GameService) -> str:
     return await coast.open_session(**PLACE, ruleset=RULES)
 
 
-async def test_the_first_prompt_is_the_examples_byte_for_byte(coast: GameService) -> None:
-    *_, secrets, state, player, text = read_example_lines()
-    session = await open_example_session(coast)
-    inputs = {"game_state": state, "player": player}
-    first = await coast.play_turn(
-        session, text, **inputs, npcs=build_npc_inputs((INN, 1)), first_turn=True
-    )
-    assert coast.sent == first["prompt"] == EXAMPLE.read_text().rstrip("\n")
-    assert compute_digest(first["prompt"]) == compute_digest(EXAMPLE.read_text().rstrip("\n"))
+async def play_example(
+    coast: GameService, session: str, tier: int, *, first: bool
+) -> dict[str, Any]:
+    """Play a turn of the example, in which the innkeeper is known up to a tier."""
+    *_, state, player, text = read_example_lines()
+    npcs = build_npc_inputs((INN, tier))
+    inputs: dict[str, JsonValue] = {"game_state": state, "player": player, "npcs": npcs}
+    return await coast.play_turn(session, text, **inputs, first_turn=first)
+
+
+async def test_p1_the_layers_of_the_example_stand_in_its_order(coast: GameService) -> None:
+    first = await play_example(coast, await open_example_session(coast), 1, first=True)
     assert first["meta"]["order"] == [
         "core", "ruleset", "world", "entry", "entry_start", "npc", "game_state", "player", "input"
     ]  # fmt: skip
+    assert [name.lower() for name in parse_blocks(coast.sent)] == first["meta"]["order"]
+
+
+async def test_p4_the_first_prompt_is_the_examples_byte_for_byte(coast: GameService) -> None:
+    first = await play_example(coast, await open_example_session(coast), 1, first=True)
+    assert coast.sent == first["prompt"] == EXAMPLE.read_text().rstrip("\n")
+    assert compute_digest(first["prompt"]) == compute_digest(EXAMPLE.read_text().rstrip("\n"))
     assert "truncated" not in first["meta"]
 
-    later = await coast.play_turn(
-        session, text, **inputs, npcs=build_npc_inputs((INN, 2)), first_turn=False
-    )
-    assert later["meta"]["order"] == [
-        name for name in first["meta"]["order"] if name != "entry_start"
-    ]
-    assert f"{secrets}\n{ITEMS}\n=== NPC_END ===" in later["prompt"]
+
+async def test_p7_in_the_later_turn_of_the_example_the_innkeepers_next_tier_is_revealed(
+    coast: GameService,
+) -> None:
+    session = await open_example_session(coast)
+    first = await play_example(coast, session, 1, first=True)
+    secrets = read_example_lines()[6]
+    later = await play_example(coast, session, 2, first=True)
+    assert later["prompt"] == first["prompt"].replace(secrets, f"{secrets}\n{ITEMS}")
+    assert coast.sent == later["prompt"]
 
 
-async def test_the_budget_example_is_cut_as_its_document_says(coast: GameService) -> None:
+async def test_p8_the_later_turn_of_the_example_has_no_welcome(coast: GameService) -> None:
+    session = await open_example_session(coast)
+    first = await play_example(coast, session, 1, first=True)
+    welcome = read_example_lines()[4]
+    later = await play_example(coast, session, 1, first=False)
+    block = f"=== ENTRY_START_BEGIN ===\n{welcome}\n=== ENTRY_START_END ===\n\n"
+    assert later["prompt"] == first["prompt"].replace(block, "")
+    assert coast.sent == later["prompt"]
+
+
+async def test_p9_the_budget_example_is_cut_as_its_document_says(coast: GameService) -> None:
     """The result is the document's, at the budgets for which its own sentences have that result.
 
     A budget of 100 is no such budget: four characters a token, and the delimiters of core, ruleset,
@@ -105,7 +128,7 @@ async def test_the_budget_example_is_cut_as_its_document_says(coast: GameService
         assert cut["meta"]["tokensEstimated"] == lowest
 
 
-async def test_the_budget_example_gives_up_everything_but_the_input_within_100_tokens(
+async def test_p6_the_budget_example_gives_up_everything_but_the_input_within_100_tokens(
     coast: GameService,
 ) -> None:
     session = await open_example_session(coast)

@@ -151,6 +151,33 @@ async def test_p5_a_turn_sets_how_long_its_input_and_its_state_may_be_when_they_
         assert parse_blocks(cut["prompt"])["GAME_STATE"] == f"{kept}\n{LEFT_OUT}".strip()
 
 
+async def test_p5_without_settings_people_have_600_tokens_and_the_whole_prompt_8000(
+    coast: GameService,
+) -> None:
+    await coast.import_segments(
+        build_row("npc", "Much is known. " * 100, "npc.elder", tier=0),
+        build_row("npc", "More is said. " * 40, "npc.elder", tier=1),
+        build_row("npc", "Most is dreamt. " * 40, "npc.elder", tier=2),
+    )
+    session = await coast.open_session()
+    one = await coast.play_turn(session, "Hm", npcs=build_npc_inputs(("npc.elder", 1)))
+    assert "truncated" not in one["meta"]
+    two = await coast.play_turn(session, "Hm", npcs=build_npc_inputs(("npc.elder", 2)))
+    assert two["meta"]["truncated"] == {
+        "npcDroppedTiers": [{"npcId": "npc.elder", "fromTier": 2, "toTier": 1}]
+    }
+    sizes = [
+        -(-len(f"NPC: npc.elder\n{'Much is known. ' * 100}\n{'More is said. ' * 40}{more}") // 4)
+        for more in ("", "\n" + "Most is dreamt. " * 40)
+    ]
+    assert sizes[0] <= 600 < sizes[1]
+    for sentences, cut in ((1_900, False), (2_100, True)):
+        text = "I go on and on. " * sentences
+        found = await coast.play_turn(session, text)
+        assert found["meta"]["tokensEstimated"] <= 8_000
+        assert ("inputTrimmed" in found["meta"].get("truncated", {})) == cut
+
+
 async def test_p6_a_short_state_is_compressed_before_anybody_or_any_place_is_dropped(
     coast: GameService,
 ) -> None:

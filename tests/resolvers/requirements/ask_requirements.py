@@ -21,7 +21,7 @@ async def test_a6_the_door_is_closed_both_ways(a_bank: QuestionService) -> None:
     answer = await a_bank.submit_question(PRICE, "a6")
     assert answer == {
         "status": {"reason": "ok", "message": "ok"},
-        "results": [{"ticker": "LOGT11", "price": "101.20"}],
+        "results": [{"ticker": "LOGT11", "price": "BRL 101.20"}],
         "meta": {"rows": 1},
         "answer": "Cheap.",
     }

@@ -15,6 +15,7 @@ from tests.resolvers.question_service import (
     answer_with_text,
 )
 from tests.support.processes.process_host import POLL_INTERVAL
+from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 
 def list_prompt_messages(prompt: dict[str, Any]) -> list[str]:
@@ -167,6 +168,30 @@ async def test_a3_without_memory_nothing_is_told_and_everything_is_recorded_as_n
         ("Second.", False),
     ]
     assert (await a_bank.fetch_session_part("a3-off", "/references"))["last_reference"] is None
+
+
+async def test_a5_the_narrator_is_sent_its_instructions_the_facts_and_the_history_and_no_more(
+    a_bank: QuestionService,
+) -> None:
+    a_bank.provider.queue_behaviours(answer_with_text("Calm."), answer_with_text("Cheap."))
+    await a_bank.submit_question(RISK, "a5-exact")
+    await a_bank.submit_question("The price of LOGT11?", "a5-exact")
+    narrator = (SHIPPED_BLUEPRINTS / "araquem/narrator.md").read_text().rstrip("\n")
+    facts = (
+        "What was looked up:\n"
+        "Intent: fiis_precos\n"
+        "Entity: fiis\n"
+        'Identifiers: {"ticker": "LOGT11"}\n'
+        'Results: {"price": "BRL 101.20", "ticker": "LOGT11"}'
+    )
+    messages = [
+        {"role": "system", "content": f"{narrator}\n\n{facts}"},
+        {"role": "user", "content": RISK},
+        {"role": "assistant", "content": "Calm."},
+        {"role": "user", "content": "The price of LOGT11?"},
+    ]
+    assert (await a_bank.fetch_prompt("a5-exact", "2.1"))["messages"] == messages
+    assert a_bank.provider.exchanges[-1].body["messages"] == messages
 
 
 @pytest.mark.parametrize(

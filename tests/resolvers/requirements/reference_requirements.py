@@ -33,7 +33,7 @@ async def test_a4_the_text_comes_first_and_the_context_second(a_bank: QuestionSe
     )
     await a_bank.submit_question(RISK, "a4")
     inherited = await a_bank.submit_question(PRICE, "a4")
-    assert inherited["results"] == [{"ticker": "LOGT11", "price": "101.20"}]
+    assert inherited["results"] == [{"ticker": "LOGT11", "price": "BRL 101.20"}]
     await a_bank.submit_question("And the price of PAPR11?", "a4")
     found = await load_resolutions(a_bank, "a4")
     assert [extract_ticker(each) for each in found] == [
@@ -49,6 +49,18 @@ async def test_a4_the_text_comes_first_and_the_context_second(a_bank: QuestionSe
         "updated_at": None,
         "turn_index": 3,
     }
+
+
+async def test_a4_a_question_in_portuguese_inherits_as_well(a_bank: QuestionService) -> None:
+    a_bank.provider.queue_behaviours(*[answer_with_text("Sim.")] * 3)
+    for question in ("Qual é o risco do LOGT11?", "E qual é a cotação?", "O que ele possui?"):
+        await a_bank.submit_question(question, "a4-pt")
+    found = await load_resolutions(a_bank, "a4-pt")
+    assert [(each.intent, *extract_ticker(each)) for each in found] == [
+        ("fiis_financials_risk", "LOGT11", False, "in-text"),
+        ("fiis_precos", "LOGT11", True, "inherited"),
+        ("fiis_overview", "LOGT11", True, "inherited"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -31,18 +31,22 @@ class DemoFund:
 FUNDS: Final[Mapping[str, DemoFund]] = {
     fund.ticker: fund
     for fund in (
-        DemoFund("LOGT11", "Turnlog Warehouses", "101.20", "12 warehouses in 4 states", "9.1 %"),
-        DemoFund("PAPR11", "Paper Offices", "88.75", "5 office towers", "12.4 %"),
-        DemoFund("SHOP11", "Corner Malls", "54.10", "9 malls", "15.0 %"),
-        DemoFund("FARM11", "Quiet Farms", "97.05", "31 leased farms", "7.8 %"),
+        DemoFund(
+            "LOGT11", "Turnlog Warehouses", "BRL 101.20", "12 warehouses in 4 states", "9.1 %"
+        ),
+        DemoFund("PAPR11", "Paper Offices", "BRL 88.75", "5 office towers", "12.4 %"),
+        DemoFund("SHOP11", "Corner Malls", "BRL 54.10", "9 malls", "15.0 %"),
+        DemoFund("FARM11", "Quiet Farms", "BRL 97.05", "31 leased farms", "7.8 %"),
     )
 }
 INTENTS: Final[Mapping[str, str]] = {
-    "fiis_financials_risk": r"\b(risk\w*|volatil\w*|safe|risco)\b",
-    "fiis_precos": r"\b(price|cost\w*|quote\w*|worth|preço)\b",
-    "fiis_overview": r"\b(overview|about|own\w*|what is|summary)\b",
+    "fiis_financials_risk": r"\b(risk\w*|volatil\w*|safe|risco\w*|arriscad\w*|segur[oa])\b",
+    "fiis_precos": r"\b(price|cost\w*|quote\w*|worth|preço\w*|cotaç\w*|custa\w*|vale|valor)\b",
+    "fiis_overview": (
+        r"\b(overview|about|own\w*|what is|summary|resumo|o que é|possui\w*|ativos|imóve\w*)\b"
+    ),
 }
-"""Intent to the pattern of words that it is recognised by."""
+"""Intent to the pattern of words, English or Portuguese, that it is recognised by."""
 _TICKER: Final = re.compile(r"\b[A-Za-z]{4}11\b")
 _ANSWERS: Final[Mapping[str, Callable[[DemoFund], tuple[dict[str, JsonValue], str]]]] = {
     "fiis_financials_risk": lambda fund: (
