@@ -123,6 +123,65 @@ async def test_u9_unknown_fields_and_sources_of_a_plan_are_repairs(platform: Age
     assert (await list_goals(platform, session))[1:] == ["Look."]
 
 
+def list_messages(prompt: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return role and text of the messages after the first system message."""
+    return [(each["role"], each["content"]) for each in prompt["messages"][1:]]
+
+
+async def test_u9_results_carried_by_hydration_are_told_once_and_failures_stay_in_the_history(
+    platform: AgentService,
+) -> None:
+    platform.shop.failing_tools = ["pay"]
+    session = await open_session_with_result(platform, "3 in stock")
+    look = ("harbour_look", {"what": "boats"})
+    both = answer_with_tool_calls(look, ("harbour_pay", {"what": "boat"}))
+    await platform.complete_turn(
+        session,
+        answer_with_plan(("Look, and pay.", [])),
+        both,
+        answer_with_text("Not paid."),
+        text="Buy one.",
+    )
+    for text in ("And now?", "And then?"):
+        await platform.complete_turn(
+            session, answer_with_plan(), answer_with_text("So."), text=text
+        )
+    counted, failed = (
+        'harbour_look {"what": "boats"}\n  3 in stock',
+        'harbour_pay {"what": "boat"}\n  failed: the shelf is locked',
+    )
+    plan = "Planned:\n1. Count late boats."
+    first = ("user", "How many were late?")
+    carried = ("system", f"What tools gave in the turn before:\nr1:\n{counted}")
+    assert list_messages(await platform.fetch_prompt(session, "2.1")) == [
+        first,
+        ("assistant", f"{plan}\n\nThree ships."),
+        carried,
+        ("user", "Buy one."),
+    ]
+    whole = ("assistant", f"{plan}\nTools gave:\n{counted}\n\nThree ships.")
+    bought = "Planned:\n1. Look, and pay.\nTools gave:\n"
+    prompt = await platform.fetch_prompt(session, "3.1")
+    assert list_messages(prompt) == [
+        first,
+        whole,
+        ("user", "Buy one."),
+        ("assistant", f"{bought}{failed}\n\nNot paid."),
+        carried,
+        ("user", "And now?"),
+    ]
+    history = [each for each in prompt["manifest"]["parts"] if each["layer"] == "history"]
+    assert [(each["treatment"], each.get("rule")) for each in history] == [
+        ("kept", None),
+        ("condensed", "results in a layer of their own"),
+    ]
+    assert history[1]["saved"] > 0
+    fourth = list_messages(await platform.fetch_prompt(session, "4.1"))
+    assert fourth[3] == ("assistant", f"{bought}{counted}\n{failed}\n\nNot paid.")
+    assert "What tools gave in the turn before" not in str(fourth), "nothing is hydrated any more"
+    assert (await platform.fetch_json(f"/v1/sessions/{session}/verify"))["verified"]
+
+
 async def test_a_plan_of_too_many_steps_is_cut_and_the_prompt_told_the_limit(
     platform: AgentService,
 ) -> None:

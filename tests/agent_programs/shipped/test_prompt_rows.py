@@ -260,7 +260,7 @@ async def test_u16_tool_enabled_plans_takes_tactics_and_answers(platform: AgentS
         ("user", "And now?"),
     ]
     names = f"Tools of {SYSTEM}:\n- harbour_look\n- harbour_pay"
-    worked = f"Planned:\n1. Find boats.\n2. Pay for one.\nTools gave:\n{look}\n{pay}"
+    worked = "Planned:\n1. Find boats.\n2. Pay for one."
     assert await read_messages(platform, session, "2.1") == [
         ("system", join_layers(BASE, include_in_plan(names))),
         ("user", "Which boats?"),

@@ -12,9 +12,15 @@ from pydantic import JsonValue
 
 from turnlog.events.content import PlainText
 from turnlog.projections.blueprint.schema.tool_specs import CondensationSpec
-from turnlog.projections.tools.result_condensation import condense_result, summarise_result
+from turnlog.projections.tools.result_condensation import (
+    condense_result,
+    format_turn_work,
+    omit_answered_results,
+    summarise_result,
+)
 from turnlog.projections.tools.result_condensation import format_tool_result as told_with_its_call
 from turnlog.services.blueprints.tokenizers import TiktokenVocabulary
+from turnlog.services.bundle.verifier import drop_results
 
 SPEC = CondensationSpec()
 
@@ -144,3 +150,36 @@ def test_no_result_looks_like_that_of_another_tool() -> None:
 
 def test_arguments_are_told_as_far_as_there_is_room() -> None:
     assert len(told_with_its_call("shop_look", "x" * 700_000, "3 in stock")) < 2_100
+
+
+def omit_results(goals: list[str], results: list[str]) -> str:
+    work = format_turn_work(goals, results)
+    assert work
+    return omit_answered_results(work)
+
+
+@pytest.mark.parametrize("outcome", ["failed", "lost", "refused"])
+def test_the_work_of_a_turn_keeps_what_did_not_answer_where_its_results_are_omitted(
+    outcome: str,
+) -> None:
+    goals, plan = ["Look.\nTools gave:", "Pay."], "Planned:\n1. Look.\nTools gave:\n2. Pay."
+    answered = told_with_its_call("shop_look", "{}", "3 rows\n\nfailed: 0\nTools gave:\n")
+    unanswered = told_with_its_call("shop_pay", "{}", f"{outcome}: locked\n- shop_look {{}}")
+    assert omit_results(goals, [answered, unanswered]) == f"{plan}\nTools gave:\n{unanswered}"
+    assert omit_results(goals, [answered, answered]) == plan
+    assert omit_results(["Think."], []) == "Planned:\n1. Think."
+    assert omit_results([], [answered]) == ""
+    assert omit_results([], [answered, unanswered]) == f"Tools gave:\n{unanswered}"
+
+
+WORK_LINES = st.lists(
+    st.sampled_from(
+        ["Tools gave:", "look {}", "  failed: no", "  3 rows", "  lost: x", "", "...", "  "]
+    )
+)
+
+
+@given(WORK_LINES)
+def test_the_stand_alone_verifier_omits_the_same_results(lines: list[str]) -> None:
+    work = "\n".join(lines)
+    assert drop_results(work) == omit_answered_results(work)

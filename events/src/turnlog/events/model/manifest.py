@@ -23,7 +23,7 @@ PartTreatment = Literal[
 ]
 """What was done to a part. `dropped` was removed to fit the budget, `absent` had no text."""
 
-CondenseRule = Literal["repeats-1", "repeats-2", "duplicates-1"]
+CondenseRule = Literal["repeats-1", "repeats-2", "duplicates-1", "results-1"]
 """A rule by which turns are condensed; its result for the same texts never changes."""
 
 

@@ -189,7 +189,8 @@ def _compare_prefix(
 def _plan_slot(sources: LayerSources, slot: MessageSlot) -> _UnfilledMessage | HistoryWindow:
     match slot:
         case HistoryMessageSlot(history=view):
-            return build_history_window(sources.material, sources.state, sources.call.at, view)
+            call = sources.call
+            return build_history_window(sources.material, sources.state, call.at, call.kind, view)
         case SystemMessageSlot(system=layers, form=form):
             return _plan_message(sources, "system", layers, form)
         case UserMessageSlot(user=layers, form=form):

@@ -18,8 +18,9 @@ ASSEMBLER_VERSION: Final = 3
 """Version of the assembler; raised when the same record gives a different prompt.
 
 Version 2 condenses repeated questions by `repeats-2`. Version 3 includes what was carried into
-every visible phase, and not only into the current one, and estimates what distilled results,
-summaries and exclusions save.
+every visible phase, and not only into the current one, shows the work of a turn without the results
+that the same call lists in a layer, and estimates what distilled results, summaries and exclusions
+save.
 """
 
 SUPPORTED_ASSEMBLERS: Final = frozenset((1, 2, ASSEMBLER_VERSION))

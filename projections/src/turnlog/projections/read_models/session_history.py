@@ -41,6 +41,7 @@ from turnlog.projections.prompt.history.turn_messages import (
     add_work,
     build_turn_messages,
 )
+from turnlog.projections.tools.result_condensation import omit_answered_results
 
 TurnStatus = Literal["queued", "open", "completed", "failed", "cancelled"]
 
@@ -97,11 +98,17 @@ class HistoryTurn:
     @cached_property
     def messages_with_work(self) -> TurnMessages:
         """The turn's messages in a prompt that includes how the reply was worked out."""
-        if self.work is None:
+        return self._build_messages(_get_text(self.work))
+
+    @cached_property
+    def messages_without_results(self) -> TurnMessages:
+        """The same in a prompt that lists the results of the turn in a layer."""
+        return self._build_messages(omit_answered_results(_get_text(self.work)))
+
+    def _build_messages(self, work: str) -> TurnMessages:
+        if not work:
             return self.messages
-        return build_turn_messages(
-            _get_text(self.text), add_work(_get_text(self.work), _get_text(self.reply))
-        )
+        return build_turn_messages(_get_text(self.text), add_work(work, _get_text(self.reply)))
 
 
 def _get_text(content: Content | None) -> str:

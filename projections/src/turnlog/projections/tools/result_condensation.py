@@ -270,7 +270,29 @@ def format_turn_work(goals: Iterable[str], results: Iterable[str]) -> str | None
     return "\n".join((*(("Planned:", *steps) if steps else ()), *lines)) or None
 
 
+_RESULTS_HEADING: Final = "Tools gave:"
+
+_WORK_RESULT: Final = re.compile(r"^.*(?:\n  .*)*", re.MULTILINE)
+"""A result in the work of a turn: all its lines but the first are indented."""
+
+_UNANSWERED: Final = re.compile(r".*\n  (?:failed|lost|refused): ")
+"""The beginning of the result of a tool that did not answer."""
+
+
+def omit_answered_results(work: str) -> str:
+    """Return the work of a turn without the results of tools that answered.
+
+    This is the rule `results-1` of recorded prompts, whose result for a text never changes.
+    """
+    # A turn without a plan has nothing before the heading
+    plan, heading, results = f"\n{work}".rpartition(f"\n{_RESULTS_HEADING}\n")
+    if not heading:
+        return work
+    left = [_RESULTS_HEADING, *filter(_UNANSWERED.match, _WORK_RESULT.findall(results))]
+    return "\n".join(filter(None, (plan[1:], *(left if left[1:] else ()))))
+
+
 def _iterate_result_lines(results: list[str]) -> Iterator[str]:
     if results:
-        yield "Tools gave:"
+        yield _RESULTS_HEADING
     yield from (cut_text(result, MAX_WORK_RESULT_CHARACTERS) for result in results)

@@ -82,9 +82,8 @@ class EventChain:
             event = parse_object(stored, f"event {place}")
             sequence, names = event.get("sequence"), event.get("prevhash")
             if (event.get("tenant"), event.get("subject")) != (tenant, name):
-                raise VerificationFailure(
-                    f"event {sequence}: it belongs to session {event.get('subject')!a}"
-                )
+                fault = f"event {sequence}: it belongs to session {event.get('subject')!a}"
+                raise VerificationFailure(fault)
             if not isinstance(sequence, int) or sequence < place:
                 raise VerificationFailure(f"event {sequence}: it stands behind event {place - 1}")
             if sequence > place:
@@ -225,8 +224,7 @@ def format_resolution(resolution: JsonDict, lines: Mapping[str, str], heading: s
 
 def format_list(value: Json) -> str:
     if isinstance(value, list):
-        items = (format_list(item) for item in cast("Sequence[Json]", value))
-        return ", ".join(filter(None, items))
+        return ", ".join(filter(None, map(format_list, cast("Sequence[Json]", value))))
     return format_value(value)
 
 
@@ -236,6 +234,7 @@ def rebuild_run(part: JsonDict, turns: Mapping[int, Sequence[Json]]) -> Messages
     run, numbers = list[list[str]](), range(source["first"], source["last"] + 1)
     for number in numbers:
         text, reply, work = (get_text(each) or "" for each in turns[number][:3])
+        work = drop_results(work) if source.get("condensed") == "results-1" else work
         run.append([text, f"{work}\n\n{reply}" if source.get("work") and work else reply])
     for number, texts in zip(numbers, condense_run(source, run), strict=False):
         pairs = zip((turns[number][3] or "user", "assistant"), texts, strict=True)
@@ -259,7 +258,7 @@ VALUE = re.compile(
     r"|[$€£] ?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*%?"
 )
 LISTED = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
-BRIEF = 80
+BRIEF, MAX_LEAD = 80, 160
 LINEAR_VALUE = re.compile(VALUE.pattern.replace("“[^”", "“[^“”"))
 QUOTED = re.compile(r"(?<!\w)'[^'\n]+'(?!\w)|„[^„“”\n]+[“”]|«[^«»\n]+»|`[^`\n]+`")
 WORD = re.compile(r"[^\W_][\w'\u2019-]*")
@@ -268,12 +267,13 @@ NOT_NAMES = {"I", "I'm", "I'd", "I'll", "I've"}
 OPENINGS = " \t\"'`(\u201c\u201e\u2018\u00ab"
 RULED = re.compile(r"\s*\|[\s:|-]+\Z")
 SENTENCE_END = re.compile(r"[.!?…](?=\s|\Z)")
-MAX_LEAD = 160
 NOUN = re.compile(r"[^\W\d_]{4,}")
 COUNT = re.compile(
     rf"(?<![\d.,$€£])(\d+(?:,\d{{3}})*) ({NOUN.pattern})"
     rf"(?=((?:[^.!?:\n]|[.!?:](?=\S)){{0,{BRIEF}}}))"
 )
+WORK_RESULT = re.compile(r"^.*(?:\n  .*)*", re.MULTILINE)
+UNANSWERED = re.compile(r".*\n  (?:failed|lost|refused): ")
 
 
 def condense_run(source: JsonDict, run: list[list[str]]) -> list[list[str]]:
@@ -286,13 +286,19 @@ def condense_run(source: JsonDict, run: list[list[str]]) -> list[list[str]]:
     return run
 
 
+def drop_results(work: str) -> str:
+    """Leave the results of tools that answered out of how a turn was worked out."""
+    plan, heading, results = f"\n{work}".rpartition("\nTools gave:\n")
+    left = ["Tools gave:", *filter(UNANSWERED.match, WORK_RESULT.findall(results))]
+    return "\n".join(filter(None, (plan[1:], *(left if left[1:] else ())))) if heading else work
+
+
 def drop_repeats(texts: Sequence[str], again: Sequence[int]) -> list[str]:
     shortened, begins = list[str](), 0
     for text in texts:
         # A missing text has no paragraphs and must not shift the paragraph numbers of the other.
-        paragraphs = [
-            "\n".join(lines) for _, lines in groupby(text.split("\n"), classify_line) if text
-        ]
+        kinds = groupby(text.split("\n"), classify_line) if text else ()
+        paragraphs = ["\n".join(lines) for _, lines in kinds]
         numbered = enumerate(paragraphs, begins)
         marked = ["(said again below)" if at in again else each for at, each in numbered]
         shortened.append("\n".join(each for each, _ in groupby(marked)))
@@ -331,9 +337,8 @@ def find_values(text: str) -> list[tuple[int, int]]:
 
 def find_values_and_names(text: str) -> list[tuple[int, int]]:
     """Find values, quoted texts and proper names; of two that overlap, the first and longer."""
-    quoted = [found.span() for found in QUOTED.finditer(text)]
-    values = [found.span() for found in LINEAR_VALUE.finditer(text)]
-    ranges = [*values, *quoted, *iterate_names(text)]
+    values = [found.span() for each in (LINEAR_VALUE, QUOTED) for found in each.finditer(text)]
+    ranges = [*values, *iterate_names(text)]
     kept, place = list[tuple[int, int]](), 0
     for begin, end in sorted(ranges, key=lambda each: (each[0], -each[1])):
         if begin >= place:
@@ -377,8 +382,8 @@ def shorten_answer(question: str, answer: str) -> str:
         return " ".join(answer.split())
     prose = "\n".join(takewhile(lambda line: not LISTED.match(line), answer.split("\n")))
     values = VALUE.findall(question)
-    nouns = {normalise_noun(noun) for noun in NOUN.findall(question)}
-    counts = [each for each in COUNT.finditer(prose) if normalise_noun(each[2]) in nouns]
+    nouns = {noun.casefold().rstrip("s") for noun in NOUN.findall(question)}
+    counts = [each for each in COUNT.finditer(prose) if each[2].casefold().rstrip("s") in nouns]
     ends = [each.end(3) for each in counts if each[1] not in values]
     return " ".join(prose[: max(ends, default=0)].split()) + " …"
 
@@ -400,14 +405,9 @@ def find_lead(answered: str) -> str:
     ends = [found.end() for found in SENTENCE_END.finditer(prose) if found.end() > after]
     lead = prose[: ends[0]] if ends else prose
     if len(lead) > MAX_LEAD:
-        head = lead[:MAX_LEAD]
-        lead = head[: head.rfind(" ")] if head.rfind(" ") > 0 else head
+        lead = lead[:MAX_LEAD].rpartition(" ")[0] or lead[:MAX_LEAD]
     more = " …" if lead != prose or (lead and rows <= 0) else ""
     return " ".join(filter(None, (lead + more, f"(rows: {rows})" if rows > 0 else "")))
-
-
-def normalise_noun(noun: str) -> str:
-    return noun.casefold().rstrip("s")
 
 
 # Ed25519 as in RFC 8032, section 5.1: curve points in extended coordinates.

@@ -35,7 +35,7 @@ from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.template_slots import format_prompt_value
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.prompt.history.history_condenser import condense_run
-from turnlog.projections.prompt.history.turn_messages import compute_run_digest
+from turnlog.projections.prompt.history.turn_messages import TurnMessages, compute_run_digest
 from turnlog.projections.prompt.sources.resolved_references import (
     format_resolved_text,
     read_results,
@@ -199,10 +199,16 @@ def _read_run(
         included_turns = [turns[number] for number in numbers]
     except KeyError as missing:
         raise Corrupt(f"turn {missing}", "it is not in the session's history") from None
-    run = [turn.messages_with_work if source.work else turn.messages for turn in included_turns]
+    run = [_get_turn_messages(turn, source) for turn in included_turns]
     if source.condensed:
         run = [condense_run(source.condensed, source.again, run)]
     if compute_run_digest(run) != part.digest:
         what = f"turns {source.first} to {source.last}"
         raise Corrupt(what, "their texts do not match the recorded digest")
     return chain.from_iterable(turn_messages.messages for turn_messages in run)
+
+
+def _get_turn_messages(turn: HistoryTurn, source: HistorySource) -> TurnMessages:
+    if source.condensed == "results-1":
+        return turn.messages_without_results
+    return turn.messages_with_work if source.work else turn.messages

@@ -98,7 +98,11 @@ def list_summary_candidates(
             if summary and by not in seen:
                 seen.add(by)
                 yield SummaryCandidate(
-                    build_history_window(material, state, at, name), summary, by, budget, inputs
+                    build_history_window(material, state, at, kind, name),
+                    summary,
+                    by,
+                    budget,
+                    inputs,
                 )
 
 

@@ -46,8 +46,13 @@ MIN_REPEATED_CHARACTERS: Final = 60
 def condense_run(
     condensed: CondenseRule, again: Sequence[int], run: Sequence[TurnMessages]
 ) -> TurnMessages:
-    """Condense a run again, by its recorded rule; raises `Corrupt` if the rule does not apply."""
+    """Condense a run again, by its recorded rule; raises `Corrupt` if the rule does not apply.
+
+    `results-1` is about the work of a turn, and the messages of its run are built by it.
+    """
     match condensed:
+        case "results-1":
+            return run[0]
         case "duplicates-1":
             return _replace_paragraphs(run[0], again)
         case "repeats-1" | "repeats-2":
@@ -104,7 +109,7 @@ def condense_duplicates(
             dropped.append(
                 ExcludedTurns(exchange.turn, exchange.turn, DUPLICATES_RULE, exchange.tokens)
             )
-        elif places:
+        elif places and exchange.condensed_run is None:
             by = max(later[paragraphs[at]] for at in places)
             condensed_run = CondensedRun(exchange.turn, "duplicates-1", DUPLICATES_RULE, places, by)
             shorter = _replace_paragraphs(content, places)

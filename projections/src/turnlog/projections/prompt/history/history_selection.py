@@ -29,6 +29,7 @@ from turnlog.projections.prompt.history.memory_access import (
     list_recalled_refs,
 )
 from turnlog.projections.prompt.history.turn_messages import (
+    CondensedRun,
     TurnExchange,
     add_work,
     build_exchange,
@@ -43,10 +44,14 @@ from turnlog.projections.session.state import (
 )
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.turn_summaries import HistorySummary
+from turnlog.projections.tools.result_condensation import omit_answered_results
 
 LAST_MESSAGES_RULE: Final = "last_messages"
 
 SKIP_RULE: Final = "skip"
+
+LISTED_RULE: Final = "results in a layer of their own"
+"""The rule of a turn whose results are left out because a layer of the call lists them."""
 
 
 def _list_completed_turns(
@@ -111,6 +116,8 @@ class HistoryWindow:
     """The summary that replaces older turns."""
     name: str = ""
     """The blueprint's name of the view."""
+    listed_turn: int | None = None
+    """The turn whose tool results a layer of the same call lists."""
 
     def select_turns(
         self, state: SessionState
@@ -326,8 +333,12 @@ def build_exchanges(
     counting: TokenCounter,
     *,
     work: bool = False,
+    listed_turn: int | None = None,
 ) -> Iterator[TurnExchange]:
-    """Yield the exchanges of turns; a recorded turn is always rendered the same way."""
+    """Yield the exchanges of turns; a recorded turn is always rendered the same way.
+
+    The work of `listed_turn` is shown without the results that another part of the prompt lists.
+    """
     for turn in turns:
         try:
             text, reply, work_text = [
@@ -337,7 +348,26 @@ def build_exchanges(
             raise Corrupt(f"turn {turn.turn}", f"the text of {missing} was not fetched") from None
         answer = add_work(work_text, reply) if work_text else reply
         exchange = build_exchange(turn.turn, text, answer, counting, turn.role)
-        yield replace(exchange, spoken=build_turn_messages(text, reply)) if work_text else exchange
+        if work_text:
+            exchange = replace(exchange, spoken=build_turn_messages(text, reply))
+        left = omit_answered_results(work_text) if turn.turn == listed_turn else work_text
+        yield (
+            exchange if left == work_text else _omit_results(exchange, text, left, reply, counting)
+        )
+
+
+def _omit_results(
+    exchange: TurnExchange, text: str, work: str, reply: str, counting: TokenCounter
+) -> TurnExchange:
+    """Return an exchange whose work is shown without the results that a layer lists."""
+    answer = add_work(work, reply) if work else reply
+    shorter = build_exchange(exchange.turn, text, answer, counting)
+    return replace(
+        shorter,
+        condensed_run=CondensedRun(exchange.turn, "results-1", LISTED_RULE),
+        saved=exchange.tokens - shorter.tokens,
+        spoken=exchange.spoken,
+    )
 
 
 MemoryMessage = dict[str, JsonValue]

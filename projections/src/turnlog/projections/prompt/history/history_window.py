@@ -6,9 +6,12 @@ summarises older turns is shown those turns and the summary that it continues.
 
 from __future__ import annotations
 
+from typing import Final
+
 from turnlog.events.errors import Corrupt
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
 from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
+from turnlog.projections.blueprint.schema.layer_specs import ResultsLayer
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.assembly_inputs import (
     ASSEMBLER_VERSION,
@@ -24,6 +27,7 @@ from turnlog.projections.prompt.history.history_selection import (
 from turnlog.projections.prompt.history.memory_access import build_memory_access
 from turnlog.projections.prompt.history.planned_history import PlannedHistory, SummaryMessage
 from turnlog.projections.prompt.history.repeated_questions import choose_repeats_rule
+from turnlog.projections.prompt.sources.prior_results import find_prior_results
 from turnlog.projections.prompt.sources.session_material import (
     PhaseVisibility,
     SessionMaterial,
@@ -32,6 +36,9 @@ from turnlog.projections.prompt.sources.session_material import (
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.turn_summaries import HistorySummary
 
+_ASSEMBLER_OF_LISTED_RESULTS: Final = 3
+"""The first assembler that shows the work of a turn without the results that a layer lists."""
+
 
 def list_history_windows(
     material: SessionMaterial, state: SessionState, call: PromptCall
@@ -39,16 +46,28 @@ def list_history_windows(
     """Return the history views that a call lists."""
     slots = material.blueprint.calls[call.kind].messages
     named = (slot.history for slot in slots if isinstance(slot, HistoryMessageSlot))
-    return tuple(build_history_window(material, state, call.at, name) for name in named)
+    return tuple(build_history_window(material, state, call.at, call.kind, name) for name in named)
 
 
 def build_history_window(
-    material: SessionMaterial, state: SessionState, at: str, name: str
+    material: SessionMaterial, state: SessionState, at: str, kind: str, name: str
 ) -> HistoryWindow:
-    """Return a history view at a clock reading `at`."""
+    """Return a history view of a kind of call, at a clock reading `at`."""
     view, seen = material.blueprint.resolve_view(name), find_phase_visibility(material, state)
     recall = build_memory_access(material.memory, view.memory, state, at)
-    return HistoryWindow(view, seen, recall, _find_summary(material, state, name, view, seen), name)
+    summary = _find_summary(material, state, name, view, seen)
+    listed_turn = _find_listed_turn(material, state, kind) if view.of == "work" else None
+    return HistoryWindow(view, seen, recall, summary, name, listed_turn)
+
+
+def _find_listed_turn(material: SessionMaterial, state: SessionState, kind: str) -> int | None:
+    """Return the turn whose results a layer of the call always lists, or None."""
+    specs = material.blueprint.layers
+    layers = (specs.get(name) for name in material.blueprint.calls[kind].layers)
+    if not any(isinstance(layer, ResultsLayer) and layer.when is None for layer in layers):
+        return None
+    has_results = state.returns and find_prior_results(material, state).results
+    return state.returns.turn if state.returns and has_results else None
 
 
 def _find_summary(
@@ -83,7 +102,10 @@ def render_history(
     if has_estimates and back.view.of != "selected":
         left_out = back.estimate_excluded(left_out, state, counting)
     work = back.view.of == "work"
-    exchanges = tuple(build_exchanges(turns, texts.by_ref, counting, work=work))
+    listed_turn = back.listed_turn if assembler >= _ASSEMBLER_OF_LISTED_RESULTS else None
+    exchanges = tuple(
+        build_exchanges(turns, texts.by_ref, counting, work=work, listed_turn=listed_turn)
+    )
     summary_message = (
         _build_summary_message(back.summary, texts, counting, has_estimates=has_estimates)
         if back.summary
