@@ -10,6 +10,7 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
+from tests.support.sessions.session_harness import TENANT, SessionHarness
 from turnlog.events.errors import TooLarge
 from turnlog.events.store.memory_log import MemorySnapshotStore
 from turnlog.services.platform.process_settings import AllInOneSettings
@@ -17,6 +18,7 @@ from turnlog.services.sessions.session_snapshots import (
     KEY_FILE,
     MAX_SNAPSHOT_BYTES,
     AuthenticatedSnapshotStore,
+    CheckedSnapshotStore,
     apply_directory_key,
     create_process_key,
 )
@@ -84,6 +86,26 @@ async def test_no_snapshot_unpacks_to_more_than_the_limit(
     digest = hmac.digest(snapshots.key.encode(), message, "sha256")
     stored.snapshots["acme", "s", None] = digest + bomb
     assert await snapshots.get_snapshot("acme", "s") is None
+
+
+class FullSnapshotStore(MemorySnapshotStore):
+    """A store for which every snapshot is too large."""
+
+    async def put_snapshot(
+        self, tenant: str, session: str, data: bytes, interval: int | None = None
+    ) -> None:
+        del tenant, session, interval
+        raise TooLarge("snapshot", len(data), 0)
+
+
+@pytest.mark.asyncio
+async def test_a_state_that_is_too_large_is_not_saved_and_stops_nobody() -> None:
+    house = SessionHarness()
+    await house.open_session()
+    state = await house.sessions.require_state(TENANT, "s")
+    with capture_logs() as logs:
+        await CheckedSnapshotStore(house.log, FullSnapshotStore()).save_state(state)
+    assert [(each["event"], each["session"]) for each in logs] == [("snapshot-not-saved", "s")]
 
 
 def test_the_key_of_a_data_directory_stays_and_only_its_owner_reads_it(

@@ -154,7 +154,11 @@ class CheckedSnapshotStore:
         identity = await self.log.get_identity(state.tenant)
         snapshot = StateSnapshot(identity.stream, identity.created, FOLD_VERSION, state)
         data = _SNAPSHOT_ADAPTER.dump_json(snapshot)
-        await self.store.put_snapshot(state.tenant, state.session, data, interval_number)
+        try:
+            await self.store.put_snapshot(state.tenant, state.session, data, interval_number)
+        except TooLarge as refusal:  # A snapshot only saves time.
+            place = {"tenant": state.tenant, "session": state.session}
+            _log.warning("snapshot-not-saved", detail=refusal.detail, **place)
 
     async def load_state(
         self, tenant: str, session: str, interval_number: int | None = None
