@@ -76,9 +76,10 @@ async def test_each_role_ends_while_a_turn_streams_and_nothing_is_lost(
         assert not watched.is_unfinished, "the stream was cut, not ended"
     assert await stop_process(separate.projector) == 0
     assert await stop_process(worker) == 0
-    await separate.start_worker()
-    await separate.start_gateway()
+    # The worker, which loads longest, is last: when it has answered, the others have started.
     await separate.start_projector()
+    await separate.start_gateway()
+    await separate.start_worker()
     await assert_handed_back(service, session)
     (call,) = await service.list_calls(session)
     assert [each["outcome"] for each in call["attempts"]] == ["cancelled", "answered"]
