@@ -240,7 +240,7 @@ class VerificationReport:
         )
 
     def compare_rows(
-        self, rows: SessionTotals | None, *, is_log_behind: bool = False
+        self, rows: SessionTotals | None, *, is_log_behind: bool
     ) -> VerificationReport:
         """Compare the totals with the read models.
 

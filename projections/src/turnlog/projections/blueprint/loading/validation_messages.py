@@ -114,7 +114,7 @@ def _suggest_union_word(known: list[str], written: object) -> str:
     return next((f"write `{near}`" for near in suggestions), f"add one of: {', '.join(known)}")
 
 
-def list_words_at(loc: tuple[str | int, ...], kind: object = Blueprint) -> tuple[str, ...]:
+def list_words_at(loc: tuple[str | int, ...], kind: object) -> tuple[str, ...]:
     """Return the fields that a document may have at a pydantic location."""
     for step in loc:
         kind = _remove_optional(_resolve_inner_type(kind, step))

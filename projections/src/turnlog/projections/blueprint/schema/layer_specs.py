@@ -14,6 +14,9 @@ from pydantic import Discriminator, Field, Tag
 from turnlog.events.event_model import build_discriminator
 from turnlog.projections.blueprint.schema.strict_model import Name, StrictModel
 
+INPUT_LAYER: Final = "input"
+"""The built-in layer that holds the text of the turn."""
+
 SYSTEM_PROMPT_COMPONENT: Final = "system_prompt"
 """The component of layers that name no other."""
 

@@ -21,6 +21,7 @@ from turnlog.projections.blueprint.schema.call_specs import (
     UserMessageSlot,
 )
 from turnlog.projections.blueprint.schema.layer_specs import (
+    INPUT_LAYER,
     TOOL_CALLS_LAYER,
     TOOL_RESULTS_LAYER,
     AttributeLayer,
@@ -74,7 +75,7 @@ from turnlog.projections.blueprint.validation.tool_checks import check_tools
 PROVIDER_SLOT: Final = "provider"
 """The slot of file paths that is not an attribute."""
 
-BUILT_IN_LAYERS: Final = ("input", "history", TOOL_CALLS_LAYER, TOOL_RESULTS_LAYER)
+BUILT_IN_LAYERS: Final = (INPUT_LAYER, "history", TOOL_CALLS_LAYER, TOOL_RESULTS_LAYER)
 """Layers that exist without being defined."""
 
 PATH_VALUE_TYPES: Final = frozenset({"id", "locale"})
@@ -246,7 +247,7 @@ def is_outside_folder(written: str) -> bool:
 
 def _check_call(blueprint: Blueprint, name: Name, call: CallSpec) -> BlueprintFindings:
     path = ("calls", name)
-    known = (*blueprint.layers, BUILT_IN_LAYERS[0])
+    known = (*blueprint.layers, INPUT_LAYER)
     seen: set[str] = set()
     for place, written in _iterate_call_names(call):
         kind = "history" if place[-1] == "history" else "layer"

@@ -29,6 +29,7 @@ from turnlog.projections.blueprint.schema.budget_specs import (
 from turnlog.projections.blueprint.schema.call_specs import CallSpec, HistoryMessageSlot
 from turnlog.projections.blueprint.schema.layer_specs import (
     HISTORY_COMPONENT,
+    INPUT_LAYER,
     QUERY_COMPONENT,
     ROUNDS_COMPONENT,
     STANDARD_COMPONENTS,
@@ -57,7 +58,7 @@ def check_component_budgets(
 ) -> BlueprintFindings:
     """Check the components of a budget, and its other steps against the fixed components."""
     under = {
-        "input": QUERY_COMPONENT,
+        INPUT_LAYER: QUERY_COMPONENT,
         TOOL_RESULTS_LAYER: ROUNDS_COMPONENT,
         **{name: each.component for name, each in blueprint.layers.items()},
     }
@@ -138,8 +139,6 @@ def _get_step_component(step: LadderStep, under: Mapping[str, str]) -> str | Non
 _SEGMENT_ACTIONS = (LowerSegmentTier, DropLowestPriority, ReplaceSegments)
 
 _TEXT_ACTIONS = (TrimLayer, CompressLayer)
-
-_INPUT_LAYER = "input"
 
 
 def check_budgets(blueprint: Blueprint) -> BlueprintFindings:
@@ -246,7 +245,7 @@ def _check_layer_step(
     layer = blueprint.layers.get(name)
     leaves = isinstance(action, CondenseToolList)
     if (layer and layer.keep and not leaves) or (
-        name == _INPUT_LAYER and not isinstance(action, _TEXT_ACTIONS)
+        name == INPUT_LAYER and not isinstance(action, _TEXT_ACTIONS)
     ):
         yield BlueprintFinding((*at, "layer"), f"`{name}` is always kept", "name another layer")
     if isinstance(action, _SEGMENT_ACTIONS) and not isinstance(layer, SegmentsLayer):
@@ -292,7 +291,7 @@ def _has_results(layer: LayerSpec | None) -> bool:
 def _check_layer_listed(
     blueprint: Blueprint, at: DocumentPath, layer: Name, users: list[CallSpec]
 ) -> BlueprintFindings:
-    known = (*blueprint.layers, _INPUT_LAYER)
+    known = (*blueprint.layers, INPUT_LAYER)
     listed = {name for call in users for name in call.layers}
     yield from check_known_name(at, "layer", layer, known)
     if layer in known and users and layer not in listed:

@@ -296,7 +296,7 @@ def _build_step_record(
     )
 
 
-def measure_plan(plan: PromptPlan, counting: TokenCounter, beside: int = 0) -> PlanSize:
+def measure_plan(plan: PromptPlan, counting: TokenCounter, beside: int) -> PlanSize:
     """Return the size of the whole prompt."""
     tokens, characters = beside, 0
     for slot in plan:

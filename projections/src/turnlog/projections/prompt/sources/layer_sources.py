@@ -18,6 +18,8 @@ from turnlog.events.model.manifest import (
 )
 from turnlog.projections.blueprint.schema.call_specs import MessageFormat
 from turnlog.projections.blueprint.schema.layer_specs import (
+    INPUT_LAYER,
+    QUERY_COMPONENT,
     AttributeLayer,
     CarryLayer,
     ChoicesLayer,
@@ -74,9 +76,6 @@ from turnlog.projections.session.program import has_step_failed
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 
-INPUT_LAYER: Final = "input"
-"""The built-in layer that holds the text of the turn."""
-
 _ASSEMBLER_OF_STAYING_CARRIES: Final = 3
 """The first version of the assembler that includes what was carried into other visible phases."""
 
@@ -106,7 +105,7 @@ def plan_layer(sources: LayerSources, name: str, form: MessageFormat) -> PartTem
     """Plan one layer of a message."""
     if name == INPUT_LAYER:
         return _plan_input_piece(sources, form).map(
-            lambda piece: LayerBlock(INPUT_LAYER, "query", True, form, (piece,))  # noqa: FBT003
+            lambda piece: LayerBlock(INPUT_LAYER, QUERY_COMPONENT, True, form, (piece,))  # noqa: FBT003
         )
     layer = sources.material.blueprint.layers[name]
     component, keep = layer.component, layer.keep == "always"
