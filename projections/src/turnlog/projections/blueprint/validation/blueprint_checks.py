@@ -271,14 +271,10 @@ def _check_call(blueprint: Blueprint, name: Name, call: CallSpec) -> BlueprintFi
 def _iterate_call_names(call: CallSpec) -> Iterator[tuple[DocumentPath, Name]]:
     for place, slot in enumerate(call.messages):
         match slot:
-            case SystemMessageSlot(system=layers):
-                yield from (
-                    (("messages", place, "system", at), name) for at, name in enumerate(layers)
-                )
-            case UserMessageSlot(user=layers):
-                yield from (
-                    (("messages", place, "user", at), name) for at, name in enumerate(layers)
-                )
+            case SystemMessageSlot() | UserMessageSlot():
+                word = "system" if isinstance(slot, SystemMessageSlot) else "user"
+                for at, name in enumerate(slot.layers):
+                    yield ("messages", place, word, at), name
             case HistoryMessageSlot(history=view):
                 yield ("messages", place, "history"), view
             case _ as never:
