@@ -15,7 +15,7 @@ from turnlog.events.envelope import ChainHead
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.model.turn_events import TurnExcluded
-from turnlog.events.store.append_outcomes import BatchAppended
+from turnlog.events.store.ports import BatchAppended
 from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.events.testing import make_draft
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer

@@ -21,7 +21,7 @@ from turnlog.events.codec import (
 )
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.model.prompt_events import PromptFile
-from turnlog.events.store.append_outcomes import BatchAppended
+from turnlog.events.store.ports import BatchAppended
 from turnlog.events.subjects import SESSION_HISTORY
 from turnlog.projections.blueprint.schema.blueprint_model import compute_history_reach
 from turnlog.projections.blueprint.schema.layer_specs import FileLayer

@@ -23,8 +23,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.registry import KnownEvent, UnknownEvent
-from turnlog.events.store.append_outcomes import BatchAlreadyStored, BatchAppended
-from turnlog.events.store.ports import EventLog
+from turnlog.events.store.ports import BatchAlreadyStored, BatchAppended, EventLog
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 TURNS_PER_BATCH: Final = 60

@@ -19,8 +19,7 @@ from turnlog.events.codec import EventDraft, encode_batch
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions as Layout
 from turnlog.events.registry import UnknownEvent
-from turnlog.events.store.append_outcomes import BatchAppended
-from turnlog.events.store.ports import EventLog
+from turnlog.events.store.ports import BatchAppended, EventLog
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.session.commands import OpenSession
 from turnlog.services.platform.clock import create_id, read_clock

@@ -11,8 +11,7 @@ from turnlog.events.codec import EventBatch, encode_batch
 from turnlog.events.content import PlainText
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.model.turn_events import TurnSubmitted
-from turnlog.events.store.append_outcomes import AppendOutcome, BatchAppended
-from turnlog.events.store.ports import EventLog, RawEvent
+from turnlog.events.store.ports import AppendOutcome, BatchAppended, EventLog, RawEvent
 from turnlog.events.testing import make_drafts
 
 Item = TypeVar("Item")

@@ -21,13 +21,13 @@ from turnlog.events.envelope import ChainHead
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, JetStreamLog, open_client
 from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.events.jetstream.stream_setup import StreamOptions
-from turnlog.events.store.append_outcomes import (
+from turnlog.events.store.ports import (
     BatchAlreadyStored,
     BatchAppended,
     BatchConflict,
+    EventLog,
     LogUnreachable,
 )
-from turnlog.events.store.ports import EventLog
 from turnlog.services.platform.nats_server import NatsServer
 
 

@@ -15,7 +15,7 @@ from turnlog.events.envelope import ChainHead
 from turnlog.events.jetstream.batch_append import PublishContested, publish_batch
 from turnlog.events.jetstream.jetstream_client import JetStreamClient, open_client
 from turnlog.events.jetstream.stream_setup import StreamOptions
-from turnlog.events.store.append_outcomes import BatchAlreadyStored, BatchAppended
+from turnlog.events.store.ports import BatchAlreadyStored, BatchAppended
 from turnlog.events.subjects import SESSION_HISTORY, SESSIONS_STREAM
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

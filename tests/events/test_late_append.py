@@ -11,7 +11,7 @@ from tests.events.log_sessions import append_texts, build_batch
 from turnlog.events.jetstream.direct_get import LEADER_GET_SUBJECT
 from turnlog.events.jetstream.jetstream_client import JetStreamClient
 from turnlog.events.jetstream.nats_connection import NatsConnection, RequestUnanswered
-from turnlog.events.store.append_outcomes import BatchAlreadyStored
+from turnlog.events.store.ports import BatchAlreadyStored
 
 Sent = tuple[str, bytes, Mapping[str, str]]
 

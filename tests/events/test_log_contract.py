@@ -23,7 +23,7 @@ from turnlog.events.codec import decode_event, encode_batch
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.turn_events import TurnExcluded
-from turnlog.events.store.append_outcomes import BatchAlreadyStored, BatchAppended, BatchConflict
+from turnlog.events.store.ports import BatchAlreadyStored, BatchAppended, BatchConflict
 from turnlog.events.testing import make_drafts
 
 

@@ -32,9 +32,8 @@ from turnlog.events.model.segment_events import (
     SegmentText,
 )
 from turnlog.events.registry import LIBRARY_EVENT_TYPES, UnknownEvent, format_event_name
-from turnlog.events.store.append_outcomes import BatchAlreadyStored, BatchAppended, BatchConflict
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.events.store.ports import EventLog
+from turnlog.events.store.ports import BatchAlreadyStored, BatchAppended, BatchConflict, EventLog
 from turnlog.events.subjects import LIBRARY_HISTORY, LIBRARY_STREAM
 from turnlog.events.testing import FIRST_EVENT_TIME, make_id
 

@@ -22,8 +22,12 @@ from turnlog.events.jetstream.jetstream_client import JetStreamClient, JetStream
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
 from turnlog.events.model.call_events import AttemptStarted
 from turnlog.events.registry import KnownEvent
-from turnlog.events.store.append_outcomes import AppendOutcome, BatchConflict, LogUnreachable
-from turnlog.events.store.ports import StampedTokenEvent
+from turnlog.events.store.ports import (
+    AppendOutcome,
+    BatchConflict,
+    LogUnreachable,
+    StampedTokenEvent,
+)
 from turnlog.events.tokens import AttemptClosed, Token
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.worker import app

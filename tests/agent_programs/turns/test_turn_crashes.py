@@ -27,8 +27,8 @@ from turnlog.events.codec import EventBatch
 from turnlog.events.model.call_events import CallCompleted, ContextAssembled
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import TurnCompleted
-from turnlog.events.store.append_outcomes import AppendOutcome
 from turnlog.events.store.memory_log import MemoryLog
+from turnlog.events.store.ports import AppendOutcome
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
 from turnlog.services.worker.turn_queue import DeliverySettled

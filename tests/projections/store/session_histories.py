@@ -52,9 +52,8 @@ from turnlog.events.model.turn_events import (
     TurnSubmitted,
 )
 from turnlog.events.registry import KnownEvent
-from turnlog.events.store.append_outcomes import BatchAppended
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.events.store.ports import EventLog, RawEvent
+from turnlog.events.store.ports import BatchAppended, EventLog, RawEvent
 
 SAMPLE_DIGEST = compute_digest("anything")
 

@@ -19,7 +19,7 @@ from turnlog.events.jetstream.jetstream_client import JetStreamLog
 from turnlog.events.jetstream.nats_connection import open_connection
 from turnlog.events.model.turn_events import TurnCompleted, TurnExcluded
 from turnlog.events.registry import KnownEvent
-from turnlog.events.store.append_outcomes import BatchAppended
+from turnlog.events.store.ports import BatchAppended
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
 from turnlog.services.auditing.checkpoint_signatures import load_or_create_key, sign_checkpoint
 

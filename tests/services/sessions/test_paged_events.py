@@ -5,9 +5,8 @@ from turnlog.events.content import compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.model.session_events import BlueprintRef, SessionClosed, SessionOpened
 from turnlog.events.model.turn_events import TurnExcluded
-from turnlog.events.store.append_outcomes import BatchAppended
 from turnlog.events.store.memory_log import MemoryLog
-from turnlog.events.store.ports import RawEvent
+from turnlog.events.store.ports import BatchAppended, RawEvent
 from turnlog.events.testing import make_draft
 from turnlog.services.sessions.paged_events import (
     FIRST_PAGE_EVENTS,

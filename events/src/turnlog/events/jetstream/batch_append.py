@@ -36,7 +36,7 @@ from turnlog.events.jetstream.nats_connection import (
     wait_backoff,
 )
 from turnlog.events.jetstream.stream_setup import check_message_size
-from turnlog.events.store.append_outcomes import (
+from turnlog.events.store.ports import (
     AppendOutcome,
     BatchAlreadyStored,
     BatchAppended,

@@ -46,8 +46,7 @@ from turnlog.events.jetstream.stream_setup import (
     provision_token_stream,
 )
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
-from turnlog.events.store.append_outcomes import AppendOutcome
-from turnlog.events.store.ports import LogIdentity, RawEvent
+from turnlog.events.store.ports import AppendOutcome, LogIdentity, RawEvent
 from turnlog.events.subjects import (
     ALL_BLOB_SUBJECTS,
     BLOBS_STREAM,

@@ -18,13 +18,15 @@ from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import AlteredBlob, Corrupt, StreamHole
 from turnlog.events.ids import validate_id
-from turnlog.events.store.append_outcomes import (
+from turnlog.events.store.ports import (
     AppendOutcome,
     BatchAlreadyStored,
     BatchAppended,
     BatchConflict,
+    LogIdentity,
+    RawEvent,
+    StampedTokenEvent,
 )
-from turnlog.events.store.ports import LogIdentity, RawEvent, StampedTokenEvent
 from turnlog.events.subjects import SESSION_HISTORY, HistoryKind, build_blob_subject
 from turnlog.events.tokens import TokenEvent
 

@@ -1,7 +1,8 @@
 """The ports of the event store: the log of histories, blobs, snapshots and tokens.
 
 The memory implementations and the JetStream ones pass the same contract tests. Reads never scan: a
-history's last event is looked up, and the rest is read by exact count.
+history's last event is looked up, and the rest is read by exact count. The outcomes of an append
+are values, because each of them is an expected answer.
 """
 
 from __future__ import annotations
@@ -15,8 +16,40 @@ from typing import Protocol
 from turnlog.events.codec import EventBatch
 from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
-from turnlog.events.store.append_outcomes import AppendOutcome
 from turnlog.events.tokens import TokenEvent
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAppended:
+    """The batch was stored by this append."""
+
+    events: tuple[RecordedEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAlreadyStored:
+    """An earlier try had already stored the batch; `events` is as stored."""
+
+    events: tuple[RecordedEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchConflict:
+    """Another event is stored in the batch's place; the batch is certainly not stored."""
+
+    actual: int
+    """The session's current sequence."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogUnreachable:
+    """The log gave no certain answer; if `ambiguous`, the batch may still be stored."""
+
+    detail: str
+    ambiguous: bool
+
+
+AppendOutcome = BatchAppended | BatchAlreadyStored | BatchConflict | LogUnreachable
 
 
 @dataclass(frozen=True, slots=True)

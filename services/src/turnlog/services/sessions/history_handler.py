@@ -18,13 +18,13 @@ from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Conflict, LogRolledBack, Refused, Unavailable
 from turnlog.events.registry import KnownEvent, LibraryEvent
-from turnlog.events.store.append_outcomes import (
+from turnlog.events.store.ports import (
     BatchAlreadyStored,
     BatchAppended,
     BatchConflict,
+    EventLog,
     LogUnreachable,
 )
-from turnlog.events.store.ports import EventLog
 from turnlog.events.subjects import HistoryKind
 from turnlog.services.platform.clock import Clock, CreateId
 

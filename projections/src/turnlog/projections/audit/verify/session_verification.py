@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.envelope import RecordedEvent, parse_chain_header
 from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolStarted
+from turnlog.events.model.turn_events import TURN_END_TYPES, find_turn_end
 from turnlog.projections.audit.record.event_queries import filter_by_type, iterate_calls
 from turnlog.projections.audit.record.session_replay import (
     BLOB_NAMING_TYPES,
@@ -34,7 +36,6 @@ from turnlog.projections.audit.verify.prompt_reproduction import (
     reproduce_by_assembly,
     reproduce_by_reference,
 )
-from turnlog.projections.audit.verify.protocol_invariants import check_settlements, check_tool_calls
 from turnlog.projections.audit.verify.verification_report import (
     NO_REPRODUCTIONS,
     AuditFinding,
@@ -53,6 +54,53 @@ from turnlog.projections.prompt.sources.session_material import (
     SessionMaterial,
 )
 from turnlog.projections.read_models.session_history import TurnsByNumber, update_history
+
+_TOOL_TYPES: Final = (ToolCalled, ToolStarted, ToolReturned)
+
+
+def check_settlements(events: Iterable[RecordedEvent]) -> Iterator[AuditFinding]:
+    """Yield a finding for each turn that was settled more than once."""
+    settled: dict[int, int] = {}
+    for recorded in filter_by_type(events, *TURN_END_TYPES):
+        end = find_turn_end(recorded.event, settled)
+        if end is None:
+            continue
+        if end.turn in settled:
+            detail = f"turn {end.turn} was settled before, by event {settled[end.turn]}"
+            yield AuditFinding("integrity", "answers", recorded.sequence, detail)
+        settled.setdefault(end.turn, recorded.sequence)
+
+
+def check_tool_calls(events: Iterable[RecordedEvent]) -> Iterator[AuditFinding]:
+    """Yield a finding for each tool request that does not return exactly once within its turn."""
+    under_way: dict[tuple[str, str], tuple[int, RecordedEvent]] = {}
+    over: set[int] = set()
+    for recorded in filter_by_type(events, *TURN_END_TYPES, *_TOOL_TYPES):
+        match recorded.event:
+            case ToolCalled(turn=turn, call=call, id=id, tool=tool):
+                if (call, id) in under_way:
+                    yield _build_tool_finding(
+                        recorded, f"call {call} asked for {tool} as for a tool under way"
+                    )
+                under_way[call, id] = turn, recorded
+            case ToolStarted(call=call, id=id, tool=tool):
+                if (call, id) not in under_way:
+                    detail = f"{tool} was begun for call {call}, which did not wait for it"
+                    yield _build_tool_finding(recorded, detail)
+            case ToolReturned(call=call, id=id, tool=tool):
+                if under_way.pop((call, id), None) is None:
+                    detail = f"{tool} returned to call {call}, which did not wait for it"
+                    yield _build_tool_finding(recorded, detail)
+            case event:
+                if end := find_turn_end(event):
+                    over.add(end.turn)
+    for (call, _), (turn, recorded) in under_way.items():
+        if turn in over:
+            yield _build_tool_finding(recorded, f"call {call} asked for a tool that never returned")
+
+
+def _build_tool_finding(recorded: RecordedEvent, detail: str) -> AuditFinding:
+    return AuditFinding("integrity", "tools", recorded.sequence, detail)
 
 
 @dataclass(frozen=True, slots=True)
