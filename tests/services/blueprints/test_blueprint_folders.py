@@ -105,6 +105,17 @@ def test_an_edit_reaches_the_next_reader_and_no_edit_reads_nothing_again(folder:
     assert library.load_blueprint("guide").version == 2
 
 
+def test_a_server_that_is_put_beside_a_blueprint_reaches_the_next_reader(tmp_path: Path) -> None:
+    shutil.copytree(SHIPPED_BLUEPRINTS / "uderia", tmp_path / "uderia")
+    library = BlueprintFolders([tmp_path])
+    before = library.load_blueprint("uderia")
+    assert library.load_blueprint("uderia") is before
+    write_file(tmp_path / "uderia/mcp/time.yaml", "command: [mcp-server-time]")
+    tools = library.load_blueprint("uderia").tools
+    assert tools
+    assert sorted(tools.servers) == ["harbour", "time"]
+
+
 def test_a_faulty_edit_is_refused_until_it_is_mended(folder: Path) -> None:
     library = BlueprintFolders([folder.parent])
     library.load_blueprint("guide")

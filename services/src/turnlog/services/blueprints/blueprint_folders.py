@@ -1,7 +1,8 @@
 """Folders of blueprints on disk; each blueprint is a folder with its prompt files.
 
-A blueprint is read again when its file has changed, so an edit reaches the next session; running
-sessions are pinned. Reading checks everything that can be known before a session opens.
+A blueprint is read again when one of its YAML files or schemas has changed, so an edit reaches the
+next session; running sessions are pinned. Reading checks everything that can be known before a
+session opens.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SHIPPED_BLUEPRINTS: Final = Path(__file__).parent / "shipped"
 """The folder of the blueprints that come with Turnlog."""
 
 FolderStamp = tuple[tuple[int, int, int], ...]
-"""Inode, modification time and size of the blueprint file and of each schema beside it."""
+"""Inode, modification time and size of the blueprint file and of each schema and server file."""
 
 
 @dataclass(slots=True)
@@ -99,7 +100,8 @@ class BlueprintFolders:
 
 
 def _compute_stamp(folder: Path) -> FolderStamp:
-    files = (folder / BLUEPRINT_FILE, *sorted(folder.glob("*.json")))
+    beside = (*folder.glob("*.json"), *folder.glob("*/**/*.yaml"))
+    files = (folder / BLUEPRINT_FILE, *sorted(beside))
     stats = (file.stat() for file in files)
     return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
 
