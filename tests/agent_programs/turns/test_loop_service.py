@@ -7,6 +7,8 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
+from rich.console import Console
 
 from tests.agent_programs.agent_service import (
     AgentService,
@@ -15,7 +17,9 @@ from tests.agent_programs.agent_service import (
 )
 from tests.agent_programs.turns.test_loop_turn import LOOP, build_loop_blueprint
 from tests.support.servers.model_behaviours import ModelAnswer
+from turnlog.projections.audit.diff.call_diff import CallDiff
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
+from turnlog.services.cli.views.diff_view import render_diff
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -112,6 +116,19 @@ async def test_a_cancelled_loop_says_what_became_of_its_tools(platform: AgentSer
     assert turn["status"] == "cancelled"
     names = await platform.list_event_names(session)
     assert names.count("tool-called") == names.count("tool-returned") == 2
+
+
+async def test_the_difference_between_two_rounds_is_the_calls_and_their_results(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_loop_blueprint())
+    await platform.complete_turn(session, LOOK, answer_with_text("Three of each."))
+    await platform.list_calls(session)  # Until the read models have them
+    found = await platform.fetch_json(f"/v1/sessions/{session}/calls/1.1/diff/1.2")
+    reasons = {reason["what"] for each in found["changes"] for reason in each["because"]}
+    assert reasons == {"called", "returned"}
+    shown = Console(record=True, width=100, quiet=True)
+    shown.print(render_diff(TypeAdapter(CallDiff).validate_python(found)))
 
 
 @pytest.mark.parametrize(

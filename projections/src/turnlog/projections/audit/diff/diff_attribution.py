@@ -48,7 +48,7 @@ from turnlog.projections.audit.explain.provenance_events import (
     is_left_out_as_run,
 )
 from turnlog.projections.audit.explain.turn_timeline import TurnTimeline
-from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT
+from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, ROUNDS_COMPONENT
 from turnlog.projections.prompt.budget.budget_error import BudgetScope
 from turnlog.projections.prompt.history.history_selection import SUMMARISED
 from turnlog.projections.prompt.sources.layer_sources import EMPTY_RULE
@@ -184,10 +184,20 @@ def _iterate_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
         pair_side.other_entry and pair_side.other_entry.part.role == "tools"
     ):
         yield from _iterate_tool_causes(pair_side)
+    elif known[0].part.component == ROUNDS_COMPONENT:
+        yield from classify_events(_find_round_events(pair_side))
     elif any(isinstance(each.part.source, SegmentSource) for each in known):
         yield from _iterate_segment_causes(pair_side)
     elif pair_side.own_entry and pair_side.other_entry:
         yield from _iterate_layer_causes(pair_side.own_entry, pair_side.other_entry, pair_side)
+
+
+def _find_round_events(pair_side: PairSide) -> Iterator[RecordedEvent]:
+    """Yield the answer, tool call or tool result that a part of a tool round is."""
+    source = pair_side.own_entry.part.source if pair_side.own_entry else None
+    if isinstance(source, EventTextSource):
+        found = pair_side.own_call.log_before_call.find_event(source.sequence)
+        yield from (found,) if found else ()
 
 
 def _iterate_turn_causes(turn: int, pair_side: PairSide) -> Iterator[ReasonEvent]:

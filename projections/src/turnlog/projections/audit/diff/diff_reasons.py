@@ -12,7 +12,7 @@ from turnlog.projections.audit.explain.part_provenance import EventRef, build_ev
 
 DiffReason = Literal[
     "said", "answered", "failed", "cancelled", "excluded", "restored", "redacted", "told", "choice",
-    "phase", "attribute", "resolved", "returned", "pinned", "asked", "library", "variant",
+    "phase", "attribute", "resolved", "called", "returned", "pinned", "asked", "library", "variant",
     "blueprint", "budget", "room", "limit", "time", "kind", "profile", "model", "assembler",
     "summarised", "undone", "purged", "unknown",
 ]  # fmt: skip
@@ -24,6 +24,7 @@ _REASON_BY_EVENT: Final[dict[str, DiffReason]] = {
     "turn-released": "said",
     "turn-completed": "answered",
     "call-completed": "answered",
+    "tool-called": "called",
     "tool-returned": "returned",
     "turn-failed": "failed",
     "turn-cancelled": "cancelled",
