@@ -47,7 +47,7 @@ async def test_the_listener_prints_words_and_events_as_they_come(
     finally:
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
-    assert re.search(r"1 TurnSubmitted \(cursor [0-9a-f]{8}\.0\.0\.0\.0\)\na word$", printed)
+    assert re.search(r"1 TurnSubmitted \(cursor [0-9a-f]{8}\.1\.1\.0\.0\)\na word$", printed)
 
 
 async def test_the_writer_says_what_came_of_it(

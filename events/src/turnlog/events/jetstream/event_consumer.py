@@ -1,8 +1,8 @@
 """The typed consumer: events of a session or a tenant, stored then live, resumable by cursor.
 
-It only reads and leaves no state on the server. An item counts as handled when the next one is
-requested: a consumer that stores the cursor misses nothing after a crash, and may see the last item
-twice.
+It only reads and leaves no state on the server. The cursor is that of the latest item. A consumer
+that stores it once it has handled the item misses nothing after a crash and sees nothing twice but
+an item that it handled without storing the cursor.
 
 A cursor is a short text. It identifies the log and the session or tenant, so that a cursor from
 elsewhere, or from a log that was lost and created again, is refused.
@@ -257,7 +257,7 @@ ConsumerItems = AsyncGenerator[tuple[StreamPosition, ConsumerItem]]
 
 
 class EventSubscription:
-    """Yields items, and has the cursor after the last handled one."""
+    """Yields items, and has the cursor of the latest one."""
 
     def __init__(
         self,
@@ -269,20 +269,19 @@ class EventSubscription:
         self._items = items
         self._cursors = cursors
         self._types = types
-        self._handled = self._yielded = start
+        self._position = start
 
     @property
     def cursor(self) -> str:
-        """Where to resume: after the last handled item."""
-        return self._cursors.format_cursor(self._handled)
+        """Where to resume after the latest item; store it once that is handled."""
+        return self._cursors.format_cursor(self._position)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ConsumerItem:
         while True:
-            self._handled = self._yielded
-            self._yielded, item = await anext(self._items)
+            self._position, item = await anext(self._items)
             if self._is_wanted(item):
                 return item
 
