@@ -194,6 +194,23 @@ async def test_t3_the_task_stands_under_its_heading_and_an_empty_field_leaves_no
     assert task == "\nCurrent phase: talk"
 
 
+@pytest.mark.parametrize("levels", ["[]", "[full_history]", "[learning_profile, what_not]"])
+async def test_t13_to_the_shipped_blueprint_every_level_is_session_only(
+    tutor_service: TutorService, levels: str
+) -> None:
+    plain, asking = ("session_only", levels.strip("[]").replace(", ", "-") or "none")
+    prompts: list[str] = []
+    for name, requested in ((plain, "[session_only]"), (asking, levels)):
+        ai_config = f"ai_config: {{context_requirements: {requested}}}\nsafety:"
+        if not (tutor_service.trickster / "tasks" / name).exists():
+            tutor_service.write_task(name, BARE.replace("safety:", ai_config))
+        session = await tutor_service.open_session(name)
+        await tutor_service.submit_and_watch(session, "Labas")
+        prompts.append(await tutor_service.fetch_system_prompt(session, "1.1"))
+    assert prompts[0] == prompts[1]
+    assert prompts[0].endswith(LANGUAGE)
+
+
 async def test_t4_a_cartridge_without_safety_limits_is_refused_at_opening_with_file_and_line(
     tutor_service: TutorService,
 ) -> None:
