@@ -150,6 +150,7 @@ async def test_u8_more_than_500_rows_enter_as_columns_count_and_sample_and_are_k
 ) -> None:
     session = await open_working_session(platform)
     returned = await run_result_turn(platform, session, json.dumps(ROWS))
+    assert returned.treatment == "condensed"
     (system,) = [
         each["content"]
         for each in (await platform.fetch_prompt(session, "1.3"))["messages"]
@@ -167,7 +168,10 @@ async def test_u8_more_than_500_rows_enter_as_columns_count_and_sample_and_are_k
 
 @pytest.mark.parametrize(
     ("result", "distilled"),
-    [("x" * 10_000, False), ("x" * 10_001, True), (json.dumps([1] * 500), False)],
+    [
+        *(("x" * 10_000, False), ("x" * 10_001, True)),
+        *((json.dumps([1] * 500), False), (json.dumps([1] * 501), True)),
+    ],
 )
 async def test_u8_a_result_is_distilled_above_500_rows_or_10000_characters(
     platform: AgentService, result: str, *, distilled: bool

@@ -127,14 +127,15 @@ async def test_u11_a_repeated_question_is_condensed_before_a_summary_is_paid_for
 async def test_u11_ten_price_questions_in_a_row_cost_no_summary(platform: AgentService) -> None:
     session = await platform.open_shipped_session("uderia", attributes={})
     for number in range(1, 11):
-        platform.provider.queue_behaviours(
-            answer_with_text(f"There are {number + 20} products:\n{build_table(number + 20)}")
-        )
+        answer = f"There are {number + 40} products:\n{build_table(number + 40)}"
+        platform.provider.queue_behaviours(answer_with_text(answer))
         await platform.complete_turn(session, text=f"Show products under ${number}0")
     await platform.complete_turn(session, answer_with_text("Yes."), text="Were these all of them?")
     prompt = await platform.fetch_prompt(session, "11.1")
     assert "(10 times, in turn with: $10; $20; $30;" in prompt["messages"][1]["content"]
-    assert "There are 30 products …" in prompt["messages"][2]["content"]
+    assert "There are 50 products …" in prompt["messages"][2]["content"]
+    (step,) = prompt["manifest"]["steps"]
+    assert step["before"] > 4_000, "verbatim, a summary would have been due"
     assert "summary-begun" not in await platform.list_event_names(session)
 
 
