@@ -84,7 +84,7 @@ async def test_p11_lengths_and_cues_of_a_ladder_are_an_authors_too(coast: GameSe
 async def test_p11_a_ladder_that_cannot_work_is_refused_with_its_line(coast: GameService) -> None:
     file = await create_own_blueprint(coast, "rootless", "drop: {layer: core}")
     line = file.read_text()[: file.read_text().index("drop: {layer: core}")].count("\n") + 1
-    form = {"blueprint": "rootless", "attributes": {}}
+    form: dict[str, JsonValue] = {"blueprint": "rootless", "attributes": {}}
     refused = await coast.http.post("/v1/sessions", json=form)
     assert refused.status_code == 422
     (fault,) = refused.json()["faults"]
