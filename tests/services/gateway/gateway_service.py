@@ -46,7 +46,7 @@ from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFe
 from turnlog.services.sessions.segment_service import SegmentService
 from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
 from turnlog.services.sessions.text_cache import TextReader
-from turnlog.services.worker.attempt_lease import AttemptHeartbeat
+from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.model.model_types import LanguageModel

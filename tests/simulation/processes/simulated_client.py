@@ -43,7 +43,7 @@ from turnlog.services.api.requests import (
     SubmitTurnRequest,
 )
 from turnlog.services.gateway.http.request_identity import RequestIdentity
-from turnlog.services.gateway.routes import command_routes, memory_routes, turn_routes
+from turnlog.services.gateway.routes import memory_routes, session_command_routes, turn_routes
 
 PLAIN_REQUEST: Final = Request({"type": "http", "method": "POST", "path": "/", "headers": []})
 
@@ -88,19 +88,21 @@ class SimulatedClient:
                 await self._submit_turn()
             case "cancel":
                 form = CancelTurnRequest(turn=turn if self.chance.random() < 0.3 else None)
-                act = partial(command_routes.cancel_turn, form=form)
+                act = partial(session_command_routes.cancel_turn, form=form)
                 await self._send_command("cancel", CancelTurn(form.turn), act)
             case "exclude":
-                act = partial(command_routes.exclude_turn, turn=turn)
+                act = partial(session_command_routes.exclude_turn, turn=turn)
                 await self._send_command(f"exclude {turn}", ExcludeTurn(turn), act)
             case "restore":
-                act = partial(command_routes.restore_turn, turn=turn)
+                act = partial(session_command_routes.restore_turn, turn=turn)
                 await self._send_command(f"restore {turn}", RestoreTurn(turn), act)
             case "redact":
                 redact = RedactReplyRequest(turn=turn, reason="on request")
-                command = RedactReply(turn, redact.reason, command_routes.OPERATOR_RULE, "-")
+                command = RedactReply(
+                    turn, redact.reason, session_command_routes.OPERATOR_RULE, "-"
+                )
                 await self._send_command(
-                    "redact", command, partial(command_routes.redact_reply, form=redact)
+                    "redact", command, partial(session_command_routes.redact_reply, form=redact)
                 )
             case "purge":
                 await self._send_command("purge", PurgeMemory(), memory_routes.purge_memory)
@@ -108,7 +110,7 @@ class SimulatedClient:
                 await self._choose_or_signal()
             case "close":
                 close = CloseSessionRequest()
-                act = partial(command_routes.close_session, form=close)
+                act = partial(session_command_routes.close_session, form=close)
                 await self._send_command("close", CloseSession(close.reason), act)
 
     async def _choose_or_signal(self) -> None:
@@ -118,10 +120,10 @@ class SimulatedClient:
             form = RecordChoiceRequest(choice=self.chance.choice(CHOICES))
             command = RecordChoice(form.choice, phases)
             return await self._send_command(
-                "choice", command, partial(command_routes.record_choice, form=form)
+                "choice", command, partial(session_command_routes.record_choice, form=form)
             )
         signal = self.chance.choice(SIGNALS)
-        sent = partial(command_routes.send_signal, form=PhaseSignalRequest(signal=signal))
+        sent = partial(session_command_routes.send_signal, form=PhaseSignalRequest(signal=signal))
         return await self._send_command("signal", SendSignal(signal, phases), sent)
 
     async def _submit_turn(self) -> None:

@@ -13,6 +13,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
+# Median of five alternating runs, by processor time: decoding and folding 32,880 events that are
+# all kept, as a verifier keeps those of its sessions, takes twice as long with the default
+# thresholds as with rare collections, and 2.3 times as long as with none (12,100, 24,000 and 27,600
+# events/s). Where nothing is kept there is no difference. A full collection takes 162 ms in a
+# process that has imported litellm, and below 0.1 ms once its objects are frozen.
+
 _RARE_COLLECTION: Final = (100_000, 50, 100)
 """Collector thresholds; the first counts new objects, by default hundreds."""
 

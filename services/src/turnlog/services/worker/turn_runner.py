@@ -28,7 +28,7 @@ from turnlog.services.platform.telemetry.traces import Tracing, get_traceparent
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.sessions.text_cache import read_event
-from turnlog.services.worker.attempt_lease import AttemptHeartbeat
+from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.active_attempt import (
     AttemptContext,
     create_report,

@@ -24,7 +24,7 @@ from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.sessions.log_identity import watch_log_identity
 from turnlog.services.sessions.process_components import ProcessComponents, connect_components
 from turnlog.services.worker import app
-from turnlog.services.worker.attempt_lease import AttemptHeartbeat
+from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.model.litellm_model import LitellmModel

@@ -37,7 +37,7 @@ from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.gateway.dependencies import Dependencies, RequestTenant
 from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_identity import CallerIdentity
-from turnlog.services.gateway.routes.command_routes import handle_command
+from turnlog.services.gateway.routes.session_command_routes import handle_command
 from turnlog.services.sessions.prompt_inputs import load_memory_messages
 
 router = APIRouter()
