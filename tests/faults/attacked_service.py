@@ -22,6 +22,7 @@ import httpx
 
 from tests.faults.crash.sitecustomize import CLOCK_AHEAD, CRASH_AT
 from tests.support.processes.live_service import SERVICE_TIMEOUT, LiveService, connect_service
+from tests.support.processes.loop_holds import assert_loop_free
 from tests.support.processes.process_host import (
     NO_VARIABLES,
     POLL_INTERVAL,
@@ -199,7 +200,10 @@ def _is_stopped(pid: int) -> bool:
 async def run_attacked_service(
     folder: Path, settings: Mapping[str, str] = NO_VARIABLES
 ) -> AsyncGenerator[AttackedService]:
-    """Run the service; every process that still runs at the end must exit with 0."""
+    """Run the service; every process that still runs at the end must exit with 0.
+
+    Nothing may have held the event loop of any process for long, whatever was done to it.
+    """
     port = find_free_port()
     async with (
         OpenAIServer(AgentAnswer(EchoAnswer(pace=0.002))) as provider,
@@ -221,6 +225,7 @@ async def run_attacked_service(
                 await attacked.start_role(role)
             await attacked.wait_until_ready()
             yield attacked
+    assert_loop_free(*(folder / f"{role}.log" for role in sorted(set(STARTED_ROLES))))
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ import pytest
 
 from tests.faults.suite_extent import select_rows
 from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
+from tests.support.processes.loop_holds import assert_loop_free
 from tests.support.processes.process_host import POLL_INTERVAL
 from tests.support.processes.turnlog_process import TurnlogProcess, fork_turnlog
 from tests.support.servers.store_damage import StoredStream
@@ -192,6 +193,7 @@ def test_a_damaged_directory_is_described_as_the_table_says(
     started, ready = start_service(damaged.path, tmp_path / "up.log", readiness)
     assert_quoted(start, started)
     assert_quoted(readiness, ready)
+    assert_loop_free(tmp_path / "up.log")
 
 
 def assert_quoted(cell: str, said: str) -> None:

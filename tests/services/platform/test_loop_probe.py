@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 import time
+from asyncio.subprocess import PIPE
+from pathlib import Path
 
+import pytest
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from structlog.testing import capture_logs
 
+from tests.support.processes.loop_holds import assert_loop_free
+from turnlog.services.cli.process_log import configure_log
 from turnlog.services.platform.telemetry.loop_probe import (
     HOLD_METRIC,
     LONG_HOLD,
+    LoopTimes,
+    compute_hold,
     run_measured_probe,
 )
 
@@ -40,6 +49,7 @@ async def test_what_holds_the_loop_is_measured_and_named() -> None:
     assert "spin_processor" in warnings[0]["running"]
     assert "block_loop" in warnings[1]["running"]
     assert all(each["seconds"] > LONG_HOLD for each in warnings)
+    assert warnings[0]["processor"] > 2 * LONG_HOLD > warnings[1]["processor"]
     assert probe.longest >= 2 * LONG_HOLD
     assert metrics is not None
     (resource,) = metrics.resource_metrics
@@ -49,9 +59,86 @@ async def test_what_holds_the_loop_is_measured_and_named() -> None:
     assert sum(point.count for point in metric.data.data_points) >= len(warnings)  # type: ignore[union-attr,misc]
 
 
+async def test_the_fault_programme_fails_where_a_log_has_the_warning(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    with log.open("w") as stream:
+        configure_log(stream, "console", minimum_level="info")
+        async with run_measured_probe("worker"):
+            await asyncio.sleep(0.1)
+            assert_loop_free(log)
+            block_loop(3 * LONG_HOLD)
+            await asyncio.sleep(0.1)
+    with pytest.raises(AssertionError, match="block_loop"):
+        assert_loop_free(log)
+
+
+async def test_another_thread_that_keeps_the_interpreter_is_named() -> None:
+    previous = sys.getswitchinterval()
+    with capture_logs() as logged:
+        async with run_measured_probe("worker"):
+            await asyncio.sleep(0.1)
+            sys.setswitchinterval(60)  # As a long call of the interpreter does
+            try:
+                await asyncio.to_thread(spin_processor, 3 * LONG_HOLD)
+            finally:
+                sys.setswitchinterval(previous)
+            await asyncio.sleep(0.1)
+    (warning,) = logged
+    assert warning["processor"] < LONG_HOLD < warning["seconds"]
+    assert any("concurrent.futures" in stack for stack in warning["beside"])
+
+
 async def test_a_loop_that_waits_is_not_held() -> None:
     with capture_logs() as logged:
         async with run_measured_probe("worker"):
             await asyncio.sleep(2 * LONG_HOLD)
             await asyncio.to_thread(block_loop, 2 * LONG_HOLD)
     assert logged == []
+
+
+MEASURED_PROCESS = """
+import asyncio, sys
+from turnlog.services.platform.telemetry.loop_probe import run_measured_probe
+
+async def measure():
+    async with run_measured_probe("worker") as probe:
+        await asyncio.sleep(0.1)
+        print("running", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+        await asyncio.sleep(0.1)
+    print(probe.longest)
+
+asyncio.run(measure())
+"""
+
+
+async def test_a_process_that_was_stopped_did_not_hold_its_loop() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", MEASURED_PROCESS), stdin=PIPE, stdout=PIPE
+    )
+    assert process.stdout
+    assert await process.stdout.readline() == b"running\n"
+    process.send_signal(signal.SIGSTOP)
+    await asyncio.sleep(4 * LONG_HOLD)
+    process.send_signal(signal.SIGCONT)
+    output, _ = await process.communicate(b"")
+    assert process.returncode == 0
+    assert float(output) < LONG_HOLD
+
+
+@pytest.mark.parametrize(
+    ("times", "hold"),
+    [
+        (LoopTimes(elapsed=0.06, processor=0.001, waiting=0.0, standing=0.0), 0.01),
+        (LoopTimes(elapsed=1.05, processor=0.2, waiting=0.8, standing=0.0), 0.2),
+        (LoopTimes(elapsed=1.05, processor=0.2, waiting=0.3, standing=0.7), 0.2),
+        (LoopTimes(elapsed=1.05, processor=0.0, waiting=0.0, standing=1.0), 0.0),
+        (LoopTimes(elapsed=1.05, processor=0.0, waiting=0.0, standing=0.0), 1.0),
+        (LoopTimes(elapsed=1.05, processor=0.9, waiting=0.3, standing=0.0), 0.9),
+    ],
+    ids=["idle", "busy machine", "starved process", "stopped", "blocked", "computing"],
+)
+def test_a_hold_is_what_the_code_took_and_not_what_the_machine_did(
+    times: LoopTimes, hold: float
+) -> None:
+    assert compute_hold(times) == pytest.approx(hold)

@@ -1,9 +1,16 @@
 """The probe that measures how long an event loop was held, and names what held it.
 
 Whatever runs for long on the event loop stops every turn, stream and health check of a process. A
-timer on the loop measures how late it fires, and a thread looks at the loop's stack while the timer
-is late. A process that was stopped or got no processor is late too, but nothing held its loop: the
-time for which the loop's thread waited for a processor, as Linux counts it, is not part of a hold.
+timer on the loop measures how late it fires, and a thread looks at the stacks while the timer is
+late. On a busy machine a timer is late as well, and in a process that was stopped, but no work held
+that loop. So a hold is not the delay by the clock: it is the processor time that the loop's thread
+used, and what is left of the delay without the time for which
+
+- that thread waited for a processor, which Linux counts, and
+- the whole process stood still, which the other thread notices because it wakes late as well while
+  the process uses no processor time.
+
+What is left is a call that blocks, or another thread that does not let go of the interpreter.
 """
 
 from __future__ import annotations
@@ -46,6 +53,63 @@ _STACK_DEPTH: Final = 6
 _log = structlog.get_logger("turnlog.event_loop")
 
 
+@dataclass(frozen=True, slots=True)
+class LoopTimes:
+    """What the clocks of the loop's thread say, in seconds."""
+
+    elapsed: float
+    """By the clock on the wall."""
+    processor: float
+    """For which the thread had a processor."""
+    waiting: float
+    """For which the thread waited for a processor; 0 where nobody counts."""
+    standing: float
+    """For which the process stood still."""
+
+    def compute_since(self, before: LoopTimes) -> LoopTimes:
+        """Return the times since earlier ones."""
+        return LoopTimes(
+            self.elapsed - before.elapsed,
+            self.processor - before.processor,
+            self.waiting - before.waiting,
+            self.standing - before.standing,
+        )
+
+
+def compute_hold(times: LoopTimes) -> float:
+    """Return for how long a loop was held that was to sleep for one interval.
+
+    Thread and process may have waited at the same time, which is then left out twice: a machine
+    that is busy is not blamed on the code, and what the code computed is in the hold in any case.
+    """
+    delay = times.elapsed - _INTERVAL
+    return max(times.processor, delay - times.waiting - times.standing)
+
+
+class StandstillClock:
+    """Counts the time for which this process stood still.
+
+    A thread that wakes in short intervals tells it so. Where that thread woke late although the
+    process used no processor time, the process was stopped or got no processor.
+    """
+
+    def __init__(self) -> None:
+        self._last_wake = (0.0, time.perf_counter(), time.process_time())
+        """The seconds counted so far, and both clocks; replaced as a whole, for other threads."""
+
+    def record_wake(self) -> bool:
+        """Note that the thread woke; return whether the process ran since it did so last."""
+        counted, now = self._last_wake[0], self.read_seconds()
+        self._last_wake = (now, time.perf_counter(), time.process_time())
+        return now - counted < _INTERVAL
+
+    def read_seconds(self) -> float:
+        """Return the time until now, also where the thread has not woken yet."""
+        counted, woken, processor_time = self._last_wake
+        worked = time.process_time() - processor_time
+        return counted + max(0.0, time.perf_counter() - woken - _INTERVAL - worked)
+
+
 @dataclass
 class LoopProbe:
     """Measures the event loop that starts it."""
@@ -55,57 +119,65 @@ class LoopProbe:
     """Seconds of the longest hold so far."""
     _thread: int = field(default_factory=threading.get_ident)
     _stopped: threading.Event = field(default_factory=threading.Event)
-    _beat: float = 0.0
+    _standstill: StandstillClock = field(default_factory=StandstillClock)
+    _beat: float = field(default_factory=time.perf_counter)
     """When the timer fired last."""
-    _processor_time: float = 0.0
-    """The processor time of this process then."""
-    _waited: float = 0.0
-    """For how long the loop's thread had waited for a processor then."""
-    _stack: str | None = None
+    _running: str | None = None
     """What the loop was doing while the timer was late."""
+    _beside: tuple[str, ...] = ()
+    """What other threads were doing then."""
 
     async def run_timer(self) -> None:
         """Measure until cancelled."""
         watching = threading.Thread(target=self._watch_loop, name="loop-probe", daemon=True)
-        self._mark_beat()
         watching.start()
         try:
             while True:
+                beat = self._read_times()
+                self._beat, self._running, self._beside = beat.elapsed, None, ()
                 await asyncio.sleep(_INTERVAL)
-                delay = time.perf_counter() - self._beat - _INTERVAL
-                self._record_delay(max(0.0, delay - _read_processor_wait() + self._waited))
-                self._mark_beat()
+                self._record_times(self._read_times().compute_since(beat))
         finally:
             self._stopped.set()
 
-    def _mark_beat(self) -> None:
-        self._beat, self._processor_time = time.perf_counter(), time.process_time()
-        self._waited, self._stack = _read_processor_wait(), None
+    def _read_times(self) -> LoopTimes:
+        return LoopTimes(
+            time.perf_counter(),
+            time.thread_time(),
+            _read_processor_wait(),
+            self._standstill.read_seconds(),
+        )
 
-    def _record_delay(self, seconds: float) -> None:
-        worked = time.process_time() - self._processor_time
-        if self._stack is None and worked < seconds / 2:
-            return  # The process itself did not run
+    def _record_times(self, times: LoopTimes) -> None:
+        seconds = compute_hold(times)
         self.longest = max(self.longest, seconds)
         self.holds.record(seconds)
         if seconds > LONG_HOLD:
-            running = self._stack or "unknown"
-            _log.warning("loop-held", seconds=round(seconds, 3), running=running)
+            is_blocked = times.processor < seconds / 2
+            beside = (self._beside or self._describe_others()) if is_blocked else ()
+            _log.warning(
+                "loop-held",
+                seconds=round(seconds, 3),
+                processor=round(times.processor, 3),
+                delay=round(times.elapsed - _INTERVAL, 3),
+                running=self._running or "unknown",
+                beside=beside,
+            )
 
     def _watch_loop(self) -> None:
-        """Look at the loop's stack whenever its timer is late."""
-        woken = time.perf_counter()
+        """Look at the stacks whenever the loop's timer is late."""
         while not self._stopped.wait(_INTERVAL):
-            now = time.perf_counter()
-            was_running = now - woken < 2 * _INTERVAL or self._has_worked(now - woken)
-            woken = now
-            is_late = now - self._beat > LONG_HOLD
-            if is_late and was_running and self._stack is None:
-                self._stack = _describe_stack(_get_frame(self._thread))
+            has_run = self._standstill.record_wake()
+            is_late = time.perf_counter() - self._beat > LONG_HOLD
+            if is_late and has_run and self._running is None:
+                self._running = _describe_stack(_list_frames().get(self._thread))
+                self._beside = self._describe_others()
 
-    def _has_worked(self, seconds: float) -> bool:
-        """Return whether the process had the processor, for this thread may have had to wait."""
-        return time.process_time() - self._processor_time >= seconds / 2
+    def _describe_others(self) -> tuple[str, ...]:
+        """Return what the other threads run, for one of them may have had the interpreter."""
+        own = {self._thread, threading.get_ident()}
+        others = (frame for thread, frame in _list_frames().items() if thread not in own)
+        return tuple(filter(None, map(_describe_stack, others)))
 
 
 _SCHEDULER_FILE: Final = Path("/proc/thread-self/schedstat")
@@ -120,10 +192,9 @@ def _read_processor_wait() -> float:
         return 0.0
 
 
-def _get_frame(thread: int) -> FrameType | None:
-    """Return what a thread runs; there is no other way to see it from outside."""
-    frames = sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    return frames.get(thread)
+def _list_frames() -> dict[int, FrameType]:
+    """Return what the threads run; there is no other way to see it from outside."""
+    return sys._current_frames()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def _describe_stack(frame: FrameType | None) -> str | None:
