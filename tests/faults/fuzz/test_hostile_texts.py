@@ -1,4 +1,4 @@
-"""The rule engine and the bounds of responses, under random attack.
+"""The rule engine, the bounds of responses and the reader of JSON, under random attack.
 
 A fixed number of rounds in the suite, ten minutes each with FAULTS=all. Each attack runs on an
 event loop with the probe, as in a worker, and the longest hold is printed.
@@ -7,22 +7,31 @@ event loop with the probe, as in a worker, and the longest hold is printed.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Final, Literal, get_args
 
 import httpx
 import pytest
+from pydantic import JsonValue
 
 from tests.faults.suite_extent import RUN_EVERYTHING
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.bounded_json import MAX_JSON_NESTING, InvalidJson, parse_json
 from turnlog.projections.blueprint.linear_patterns import (
     MATCH_REACH,
     compile_pattern,
     find_pattern_fault,
 )
+from turnlog.projections.structured_output.json_repair import InvalidAnswer, validate_answer
+from turnlog.projections.tools.result_condensation import parse_members
+from turnlog.services.gateway.http.strict_json import check_strict_json
+from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.platform.telemetry.loop_probe import LONG_HOLD, run_measured_probe
 from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard
 from turnlog.services.worker.model.bounded_responses import (
@@ -154,7 +163,86 @@ def check_passed(passed: bytes, whole: bytes, kind: str, status: int) -> None:
         assert max(map(len, passed.replace(b"\r\n", b"\n").split(end))) <= MAX_FRAME_BYTES
 
 
-@pytest.mark.parametrize("attack", [attack_guard, attack_bounds])
+JSON_UNITS: Final = (
+    *("[", "]", "{", "}", ",", ":", '"', "\\", " ", "\n", "0", "-1", "1e999", "9" * 40, "null"),
+    *(
+        "NaN",
+        '"a"',
+        '{"a":',
+        '{"a":1},',
+        "[1],",
+        '"\\ud83d"',
+        "\\u0000",
+        "```",
+        "```json\n",
+        "\ufeff",
+    ),
+    *("é", "'", "//", "true,"),
+)
+
+ANYTHING: Final[dict[str, JsonValue]] = {
+    "type": "object",
+    "additionalProperties": {"$ref": "#"},
+}
+
+
+def draw_json(chance: random.Random, length: int) -> str:
+    """Draw what begins like JSON and goes wrong somewhere, or does not."""
+    if chance.random() < 0.3:
+        depth = chance.choice((1, MAX_JSON_NESTING - 2, MAX_JSON_NESTING - 1, 1_000, length // 2))
+        item = chance.choice(('{"a": [1, null]}', '"x"', "1.5", '{"a": 1, "a": 2}'))
+        items = ",".join([item] * chance.choice((1, 50, max(1, length // len(item)))))
+        return "[" * depth + items + "]" * (depth - chance.choice((0, 0, 1)))
+    text = ""
+    while len(text) < length:
+        text += chance.choice(JSON_UNITS) * chance.choice((1, 1, 3, 66, length))
+    return text[:length]
+
+
+async def attack_json(chance: random.Random) -> None:
+    """Read a hostile text as a frame, a body, an answer and a result of a tool."""
+    text = draw_json(chance, chance.choice((20, 5_000, 100_000, MAX_FRAME_BYTES // 2)))
+    value: JsonValue | InvalidJson
+    try:
+        value = parse_json(text)
+    except InvalidJson as refused:
+        value = refused
+    await run_text_work(partial(check_value, value), len(text))
+    await run_text_work(partial(check_readers, text), len(text))
+
+
+def check_value(value: JsonValue | InvalidJson) -> None:
+    """Check that what was read is bounded and can be written, or refused without its text."""
+    if isinstance(value, InvalidJson):
+        assert len(str(value)) < 120
+        return
+    level = [value]
+    for _ in range(MAX_JSON_NESTING + 1):
+        level = [inner for each in level for inner in list_inner(each)]
+    assert level == []
+    assert parse_json(json.dumps(value, allow_nan=False)) == value
+
+
+def list_inner(value: JsonValue) -> list[JsonValue]:
+    match value:
+        case dict():
+            return [*value.values()]
+        case list():
+            return value
+        case _:
+            return []
+
+
+def check_readers(text: str) -> None:
+    """Check that every reader of strangers takes a text or refuses it."""
+    with suppress(Refused):
+        check_strict_json(text.encode())
+    with suppress(InvalidAnswer):
+        json.loads(validate_answer(text, ANYTHING).text)
+    parse_members(text)
+
+
+@pytest.mark.parametrize("attack", [attack_guard, attack_bounds, attack_json])
 async def test_no_text_of_a_model_holds_the_loop(
     attack: Callable[[random.Random], Awaitable[None]],
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from turnlog.projections.blueprint.bounded_json import (
     MAX_JSON_NESTING,
+    MAX_JSON_VALUES,
     InvalidJson,
     parse_embedded_json,
     parse_json,
@@ -32,6 +33,8 @@ INVALID = {
     "one level too many": (nest(MAX_JSON_NESTING + 1), "too-deep"),
     "more levels than Python can parse": (nest(100_000), "too-deep"),
     "objects without an end": ('{"a":' * 100_000, "too-deep"),
+    "more values than are read": ("[" + "1," * MAX_JSON_VALUES + "1]", "too-many"),
+    "more empty lists than are read": ("[" + "[]," * MAX_JSON_VALUES + "1]", "too-many"),
     "more than is read": (json.dumps(SECRET * 100), "too-large"),
 }
 
@@ -41,7 +44,7 @@ def test_what_is_not_bounded_json_is_refused_without_repeating_it(
     raw: str | bytes, reason: str
 ) -> None:
     with pytest.raises(InvalidJson) as failed:
-        parse_json(raw, max_size=800 if reason == "too-large" else 1_000_000)
+        parse_json(raw, max_size=800 if reason == "too-large" else 2_000_000)
     assert failed.value.reason == reason
     assert SECRET not in str(failed.value)
     assert failed.value.__cause__ is None
@@ -53,6 +56,11 @@ def test_the_deepest_value_is_read() -> None:
 
 def test_brackets_in_texts_are_not_levels() -> None:
     assert parse_json(json.dumps(nest(1_000))) == nest(1_000)
+
+
+def test_what_separates_values_is_not_counted_within_texts() -> None:
+    text = ',[{\\"' * MAX_JSON_VALUES
+    assert parse_json(json.dumps([text, text])) == [text, text]
 
 
 def test_the_path_of_what_is_nested_too_deep_is_given() -> None:

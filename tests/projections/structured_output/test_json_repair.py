@@ -14,6 +14,7 @@ from turnlog.projections.structured_output.json_repair import (
     InvalidAnswer,
     JsonSchema,
     ValidatedAnswer,
+    find_json,
     validate_answer,
 )
 from turnlog.projections.structured_output.schema_validation import find_schema_fault
@@ -217,3 +218,10 @@ def test_mending_is_done_once_and_leaves_what_is_right_as_it_is(
     assert validate_answer(once.text, schema) == ValidatedAnswer(once.text, once.value)
     assert (once.text == text) == (not once.repairs)
     once.text.encode()
+
+
+def test_json_is_looked_for_at_many_places_but_not_at_every_bracket_of_a_hostile_text() -> None:
+    """Each bracket that begins nothing takes time that grows with the text before it."""
+    assert [each.value for each in find_json("{ " * 1_000 + '{"a": 1}')] == [{"a": 1}]
+    with pytest.raises(InvalidAnswer):
+        find_json("{ " * 100_000 + '{"a": 1}')

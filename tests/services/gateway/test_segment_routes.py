@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.services.gateway.gateway_service import RunningGateway
+from turnlog.projections.blueprint.bounded_json import MAX_JSON_VALUES
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 CUE = {"scope": "npc", "ref": "npc.innkeeper", "content": "He nods.", "type": "npc_cue", "tier": 1}
@@ -137,6 +138,10 @@ async def test_an_import_may_be_larger_than_other_bodies_but_not_without_end(
     answer = await idle.http.post("/v1/segments/import", json={"segments": rows})
     assert answer.status_code == 200, answer.text
     assert len(answer.json()["added"]) == 1_200
+    many = b'{"segments":[' + b"[1]," * MAX_JSON_VALUES + b"1]}"
+    headers = {"Content-Type": "application/json"}
+    refused = await idle.http.post("/v1/segments/import", content=many, headers=headers)
+    assert read_problem(refused) == (422, "too-many-values", "body")
     large = await idle.http.post("/v1/segments", json={"scope": "core", "content": "x" * 300_000})
     assert read_problem(large) == (413, "too-large", "body")
     async with idle.start_another_gateway(import_limit=2_000) as narrow:

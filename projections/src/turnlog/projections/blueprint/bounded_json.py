@@ -1,8 +1,10 @@
 """The one reader of JSON that strangers send: callers, models, tools, providers and bundles.
 
 Python's parser recurses once a level, and so does most code that walks what it returns: a few
-kilobytes of brackets end either with `RecursionError`, anywhere in a process. Here size and depth
-are bounded, and there is one error, whose message never repeats the text, which may be secret.
+kilobytes of brackets end either with `RecursionError`, anywhere in a process. A few megabytes of
+them are millions of objects, for whose parsing no other thread gets the interpreter. Here size,
+depth and number of values are bounded, and there is one error, whose message never repeats the
+text, which may be secret.
 
 `model_validate_json` needs no help: pydantic's parser has its own limit of depth.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Final, Literal, NoReturn
 
 from pydantic import JsonValue
@@ -21,7 +24,12 @@ MAX_JSON_NESTING: Final = 64
 MAX_JSON_SIZE: Final = 16 * 1024 * 1024
 """Maximum bytes, or characters of a text, where the caller does not name a limit of its own."""
 
-InvalidJsonReason = Literal["syntax", "too-deep", "too-large"]
+MAX_JSON_VALUES: Final = 400_000
+"""Maximum number of values in a text, which parse in about a tenth of a second."""
+
+_JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+InvalidJsonReason = Literal["syntax", "too-deep", "too-large", "too-many"]
 
 
 class InvalidJson(ValueError):
@@ -59,7 +67,10 @@ def parse_json(
         raise InvalidJson("too-large", f"it is larger than {max_size}")
     try:
         text = raw if isinstance(raw, str) else raw.decode()
+        _check_value_count(text)
         value: JsonValue = decoder.decode(text)
+    except InvalidJson:
+        raise
     except (ValueError, RecursionError) as error:
         raise _convert_error(error) from None
     if text.count("[") + text.count("{") > MAX_JSON_NESTING:
@@ -84,6 +95,22 @@ def parse_embedded_json(
     if text.count("[", at, end) + text.count("{", at, end) > MAX_JSON_NESTING:
         _check_nesting(value)
     return value, end
+
+
+def _check_value_count(text: str) -> None:
+    """Raise `InvalidJson` before a text of too many values is parsed.
+
+    Each value follows a comma or opens what is around it. Those within strings count only where a
+    text may have too many.
+    """
+    if len(text) > MAX_JSON_VALUES and _count_separators(text) >= MAX_JSON_VALUES:
+        text = _JSON_STRING.sub("", text)
+        if _count_separators(text) >= MAX_JSON_VALUES:
+            raise InvalidJson("too-many", f"it has more than {MAX_JSON_VALUES} values")
+
+
+def _count_separators(text: str) -> int:
+    return sum(map(text.count, ",[{"))
 
 
 def _convert_error(error: ValueError | RecursionError) -> InvalidJson:

@@ -136,14 +136,16 @@ def fold(events: Iterable[RecordedEvent], library: SegmentLibrary) -> SegmentLib
     """Apply events to a library, in order."""
     segments, places = dict(library.segments), dict(library.numbers_by_placement)
     commands, head = dict(library.commands_by_key), library.head
+    placed: dict[SegmentPlacement, list[int]] = {}
     for recorded in events:
         event, head = decode_library_event(recorded), recorded.head
         for changed in _apply_event(segments, event, recorded):
             if changed.id not in segments:
-                place = (changed.scope, changed.ref)
-                places[place] = tuple(sorted((*places.get(place, ()), changed.id)))
+                placed.setdefault((changed.scope, changed.ref), []).append(changed.id)
             segments[changed.id] = changed
         _record_command(commands, event, recorded)
+    for place, added in placed.items():
+        places[place] = tuple(sorted((*places.get(place, ()), *added)))
     return SegmentLibrary(library.tenant, head, segments, places, commands)
 
 

@@ -49,6 +49,10 @@ _BLANK_REST: Final = re.compile(r"\s*\Z")
 _MAX_CANDIDATES: Final = 64
 """Maximum number of candidates in one text; prose has few brackets."""
 
+_MAX_STARTS: Final = 2_000
+"""Maximum number of places in a text where JSON is looked for; what looks like a start and is none
+costs time that grows with the text before it."""
+
 RepairScope = Literal["all", "within", "none"]
 
 
@@ -111,7 +115,10 @@ def _parse_whole_text(text: str) -> list[JsonCandidate]:
 def _iterate_embedded_json(text: str) -> Iterator[JsonCandidate]:
     """Yield the JSON values between words, but nothing from within broken JSON."""
     at = 0
-    while begins := _JSON_START.search(text, at):
+    for _ in range(_MAX_STARTS):
+        begins = _JSON_START.search(text, at)
+        if begins is None:
+            return
         start = begins.end() - 1
         try:
             value, at = parse_embedded_json(text, start, decoder=_LENIENT_DECODER)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from fastapi.routing import APIRoute
@@ -22,11 +23,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.services.gateway.http.strict_json import check_strict_json
 from turnlog.services.gateway.problem_details import create_error_response
-from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.platform.telemetry.traces import Tracing
-
-INLINE_CHECK_BYTES: Final = 1024 * 1024
-"""Bodies up to this size in bytes are checked on the event loop."""
 
 MAX_DISCARDED_BYTES: Final = 8 * 1024 * 1024
 """How many bytes of a refused body are read and discarded."""
@@ -72,7 +70,7 @@ class BodyLimitMiddleware:
             raise Refused("too-slow", detail, field="body", fix="send it in one go") from None
         if body:
             _check_body_headers(headers)
-            await _check_json_body(body)
+            await run_text_work(partial(check_strict_json, body), len(body))
         return body
 
 
@@ -92,13 +90,6 @@ async def _read_body(receive: Receive, max_bytes: int) -> bytes:
     if size > max_bytes:
         raise TooLarge("body", size, max_bytes)
     return bytes(body)
-
-
-async def _check_json_body(body: bytes) -> None:
-    if len(body) <= INLINE_CHECK_BYTES:
-        return check_strict_json(body)
-    # Checking a large body takes long enough to delay other requests on the event loop.
-    return await run_in_thread(lambda: check_strict_json(body))
 
 
 def _check_body_headers(headers: Headers) -> None:

@@ -27,8 +27,12 @@ class _JsonObject(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        counts = Counter(key for key, _ in pairs if len(self) < len(pairs))
-        self.repeated_key = next((key for key, times in counts.items() if times > 1), None)
+        self.repeated_key = _find_repeated_key(pairs) if len(self) < len(pairs) else None
+
+
+def _find_repeated_key(pairs: list[tuple[str, Any]]) -> str:
+    counts = Counter(key for key, _ in pairs)
+    return next(key for key, times in counts.items() if times > 1)
 
 
 def _parse_integer(digits: str) -> float:
@@ -56,6 +60,9 @@ def _create_refusal(error: InvalidJson) -> Refused:
         path = ".".join(replace_unstorable(str(step)[:80]) for step in error.path)
         field = path or _WHOLE_BODY
         return Refused(error.reason, str(error), field=field, fix="send it as text")
+    if error.reason == "too-many":
+        fix = "send it in several requests"
+        return Refused("too-many-values", str(error), field=_WHOLE_BODY, fix=fix)
     return Refused("bad-json", str(error), field=_WHOLE_BODY, fix="send one JSON object in UTF-8")
 
 
