@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Iterable
+from importlib import import_module
 from itertools import pairwise
+from pathlib import Path
 from typing import Final, Literal
 
 import pytest
@@ -24,6 +27,7 @@ from turnlog.projections.blueprint.linear_patterns import MATCH_REACH, compile_p
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.read_models.session_history import build_history
+from turnlog.services.blueprints.plugins import list_entry_points
 from turnlog.services.worker.attempts.output_guard import (
     GuardViolation,
     OutputGuard,
@@ -195,6 +199,36 @@ async def test_patterns_are_compiled_once_when_a_session_is_loaded() -> None:
     assert compile_pattern.cache_info().misses == compiled
 
 
+NOTED_CHECK = """
+import threading
+
+threads = []
+
+def note_thread(text, options):
+    threads.append(threading.get_ident())
+"""
+
+
+async def test_a_registered_check_runs_in_a_thread_because_it_may_take_any_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    (tmp_path / "noted_check.py").write_text(NOTED_CHECK)
+    described = tmp_path / "noted_check-1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Name: noted-check\nVersion: 1\n")
+    (described / "entry_points.txt").write_text("[turnlog.checks]\nnoted=noted_check:note_thread\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    list_entry_points.cache_clear()
+    request.addfinalizer(list_entry_points.cache_clear)
+    written = DRAW.blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    written["policies"]["safety"]["rules"] = [{"name": "noted", "check": "noted"}]
+    written["policies"]["safety"]["hold_back"] = "none"
+    material = SessionMaterial(Blueprint.model_validate(written), DRAW.cartridge)
+    assert await build_guard(material).add_text("Hello.") == "Hello."
+    (thread,) = import_module("noted_check").threads
+    assert thread != threading.get_ident()
+
+
 async def test_a_session_that_pinned_another_pattern_is_refused_with_what_to_do() -> None:
     written = DRAW.blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["rules"] = [{"name": "old", "pattern": "(?=a)b"}]
@@ -252,6 +286,16 @@ TERMS: JsonValue = {"en": ["self-harm*"], "lt": ["savižal*", "žaloti save"]}
 )  # fmt: skip
 def test_a_term_is_found_whatever_its_case_accents_spacing_and_ending(text: str) -> None:
     assert find_listed_topic(text, TERMS)
+
+
+def test_of_a_long_list_the_first_term_is_named_and_few_patterns_are_compiled() -> None:
+    terms: list[JsonValue] = ["", "?!", *(f"forbidden word {number:03}*" for number in range(300))]
+    compiled = compile_pattern.cache_info().misses
+    assert find_listed_topic("Nothing of it: word 299, forbidden.", terms) is None
+    assert find_listed_topic("A Forbidden-word 299th, forbidden word 298.", terms) == (
+        "it names forbidden word 298*"
+    )
+    assert compile_pattern.cache_info().misses - compiled < 300 // 5
 
 
 @pytest.mark.parametrize("text", ["Myself, harmless as I am.", "Savaitė be žalos.", "Save it."])

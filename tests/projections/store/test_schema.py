@@ -114,3 +114,32 @@ async def test_sqlite_is_synced_to_disk_at_every_commit(tmp_path: object) -> Non
         assert await connection.scalar(text("PRAGMA journal_mode")) == "wal"
         assert await connection.scalar(text("PRAGMA synchronous")) == 2
     await store.close()
+
+
+MIGRATION = """
+import asyncio, sys, threading
+from turnlog.projections.store.engine import open_store
+from turnlog.projections.store.schema import read_model_tables
+from turnlog.projections.store.schema.schema_migration import prepare_schema
+
+def audit(event, arguments):
+    if event == "import" and threading.current_thread() is threading.main_thread():
+        imported.add(str(arguments[0]).partition(".")[0])
+
+async def migrate():
+    store = open_store("sqlite:///" + sys.argv[1])
+    await prepare_schema(store)
+    await store.close()
+
+imported = set()
+sys.addaudithook(audit)
+asyncio.run(migrate())
+assert "alembic" in sys.modules
+assert not imported & {"alembic", "mako", "pygments"}, imported
+"""
+
+
+def test_a_migration_imports_what_it_needs_beside_the_event_loop(tmp_path: Path) -> None:
+    words = (sys.executable, "-c", MIGRATION, str(tmp_path / "rows.db"))
+    ran = subprocess.run(words, check=False, capture_output=True)
+    assert ran.returncode == 0, ran.stderr.decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.schema.schema_migration import prepare_schema
+from turnlog.services.gateway.app import create_routed_app
 from turnlog.services.gateway.main import serve_app
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.telemetry.traces import Tracing
@@ -235,3 +237,17 @@ async def test_a_port_that_is_taken_is_refused_with_the_way_out(idle: RunningGat
             pass
     assert taken in refused.value.detail
     assert "another port" in refused.value.fix
+
+
+async def test_the_first_request_does_not_wait_until_routes_are_built() -> None:
+    app, called = create_routed_app(), set[str]()
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        sys.setprofile(lambda frame, _event, _found: called.add(frame.f_code.co_name))
+        try:
+            answer = await client.get("/nowhere")
+        finally:
+            sys.setprofile(None)
+    assert answer.status_code == 404
+    assert "_build_effective_context" not in called
+    assert "handle_async_request" in called

@@ -6,18 +6,27 @@ import subprocess
 import sys
 
 PROGRAM = """
-import asyncio, sys
+import asyncio, gc, sys
 from turnlog.services.worker.model.litellm_model import LitellmModel
 
 def audit(event, arguments):
     if event in ("socket.connect", "socket.getaddrinfo"):
         raise SystemExit(f"litellm called {arguments}")
 
+full_collections = []
+
+def note_collection(phase, info):
+    if phase == "start" and info["generation"] == 2 and "litellm" in sys.modules:
+        full_collections.append(gc.get_stats())
+
 sys.addaudithook(audit)
+gc.callbacks.append(note_collection)
 model = LitellmModel()
 assert "litellm" not in sys.modules, "imported too early"
 asyncio.run(model.load_early())
 assert "litellm" in sys.modules, "not imported"
+assert not full_collections, "each keeps the interpreter from the event loop"
+assert gc.get_freeze_count() > 100_000 and gc.isenabled()
 """
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
@@ -102,6 +103,9 @@ def create_routed_app() -> FastAPI:
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(check_query), Depends(check_body)])
     app.add_api_route("/openapi.json", _serve_openapi, include_in_schema=False)
+    # FastAPI builds a router's routes when the first request reaches it, which would have to wait.
+    for _ in iter_route_contexts(app.routes):
+        pass
     return app
 
 

@@ -1,11 +1,14 @@
 """Migration of the database schema to the revision of this release.
 
 One migration history serves both databases. A single row shows whether there is anything to do, so
-a process with an up-to-date schema never imports alembic. A schema of a later release is refused.
+a process with an up-to-date schema never imports alembic. The import takes half a second, and so it
+runs in a thread, before the database is locked. A schema of a later release is refused.
 """
 
 from __future__ import annotations
 
+import asyncio
+from importlib import import_module
 from typing import Final
 
 from sqlalchemy import Connection, inspect, text
@@ -19,6 +22,8 @@ SCHEMA_REVISION: Final = "0006"
 
 _MIGRATION_SCRIPTS: Final = "turnlog.projections.store:migrations"
 
+_ALEMBIC_MODULES: Final = ("alembic.command", "alembic.config")
+
 _MIGRATION_LOCK: Final = 0x7475726E
 """An arbitrary number, equal in every release, so that two processes never migrate at once."""
 
@@ -28,6 +33,8 @@ async def prepare_schema(store: ReadModelStore) -> None:
     async with store.open_reader() as connection:
         if await connection.run_sync(_read_revision) == SCHEMA_REVISION:
             return
+    for name in _ALEMBIC_MODULES:
+        await asyncio.to_thread(import_module, name)
     async with store.open_writer() as connection:
         await _lock_database(connection)
         if await connection.run_sync(_read_revision) != SCHEMA_REVISION:
@@ -47,7 +54,7 @@ def _read_revision(connection: Connection) -> str | None:
 
 
 def _run_migrations(connection: Connection) -> None:
-    # Imported here, because only a migration should pay for the import.
+    # Only a migration should pay for the import; `prepare_schema` made it already.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
     from alembic.util import CommandError  # noqa: PLC0415

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from inspect import isawaitable
+from functools import lru_cache, partial
+from inspect import isawaitable, iscoroutinefunction
 from typing import Final, assert_never
 
 from pydantic import JsonValue
@@ -38,8 +38,8 @@ from turnlog.projections.blueprint.schema.policy_specs import (
 )
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.services.blueprints.plugins import load_check
-from turnlog.services.platform.concurrency import run_text_work
+from turnlog.services.blueprints.plugins import SafetyCheck, load_check
+from turnlog.services.platform.concurrency import run_in_thread, run_text_work
 
 # A boundary that is found too early only shortens a piece, so no language's rules are needed.
 _STOPS: Final = ".!?\u2026\u3002\uff01\uff1f"
@@ -222,9 +222,16 @@ def _build_rule_check(rule: SafetyRule, material: SessionMaterial) -> RuleCheck:
             return lambda text: "it matches a pattern" if has_match(text) else None
         case SafetyCheckRule(check=name, with_=path):
             check, options = load_check(name), material.resolve_path(path) if path else None
-            return lambda text: check(text, options)
+            return partial(_run_registered_check, check, options)
         case _ as never:
             assert_never(never)
+
+
+async def _run_registered_check(check: SafetyCheck, options: JsonValue, text: str) -> str | None:
+    """Run a check that may take any time: in a thread unless it is a coroutine function."""
+    work = partial(check, text, options)
+    found = work() if iscoroutinefunction(check) else await run_in_thread(work)
+    return await found if isawaitable(found) else found
 
 
 def _compile_rule(name: str, pattern: str) -> LinearPattern:
@@ -245,14 +252,51 @@ def find_listed_topic(text: str, topics: JsonValue) -> str | None:
     word.
     """
     listed = topics.values() if isinstance(topics, dict) else [topics]
+    terms = tuple(str(each) for group in listed if isinstance(group, list) for each in group)
     plain = _remove_accents(text)
-    for topic in (str(each) for terms in listed if isinstance(terms, list) for each in terms):
-        words = _WORD_PATTERN.findall(_remove_accents(topic))
-        pattern = r"[\W_]{0,3}".join(map(re.escape, words))
-        end = r"\w*" if topic.endswith("*") else ""
-        if words and compile_pattern(rf"(?i)\b{pattern}{end}\b").has_match(plain):
-            return f"it names {topic}"
+    for group in _compile_terms(terms):
+        if group.pattern.has_match(plain):
+            named = (each for each in group.terms if _compile_term_group((each,)).has_match(plain))
+            return f"it names {next(named, group.terms[0])}"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class _TermGroup:
+    """Some terms, and one pattern that finds any of them."""
+
+    terms: tuple[str, ...]
+    pattern: LinearPattern
+
+
+_GROUPED_CHARACTERS: Final = 250
+"""Characters of the terms of one pattern. Together they compile five times as fast as one by one; a
+pattern of all terms of a long list would be too large to search a slice quickly at the worst."""
+
+
+@lru_cache(maxsize=64)
+def _compile_terms(terms: tuple[str, ...]) -> tuple[_TermGroup, ...]:
+    """Compile the terms that have words, in their order; a millisecond for two of them."""
+    groups: list[list[str]] = []
+    room = 0
+    for term in filter(_write_term_pattern, terms):
+        if len(term) > room:
+            groups.append([])
+            room = _GROUPED_CHARACTERS
+        groups[-1].append(term)
+        room -= len(term)
+    return tuple(_TermGroup((*group,), _compile_term_group((*group,))) for group in groups)
+
+
+def _compile_term_group(terms: Sequence[str]) -> LinearPattern:
+    return compile_pattern(rf"(?i)\b(?:{'|'.join(map(_write_term_pattern, terms))})\b")
+
+
+def _write_term_pattern(term: str) -> str:
+    """Return the pattern of a term; an empty one if it has no words."""
+    words = _WORD_PATTERN.findall(_remove_accents(term))
+    end = r"\w*" if words and term.endswith("*") else ""
+    return r"[\W_]{0,3}".join(map(re.escape, words)) + end
 
 
 _WORD_PATTERN: Final = re.compile(r"[^\W_]+")

@@ -14,7 +14,7 @@ import httpx
 
 from turnlog.projections.blueprint.schema.call_specs import ALLOWED_MODEL_PARAMETERS
 from turnlog.services.platform.concurrency import run_in_thread
-from turnlog.services.platform.gc_control import freeze_live_objects
+from turnlog.services.platform.gc_control import freeze_live_objects, pause_collection
 from turnlog.services.worker.model.call_timeouts import CallTimeouts, open_call_timer
 from turnlog.services.worker.model.chunk_reader import (
     ChunkReader,
@@ -87,8 +87,7 @@ class LitellmModel:
 
     async def _load_library(self) -> LitellmLibrary:
         if self._loaded is None:
-            self._loaded = await run_in_thread(load_litellm)
-            freeze_live_objects()
+            self._loaded = await run_in_thread(_load_and_freeze)
         return self._loaded
 
     def _build_arguments(self, request: ModelRequest) -> dict[str, object]:
@@ -122,6 +121,14 @@ class LitellmModel:
         `CallTimer` limits silence and length and ends sooner.
         """
         return httpx.Timeout(self._timeouts.total, connect=self._timeouts.connect)
+
+
+def _load_and_freeze() -> LitellmLibrary:
+    """Import litellm without full collections, which keep the interpreter from the event loop."""
+    with pause_collection():
+        library = load_litellm()
+        freeze_live_objects()
+    return library
 
 
 def _has_no_key() -> bool:
