@@ -12,6 +12,7 @@ that session, which names the place of the one before it.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from typing import Final
 import structlog
 
 from turnlog.events.envelope import parse_chain_header
-from turnlog.events.errors import Corrupt, StreamHole, Unavailable
+from turnlog.events.errors import StreamHole, TurnlogError
 from turnlog.events.jetstream.jetstream_client import JetStreamSnapshotStore
 from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
@@ -46,8 +47,8 @@ NOTE_SECONDS: Final = 5.0
 
 MAX_NOTED_HOLES: Final = 200
 
-MAX_NOTED_SESSIONS: Final = 1_000
-"""Sessions that are noted for one hole."""
+MAX_NOTED_SESSIONS: Final = 2_000
+"""Sessions that are noted for all holes of a stream; a note has to fit into one message."""
 
 _log = structlog.get_logger("turnlog.record")
 
@@ -75,7 +76,7 @@ class RecordScrub:
             for stream, read_after in readers.items():
                 try:
                     await self._read_if_due(stream, read_after)
-                except (Corrupt, Unavailable) as error:
+                except TurnlogError as error:
                     _log.warning("record-not-read", stream=stream, detail=str(error))
             await asyncio.sleep(DUE_SECONDS)
 
@@ -87,20 +88,21 @@ class RecordScrub:
         begun = ScrubNote(info.created, run, self.clock(), info.lost_count)
         found = await notes.load_note(stream, info.created)
         note = begun if found is None else found
-        if found is not None and _is_outdated(found, begun):
+        if found is not None and is_outdated(found, begun):
             note = replace(begun, holes=found.holes)
         if not note.is_complete:
-            await _StreamScrub(stream, notes, note).run(read_after)
+            await StreamScrub(stream, notes, note).run(read_after)
 
 
-def _is_outdated(note: ScrubNote, now: ScrubNote) -> bool:
+def is_outdated(note: ScrubNote, now: ScrubNote) -> bool:
+    """Return whether a stream is to be read again, by the note and by one that began now."""
     if (note.server_run, note.lost) != (now.server_run, now.lost):
         return True
     return not timedelta() <= now.began - note.began < SCRUB_INTERVAL
 
 
 @dataclass
-class _StreamScrub:
+class StreamScrub:
     """One reading of a stream, from where the note says that it is."""
 
     stream: str
@@ -134,24 +136,28 @@ def _add_part(note: ScrubNote, part: StreamPart) -> ScrubNote:
         found.sort(key=lambda hole: hole.first)
         return replace(note, position=part.last, holes=tuple(found[:MAX_NOTED_HOLES]))
     last = part[-1].stream_sequence
-    whole = [hole for hole in note.holes if hole.last <= note.position or hole.first > last]
-    holes = tuple(_add_owners(hole, part) for hole in whole)
-    return replace(note, position=last, holes=holes)
+    holes = [hole for hole in note.holes if hole.last <= note.position or hole.first > last]
+    return replace(note, position=last, holes=_add_owners(holes, part))
 
 
-def _add_owners(hole: RecordHole, later: Sequence[RawEvent]) -> RecordHole:
-    """Add the sessions of which an event tells that the one before it was in the hole."""
-    if hole.first > later[0].stream_sequence:
-        return hole
-    sessions = dict.fromkeys(hole.sessions)
+def _add_owners(holes: Sequence[RecordHole], later: Sequence[RawEvent]) -> tuple[RecordHole, ...]:
+    """Add the sessions of which an event tells that the one before it was in a hole."""
+    if not holes:
+        return ()
+    firsts = [hole.first for hole in holes]
+    owners = [dict.fromkeys(hole.sessions) for hole in holes]
+    room = MAX_NOTED_SESSIONS - sum(map(len, owners))
     for raw in later:
-        if len(sessions) >= MAX_NOTED_SESSIONS:
-            break
         header = parse_chain_header(raw.stored)
         if header is None or header.sequence == 1:
             continue
         # Within a batch, an event follows the one before it.
         before = header.prevstreamseq or raw.stream_sequence - 1
-        if hole.first <= before <= hole.last:
-            sessions[header.tenant, header.session] = None
-    return replace(hole, sessions=tuple(sessions))
+        at = bisect_right(firsts, before) - 1
+        key = (header.tenant, header.session)
+        if at >= 0 and before <= holes[at].last and key not in owners[at] and room > 0:
+            owners[at][key] = None
+            room -= 1
+    return tuple(
+        replace(hole, sessions=tuple(found)) for hole, found in zip(holes, owners, strict=True)
+    )
