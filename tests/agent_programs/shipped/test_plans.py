@@ -16,6 +16,7 @@ from tests.agent_programs.agent_service import (
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import CallCompleted
 from turnlog.events.model.tool_events import StepPlanned, ToolReturned
+from turnlog.events.model.turn_events import TurnCompleted
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -180,6 +181,16 @@ async def test_u9_results_carried_by_hydration_are_told_once_and_failures_stay_i
     assert fourth[3] == ("assistant", f"{bought}{counted}\n{failed}\n\nNot paid.")
     assert "What tools gave in the turn before" not in str(fourth), "nothing is hydrated any more"
     assert (await platform.fetch_json(f"/v1/sessions/{session}/verify"))["verified"]
+    completed = [
+        each.sequence
+        for each in await platform.load_recorded_events(session)
+        if isinstance(each.event, TurnCompleted)
+    ]
+    for path, changed in (("2.1/diff/3.1", 1), ("3.1/diff/4.1", 2)):
+        found = await platform.fetch_json(f"/v1/sessions/{session}/calls/{path}")
+        (whole_again,) = [each["because"] for each in found["changes"] if each["first"] == changed]
+        because = [(each["what"], each["by"][0]["sequence"]) for each in whole_again]
+        assert because == [("answered", completed[changed])], "the next answer took its place"
 
 
 async def test_a_plan_of_too_many_steps_is_cut_and_the_prompt_told_the_limit(

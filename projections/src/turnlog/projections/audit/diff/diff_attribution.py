@@ -100,7 +100,8 @@ def find_condensing_events(
     """Yield the events of other turns that condensed a run, or that ended its condensing.
 
     A view condenses a turn because of later turns: those that ask the same, or say the same. If one
-    of them is excluded or changed, the turn is included word for word again.
+    of them is excluded or changed, the turn is included word for word again. The results of a turn
+    are listed in a layer until a later turn is answered.
     """
     timelines = [
         timeline for turn in _list_condensing_turns(own) if (timeline := side.timelines.get(turn))
@@ -112,12 +113,24 @@ def find_condensing_events(
     yield from (
         each for timeline in timelines for each in (timeline.marked, timeline.redacted) if each
     )
+    if isinstance(other.source, HistorySource) and other.source.condensed == "results-1":
+        yield from _find_next_answer(other.source.last, side)
+
+
+def _find_next_answer(turn: int, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    """Yield the event by which the next turn was answered; a turn of the system never is."""
+    for timeline in side.timelines.iterate_after(turn):
+        if timeline.settled and timeline.status == "completed" and timeline.role == "user":
+            yield timeline.settled
+            return
 
 
 def _list_condensing_turns(part: PromptPart) -> Iterable[int]:
     """Return the turns by which a run is condensed; empty if it is included word for word."""
     match part.source:
-        case HistorySource(condensed="repeats-1" | "repeats-2", first=first, last=last):
+        case HistorySource(
+            condensed="repeats-1" | "repeats-2" | "results-1", first=first, last=last
+        ):
             return range(first, last + 1)
         case HistorySource(condensed="duplicates-1", later=int() as later):
             return (later,)
