@@ -171,7 +171,8 @@ async def test_u8_a_thousand_rows_enter_as_under_300_tokens_and_are_read_whole(
     last = (await platform.load_events(session, ContextAssembled))[-1]
     (part,) = [each for each in last.manifest.parts if each.layer == "results"]
     assert part.tokens < 300
-    assert (part.treatment, part.rule, part.saved) == ("condensed", "distil", 0)
+    assert (part.treatment, part.rule) == ("condensed", "distil")
+    assert part.saved > 10_000
     path = f"/v1/sessions/{session}/calls/{returned.call}/tools/{returned.id}"
     found = await platform.fetch_json(path)
     assert json.loads(found["result"]) == ROWS
@@ -184,7 +185,7 @@ async def test_u8_a_thousand_rows_enter_as_under_300_tokens_and_are_read_whole(
     ]
     head = (await platform.load_recorded_events(session))[-1].sequence
     growth = await platform.fetch_json("/v1/growth", session=session, min_sequence=head)
-    assert growth["calls"][-1]["saved"] == {"distil": 0}
+    assert growth["calls"][-1]["saved"] == {"distil": part.saved}
 
 
 async def test_u8_a_terminal_shows_the_whole_of_a_result(
