@@ -28,9 +28,11 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.read_models.session_history import build_history
 from turnlog.services.blueprints.plugins import list_entry_points
+from turnlog.services.platform.concurrency import LONG_TEXT
 from turnlog.services.worker.attempts.output_guard import (
     GuardViolation,
     OutputGuard,
+    SafetyCheckFailure,
     build_guard,
     find_listed_topic,
 )
@@ -325,3 +327,42 @@ async def test_the_shipped_rule_finds_contact_details_and_leaves_other_numbers(
     await guard.add_text(text)
     found = await guard.release_rest()
     assert isinstance(found, GuardViolation) == withheld
+
+
+def find_no(text: str) -> str | None:
+    return "it says no" if "no!" in text else None
+
+
+async def judge_slowly(text: str) -> str | None:
+    """Judge a text after other work had its turn; one text cannot be judged."""
+    await asyncio.sleep(0)
+    if "unclear" in text:
+        raise ConnectionError(text)
+    return "it touches weapons" if "sword" in text else None
+
+
+@pytest.mark.parametrize("length", [1, 3 * LONG_TEXT])
+async def test_a_check_that_waits_is_awaited_after_those_before_it(length: int) -> None:
+    rules = (("words", find_no), ("judge", judge_slowly))
+    guard, filling = OutputGuard("reply", rules), "so " * length
+    assert await guard.check_text(f"{filling} well") is None
+    assert await guard.check_text(f"{filling} a sword") == GuardViolation(
+        "judge", "it touches weapons"
+    )
+    assert await guard.check_text(f"{filling} a sword, no!") == GuardViolation(
+        "words", "it says no"
+    )
+
+
+async def test_a_check_that_raises_fails_its_attempt_and_withholds_a_result_that_is_there() -> None:
+    guard = OutputGuard("reply", (("judge", judge_slowly),))
+    await guard.add_text("It is unclear.")
+    with pytest.raises(SafetyCheckFailure) as failed:
+        await guard.release_rest()
+    detail = "the check of the rule `judge` failed with ConnectionError"
+    assert (failed.value.code, failed.value.detail, failed.value.retryable) == (
+        *("check_failed", detail),
+        True,
+    )
+    assert guard.shown_length == 0
+    assert await guard.describe_violation("It is unclear.") == f"judge: {detail}"

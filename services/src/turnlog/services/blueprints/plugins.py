@@ -39,9 +39,9 @@ SafetyCheck = Callable[[str, JsonValue], str | Awaitable[str | None] | None]
 """Given a text and the rule's argument, return what is wrong with the text, or None.
 
 The text is what is about to be published with up to `MATCH_REACH` characters before it, and once
-the whole reply. A check that waits for anything is an `async def`; any other gets a long text in a
-thread of its own. Readers see the reason, so it must not quote the text. A check that raises has
-not passed the text: the attempt fails and is retried.
+the whole reply. A check that waits for anything is an `async def`; any other runs in a thread of
+its own. Readers see the reason, so it must not quote the text. A check that raises has not passed
+the text: the attempt fails and is retried.
 """
 
 
