@@ -185,3 +185,21 @@ async def test_what_the_prompt_says_picks_a_reply_as_well(doorman: LitellmModel)
         doorman, replace(request, messages=(system_message, *request.messages))
     )
     assert answered.text == "Not tonight."
+
+
+async def test_a_tool_result_is_answered_by_a_reply_for_results_only(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text(
+        "replies:\n"
+        "  - {match: hammer, text: '', tools: [{name: look}], pace: 0}\n"
+        "  - {match: hammer, result: '3 in stock', text: 'There are three.', pace: 0}\n"
+        "  - {text: 'I do not know.', pace: 0}\n"
+    )
+    shop = LitellmModel(scripts=tmp_path)
+    asked = build_request("scripted/shop", "A hammer?")
+    assert [each.name for each in (await collect_answer(shop, asked)).finished.tool_calls] == [
+        "look"
+    ]
+    for result, text in (("3 in stock", "There are three."), ("sold out", "I do not know.")):
+        messages = (*asked.messages, {"role": "tool", "content": result, "tool_call_id": "t"})
+        answered = await collect_answer(shop, replace(asked, messages=messages))
+        assert "".join(answered.deltas) == text

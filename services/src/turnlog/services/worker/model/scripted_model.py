@@ -1,8 +1,9 @@
 """A model that answers from a script, word by word, and its form as a litellm provider.
 
 It decides by the request alone, so the same request always gets the same answer. A reply is chosen
-by the last user message and the system messages, or else by the number of turns so far. It requests
-tools whether they are offered or not, and can fail in every way that a provider can.
+by the last user message, the system messages and the latest tool result, or else by the number of
+turns so far. It requests tools whether they are offered or not, and can fail in every way that a
+provider can.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class ScriptedReply(BaseModel):
     match: str | None = None
     """A pattern searched in the last user message, in any case."""
     system: str | None = None
-    """A pattern searched in the system messages. Replies with neither pattern are used in turn."""
+    """A pattern searched in the system messages. Replies without any pattern are used in turn."""
+    result: str | None = None
+    """A pattern searched in the tool result that ends the request. No other reply answers one."""
     tools: tuple[ScriptedToolCall, ...] = ()
     """Tools requested at the end."""
     finish: FinishReason = "stop"
@@ -59,7 +62,7 @@ class ScriptedReply(BaseModel):
     pace: float = Field(default=0.02, ge=0)
     """Seconds before each word."""
 
-    @field_validator("match", "system")
+    @field_validator("match", "system", "result")
     @classmethod
     def _check_pattern(cls, pattern: str | None) -> str | None:
         if fault := find_pattern_fault(pattern or ""):
@@ -80,7 +83,9 @@ def choose_reply(script: ModelScript, messages: Sequence[Mapping[str, object]]) 
     user_texts = _list_texts(messages, "user")
     last = user_texts[-1] if user_texts else ""
     system_text = "\n".join(_list_texts(messages, "system"))
-    reply = _find_matching_reply(script, last, system_text) or _choose_reply_in_turn(
+    is_result = bool(messages) and messages[-1].get("role") == "tool"
+    result = _read_content(messages[-1].get("content")) if is_result else None
+    reply = _find_matching_reply(script, last, system_text, result) or _choose_reply_in_turn(
         script, len(user_texts)
     )
     return reply.model_copy(update={"text": reply.text.replace(_TEXT_SLOT, last)})
@@ -118,19 +123,28 @@ def _list_texts(messages: Sequence[Mapping[str, object]], role: str) -> list[str
     ]
 
 
-def _find_matching_reply(script: ModelScript, last: str, system_text: str) -> ScriptedReply | None:
+def _find_matching_reply(
+    script: ModelScript, last: str, system_text: str, result: str | None
+) -> ScriptedReply | None:
     for reply in script.replies:
-        patterns = ((reply.match, last), (reply.system, system_text))
+        patterns = ((reply.match, last), (reply.system, system_text), (reply.result, result or ""))
         matchers = [(pattern, text) for pattern, text in patterns if pattern is not None]
-        if matchers and all(
-            compile_pattern(f"(?i){pattern}").has_match(text) for pattern, text in matchers
+        is_for_result = reply.result is not None
+        if (
+            matchers
+            and is_for_result == (result is not None)
+            and all(compile_pattern(f"(?i){pattern}").has_match(text) for pattern, text in matchers)
         ):
             return reply
     return None
 
 
 def _choose_reply_in_turn(script: ModelScript, turn: int) -> ScriptedReply:
-    waiting = [reply for reply in script.replies if reply.match is None and reply.system is None]
+    waiting = [
+        reply
+        for reply in script.replies
+        if reply.match is None and reply.system is None and reply.result is None
+    ]
     if not waiting:
         raise ModelFailure("empty", "the script has no reply to this")
     return waiting[(max(turn, 1) - 1) % len(waiting)]
