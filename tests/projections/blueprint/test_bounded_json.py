@@ -35,6 +35,11 @@ INVALID = {
     "objects without an end": ('{"a":' * 100_000, "too-deep"),
     "more values than are read": ("[" + "1," * MAX_JSON_VALUES + "1]", "too-many"),
     "more empty lists than are read": ("[" + "[]," * MAX_JSON_VALUES + "1]", "too-many"),
+    "an endless text of quotation marks": ('"' + '\\",' * MAX_JSON_VALUES, "syntax"),
+    "more texts than are read": (
+        '["' + "," * MAX_JSON_VALUES + '"' + '""' * 2 * MAX_JSON_VALUES,
+        "too-many",
+    ),
     "more than is read": (json.dumps(SECRET * 100), "too-large"),
 }
 
@@ -44,7 +49,7 @@ def test_what_is_not_bounded_json_is_refused_without_repeating_it(
     raw: str | bytes, reason: str
 ) -> None:
     with pytest.raises(InvalidJson) as failed:
-        parse_json(raw, max_size=800 if reason == "too-large" else 2_000_000)
+        parse_json(raw, max_size=800 if reason == "too-large" else 3_000_000)
     assert failed.value.reason == reason
     assert SECRET not in str(failed.value)
     assert failed.value.__cause__ is None
