@@ -12,8 +12,8 @@ from typing import Any, Literal, get_args, get_origin
 import turnlog.events
 import turnlog.projections
 import turnlog.services
+import turnlog.services.gateway
 from turnlog.projections.audit.diff.diff_reasons import DiffReason
-from turnlog.services.gateway import static
 
 TABLE_TYPE = re.compile(r"(?:Final\[)?(?:dict|Mapping)\[(\w+), .*\]")
 
@@ -43,6 +43,8 @@ def test_tables_over_literals_are_complete() -> None:
 
 
 def test_the_page_has_a_text_for_each_reason_of_a_difference() -> None:
-    script = (Path(next(iter(static.__path__))) / "audit" / "diff_view.js").read_text()
+    script = (
+        Path(turnlog.services.gateway.__path__[0]) / "static" / "audit" / "diff_view.js"
+    ).read_text()
     (table,) = re.findall(r"CAUSE_TEXTS = \{(.*?)\}", script, re.DOTALL)
     assert set(re.findall(r"(\w+): \"", table)) == set(get_args(DiffReason))

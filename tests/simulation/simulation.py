@@ -88,7 +88,9 @@ class Simulation:
                 self.loop.run_until_done(self._run_session_clients())
             except SimulationStuck as stuck:
                 self.complaints.append(str(stuck))
-            self.complaints += [str(log["told"]) for log in logs if log["event"] == "turn-broke"]
+            self.complaints += [
+                f"{log['error']}\n{log['frames']}" for log in logs if log["event"] == "turn-broke"
+            ]
             self.complaints += self.loop.complaints
             self._end_tasks()
 

@@ -38,6 +38,8 @@ MESSAGES = (
 
 ARGUMENTS = '{"zone": "UTC"}'
 
+NO_ARGUMENTS: dict[str, str] = {}
+
 ROUND_MESSAGES = (
     {"role": "user", "content": "What time is it?"},
     {
@@ -138,7 +140,7 @@ ANTHROPIC = ProviderCase(
             "role": "assistant",
             "content": [
                 {"type": "tool_use", "id": "t1", "name": "clock", "input": {"zone": "UTC"}},
-                {"type": "tool_use", "id": "t2", "name": "clock", "input": {}},
+                {"type": "tool_use", "id": "t2", "name": "clock", "input": NO_ARGUMENTS},
             ],
         },
         {
@@ -207,7 +209,7 @@ GEMINI = ProviderCase(
             "role": "model",
             "parts": [
                 {"function_call": {"name": "clock", "args": {"zone": "UTC"}}},
-                {"function_call": {"name": "clock", "args": {}}},
+                {"function_call": {"name": "clock", "args": NO_ARGUMENTS}},
             ],
         },
         {
@@ -279,7 +281,7 @@ BEDROCK = ProviderCase(
             "role": "assistant",
             "content": [
                 {"toolUse": {"input": {"zone": "UTC"}, "name": "clock", "toolUseId": "t1"}},
-                {"toolUse": {"input": {}, "name": "clock", "toolUseId": "t2"}},
+                {"toolUse": {"input": NO_ARGUMENTS, "name": "clock", "toolUseId": "t2"}},
             ],
         },
         {
@@ -329,7 +331,7 @@ OLLAMA = ProviderCase(
             "images": [],
             "tool_calls": [
                 {"function": {"name": "clock", "arguments": {"zone": "UTC"}}},
-                {"function": {"name": "clock", "arguments": {}}},
+                {"function": {"name": "clock", "arguments": NO_ARGUMENTS}},
             ],
         },
         {"role": "tool", "content": "12:00", "images": [], "tool_call_id": "t1"},

@@ -132,9 +132,10 @@ class ToolRunner:
         if spec is None or not has_tools(material, state):
             return state
         state = await self._pin_tools(state, spec)
-        opened = find_claimed_turn(state, self.attempt)
-        pins = state.tools[state.profile].tools
-        pending = list_pending_tools(opened) if opened else ()
+        opened, pinned = find_claimed_turn(state, self.attempt), state.tools.get(state.profile)
+        if opened is None or pinned is None:
+            return state
+        pending, pins = list_pending_tools(opened), pinned.tools
         # Reads run at the same time. A tool that changes something runs alone, in its turn.
         for is_read, uses in groupby(pending, lambda use: pins[use.tool].idempotent):
             batch = tuple(uses)
