@@ -17,11 +17,15 @@ from tests.simulation.simulation import Simulation
 SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "150"))
 """More of them under `make simulate`."""
 
+FAULTY_SEEDS = (1715, 2786, 2826, 3630, 3637)
+"""Seeds that found a fault: a turn was taken over while its tools were pinned."""
+
 
 @pytest.mark.timeout(1800)
 @pytest.mark.promise("P3", "P4", "P5", "P6", "P7", "P8", "P9")
 def test_whatever_goes_wrong_nothing_is_lost_doubled_or_said_by_a_superseded_worker() -> None:
-    failed = [str(each) for each in run_seeds(range(SEEDS)) if each.faults]
+    seeds = (*range(SEEDS), *FAULTY_SEEDS)
+    failed = [str(each) for each in run_seeds(seeds) if each.faults]
     assert not failed, "\n".join(failed)
 
 
