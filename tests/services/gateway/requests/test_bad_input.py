@@ -98,7 +98,7 @@ LOOSE: dict[str, tuple[bytes, str, str]] = {
     "a model": (encode_turn(model="gpt-x"), "invalid", "model"),
     "headers for the model": (encode_turn(extra_headers={"a": "b"}), "invalid", "extra_headers"),
     "a parameter for the model": (encode_turn(temperature=2), "invalid", "temperature"),
-    "a role": (encode_turn(role="system"), "invalid", "role"),
+    "a role that is no speaker of turns": (encode_turn(role="assistant"), "invalid", "role"),
     "an input nobody takes": (encode_turn(inputs={"urgncy": 1}), "unknown-value", "inputs.urgncy"),
     "an input of another kind": (
         encode_turn(inputs={"urgency": "1"}),
