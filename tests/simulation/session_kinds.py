@@ -2,7 +2,7 @@
 
 A dialogue has random policies. A lesson has a phase of choices, a dialogue that ends by signal or
 by length, and a debrief that starts by itself. An agent plans and uses tools, one of which must not
-run twice.
+run twice; a helper uses the same tools in rounds.
 """
 
 from __future__ import annotations
@@ -65,6 +65,19 @@ def draw_agent(chance: random.Random) -> Blueprint:
         policies=_draw_policies(chance),
         calls={**plain["calls"], "sum_up": {"messages": [{"history": "older"}]}},
         history={"recent": {"summary": summary}, "older": {"of": "selected"}},
+    )
+
+
+def draw_helper(chance: random.Random) -> Blueprint:
+    """Draw the blueprint of a helper, whose model calls tools until it answers."""
+    messages = [{"system": ["rules"]}, {"history": "recent"}, {"user": ["input"]}]
+    return build_agent_blueprint(
+        layers={"rules": {"text": "Help.", "keep": "always"}},
+        policies=_draw_policies(chance),
+        calls={"converse": {"messages": messages, "tools": ["all"]}},
+        profiles={
+            "helper": {"default": True, "program": "loop", "call": "converse", "max_rounds": 3}
+        },
     )
 
 

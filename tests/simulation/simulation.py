@@ -37,7 +37,13 @@ from tests.simulation.processes.simulated_roles import (
     build_worker,
 )
 from tests.simulation.processes.simulated_watcher import SimulatedWatcher
-from tests.simulation.session_kinds import LESSON_CARTRIDGE, draw_agent, draw_dialogue, draw_lesson
+from tests.simulation.session_kinds import (
+    LESSON_CARTRIDGE,
+    draw_agent,
+    draw_dialogue,
+    draw_helper,
+    draw_lesson,
+)
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
@@ -162,9 +168,10 @@ class Simulation:
         drawn = self.chance.random()
         if drawn < 0.35:
             return SessionMaterial(draw_lesson(self.chance), LESSON_CARTRIDGE)
-        return SessionMaterial(
-            draw_agent(self.chance) if drawn < 0.5 else draw_dialogue(self.chance)
-        )
+        # By the seed and not by another draw, which would change what every seed does.
+        draw_tool_user = draw_helper if self.seed % 4 == 0 else draw_agent
+        draw = draw_tool_user if drawn < 0.5 else draw_dialogue
+        return SessionMaterial(draw(self.chance))
 
     def _build_client(self, session: str, number: int) -> SimulatedClient:
         return SimulatedClient(

@@ -192,6 +192,15 @@ async def test_an_answer_beside_tool_calls_is_the_reply_where_no_round_is_left()
     assert shop.list_events(ToolReturned)[-1].outcome == "refused"
 
 
+async def test_tool_calls_of_one_id_are_told_apart_beside_a_reply_as_well() -> None:
+    shop = await open_loop(profiles={"agent": {**LOOP, "max_rounds": 1}})
+    calls = (ModelToolCall("d", "shop_look", "{}"), ModelToolCall("d", "shop_pay", "{}"))
+    last = FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)
+    await shop.run_turn(call_look("a"), call_look("b"), ["Three.", last])
+    returned = [each.id for each in shop.list_events(ToolReturned) if each.call == "1.3"]
+    assert returned == ["d", "d#2"]
+
+
 async def test_rounds_are_of_one_turn_and_the_next_turn_has_its_own() -> None:
     shop = await open_loop()
     await shop.run_turn(build_tool_script(("shop_look", "{}")), ["Three."])

@@ -16,7 +16,8 @@ from tests.simulation.processes.simulated_loop import SimulatedLoop
 from tests.simulation.session_kinds import FORBIDDEN, SIGNALS
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
-from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
+from turnlog.projections.prompt.chat_request import ChatRequest
+from turnlog.services.api.prompt_payloads import MessageView
 from turnlog.services.blueprints.model_prices import PriceTable
 from turnlog.services.worker.model.model_types import (
     FailureCode,
@@ -108,6 +109,6 @@ def _draw_plan(chance: random.Random) -> str:
 
 
 def _compute_digest(request: ModelRequest) -> str:
-    messages = tuple(ChatMessage(str(m["role"]), str(m["content"])) for m in request.messages)  # type: ignore[arg-type]
+    messages = tuple(MessageView.model_validate(m).restore_message() for m in request.messages)
     chat_request = ChatRequest(request.model, messages, request.tools, request.parameters)  # type: ignore[arg-type]
     return chat_request.digest

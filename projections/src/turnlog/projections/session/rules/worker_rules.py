@@ -6,6 +6,7 @@ A worker whose claim was superseded may still report what its attempt cost, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, assert_never
 
@@ -116,6 +117,7 @@ def record_context(state: SessionState, command: FixContext) -> NewEvents:
 
 
 def complete_turn(state: SessionState, command: CompleteTurn) -> NewEvents:
+    command = replace(command, tools=tuple(_assign_unique_ids(command.tools)))
     attempt, text = command.attempt, PlainText(text=command.raw or command.text)
     if find_claimed_turn(state, attempt) is None:
         return record_superseded_attempt(
