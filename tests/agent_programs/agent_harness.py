@@ -74,6 +74,22 @@ def build_agent_blueprint(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces
     )
 
 
+LOOP_PROFILE = {"default": True, "program": "loop", "call": "converse"}
+
+
+def build_loop_blueprint(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
+    """Return a small blueprint whose one call is repeated until it answers."""
+    messages = [{"system": ["rules"]}, {"history": "recent"}, {"user": ["input"]}]
+    return build_agent_blueprint(
+        **{
+            "layers": {"rules": {"text": "Help.", "keep": "always"}},
+            "calls": {"converse": {"messages": messages, "tools": ["all"]}},
+            "profiles": {"agent": LOOP_PROFILE},
+            **changes,
+        }
+    )
+
+
 async def do_nothing() -> None:
     """Yield once to the event loop."""
     await asyncio.sleep(0)
@@ -204,3 +220,9 @@ class AgentHarness:
 
     def list_events(self, kind: type) -> list[Any]:
         return [each.event for each in self.house.list_events() if isinstance(each.event, kind)]
+
+
+async def open_loop(shop: FakeToolServer | None = None, **changes: Any) -> AgentHarness:  # noqa: ANN401
+    """Open a session of the blueprint of a loop."""
+    harness = AgentHarness(shop or FakeToolServer(), kind=build_loop_blueprint(**changes))
+    return await harness.open_session()

@@ -10,7 +10,11 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from tests.agent_programs.agent_harness import build_agent_blueprint
+from tests.agent_programs.agent_harness import (
+    LOOP_PROFILE,
+    build_agent_blueprint,
+    build_loop_blueprint,
+)
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
@@ -70,15 +74,8 @@ def draw_agent(chance: random.Random) -> Blueprint:
 
 def draw_helper(chance: random.Random) -> Blueprint:
     """Draw the blueprint of a helper, whose model calls tools until it answers."""
-    messages = [{"system": ["rules"]}, {"history": "recent"}, {"user": ["input"]}]
-    return build_agent_blueprint(
-        layers={"rules": {"text": "Help.", "keep": "always"}},
-        policies=_draw_policies(chance),
-        calls={"converse": {"messages": messages, "tools": ["all"]}},
-        profiles={
-            "helper": {"default": True, "program": "loop", "call": "converse", "max_rounds": 3}
-        },
-    )
+    profile = {**LOOP_PROFILE, "max_rounds": 3}
+    return build_loop_blueprint(policies=_draw_policies(chance), profiles={"agent": profile})
 
 
 def draw_lesson(chance: random.Random) -> Blueprint:

@@ -8,8 +8,7 @@ from typing import Literal
 
 import pytest
 
-from tests.agent_programs.agent_harness import AgentHarness, build_tool_script
-from tests.agent_programs.turns.test_loop_turn import open_loop
+from tests.agent_programs.agent_harness import AgentHarness, build_tool_script, open_loop
 from tests.agent_programs.turns.test_turn_crashes import WHEN, run_crashing_turn
 from tests.support.sessions.puppet_model import PuppetModel
 from turnlog.events.model.call_events import CallCompleted, ContextAssembled

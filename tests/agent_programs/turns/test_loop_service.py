@@ -10,12 +10,12 @@ import pytest
 from pydantic import TypeAdapter
 from rich.console import Console
 
+from tests.agent_programs.agent_harness import LOOP_PROFILE, build_loop_blueprint
 from tests.agent_programs.agent_service import (
     AgentService,
     answer_with_text,
     answer_with_tool_calls,
 )
-from tests.agent_programs.turns.test_loop_turn import LOOP, build_loop_blueprint
 from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.projections.audit.diff.call_diff import CallDiff
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
@@ -140,7 +140,7 @@ async def test_the_difference_between_two_rounds_is_the_calls_and_their_results(
             "profile `agent` calls tools by it, and it offers none",
         ),
         (
-            {"profiles": {"agent": {**LOOP, "program": "chat"}}},
+            {"profiles": {"agent": {**LOOP_PROFILE, "program": "chat"}}},
             ("calls", "converse", "tools"),
             "a plan, or a reply of `chat` or `tools`, calls no tools",
         ),

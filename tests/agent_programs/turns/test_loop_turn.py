@@ -10,45 +10,21 @@ import pytest
 from pydantic import JsonValue
 
 from tests.agent_programs.agent_harness import (
+    LOOP_PROFILE,
     USAGE,
-    AgentHarness,
     FakeToolServer,
-    build_agent_blueprint,
+    build_loop_blueprint,
     build_tool_script,
+    open_loop,
 )
 from tests.support.sessions.puppet_model import ScriptStep
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnCompleted, TurnFailed
-from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelToolCall
-
-LOOP = {"default": True, "program": "loop", "call": "converse"}
-
-
-def build_loop_blueprint(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
-    """Return a small blueprint whose one call is repeated until it answers."""
-    return build_agent_blueprint(
-        **{
-            "layers": {"rules": {"text": "Help.", "keep": "always"}},
-            "calls": {
-                "converse": {
-                    "messages": [{"system": ["rules"]}, {"history": "recent"}, {"user": ["input"]}],
-                    "tools": ["all"],
-                }
-            },
-            "profiles": {"agent": LOOP},
-            **changes,
-        }
-    )
-
-
-async def open_loop(shop: FakeToolServer | None = None, **changes: Any) -> AgentHarness:  # noqa: ANN401
-    harness = AgentHarness(shop or FakeToolServer(), kind=build_loop_blueprint(**changes))
-    return await harness.open_session()
 
 
 def test_a_loop_is_a_sound_blueprint() -> None:
@@ -163,7 +139,7 @@ def call_look(name: str) -> list[ScriptStep]:
 
 
 async def test_after_the_last_round_tools_are_refused_and_the_model_is_told() -> None:
-    shop = await open_loop(profiles={"agent": {**LOOP, "max_rounds": 2}})
+    shop = await open_loop(profiles={"agent": {**LOOP_PROFILE, "max_rounds": 2}})
     await shop.run_turn(call_look("a"), call_look("b"), call_look("c"), ["Enough."])
     assert len(shop.shop.tool_calls) == 2
     assert [each.outcome for each in shop.list_events(ToolReturned)] == [
@@ -175,7 +151,7 @@ async def test_after_the_last_round_tools_are_refused_and_the_model_is_told() ->
 
 
 async def test_a_model_that_calls_tools_in_spite_of_that_fails_the_turn() -> None:
-    shop = await open_loop(profiles={"agent": {**LOOP, "max_rounds": 1}})
+    shop = await open_loop(profiles={"agent": {**LOOP_PROFILE, "max_rounds": 1}})
     await shop.run_turn(call_look("a"), call_look("b"), call_look("c"))
     (failed,) = shop.list_events(TurnFailed)
     assert (failed.code, failed.retryable) == ("rounds-exhausted", False)
@@ -183,7 +159,7 @@ async def test_a_model_that_calls_tools_in_spite_of_that_fails_the_turn() -> Non
 
 
 async def test_an_answer_beside_tool_calls_is_the_reply_where_no_round_is_left() -> None:
-    shop = await open_loop(profiles={"agent": {**LOOP, "max_rounds": 1}})
+    shop = await open_loop(profiles={"agent": {**LOOP_PROFILE, "max_rounds": 1}})
     calls = (ModelToolCall("d", "shop_look", "{}"),)
     last = FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)
     await shop.run_turn(call_look("a"), call_look("b"), ["Three.", last])
@@ -193,7 +169,7 @@ async def test_an_answer_beside_tool_calls_is_the_reply_where_no_round_is_left()
 
 
 async def test_tool_calls_of_one_id_are_told_apart_beside_a_reply_as_well() -> None:
-    shop = await open_loop(profiles={"agent": {**LOOP, "max_rounds": 1}})
+    shop = await open_loop(profiles={"agent": {**LOOP_PROFILE, "max_rounds": 1}})
     calls = (ModelToolCall("d", "shop_look", "{}"), ModelToolCall("d", "shop_pay", "{}"))
     last = FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)
     await shop.run_turn(call_look("a"), call_look("b"), ["Three.", last])

@@ -164,3 +164,12 @@ def _list_inner_values(value: JsonValue) -> list[tuple[str | int, JsonValue]]:
             return [(at, each) for at, each in enumerate(value) if isinstance(each, dict | list)]
         case _:
             return []
+
+
+def parse_tool_arguments(written: str) -> dict[str, JsonValue] | None:
+    """Parse the arguments of a tool call; none are an empty object. None if they are no object."""
+    try:
+        found = parse_json(written or "{}")
+    except InvalidJson:
+        return None
+    return found if isinstance(found, dict) else None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from turnlog.events.model.manifest import EventTextSource, TextExcerpt, TextTruncation
-from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
+from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.blueprint.schema.call_specs import DEFAULT_MESSAGE_FORMAT
 from turnlog.projections.blueprint.schema.layer_specs import (
     ROUNDS_COMPONENT,
@@ -64,7 +64,7 @@ def _plan_calls_message(tool_round: ToolRound) -> PartTemplate[PlannedMessage]:
 
 
 def _build_tool_call(use: ToolUse, written: str) -> PlannedToolCall:
-    is_object = _is_json_object(written)
+    is_object = parse_tool_arguments(written) is not None
     return PlannedToolCall(
         _build_source(use.asked),
         use.id,
@@ -72,13 +72,6 @@ def _build_tool_call(use: ToolUse, written: str) -> PlannedToolCall:
         written if is_object else "",
         None if is_object else TextTruncation(of=len(written), to=0),
     )
-
-
-def _is_json_object(text: str) -> bool:
-    try:
-        return isinstance(parse_json(text), dict)
-    except InvalidJson:
-        return False
 
 
 def _plan_result_message(use: ToolUse, said: TextRef) -> PartTemplate[PlannedMessage]:

@@ -85,6 +85,11 @@ def list_tool_rounds(opened: OpenTurn | None) -> tuple[ToolRound, ...]:
     )
 
 
+def has_used_rounds(profile: ProfileSpec, opened: OpenTurn | None) -> bool:
+    """Return whether a turn has had its rounds, so that further tool calls are refused."""
+    return len(list_tool_rounds(opened)) >= profile.round_limit
+
+
 def list_pending_tools(opened: OpenTurn) -> tuple[ToolUse, ...]:
     """Return the requested tools that have not returned, in order."""
     return tuple(use for use in opened.tools if not use.returned)

@@ -16,7 +16,7 @@ import structlog
 
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.manifest import Manifest
-from turnlog.projections.session.program import list_tool_rounds
+from turnlog.projections.session.program import has_used_rounds
 from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.resolver_contract import ResolverFailure
@@ -125,7 +125,7 @@ class CallRunner:
             active.progress.setup = replace(
                 setup,
                 work=await self._load_work(active, state),
-                has_used_rounds=len(list_tool_rounds(state.open)) >= profile.round_limit,
+                has_used_rounds=has_used_rounds(profile, state.open),
             )
         return state
 

@@ -48,7 +48,7 @@ from turnlog.projections.audit.explain.provenance_events import (
     is_left_out_as_run,
 )
 from turnlog.projections.audit.explain.turn_timeline import TurnTimeline
-from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, ROUNDS_COMPONENT
+from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, ROUNDS_LAYERS
 from turnlog.projections.prompt.budget.budget_error import BudgetScope
 from turnlog.projections.prompt.history.history_selection import SUMMARISED
 from turnlog.projections.prompt.sources.layer_sources import EMPTY_RULE
@@ -197,7 +197,7 @@ def _iterate_causes(pair_side: PairSide) -> Iterator[ReasonEvent]:
         pair_side.other_entry and pair_side.other_entry.part.role == "tools"
     ):
         yield from _iterate_tool_causes(pair_side)
-    elif known[0].part.component == ROUNDS_COMPONENT:
+    elif known[0].part.layer in ROUNDS_LAYERS:
         yield from classify_events(_find_round_events(pair_side))
     elif any(isinstance(each.part.source, SegmentSource) for each in known):
         yield from _iterate_segment_causes(pair_side)

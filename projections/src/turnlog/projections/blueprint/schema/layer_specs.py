@@ -51,6 +51,10 @@ TOOL_RESULTS_LAYER: Final = "tool_results"
 """The built-in layer of the messages with the results of these tools, one for each call."""
 
 
+ROUNDS_LAYERS: Final = frozenset({TOOL_CALLS_LAYER, TOOL_RESULTS_LAYER})
+"""The layers of tool rounds."""
+
+
 class WhenContext(StrictModel):
     """True if the cartridge asks for this level of context."""
 

@@ -23,7 +23,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest, PlainText
 from turnlog.events.model.tool_events import ToolCalled, ToolPin, ToolReturned, ToolsSnapshotted
 from turnlog.events.store.ports import BlobStore
-from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
+from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import has_tools
@@ -161,7 +161,7 @@ class ToolRunner:
         begun: list[tuple[ToolUse, ToolCalled, dict[str, JsonValue]]] = []
         for use in uses:
             called = await read_event(self.sessions.log, state.tenant, use.asked.place, ToolCalled)
-            arguments = _parse_arguments(called.arguments)
+            arguments = parse_tool_arguments(called.arguments)
             if arguments is None:
                 refusal = refuse_tool_call(called, "its arguments are no JSON object")
                 state = await self._record_return(state, use, refusal)
@@ -272,15 +272,6 @@ class ToolRunner:
         if find_claimed_turn(done.state, self.attempt) is None:
             raise AttemptSuperseded
         return done.state
-
-
-def _parse_arguments(written: str) -> dict[str, JsonValue] | None:
-    """Parse a tool's arguments; None if they are not an object."""
-    try:
-        found = parse_json(written or "{}")
-    except InvalidJson:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _replace_oversized(
