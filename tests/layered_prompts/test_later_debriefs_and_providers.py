@@ -18,7 +18,7 @@ from tests.layered_prompts.tutor_service import (
     prepare_tutor_host,
     start_tutor_service,
 )
-from tests.support.processes.process_host import PROGRAM_FOLDER
+from tests.support.processes.process_host import run_turnlog
 from tests.support.servers.model_behaviours import ModelAnswer
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
@@ -26,15 +26,10 @@ from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 
 async def hold_debrief(room: TutorService, session: str) -> str:
     """Run `turnlog debrief` and return what it prints."""
-    process = await asyncio.create_subprocess_exec(
-        PROGRAM_FOLDER / "turnlog",
-        *("debrief", session, "--data-dir", str(room.up.ready_file.parent)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    printed, _ = await process.communicate()
-    assert process.returncode == 0, printed.decode()
-    return printed.decode()
+    place = str(room.up.ready_file.parent)
+    code, printed, errors = await run_turnlog("debrief", session, "--data-dir", place)
+    assert code == 0, errors
+    return printed
 
 
 @pytest.mark.asyncio(loop_scope="module")

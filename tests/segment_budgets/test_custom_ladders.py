@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 
 from tests.segment_budgets.game_service import GUARD, GameService, build_npc_inputs, parse_blocks
-from tests.support.processes.process_host import PROGRAM_FOLDER
+from tests.support.processes.process_host import run_turnlog
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,14 +26,9 @@ TEXT = "I knock, and then I wait for a while. " * 30
 
 async def create_own_blueprint(coast: GameService, name: str, *steps: str) -> Path:
     """Copy the shipped blueprint as its users do, put steps before all others, return the file."""
-    process = await asyncio.create_subprocess_exec(
-        PROGRAM_FOLDER / "turnlog",
-        *("blueprint", "new", name, "--from", "game-master", "--in", str(coast.blueprints)),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    printed, _ = await process.communicate()
-    assert process.returncode == 0, printed.decode()
+    place = ("--in", str(coast.blueprints))
+    code, _, errors = await run_turnlog("blueprint", "new", name, "--from", "game-master", *place)
+    assert code == 0, errors
     file = coast.blueprints / name / "blueprint.yaml"
     written = file.read_text()
     assert written.count(LADDER) == 1

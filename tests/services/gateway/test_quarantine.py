@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.projections.store.row_fold import Rows, read_rows
 from tests.services.gateway.gateway_service import NO_TRACING, RunningGateway
+from tests.support.processes.process_host import run_turnlog
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.turn_events import TurnCancelled
 from turnlog.projections.store.write import batch_fold
@@ -19,8 +18,6 @@ from turnlog.projections.store.write.event_rows import build_changes
 from turnlog.projections.store.write.projection_positions import read_active_position
 from turnlog.projections.store.write.row_changes import RowChange
 from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
-
-TURNLOG_PROGRAM = Path(sys.executable).parent / "turnlog"
 
 BuildChanges = Callable[[RecordedEvent], Iterable[RowChange]]
 
@@ -68,17 +65,6 @@ async def read_active_rows(running: RunningGateway) -> Rows:
     tables = await read_rows(running.store, active.build)
     # Other tests share the server, and their sessions go on.
     return {name: [row for row in rows if running.tenant in row] for name, rows in tables.items()}
-
-
-async def run_turnlog(*arguments: str) -> tuple[int, str, str]:
-    """Run a command and return its exit code, its output and its errors."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        str(TURNLOG_PROGRAM), *arguments, stdout=pipe, stderr=pipe
-    )
-    out, err = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
 
 
 async def test_a_stopped_session_is_listed_and_released_after_a_fix(

@@ -104,3 +104,14 @@ async def wait_for_file(file: Path, process: TurnlogProcess) -> str:
 
 def _read_existing(file: Path) -> str | None:
     return file.read_text() if file.exists() else None
+
+
+async def run_turnlog(*arguments: str) -> tuple[int, str, str]:
+    """Run a command of the command line and return its exit code, its output and its errors."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        PROGRAM_FOLDER / "turnlog", *arguments, stdout=pipe, stderr=pipe
+    )
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()

@@ -25,7 +25,7 @@ from turnlog.events.model.turn_events import (
 )
 from turnlog.events.registry import KnownEvent
 from turnlog.events.tokens import ToolRequest
-from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
+from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL, PhaseGraph
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.session.commands import (
@@ -225,11 +225,8 @@ def find_refusal(state: SessionState, graph: PhaseGraph | None, request: ToolReq
 
 def parse_signal(request: ToolRequest) -> str:
     """Return the signal in a tool call's arguments, or an empty string."""
-    try:
-        arguments = parse_json(request.arguments or "{}")
-    except InvalidJson:
-        return ""
-    found = arguments.get("signal") if isinstance(arguments, dict) else None
+    arguments = parse_tool_arguments(request.arguments)
+    found = arguments.get("signal") if arguments else None
     return found if isinstance(found, str) else ""
 
 
