@@ -30,8 +30,8 @@ from turnlog.events.store.ports import EventLog
 from turnlog.projections.audit.verify.hash_chain import ChainVerifier
 from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
-from turnlog.services.auditing.verify_pool import MAX_PROCESSES
-from turnlog.services.auditing.verify_service import VerifyOutcome, VerifyService
+from turnlog.services.audit.verify_pool import MAX_PROCESSES
+from turnlog.services.audit.verify_service import VerifyOutcome, VerifyService
 from turnlog.services.platform.gc_control import reduce_collection
 
 SHORT_SESSIONS: Final = 140

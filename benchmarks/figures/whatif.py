@@ -21,9 +21,9 @@ from tests.support.sessions.session_harness import TENANT, SessionHarness
 from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange
 from turnlog.projections.audit.what_if.reassembled_calls import rebuild_calls
 from turnlog.projections.audit.what_if.what_if_report import build_what_if_report
-from turnlog.services.auditing.session_record import SessionRecord, SessionRecordLoader
+from turnlog.services.audit.session_record import SessionRecord, SessionRecordLoader
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
-from turnlog.services.blueprints.plugins import collect_installed
+from turnlog.services.extensions.plugins import collect_installed
 
 TOKENS: Final = 4_000
 TURNS: Final = 60

@@ -43,15 +43,15 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import SAMPLE_SPENT, get_attempt, get_open_turn
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.platform.clock import create_id, read_clock
-from turnlog.services.platform.gc_control import reduce_collection
-from turnlog.services.sessions.session_snapshots import (
+from turnlog.services.caches.session_snapshots import (
     AuthenticatedSnapshotStore,
     CheckedSnapshotStore,
     IntervalSnapshots,
     has_crossed_interval,
 )
-from turnlog.services.sessions.text_cache import TextReader
+from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.platform.clock import create_id, read_clock
+from turnlog.services.platform.gc_control import reduce_collection
 
 TENANT: Final = "default"
 

@@ -22,11 +22,11 @@ from turnlog.events.registry import UnknownEvent
 from turnlog.events.store.ports import BatchAppended, EventLog
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
 from turnlog.projections.session.commands import OpenSession
+from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
+from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
-from turnlog.services.sessions.text_cache import TextReader
 
 TENANT: Final = LED_FOR
 

@@ -23,7 +23,7 @@ from tests.projections.prompt.test_trim_ladders import TALE
 from tests.support.sessions.game_master_turns import replace_ladder
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
-from turnlog.services.blueprints import plugins
+from turnlog.services.extensions import plugins
 
 STEPS = [(title, *row) for title, text in RECIPES.items() for row in list_table_rows(text)]
 

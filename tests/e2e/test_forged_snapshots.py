@@ -17,7 +17,7 @@ from tests.support.servers.openai_server import OpenAIServer
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.fast_replace import replace
 from turnlog.projections.session.state import FOLD_VERSION, SessionState
-from turnlog.services.sessions.session_snapshots import KEY_FILE, StateSnapshot
+from turnlog.services.caches.session_snapshots import KEY_FILE, StateSnapshot
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

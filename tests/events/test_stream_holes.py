@@ -27,7 +27,7 @@ from turnlog.events.subjects import (
 )
 from turnlog.events.testing import make_drafts
 from turnlog.projections.audit.verify.verification_report import AuditFinding
-from turnlog.services.auditing.record_scan import scan_blobs
+from turnlog.services.audit.record_scan import scan_blobs
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
 LENGTH = 12

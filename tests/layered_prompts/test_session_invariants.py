@@ -36,7 +36,7 @@ from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
 from turnlog.projections.prompt.chat_request import ChatMessage, ChatRequest
 from turnlog.projections.read_models.session_history import HistoryTurn, build_history
 from turnlog.projections.session.evolve import fold, fold_unbounded
-from turnlog.services.blueprints.plugins import collect_installed
+from turnlog.services.extensions.plugins import collect_installed
 
 # Shrinking a whole session takes minutes, and a short list of actions is readable as it is.
 lessons = settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])

@@ -31,10 +31,10 @@ from turnlog.events.subjects import (
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
 from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
-from turnlog.services.auditing.verify_service import LocatedFinding, VerifyService
+from turnlog.services.audit.verify_service import LocatedFinding, VerifyService
+from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
+from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
-from turnlog.services.sessions.text_cache import TextReader
 
 NOTHING: Final = "session.nobody.nothing.turn"
 """The subject of filler messages between sessions; they are another tenant's."""

@@ -26,8 +26,8 @@ from turnlog.projections.audit.verify.signed_checkpoints import (
     CheckpointHead,
     SignedCheckpoint,
 )
-from turnlog.services.auditing.checkpoint_signatures import sign_checkpoint
-from turnlog.services.auditing.verify_service import LocatedFinding
+from turnlog.services.audit.checkpoint_signatures import sign_checkpoint
+from turnlog.services.audit.verify_service import LocatedFinding
 from turnlog.services.bundle.verifier import EXIT_FAILED, main
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 

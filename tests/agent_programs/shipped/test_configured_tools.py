@@ -24,7 +24,7 @@ from tests.agent_programs.agent_service import (
 )
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
-from turnlog.services.blueprints.tools_file import ToolsFile, load_tools_file
+from turnlog.services.extensions.tools_file import ToolsFile, load_tools_file
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

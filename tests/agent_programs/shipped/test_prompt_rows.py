@@ -26,7 +26,7 @@ from turnlog.events.model.session_events import ProfileSwitched
 from turnlog.events.model.tool_events import StepPlanned, ToolReturned, ToolsSnapshotted
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
-from turnlog.services.demo.harbour import delay_report
+from turnlog.services.sample_servers.harbour import delay_report
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -21,7 +21,7 @@ from turnlog.projections.audit.verify.session_verification import (
     VerificationContext,
     verify_session,
 )
-from turnlog.services.blueprints.plugins import collect_installed
+from turnlog.services.extensions.plugins import collect_installed
 
 FaultName = Literal[
     "lost", "invented", "doubled", "untrue answer", "reordered", "gap", "unproven", "two answers",

@@ -11,7 +11,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import compute_history
 from turnlog.projections.blueprint.schema.budget_specs import InputLimit, resolve_limit
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 from turnlog.projections.blueprint.validation.input_values import build_values_schema, check_values
-from turnlog.services.blueprints.plugins import check_plugins_registered
+from turnlog.services.extensions.plugins import check_plugins_registered
 
 TEXT = """\
 blueprint: master

@@ -13,7 +13,7 @@ import pytest
 
 from tests.services.cli.conftest import RecordedSession, RunCommand
 from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
-from turnlog.services.auditing.checkpoint_signatures import KEY_FILE, load_or_create_key
+from turnlog.services.audit.checkpoint_signatures import KEY_FILE, load_or_create_key
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli import doctor
 

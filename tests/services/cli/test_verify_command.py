@@ -21,7 +21,7 @@ from turnlog.events.model.turn_events import TurnCompleted, TurnExcluded
 from turnlog.events.registry import KnownEvent
 from turnlog.events.store.ports import BatchAppended
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint
-from turnlog.services.auditing.checkpoint_signatures import load_or_create_key, sign_checkpoint
+from turnlog.services.audit.checkpoint_signatures import load_or_create_key, sign_checkpoint
 
 ANSWER = TurnCompleted(turn=1, call="1.1", text=PlainText(text="Another answer."), finish="stop")
 

@@ -32,7 +32,9 @@ from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import PriceTable
-from turnlog.services.blueprints.tools_file import load_configured_servers
+from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
+from turnlog.services.caches.text_cache import TextReader
+from turnlog.services.extensions.tools_file import load_configured_servers
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.main import serve_app
 from turnlog.services.platform.clock import create_id, read_clock
@@ -44,8 +46,6 @@ from turnlog.services.projector.segment_projector import SegmentProjector
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.segment_service import SegmentService
-from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
-from turnlog.services.sessions.text_cache import TextReader
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder
 from turnlog.services.worker.attempts.call_context import CallContextBuilder

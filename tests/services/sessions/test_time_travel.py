@@ -29,13 +29,13 @@ from turnlog.projections.prompt.history.history_selection import OUT_OF_REACH
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
-from turnlog.services.sessions.history_handler import CommandMetadata
-from turnlog.services.sessions.session_snapshots import (
+from turnlog.services.caches.session_snapshots import (
     INTERVAL_LENGTH,
     CheckedSnapshotStore,
     IntervalSnapshots,
     remove_command_keys,
 )
+from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.sessions.time_travel import TimeTravel
 
 TURNS = 100

@@ -26,9 +26,9 @@ from turnlog.projections.session.commands import (
     RedactReply,
     SubmitTurn,
 )
-from turnlog.services.auditing.session_record import SessionRecordLoader
+from turnlog.services.audit.session_record import SessionRecordLoader
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
-from turnlog.services.blueprints.plugins import collect_installed
+from turnlog.services.extensions.plugins import collect_installed
 
 Values = Mapping[str, JsonValue]
 

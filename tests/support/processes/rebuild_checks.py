@@ -18,15 +18,15 @@ from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.write.projection_positions import read_active_position
+from turnlog.services.caches.session_snapshots import (
+    AuthenticatedSnapshotStore,
+    CheckedSnapshotStore,
+)
+from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.session_snapshots import (
-    AuthenticatedSnapshotStore,
-    CheckedSnapshotStore,
-)
-from turnlog.services.sessions.text_cache import TextReader
 
 NO_TRACING = create_tracing("test", None)
 

@@ -22,13 +22,13 @@ from turnlog.projections.audit.verify.session_verification import (
     VerificationContext,
     verify_session,
 )
-from turnlog.services.blueprints.plugins import collect_installed
 from turnlog.services.bundle.verifier import (
     MALFORMED,
     EventChain,
     VerificationFailure,
     verify_prompt,
 )
+from turnlog.services.extensions.plugins import collect_installed
 
 
 @dataclass

@@ -27,7 +27,7 @@ from turnlog.projections.session.evolve import fold_unbounded
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import SessionScenario, given, open_session
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
-from turnlog.services.blueprints.tokenizers import TiktokenVocabulary
+from turnlog.services.extensions.tokenizers import TiktokenVocabulary
 
 SHIPPED_BLUEPRINTS = BlueprintFolders()
 

@@ -26,6 +26,7 @@ from pydantic import BaseModel, ValidationError
 
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
+from turnlog.services.caches.session_snapshots import apply_directory_key
 from turnlog.services.gateway import main as gateway
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.durability import check_store_writable, fetch_monitor_page
@@ -38,7 +39,6 @@ from turnlog.services.platform.process_settings import (
 )
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.projector import main as projector
-from turnlog.services.sessions.session_snapshots import apply_directory_key
 from turnlog.services.worker import worker_process as worker
 
 _log = structlog.get_logger("turnlog.process")

@@ -17,7 +17,7 @@ from turnlog.events.errors import Unavailable
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.audit.verify.session_verification import VerificationContext
-from turnlog.services.auditing.verify_pool import SessionVerifier, start_process_verifier
+from turnlog.services.audit.verify_pool import SessionVerifier, start_process_verifier
 from turnlog.services.cli.client.service_reader import ServiceReader, stream_verification
 from turnlog.services.gateway.main import serve_app
 

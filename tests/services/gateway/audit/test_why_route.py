@@ -8,7 +8,7 @@ import pytest
 
 from tests.services.gateway.gateway_service import RunningGateway
 from turnlog.projections.audit.explain.turn_explanation import TurnExplanation, explain_turn
-from turnlog.services.auditing.explain_service import EvidenceBySession, ExplainService
+from turnlog.services.audit.explain_service import EvidenceBySession, ExplainService
 
 
 async def test_every_part_of_a_call_is_told_with_the_event_behind_it(stand: RunningGateway) -> None:

@@ -48,6 +48,8 @@ from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
+from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.problem_details import handle_error
 from turnlog.services.gateway.routes import event_routes, turn_routes
@@ -58,8 +60,6 @@ from turnlog.services.platform.telemetry.traces import create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.segment_service import SegmentService
-from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
-from turnlog.services.sessions.text_cache import TextReader
 
 NARROW_BUFFER_BYTES = 16 * 1024
 """The buffer size in bytes of a narrow connection, on either side."""

@@ -29,7 +29,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import DocumentPa
 from turnlog.services.blueprints.blueprint_files import BlueprintFiles, read_data_file
 from turnlog.services.blueprints.blueprint_folders import read_folder
 from turnlog.services.blueprints.folder_files import DiskFolder
-from turnlog.services.blueprints.plugins import load_check, load_resolver, load_source, load_step
+from turnlog.services.extensions.plugins import load_check, load_resolver, load_source, load_step
 
 _SLOT_PATTERN: Final = re.compile(r"\{[^}]*\}")
 

@@ -19,8 +19,8 @@ from turnlog.projections.prompt.sources.session_material import (
     get_pins,
 )
 from turnlog.projections.session.state import SessionState
-from turnlog.services.blueprints.plugins import check_steps_registered, collect_installed
-from turnlog.services.blueprints.tokenizers import load_vocabularies
+from turnlog.services.extensions.plugins import check_steps_registered, collect_installed
+from turnlog.services.extensions.tokenizers import load_vocabularies
 from turnlog.services.platform.concurrency import run_in_thread
 
 

@@ -25,7 +25,7 @@ from rich.text import Text
 
 from turnlog.events.errors import TurnlogError
 from turnlog.projections.store.schema.schema_migration import SCHEMA_REVISION
-from turnlog.services.auditing.checkpoint_signatures import KEY_FILE
+from turnlog.services.audit.checkpoint_signatures import KEY_FILE
 from turnlog.services.cli.client.service_location import is_answering, read_ready_address
 from turnlog.services.cli.console import OutputFormat, print_json
 from turnlog.services.cli.console import create_output_console as answer_console

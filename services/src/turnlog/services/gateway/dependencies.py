@@ -20,9 +20,9 @@ from turnlog.events.store.ports import EventLog, TokenStream
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.read.row_lookups import CallLookup
-from turnlog.services.auditing.explain_service import ExplainService
-from turnlog.services.auditing.redactions import RedactionCache
-from turnlog.services.auditing.verify_pool import OpenVerifier, open_best_verifier
+from turnlog.services.audit.explain_service import ExplainService
+from turnlog.services.audit.redactions import RedactionCache
+from turnlog.services.audit.verify_pool import OpenVerifier, open_best_verifier
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import ModelPrices

@@ -19,7 +19,7 @@ from turnlog.projections.store.read.row_lookups import CommandLookup
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.model_prices import ModelPrices
-from turnlog.services.blueprints.tools_file import load_configured_servers
+from turnlog.services.extensions.tools_file import load_configured_servers
 from turnlog.services.gateway.app import build_app
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.http.http_protocol import create_http_protocol
@@ -30,8 +30,8 @@ from turnlog.services.integrity.space_check import create_space_check
 from turnlog.services.platform.asgi_server import serve_asgi
 from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.platform.shutdown import Shutdown
+from turnlog.services.process_components import ProcessComponents, connect_components
 from turnlog.services.sessions.log_identity import watch_log_identity
-from turnlog.services.sessions.process_components import ProcessComponents, connect_components
 
 
 @asynccontextmanager

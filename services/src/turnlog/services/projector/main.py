@@ -17,11 +17,11 @@ from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks
 from turnlog.services.platform.process_settings import ProjectorSettings
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.platform.telemetry.traces import Tracing
+from turnlog.services.process_components import connect_components
 from turnlog.services.projector.log_fold import LogFolder
 from turnlog.services.projector.record_scrub import RecordScrub
 from turnlog.services.projector.segment_projector import SegmentProjector
 from turnlog.services.projector.session_projector import SessionProjector
-from turnlog.services.sessions.process_components import connect_components
 
 
 def build_projector(

@@ -28,7 +28,7 @@ from turnlog.events.jetstream.js_api import fetch_stream_info
 from turnlog.events.jetstream.nats_connection import NatsConnection
 from turnlog.events.store.ports import BlobStore, EventLog, RawEvent
 from turnlog.events.subjects import BLOBS_STREAM, LIBRARY_STREAM, SESSIONS_STREAM, TOKENS_STREAM
-from turnlog.services.auditing.record_scan import StreamPart, scan_stream
+from turnlog.services.audit.record_scan import StreamPart, scan_stream
 from turnlog.services.integrity.scrub_notes import RecordHole, ScrubNote, ScrubNotes
 
 SCRUB_INTERVAL: Final = timedelta(days=1)

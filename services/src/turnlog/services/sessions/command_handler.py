@@ -18,19 +18,19 @@ from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold_unbounded
 from turnlog.projections.session.rules.attempt_events import NewEvents
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
+from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
+from turnlog.services.caches.state_cache import (
+    OlderCommandLookup,
+    StateCache,
+    refuse_unknown_session,
+)
+from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.platform.clock import Clock, CreateId
 from turnlog.services.sessions.history_handler import (
     CommandMetadata,
     HandledCommand,
     HistoryHandler,
 )
-from turnlog.services.sessions.session_snapshots import CheckedSnapshotStore
-from turnlog.services.sessions.state_cache import (
-    OlderCommandLookup,
-    StateCache,
-    refuse_unknown_session,
-)
-from turnlog.services.sessions.text_cache import TextReader
 
 ChooseCommand = Callable[[SessionState | None], Awaitable[Command | None]]
 """Return the command for the current state, or None when nothing is left to do."""

@@ -59,9 +59,9 @@ from turnlog.projections.prompt.sources.segment_layers import (
 from turnlog.projections.prompt.sources.session_material import PhaseVisibility, SessionMaterial
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
+from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.segment_service import SegmentService
-from turnlog.services.sessions.text_cache import TextReader
 
 _log = structlog.get_logger("turnlog.segments")
 

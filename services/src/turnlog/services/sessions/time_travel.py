@@ -24,14 +24,14 @@ from turnlog.projections.prompt.assembly_inputs import PromptCall
 from turnlog.projections.session.evolve import evolve
 from turnlog.projections.session.state import SessionState
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.prompt_inputs import PromptInputLoader
-from turnlog.services.sessions.session_snapshots import (
+from turnlog.services.caches.session_snapshots import (
     INTERVAL_LENGTH,
     IntervalSnapshots,
     has_crossed_interval,
     remove_command_keys,
 )
+from turnlog.services.sessions.command_handler import CommandHandler
+from turnlog.services.sessions.prompt_inputs import PromptInputLoader
 
 
 class CallSequenceLookup(Protocol):

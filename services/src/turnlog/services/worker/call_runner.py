@@ -19,7 +19,7 @@ from turnlog.events.model.manifest import Manifest
 from turnlog.projections.session.program import has_used_rounds
 from turnlog.projections.session.rules.outcome_commands import TurnUnroutable
 from turnlog.projections.session.state import SessionState
-from turnlog.services.blueprints.resolver_contract import ResolverFailure
+from turnlog.services.extensions.resolver_contract import ResolverFailure
 from turnlog.services.platform.telemetry.traces import Tracing, record_answer, record_failure
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata

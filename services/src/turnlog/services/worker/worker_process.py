@@ -13,7 +13,7 @@ from turnlog.events.errors import Unavailable
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.blueprints.model_prices import ModelPrices
-from turnlog.services.blueprints.tools_file import load_tools_file
+from turnlog.services.extensions.tools_file import load_tools_file
 from turnlog.services.integrity.folded_positions import PeerPositions
 from turnlog.services.integrity.log_guard import LogGuard
 from turnlog.services.integrity.record_watch import RecordWatch
@@ -21,8 +21,8 @@ from turnlog.services.integrity.space_check import create_space_check
 from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
 from turnlog.services.platform.process_settings import WorkerSettings
 from turnlog.services.platform.shutdown import Shutdown
+from turnlog.services.process_components import ProcessComponents, connect_components
 from turnlog.services.sessions.log_identity import watch_log_identity
-from turnlog.services.sessions.process_components import ProcessComponents, connect_components
 from turnlog.services.worker import app
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.attempt_outcomes import OutcomeRecorder

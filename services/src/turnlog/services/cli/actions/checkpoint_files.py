@@ -14,7 +14,7 @@ from rich.text import Text
 
 from turnlog.events.errors import Refused
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint, SignedCheckpoint
-from turnlog.services.auditing.checkpoint_signatures import (
+from turnlog.services.audit.checkpoint_signatures import (
     load_or_create_key,
     sign_checkpoint,
     verify_signatures,

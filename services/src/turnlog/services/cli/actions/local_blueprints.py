@@ -21,10 +21,10 @@ from turnlog.projections.blueprint.loading.server_sources import ConfiguredServe
 from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
 from turnlog.services.blueprints.blueprint_check import check_blueprint_folder
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
-from turnlog.services.blueprints.tools_file import FaultyToolsFile, load_tools_file
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
 from turnlog.services.cli.views.blueprint_view import render_blueprint_faults
 from turnlog.services.cli.views.theme import MUTED
+from turnlog.services.extensions.tools_file import FaultyToolsFile, load_tools_file
 from turnlog.services.worker.tools.server_endpoints import find_endpoint_faults
 
 _BLUEPRINT_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")

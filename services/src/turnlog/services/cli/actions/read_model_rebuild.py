@@ -23,9 +23,9 @@ from turnlog.services.cli.process_log import configure_log
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 from turnlog.services.platform.process_settings import AllInOneSettings, ProjectorSettings
 from turnlog.services.platform.shutdown import Shutdown
+from turnlog.services.process_components import connect_components
 from turnlog.services.projector.log_fold import LogFolder, rebuild_rows
 from turnlog.services.projector.segment_projector import SegmentProjector
-from turnlog.services.sessions.process_components import connect_components
 
 
 async def rebuild_read_models(target: LogTarget, environ: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.schema.schema_migration import prepare_schema
 from turnlog.projections.store.write import projection_positions, segment_projection
+from turnlog.services.caches.session_snapshots import apply_directory_key
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.cli.process_log import configure_log
 from turnlog.services.gateway import main as gateway
@@ -27,9 +28,8 @@ from turnlog.services.platform.process_settings import (
     ProjectorSettings,
 )
 from turnlog.services.platform.shutdown import Shutdown
+from turnlog.services.process_components import ProcessComponents, connect_components
 from turnlog.services.projector import main as projector
-from turnlog.services.sessions.process_components import ProcessComponents, connect_components
-from turnlog.services.sessions.session_snapshots import apply_directory_key
 
 CATCH_UP_SECONDS: Final = 120.0
 """Seconds that the read models get to catch up with the log."""

@@ -170,7 +170,7 @@ def create_checkpoint(
     Store it, and the public key that is printed, where nobody with write access to the log can
     change them.
     """
-    from turnlog.services.auditing.checkpoint_signatures import KEY_FILE
+    from turnlog.services.audit.checkpoint_signatures import KEY_FILE
     from turnlog.services.cli.actions.checkpoint_files import create_checkpoint_file
 
     key_file = key or target.data_dir / KEY_FILE

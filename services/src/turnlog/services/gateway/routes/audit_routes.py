@@ -42,7 +42,7 @@ from turnlog.services.api.verify_payloads import (
     VerifyProgressLine,
     VerifySummaryLine,
 )
-from turnlog.services.auditing.verify_service import (
+from turnlog.services.audit.verify_service import (
     LocatedFinding,
     VerifyOutcome,
     VerifyProgress,

@@ -46,7 +46,7 @@ from turnlog.services.api.service_payloads import (
     PinnedTextList,
     PinnedTextView,
 )
-from turnlog.services.blueprints.plugins import check_plugins_registered
+from turnlog.services.extensions.plugins import check_plugins_registered
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_identity import CallerIdentity

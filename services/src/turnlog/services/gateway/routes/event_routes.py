@@ -29,8 +29,8 @@ from turnlog.events.store.ports import RawEvent
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.read_models.withheld_events import RedactedTurns
-from turnlog.services.auditing.redactions import load_session_redactions
-from turnlog.services.auditing.session_record import SessionRecordLoader
+from turnlog.services.audit.redactions import load_session_redactions
+from turnlog.services.audit.session_record import SessionRecordLoader
 from turnlog.services.bundle.bundle_zip import export_zip
 from turnlog.services.bundle.export_source import ExportSource
 from turnlog.services.bundle.session_exports import (

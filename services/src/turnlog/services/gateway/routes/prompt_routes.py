@@ -61,7 +61,7 @@ from turnlog.services.api.requests import (
     OpenSessionRequest,
     WindowPreviewRequest,
 )
-from turnlog.services.auditing.call_reproduction import ReproducedPrompt, reproduce_call
+from turnlog.services.audit.call_reproduction import ReproducedPrompt, reproduce_call
 from turnlog.services.blueprints.blueprint_files import FoundPromptFile
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.blueprints.model_prices import compute_cost

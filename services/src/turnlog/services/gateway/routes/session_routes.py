@@ -44,8 +44,8 @@ from turnlog.services.api.session_payloads import (
     SessionView,
 )
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.blueprints.plugins import check_plugins_registered, collect_installed
-from turnlog.services.blueprints.tokenizers import load_vocabularies
+from turnlog.services.extensions.plugins import check_plugins_registered, collect_installed
+from turnlog.services.extensions.tokenizers import load_vocabularies
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.gateway.http.headers import set_etag
 from turnlog.services.gateway.http.request_checks import (

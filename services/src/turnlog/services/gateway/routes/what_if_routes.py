@@ -46,12 +46,12 @@ from turnlog.services.api.what_if_payloads import (
     WhatIfStart,
     WhatIfSummary,
 )
-from turnlog.services.auditing.session_record import SessionRecord, SessionRecordLoader
+from turnlog.services.audit.session_record import SessionRecord, SessionRecordLoader
 from turnlog.services.blueprints.blueprint_files import BlueprintFiles
 from turnlog.services.blueprints.folder_files import UploadedFolder
 from turnlog.services.blueprints.model_prices import PriceTable, compute_cost
-from turnlog.services.blueprints.plugins import check_plugins_registered, collect_installed
-from turnlog.services.blueprints.tokenizers import load_vocabularies
+from turnlog.services.extensions.plugins import check_plugins_registered, collect_installed
+from turnlog.services.extensions.tokenizers import load_vocabularies
 from turnlog.services.gateway.dependencies import (
     Dependencies,
     GatewayDependencies,

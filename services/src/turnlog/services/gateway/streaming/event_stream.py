@@ -26,7 +26,7 @@ from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.registry import format_event_name
 from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.read_models.withheld_events import RedactedTurns
-from turnlog.services.auditing.redactions import load_session_redactions
+from turnlog.services.audit.redactions import load_session_redactions
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.streaming.sse import SseResponse, encode_frame, get_stream_timeouts
 from turnlog.services.gateway.streaming.turn_cursor import create_cursor_refusal

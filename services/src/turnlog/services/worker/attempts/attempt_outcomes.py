@@ -58,7 +58,7 @@ from turnlog.projections.tools.parsed_plan import (
 )
 from turnlog.projections.tools.result_condensation import list_rows
 from turnlog.services.blueprints.model_prices import PriceTable, compute_cost
-from turnlog.services.blueprints.resolver_contract import ResolverFailure
+from turnlog.services.extensions.resolver_contract import ResolverFailure
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
 from turnlog.services.sessions.history_handler import CommandMetadata

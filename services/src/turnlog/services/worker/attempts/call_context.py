@@ -43,11 +43,11 @@ from turnlog.projections.tools.result_condensation import format_turn_work
 from turnlog.services.blueprints.blueprint_files import FoundPromptFile, is_provider_specific
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
-from turnlog.services.blueprints.plugins import load_source
+from turnlog.services.caches.text_cache import TextReader, read_event
+from turnlog.services.extensions.plugins import load_source
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
-from turnlog.services.sessions.text_cache import TextReader, read_event
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.turn_takeover import AttemptSuperseded
 

@@ -38,7 +38,7 @@ from turnlog.projections.blueprint.schema.policy_specs import (
 )
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
-from turnlog.services.blueprints.plugins import SafetyCheck, load_check
+from turnlog.services.extensions.plugins import SafetyCheck, load_check
 from turnlog.services.platform.concurrency import run_in_thread, run_text_work
 
 # A boundary that is found too early only shortens a piece, so no language's rules are needed.

@@ -28,7 +28,7 @@ from turnlog.events.content import encode_canonical
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
 from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.tools.tool_catalog import ToolOffer
-from turnlog.services.blueprints.tools_file import ToolsFile
+from turnlog.services.extensions.tools_file import ToolsFile
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.worker.tools.server_endpoints import ServerEndpoint, resolve_endpoint
 from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure

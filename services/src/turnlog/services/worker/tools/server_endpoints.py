@@ -18,7 +18,7 @@ from turnlog.projections.blueprint.schema.tool_specs import (
     ServerSpec,
 )
 from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
-from turnlog.services.blueprints.tools_file import (
+from turnlog.services.extensions.tools_file import (
     AddressEntry,
     FaultyToolsFile,
     ProgramEntry,

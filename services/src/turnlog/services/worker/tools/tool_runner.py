@@ -48,9 +48,9 @@ from turnlog.projections.tools.tool_catalog import (
     build_tool_catalog,
     compute_offers_digest,
 )
+from turnlog.services.caches.text_cache import read_event
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
-from turnlog.services.sessions.text_cache import read_event
 from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure, ToolServers
 from turnlog.services.worker.turn_takeover import AttemptSuperseded
 

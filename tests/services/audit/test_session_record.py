@@ -10,8 +10,8 @@ from turnlog.projections.audit.record.session_replay import RecordedCallInputs, 
 from turnlog.projections.prompt.assemble import assemble
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 from turnlog.projections.session.state import UNBOUNDED_REACH
-from turnlog.services.auditing.session_record import SessionRecord, SessionRecordLoader
-from turnlog.services.blueprints.plugins import collect_installed
+from turnlog.services.audit.session_record import SessionRecord, SessionRecordLoader
+from turnlog.services.extensions.plugins import collect_installed
 
 SAID = ("Where am I?", "And now?", "What is behind me?", "Go on.")
 

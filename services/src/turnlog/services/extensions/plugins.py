@@ -24,8 +24,8 @@ from turnlog.projections.prompt.sources.session_material import (
     InstalledExtensions,
     list_registered_steps,
 )
-from turnlog.services.blueprints.resolver_contract import Resolver
-from turnlog.services.blueprints.tokenizers import SHIPPED_VOCABULARIES, TiktokenVocabulary
+from turnlog.services.extensions.resolver_contract import Resolver
+from turnlog.services.extensions.tokenizers import SHIPPED_VOCABULARIES, TiktokenVocabulary
 
 SOURCE_GROUP: Final = "turnlog.sources"
 

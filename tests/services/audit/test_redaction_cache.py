@@ -13,7 +13,7 @@ from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.events.testing import make_drafts
-from turnlog.services.auditing.redactions import RedactionCache
+from turnlog.services.audit.redactions import RedactionCache
 
 
 @dataclass

@@ -10,7 +10,7 @@ from tests.support.sessions.session_harness import TENANT, SessionHarness
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import open_store
-from turnlog.services.auditing.verify_service import VerifyService
+from turnlog.services.audit.verify_service import VerifyService
 
 
 @dataclass

@@ -56,21 +56,21 @@ from turnlog.projections.audit.verify.verification_report import (
 )
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.session_queries import compute_totals, list_last_sequences
-from turnlog.services.auditing.record_scan import describe_hole, scan_blobs, scan_log
-from turnlog.services.auditing.session_record import SessionRecordLoader, create_blob_cache
-from turnlog.services.auditing.verify_pool import (
+from turnlog.services.audit.record_scan import describe_hole, scan_blobs, scan_log
+from turnlog.services.audit.session_record import SessionRecordLoader, create_blob_cache
+from turnlog.services.audit.verify_pool import (
     OpenVerifier,
     SessionVerifier,
     ThreadVerifier,
     open_best_verifier,
 )
-from turnlog.services.blueprints.plugins import collect_installed
+from turnlog.services.caches.text_cache import TextCache
+from turnlog.services.extensions.plugins import collect_installed
 from turnlog.services.integrity.folded_positions import read_folded_positions
 from turnlog.services.integrity.rollback_check import FoldedPosition, verify_log
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.gc_control import reduce_collection
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.text_cache import TextCache
 
 
 @dataclass(frozen=True, slots=True)

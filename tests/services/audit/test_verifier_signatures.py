@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from turnlog.services.auditing.checkpoint_signatures import load_or_create_key
+from turnlog.services.audit.checkpoint_signatures import load_or_create_key
 from turnlog.services.bundle.verifier import ORDER, PRIME, is_signed
 
 VECTORS = {

@@ -15,8 +15,8 @@ from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
 from turnlog.projections.prompt.assembly_inputs import PromptCall, PromptTexts
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.testing import claim_turn, submit_turn
-from turnlog.services.blueprints.plugins import collect_installed
-from turnlog.services.blueprints.tokenizers import create_cached_counter, load_vocabularies
+from turnlog.services.extensions.plugins import collect_installed
+from turnlog.services.extensions.tokenizers import create_cached_counter, load_vocabularies
 
 BLUEPRINT = """
 blueprint: counted
@@ -106,7 +106,7 @@ def test_counts_are_remembered_and_texts_are_not() -> None:
 def test_vocabularies_are_read_without_litellm_and_without_a_network() -> None:
     program = (
         "import asyncio, socket, sys\n"
-        "from turnlog.services.blueprints.tokenizers import TiktokenVocabulary\n"
+        "from turnlog.services.extensions.tokenizers import TiktokenVocabulary\n"
         "socket.socket.connect = lambda *_: sys.exit(2)\n"
         "counts = [TiktokenVocabulary(n).count_tokens('Hello, world!')"
         " for n in ('cl100k_base', 'o200k_base', 'p50k_base')]\n"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from turnlog.projections.blueprint.schema.tool_specs import ConfiguredServerSpec
-from turnlog.services.blueprints.tools_file import FaultyToolsFile, ToolsFile, load_tools_file
+from turnlog.services.extensions.tools_file import FaultyToolsFile, ToolsFile, load_tools_file
 from turnlog.services.worker.tools.server_endpoints import (
     ServerAddress,
     ServerProgram,

@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from turnlog.projections.blueprint.storable_json import JsonObject
-from turnlog.services.blueprints.resolver_contract import ResolverRequest
+from turnlog.services.extensions.resolver_contract import ResolverRequest
 
 
 @dataclass(frozen=True, slots=True)

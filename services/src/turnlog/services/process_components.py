@@ -16,6 +16,13 @@ from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
 from turnlog.events.store.ports import SnapshotStore
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.caches.session_snapshots import (
+    AuthenticatedSnapshotStore,
+    CheckedSnapshotStore,
+    create_process_key,
+)
+from turnlog.services.caches.state_cache import OlderCommandLookup
+from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.durability import Durability, check_durability
 from turnlog.services.platform.process_settings import ProcessSettings
@@ -23,13 +30,6 @@ from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.segment_service import SegmentService
-from turnlog.services.sessions.session_snapshots import (
-    AuthenticatedSnapshotStore,
-    CheckedSnapshotStore,
-    create_process_key,
-)
-from turnlog.services.sessions.state_cache import OlderCommandLookup
-from turnlog.services.sessions.text_cache import TextReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from turnlog.projections.audit.verify.session_verification import (
     verify_session,
 )
 from turnlog.projections.audit.verify.verification_report import VerificationReport
-from turnlog.services.blueprints.plugins import collect_installed
+from turnlog.services.extensions.plugins import collect_installed
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.gc_control import pause_collection, reduce_collection
 

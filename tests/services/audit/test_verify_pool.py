@@ -23,14 +23,14 @@ from turnlog.events.errors import Unavailable
 from turnlog.events.store.ports import RawEvent
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.schema.schema_migration import prepare_schema
-from turnlog.services.auditing.verify_pool import (
+from turnlog.services.audit.verify_pool import (
     IN_PROCESS_EVENT_LIMIT,
     OpenVerifier,
     ThreadVerifier,
     open_best_verifier,
     start_process_verifier,
 )
-from turnlog.services.auditing.verify_service import (
+from turnlog.services.audit.verify_service import (
     VerifyOutcome,
     VerifyProgress,
     VerifyService,

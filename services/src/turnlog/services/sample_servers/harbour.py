@@ -1,8 +1,8 @@
 """A sample MCP server of a harbour, for the uderia demo and for trying tools.
 
-`python -m turnlog.services.demo.harbour` serves twenty tools and a prompt by MCP over standard
-input and output. Its data is invented and constant, and large enough that prompts should not
-include all of it. The docstrings are the descriptions that models read.
+`python -m turnlog.services.sample_servers.harbour` serves twenty tools and a prompt by MCP over
+standard input and output. Its data is invented and constant, and large enough that prompts should
+not include all of it. The docstrings are the descriptions that models read.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from structlog.testing import capture_logs
 from tests.support.sessions.session_harness import TENANT, SessionHarness
 from turnlog.events.errors import TooLarge
 from turnlog.events.store.memory_log import MemorySnapshotStore
-from turnlog.services.platform.process_settings import AllInOneSettings
-from turnlog.services.sessions.session_snapshots import (
+from turnlog.services.caches.session_snapshots import (
     KEY_FILE,
     MAX_SNAPSHOT_BYTES,
     AuthenticatedSnapshotStore,
@@ -22,6 +21,7 @@ from turnlog.services.sessions.session_snapshots import (
     apply_directory_key,
     create_process_key,
 )
+from turnlog.services.platform.process_settings import AllInOneSettings
 
 STATE = b'{"state": "as folded"}'
 

@@ -19,8 +19,8 @@ from turnlog.projections.blueprint.schema.resolver_specs import (
     RegisteredResolverSpec,
     ResolverSpec,
 )
-from turnlog.services.blueprints.plugins import load_resolver
-from turnlog.services.blueprints.resolver_contract import (
+from turnlog.services.extensions.plugins import load_resolver
+from turnlog.services.extensions.resolver_contract import (
     ResolverFailure,
     ResolverOutcome,
     ResolverRequest,

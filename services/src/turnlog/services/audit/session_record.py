@@ -16,8 +16,8 @@ from turnlog.events.content import Digest
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.projections.audit.record.session_replay import collect_blob_digests
+from turnlog.services.caches.text_cache import TextCache
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.text_cache import TextCache
 
 MAX_BLOB_REQUESTS: Final = 64
 """Concurrent blob requests."""

@@ -16,13 +16,13 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import IdempotencyRecord, SessionState
-from turnlog.services.sessions.session_snapshots import (
+from turnlog.services.caches.session_snapshots import (
     SNAPSHOT_INTERVAL,
     CheckedSnapshotStore,
     IntervalSnapshots,
     has_crossed_interval,
 )
-from turnlog.services.sessions.text_cache import TextReader
+from turnlog.services.caches.text_cache import TextReader
 
 MAX_CACHED_STATES: Final = 2_000
 """Maximum number of cached states."""
