@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 from rich.console import Console
 
-from tests.agent_programs.agent_harness import LOOP_PROFILE, build_loop_blueprint
+from tests.agent_programs.agent_harness import build_loop_blueprint
 from tests.agent_programs.agent_service import (
     AgentService,
     answer_with_text,
@@ -35,6 +35,27 @@ async def test_the_prompt_of_a_round_is_shown_as_it_was_sent(platform: AgentServ
         {"content": None, **each} if "tool_calls" in each else each for each in sent
     ]
     assert [each["role"] for each in sent] == ["system", "user", "assistant", "tool", "tool"]
+
+
+async def test_a_chat_whose_call_offers_all_tools_calls_them_until_it_answers(
+    platform: AgentService,
+) -> None:
+    profiles = {
+        "agent": {"default": True, "call": "converse"},
+        "plain": {"call": "converse", "tools": "none"},
+    }
+    kind = build_loop_blueprint(profiles=profiles)
+    assert [*check_blueprint(kind)] == []
+    assert {name: each.program for name, each in kind.profiles.items()} == {
+        "agent": "loop",
+        "plain": "chat",
+    }
+    session = await platform.open_session(kind)
+    await platform.complete_turn(session, LOOK, answer_with_text("Three of each."))
+    assert len(platform.shop.tool_calls) == 2
+    await platform.http.post(f"/v1/sessions/{session}/profile", json={"profile": "plain"})
+    await platform.complete_turn(session, answer_with_text("I have no tools."), text="And now?")
+    assert [len(tools) for tools in platform.list_offered_tools()] == [2, 2, 0]
 
 
 async def test_watchers_of_a_loop_get_the_text_of_a_round_and_then_the_reply_anew(
@@ -138,11 +159,6 @@ async def test_the_difference_between_two_rounds_is_the_calls_and_their_results(
             {"calls": {"converse": {**build_calls()["converse"], "tools": []}}},
             ("calls", "converse", "tools"),
             "profile `agent` calls tools by it, and it offers none",
-        ),
-        (
-            {"profiles": {"agent": {**LOOP_PROFILE, "program": "chat"}}},
-            ("calls", "converse", "tools"),
-            "a plan, or a reply of `chat` or `tools`, calls no tools",
         ),
         (
             {

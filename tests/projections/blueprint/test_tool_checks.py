@@ -26,7 +26,12 @@ profiles: {agent: {default: true, program: tools, plan: plan, act: act, call: re
         (
             "reply: {messages: [{user: [input]}]}",
             "reply: {messages: [{user: [input]}], tools: [all]}",
-            "calls.reply.tools: a plan, or a reply of `chat` or `tools`, calls no tools",
+            "calls.reply.tools: a plan, or a reply of the program `tools`, calls no tools",
+        ),
+        (
+            "profiles: {",
+            "profiles: {plain: {call: act}, ",
+            "calls.act.tools: no step is taken by it, so there are no tools of a step; write `tool",
         ),
         (
             "call: reply}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, cast
 
-from pydantic import BeforeValidator, Field, JsonValue, field_validator
+from pydantic import BeforeValidator, Field, JsonValue, ValidationInfo, field_validator
 
 from turnlog.events.content import Digest, compute_digest
 from turnlog.projections.blueprint.schema.budget_specs import (
@@ -23,7 +23,7 @@ from turnlog.projections.blueprint.schema.call_specs import (
 )
 from turnlog.projections.blueprint.schema.history_specs import HistoryViewSpec
 from turnlog.projections.blueprint.schema.layer_specs import LayerSpec
-from turnlog.projections.blueprint.schema.phase_specs import PhasesSpec
+from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, PhasesSpec
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.blueprint.schema.resolver_specs import (
     FrontDoor,
@@ -173,6 +173,30 @@ class Blueprint(StrictModel):
             raise ValueError(message)
         return profiles
 
+    @field_validator("profiles")
+    @classmethod
+    def _resolve_programs(
+        cls, profiles: dict[Name, ProfileSpec], info: ValidationInfo
+    ) -> dict[Name, ProfileSpec]:
+        """Give a chat whose call offers all tools the program that runs them."""
+        calls: dict[Name, CallSpec] = info.data.get("calls", {})
+        phases: PhasesSpec | None = info.data.get("phases")
+
+        def offers_all_tools(profile: ProfileSpec) -> bool:
+            named = (calls.get(name) for name in _list_reply_calls(profile, phases))
+            return any(call is not None and "all" in call.tools for call in named)
+
+        return {
+            name: profile.model_copy(update={"program": "loop"})
+            if profile.program == "chat" and profile.tools is None and offers_all_tools(profile)
+            else profile
+            for name, profile in profiles.items()
+        }
+
+    def list_reply_calls(self, profile: ProfileSpec) -> tuple[Name, ...]:
+        """Return the calls that write the replies of a profile: one, or one for each phase."""
+        return _list_reply_calls(profile, self.phases)
+
     def resolve_policies(self, profile: Name) -> Policies:
         """Return the policies under a profile, with the profile's own deadline if it has one."""
         seconds = self.profiles[profile].deadline_seconds
@@ -210,6 +234,12 @@ class Blueprint(StrictModel):
         """Return the view that defines the summary of a view: itself, or its `like` view."""
         view = self.history[name]
         return name if view.like is None or "summary" in view.model_fields_set else view.like
+
+
+def _list_reply_calls(profile: ProfileSpec, phases: PhasesSpec | None) -> tuple[Name, ...]:
+    if phases is not None and profile.call == BY_PHASE:
+        return tuple(phases.calls.values())
+    return (profile.call,)
 
 
 def encode_blueprint(blueprint: Blueprint) -> bytes:

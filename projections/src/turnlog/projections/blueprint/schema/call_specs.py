@@ -99,7 +99,7 @@ class ProfileSpec(StrictModel):
     default: bool = False
     """True if sessions start with this profile."""
     program: Literal["chat", "tools", "loop"] = "chat"
-    """The program that runs a turn."""
+    """The program that runs a turn; a `chat` whose call offers `all` tools is a `loop`."""
     call: Name
     """The call that produces the reply; with `by_phase` the phase of the session decides."""
     plan: Name | None = None

@@ -271,8 +271,9 @@ def _check_layer_step(
 def _check_rounds_step(
     blueprint: Blueprint, at: DocumentPath, action: LadderAction, users: list[CallSpec]
 ) -> BlueprintFindings:
-    loops = {each.call for each in blueprint.profiles.values() if each.program == "loop"}
-    if users and not any(blueprint.calls.get(name) in users for name in loops):
+    loops = [each for each in blueprint.profiles.values() if each.program == "loop"]
+    named = {call for each in loops for call in blueprint.list_reply_calls(each)}
+    if users and not any(blueprint.calls.get(name) in users for name in named):
         what = f"no call with this budget has `{TOOL_RESULTS_LAYER}`"
         fix = "name a layer that it lists, or give its profile the program `loop`"
         yield BlueprintFinding((*at, "layer"), what, fix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
-from turnlog.projections.blueprint.schema.budget_specs import CondenseResults
+from turnlog.projections.blueprint.schema.budget_specs import CondenseResults, LadderStep
 from turnlog.projections.blueprint.schema.call_specs import ProfileSpec
 from turnlog.projections.blueprint.schema.layer_specs import (
     TOOL_RESULTS_LAYER,
@@ -35,10 +35,13 @@ def check_tools(blueprint: Blueprint) -> BlueprintFindings:
         for path in _find_step_uses(blueprint):
             fix = "give a profile the program `tools`"
             yield BlueprintFinding(path, "no profile takes steps", fix)
-    for name in sorted(_find_reply_calls_with_tools(blueprint)):
-        what = "a plan, or a reply of `chat` or `tools`, calls no tools"
-        fix = "give its profile `program: loop`, or leave them to a call that one names as `act`"
+    for name in sorted(_find_calls_without_rounds(blueprint)):
+        what = "a plan, or a reply of the program `tools`, calls no tools"
+        fix = "leave them to a call that a profile names as `act`, or give it `program: loop`"
         yield BlueprintFinding(("calls", name, "tools"), what, fix)
+    for name in sorted(_find_replies_with_step_tools(blueprint)):
+        what = "no step is taken by it, so there are no tools of a step"
+        yield BlueprintFinding(("calls", name, "tools"), what, "write `tools: [all]`")
     yield from _check_server_filters(blueprint)
     for name, profile in blueprint.profiles.items():
         if profile.program == "tools":
@@ -70,20 +73,25 @@ def _check_loop_program(
     blueprint: Blueprint, name: Name, profile: ProfileSpec
 ) -> BlueprintFindings:
     """Find a loop that has nothing to call, or whose tool results could fail the turn."""
-    call = blueprint.calls.get(profile.call)
-    if call is None:
-        return
-    if "all" not in call.tools:
+    calls = {
+        word: blueprint.calls[word]
+        for word in blueprint.list_reply_calls(profile)
+        if word in blueprint.calls
+    }
+    if calls and all("all" not in call.tools for call in calls.values()):
         what = f"profile `{name}` calls tools by it, and it offers none"
-        yield BlueprintFinding(("calls", profile.call, "tools"), what, "write `tools: [all]`")
-    budget = blueprint.budget.get(call.budget or "")
-    if budget is not None and all(
-        not isinstance(step.action, CondenseResults) or step.target != TOOL_RESULTS_LAYER
-        for step in budget.ladder
-    ):
-        what = f"no step shortens the tool results of profile `{name}` when they have no room"
-        fix = f"add `condense_results: {{layer: {TOOL_RESULTS_LAYER}, to: digest}}` to its ladder"
-        yield BlueprintFinding(("budget", call.budget or "", "ladder"), what, fix)
+        yield BlueprintFinding(("calls", next(iter(calls)), "tools"), what, "write `tools: [all]`")
+    for budget in sorted({call.budget for call in calls.values() if call.budget}):
+        ladder = blueprint.budget[budget].ladder if budget in blueprint.budget else None
+        if ladder is not None and not any(map(_condenses_rounds, ladder)):
+            what = f"no step shortens the tool results of profile `{name}` when they have no room"
+            step = f"condense_results: {{layer: {TOOL_RESULTS_LAYER}, to: digest}}"
+            fix = f"add `{step}` to its ladder"
+            yield BlueprintFinding(("budget", budget, "ladder"), what, fix)
+
+
+def _condenses_rounds(step: LadderStep) -> bool:
+    return isinstance(step.action, CondenseResults) and step.target == TOOL_RESULTS_LAYER
 
 
 def _check_server_filters(blueprint: Blueprint) -> BlueprintFindings:
@@ -97,13 +105,21 @@ def _check_server_filters(blueprint: Blueprint) -> BlueprintFindings:
             )
 
 
-def _find_reply_calls_with_tools(blueprint: Blueprint) -> Iterator[str]:
-    """Yield reply and plan calls that offer server tools, which nothing would run."""
-    by_phase = blueprint.phases.calls.values() if blueprint.phases else ()
-    profiles = [each for each in blueprint.profiles.values() if each.program != "loop"]
-    named = {call for each in profiles for call in (each.call, each.plan)}
+def _find_calls_without_rounds(blueprint: Blueprint) -> Iterator[Name]:
+    """Yield the calls of the program `tools` that offer tools which nothing would run."""
+    profiles = [each for each in blueprint.profiles.values() if each.program == "tools"]
+    named = {call for each in profiles for call in (*blueprint.list_reply_calls(each), each.plan)}
     for name, call in blueprint.calls.items():
-        if _SERVER_TOOL_WORDS & set(call.tools) and name in {*named, *by_phase}:
+        if _SERVER_TOOL_WORDS & set(call.tools) and name in named:
+            yield name
+
+
+def _find_replies_with_step_tools(blueprint: Blueprint) -> Iterator[Name]:
+    """Yield the calls of `chat` that offer the tools of a step; those of a loop offer all."""
+    profiles = [each for each in blueprint.profiles.values() if each.program == "chat"]
+    named = {call for each in profiles for call in blueprint.list_reply_calls(each)}
+    for name, call in blueprint.calls.items():
+        if "for_step" in call.tools and "all" not in call.tools and name in named:
             yield name
 
 

@@ -20,7 +20,7 @@ from turnlog.events.model.manifest import BlobSource, BlueprintTextSource, Promp
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
 from turnlog.projections.blueprint.schema.call_specs import MessageFormat
 from turnlog.projections.blueprint.schema.layer_specs import PromptsLayer, ToolsLayer
-from turnlog.projections.blueprint.schema.phase_specs import BY_PHASE, TRANSITION_TOOL
+from turnlog.projections.blueprint.schema.phase_specs import TRANSITION_TOOL
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.part_template import PartTemplate, build_filled, combine_parts
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, LayerPiece, include_text
@@ -88,11 +88,15 @@ def has_tools(material: SessionMaterial, state: SessionState) -> bool:
     profile = blueprint.profiles[state.profile]
     if profile.tools == "none":
         return False
-    by_phase = blueprint.phases.calls if blueprint.phases else {}
-    named = by_phase.values() if profile.call == BY_PHASE else profile.calls.values()
-    layers = {layer for kind in named for layer in blueprint.calls[kind].layers}
+    if profile.program != "chat":
+        return True
+    layers = {
+        layer
+        for kind in blueprint.list_reply_calls(profile)
+        for layer in blueprint.calls[kind].layers
+    }
     layer_specs = (blueprint.layers.get(layer) for layer in layers)
-    return profile.program != "chat" or any(isinstance(each, _TOOL_LAYERS) for each in layer_specs)
+    return any(isinstance(each, _TOOL_LAYERS) for each in layer_specs)
 
 
 def find_tool_snapshot(material: SessionMaterial, state: SessionState) -> ToolsSnapshotted | None:
