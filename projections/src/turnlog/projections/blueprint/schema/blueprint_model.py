@@ -182,13 +182,13 @@ class Blueprint(StrictModel):
         calls: dict[Name, CallSpec] = info.data.get("calls", {})
         phases: PhasesSpec | None = info.data.get("phases")
 
-        def offers_all_tools(profile: ProfileSpec) -> bool:
+        def has_all_tools(profile: ProfileSpec) -> bool:
             named = (calls.get(name) for name in _list_reply_calls(profile, phases))
             return any(call is not None and "all" in call.tools for call in named)
 
         return {
             name: profile.model_copy(update={"program": "loop"})
-            if profile.program == "chat" and profile.tools is None and offers_all_tools(profile)
+            if profile.program == "chat" and profile.tools is None and has_all_tools(profile)
             else profile
             for name, profile in profiles.items()
         }
