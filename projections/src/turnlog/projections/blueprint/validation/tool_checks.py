@@ -83,14 +83,14 @@ def _check_loop_program(
         yield BlueprintFinding(("calls", next(iter(calls)), "tools"), what, "write `tools: [all]`")
     for budget in sorted({call.budget for call in calls.values() if call.budget}):
         ladder = blueprint.budget[budget].ladder if budget in blueprint.budget else None
-        if ladder is not None and not any(map(_condenses_rounds, ladder)):
+        if ladder is not None and not any(map(_can_shorten_rounds, ladder)):
             what = f"no step shortens the tool results of profile `{name}` when they have no room"
             step = f"condense_results: {{layer: {TOOL_RESULTS_LAYER}, to: digest}}"
             fix = f"add `{step}` to its ladder"
             yield BlueprintFinding(("budget", budget, "ladder"), what, fix)
 
 
-def _condenses_rounds(step: LadderStep) -> bool:
+def _can_shorten_rounds(step: LadderStep) -> bool:
     return isinstance(step.action, CondenseResults) and step.target == TOOL_RESULTS_LAYER
 
 
