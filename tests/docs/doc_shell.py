@@ -24,6 +24,9 @@ SEPARATOR = "\x1e"
 CURL_CONFIG = "fail-with-body\nsilent\nshow-error\n"
 """Makes curl fail on an error status and print nothing but answers."""
 
+SHELL_OPTIONS = "set -euo pipefail; trap 'kill $(jobs -p) 2>/dev/null || true' EXIT"
+"""A program of a page ends at the first failing command, and with it what it started."""
+
 
 @dataclass(frozen=True, slots=True)
 class DocShell:
@@ -55,7 +58,7 @@ class DocShell:
     def run_blocks(self, blocks: list[str]) -> list[str]:
         """Run shell blocks as one program that ends at the first failing command."""
         program = f"\nprintf '{SEPARATOR}'\n".join(blocks)
-        return self.run_program(f"set -euo pipefail\n{program}", "bash", "-s")
+        return self.run_program(f"{SHELL_OPTIONS}\n{program}", "bash", "-s")
 
 
 @contextmanager

@@ -76,7 +76,7 @@ def create_blueprint(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new blueprint.")],
     *,
     pattern: Annotated[
-        Literal["assistant", "trickster", "araquem", "game-master", "uderia"],
+        Literal["assistant", "agent", "trickster", "araquem", "game-master", "uderia"],
         typer.Option("--from", help="The shipped blueprint to copy."),
     ] = "assistant",
     folder: Annotated[
