@@ -115,7 +115,7 @@ def test_all_faults_are_named_at_once_in_the_order_of_their_lines() -> None:
         ("Be {tone}.", "Be {tne}.", "8: layers.tone.text: there is no attribute `tne`; write `to"),
         ("{attribute: city}", "{attribute: town}", "9: layers.city.attribute: there is no attribu"),
         ("file: persona.md", 'file: "{cty}.md"', "7: layers.persona.file: there is no attribute `"),
-        ("default: dry", "default: 7", "5: attributes.tone.default: the default is no `text`; wri"),
+        ("default: dry", "default: 7", "5: attributes.tone.default: the default is not text; writ"),
         ("{type: id, req", "{type: idd, req", "4: attributes.city.type: `idd` means nothing here"),
         ("default: true", "default: false", "24: profiles: exactly one profile must say `default:"),
         ("- history: recent", "- histry: x", "14: calls.reply.messages.1: a message is `system`"),

@@ -20,6 +20,12 @@ SPECS = {
     "hints": ValueSpec(type="bool", also=("showHints", "help")),
     "patterns": ValueSpec(type="list"),
     "player": ValueSpec(type="map"),
+    "difficulty": ValueSpec(type="text", enum=("easy", "hard"), also=("mode",)),
+    "stars": ValueSpec(type="int", min=1, max=5),
+    "players": ValueSpec(type="int", enum=(1, 2, 4)),
+    "nick": ValueSpec(type="text", min_length=2, max_length=4),
+    "code": ValueSpec(type="text", pattern="[A-Z]{2}|x-[0-9]+"),
+    "order": ValueSpec(type="id", pattern="ord-.+", max_length=8),
 }
 
 
@@ -111,6 +117,52 @@ def test_what_cannot_be_stored_is_refused_where_it_stands(
     assert (refusal.code, refusal.field) == (code, field)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "detail", "fix"),
+    [
+        ("difficulty", "hrad", '"hrad" is not one of: easy, hard', "send hard"),
+        ("mode", "", '"" is not one of: easy, hard', "send one of: easy, hard"),
+        ("players", 3, "3 is not one of: 1, 2, 4", "send one of: 1, 2, 4"),
+        ("stars", 0, "0 is not a whole number from 1 to 5", "send a whole number from 1 to 5"),
+        ("nick", "A", '"A" is not text, 2 to 4 characters', "send text, 2 to 4 characters"),
+        ("nick", "žąsis", '"žąsis" is not text, 2 to 4 characters', "send text, 2 to 4 characters"),
+        ("code", "LTU", '"LTU" is not text, at most 4096 characters, all of it matching', "send"),
+        ("code", "x-1 ", '"x-1 " is not text, at most 4096 characters, all of it matching', "send"),
+        ("code", "x-1\n", '"x-1\\n" is not text, at most 4096 characters, all of it', "send"),
+        ("code", "x-" + "1" * 4_095, '"x-1111', "send text, at most 4096 characters"),
+        ("order", "ord-12345", '"ord-12345" is not an id', "send an id: a letter or digit"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_refused_with_what_is(
+    name: str, value: JsonValue, detail: str, fix: str
+) -> None:
+    refusal = expect_refusal({"task": "t", name: value})
+    assert (refusal.code, refusal.field) == ("value-not-allowed", f"attributes.{name}")
+    assert refusal.detail.startswith(detail)
+    assert refusal.fix.startswith(fix)
+
+
+def test_a_value_within_what_is_allowed_stands() -> None:
+    values: dict[str, JsonValue] = {
+        "task": "t",
+        "difficulty": "hard",
+        "stars": 5,
+        "players": 4,
+        "nick": "Žąsė",
+        "code": "x-" + "1" * 4_094,
+        "order": "ord-1234",
+    }
+    assert check_values(SPECS, values, "inputs") == {**values, "language": "English"}
+
+
+def test_values_of_list_items_are_checked_alike() -> None:
+    specs = {"tags": ValueSpec(type="list", of={"tone": ValueSpec(type="text", enum=("dry",))})}
+    assert check_values(specs, {"tags": [{"tone": "dry"}]}, "inputs")
+    with pytest.raises(Refused, match="dry") as refusal:
+        check_values(specs, {"tags": [{"tone": "dry"}, {"tone": "wet"}]}, "inputs")
+    assert refusal.value.field == "inputs.tags.1.tone"
+
+
 def test_values_nested_without_end_are_refused() -> None:
     deep: list[JsonValue] = []
     for _ in range(10_000):
@@ -153,7 +205,16 @@ def test_a_value_under_another_name_is_returned_under_its_own_and_refused_under_
     assert (refusal.code, refusal.field) == ("wrong-type", "attributes.taskId")
 
 
-@given(st.dictionaries(st.sampled_from([*SPECS, "taskId", "showHints", "help", "other"]), VALUES))
+TYPED_VALUES = VALUES | st.sampled_from(
+    ["easy", "hard", "LT", "x-7", "x-", "ord-1", "ord-12345", "žąsė", 1, 2, 3, 4, 5, 6]
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*SPECS, "taskId", "showHints", "help", "mode", "other"]), TYPED_VALUES
+    )
+)
 def test_the_schema_takes_exactly_what_the_check_takes(values: dict[str, JsonValue]) -> None:
     schema = build_values_schema(SPECS)
     Draft202012Validator.check_schema(schema)

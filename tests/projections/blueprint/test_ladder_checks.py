@@ -57,7 +57,7 @@ FAULTS = [
     ("- trim: {layer: state, chars: [80]}", "- trimm: {}", "`trimm` means nothing here"),
     ("chars: [80]}", "charz: [80]}", "`charz` means nothing here; write `chars`"),
     ("locale: [attributes.locale", "locale: [attributes.level", "`attributes.level` is of type"),
-    ("type: text}", "type: text, min: 1}", "a value of type text has no size"),
+    ("type: text}", "type: text, min: 1}", "type text has no `min`; write `min_length`"),
     ("min: 0}", "min: 4, max: 2}", "it is less than min 4"),
 ]  # fmt: skip
 

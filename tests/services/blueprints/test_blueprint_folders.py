@@ -156,6 +156,13 @@ def test_only_the_newlines_at_the_end_of_a_prompt_are_not_part_of_it(folder: Pat
 def test_a_layer_that_must_be_there_is_missed(folder: Path) -> None:
     (folder / "default/persona.md").unlink()
     refusal = expect_refusal(folder, task="t9")
+    assert (refusal.code, refusal.field) == ("prompt-missing", "attributes.task")
+    assert refusal.detail.endswith("the attribute task is 't9'; there are: t1")
+    assert refusal.fix == (
+        "give task one of these values, or add tasks/t9/persona.md or default/persona.md to guide"
+    )
+    (folder / "tasks/t1/persona.md").unlink()
+    refusal = expect_refusal(folder, task="t9")
     assert (refusal.code, refusal.field) == ("prompt-missing", "layers.persona.file")
     assert refusal.fix == "add tasks/t9/persona.md or default/persona.md to guide"
 

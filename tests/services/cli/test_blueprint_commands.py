@@ -37,9 +37,9 @@ def replace_text(file: Path, before: str, after: str) -> None:
 
 def list_faults(turnlog: RunCommand, folder: Path) -> list[tuple[str, int, str]]:
     ran = turnlog("blueprint", "check", folder, "-o", "json")
-    found = [(each["file"], each["line"], each["fix"]) for each in ran.json[str(folder)]]
-    assert ran.code == (1 if found else 0)
-    return found
+    errors = [each for each in ran.json[str(folder)] if each["severity"] == "error"]
+    assert ran.code == (1 if errors else 0)
+    return [(each["file"], each["line"], each["fix"]) for each in errors]
 
 
 @pytest.mark.parametrize("pattern", BlueprintFolders().list_names())
@@ -50,6 +50,21 @@ def test_a_blueprint_that_was_just_begun_passes_the_check(
     assert f"✓ {tmp_path / 'mine'} can be used" in ran.out.replace("\n", "")
     assert list_faults(turnlog, tmp_path / "mine") == []
     assert "blueprint: mine\n" in (tmp_path / "mine/blueprint.yaml").read_text()
+
+
+def test_the_check_warns_of_what_some_providers_refuse_and_passes(
+    turnlog: RunCommand, tutor: Path
+) -> None:
+    replace_text(tutor / "blueprint.yaml", "      - user: [debrief_request]\n", "")
+    ran = turnlog("blueprint", "check", tutor)
+    assert ran.code == 0
+    line = (tutor / "blueprint.yaml").read_text().splitlines().index("      - history: whole") + 1
+    assert (
+        f"! tutor/blueprint.yaml:{line} calls.debrief.messages.1.history: the request " in ran.out
+    )
+    assert "add a user message after it, with `input` or a text" in ran.out
+    assert f"✓ {tutor} can be used" in ran.out.replace("\n", "")
+    assert list_faults(turnlog, tutor) == []
 
 
 def test_the_check_lists_the_faults_of_a_tools_file_beside_those_of_a_blueprint(

@@ -28,6 +28,33 @@ def test_a_session_is_listed_with_what_was_said_first(
         assert known in ran.out
 
 
+def test_a_blueprint_is_shown_with_what_its_values_may_be(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    ran = turnlog("blueprint", "show", "game-master", *played.here)
+    assert ran.code == 0
+    lines = {line.split()[0]: line for line in ran.out.splitlines() if line.strip()}
+    assert "required" in lines["attributes.world"]
+    assert '"en"' in lines["attributes.locale"]
+    assert "a whole number from 1 to 1000000" in lines["inputs.token_budget"]
+    assert "true or false" in lines["inputs.first_turn"]
+    assert "a list of npc: text matching" in lines["inputs.npcs"]
+    nearest = turnlog("blueprint", "show", "gamemaster", *played.here)
+    assert "write `game-master`" in nearest.err
+
+
+def test_an_attribute_on_the_command_line_is_read_by_its_type(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    assemble = ("assemble", "uderia", "--text", "Hi", "--profile", "llm_only", "-o", "json")
+    charts = turnlog(*assemble, "-a", "charting=true", *played.here)
+    assert charts.code == 0, charts.err
+    assert turnlog(*assemble, "-a", "instructions=true", *played.here).code == 0
+    refused = turnlog(*assemble, "-a", "charting=maybe", *played.here)
+    assert refused.code != 0
+    assert "attributes.charting" in refused.err
+
+
 def test_sessions_are_sought_by_what_was_said(turnlog: RunCommand, played: RecordedSession) -> None:
     found = turnlog("sessions", "-q", "HELLO", "-o", "json", *played.here).json["sessions"]
     missed = turnlog("sessions", "-q", "goodbye", "-o", "json", *played.here).json["sessions"]

@@ -1,7 +1,8 @@
 """A complete check of a blueprint folder before any session uses it.
 
 Sessions would find these faults one at a time. The check reports them together: those of the
-blueprint, of every cartridge and of the memory policy, and every name that no package registers.
+blueprint, of every cartridge and of the memory policy, and every name that no package registers. It
+warns of what only some providers refuse.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _SLOT_PATTERN: Final = re.compile(r"\{[^}]*\}")
 def check_blueprint_folder(
     folder: Path, configured: ConfiguredServers | None = None
 ) -> tuple[BlueprintFault, ...]:
-    """Return all faults of a blueprint's folder; empty when it can be used."""
+    """Return all faults of a blueprint's folder; without errors among them it can be used."""
     try:
         blueprint = read_folder(folder, configured)
     except FaultyBlueprint as faulty:
@@ -48,6 +49,7 @@ def check_blueprint_folder(
         *map(source.build_fault, findings),
         *_check_cartridges(folder, blueprint),
         *_check_memory_policy(folder, blueprint),
+        *source.list_warnings(),
     )
 
 

@@ -35,7 +35,10 @@ from turnlog.projections.blueprint.loading.server_sources import ConfiguredServe
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.call_specs import CallSpec, OutputSpec
 from turnlog.projections.blueprint.schema.layer_specs import FileLayer, OverrideLayer
-from turnlog.projections.blueprint.schema.prompt_overrides import OVERRIDES_FOLDER
+from turnlog.projections.blueprint.schema.prompt_overrides import (
+    OVERRIDES_FOLDER,
+    list_prompt_layers,
+)
 from turnlog.projections.blueprint.template_slots import fill_slots, find_slots, format_prompt_value
 from turnlog.projections.blueprint.validation.blueprint_checks import (
     PROVIDER_SLOT,
@@ -52,6 +55,7 @@ from turnlog.projections.blueprint.validation.layer_checks import check_override
 from turnlog.projections.structured_output.json_repair import JsonSchema
 from turnlog.projections.structured_output.schema_validation import find_schema_fault
 from turnlog.services.blueprints.folder_files import FolderFiles
+from turnlog.services.blueprints.path_choices import find_wrong_choice
 
 AttributeValues = Mapping[str, JsonValue]
 
@@ -109,8 +113,8 @@ class BlueprintFiles:
         spec = blueprint.cartridge
         if spec is None:
             return None
+        text = read_cartridge_text(self.files, spec.file, attributes)
         place = fill_slots(spec.file, attributes)
-        text = read_data_file(self.files, place, "cartridge")
         return load_cartridge_source(text, f"{blueprint.blueprint}/{place}", blueprint)
 
     def read_memory_policy(self, blueprint: Blueprint) -> LoadedMemoryPolicy | None:
@@ -144,6 +148,17 @@ class BlueprintFiles:
             for name, layer in layers.items()
         }
         return {name: text for name, text in found.items() if text is not None}
+
+    def check_chosen_files(self, blueprint: Blueprint, attributes: AttributeValues) -> None:
+        """Raise `Refused` for a required prompt file that the attributes name, and is not there.
+
+        A file that the provider also names is read at the session's first call only.
+        """
+        chain = blueprint.prompts.search
+        for name, layer in list_prompt_layers(blueprint).items():
+            slots = _find_path_slots(blueprint, layer)
+            if layer.keep == "always" and slots and PROVIDER_SLOT not in slots:
+                read_layer_file(self.files, name, layer, chain, attributes)
 
     def list_providers(
         self, blueprint: Blueprint, layers: Mapping[str, FileLayer], attributes: AttributeValues
@@ -182,8 +197,12 @@ def _compile_provider_pattern(path: str) -> re.Pattern[str]:
 
 def is_provider_specific(blueprint: Blueprint, layer: FileLayer) -> bool:
     """Return whether a layer's file may be another one for another provider."""
+    return PROVIDER_SLOT in _find_path_slots(blueprint, layer)
+
+
+def _find_path_slots(blueprint: Blueprint, layer: FileLayer) -> tuple[str, ...]:
     chain = blueprint.prompts.search if layer.search is None else layer.search
-    return any(PROVIDER_SLOT in find_slots(written) for written in (layer.file, *chain))
+    return find_slots("/".join((layer.file, *chain)))
 
 
 def _check_blueprint_files(files: FolderFiles, blueprint: Blueprint) -> Iterator[BlueprintFinding]:
@@ -206,7 +225,7 @@ def _check_layer_file(
 ) -> Iterator[BlueprintFinding]:
     """Check a prompt file whose path is the same for every session."""
     chain = blueprint.prompts.search if layer.search is None else layer.search
-    if any(find_slots(written) for written in (layer.file, *chain)):
+    if _find_path_slots(blueprint, layer):
         return
     name = str(path[1])
     try:
@@ -238,24 +257,41 @@ def read_layer_file(
             return place, text
     if layer.keep != "always":
         return None
+    detail = f"layer {name} is required (`keep: always`), and its file was not found"
+    fix = f"add {' or '.join(places) or layer.file} to {files.name}"
+    searched = chain if layer.search is None else layer.search
+    tried = (find_wrong_choice(files, f"{each}/{layer.file}", values) for each in searched)
+    choice = next((each for each in tried if each is not None and each.known), None)
+    if choice is None:
+        raise Refused("prompt-missing", detail, field=f"layers.{name}.file", fix=fix)
     raise Refused(
         "prompt-missing",
-        f"layer {name} is required (`keep: always`), and its file was not found",
-        field=f"layers.{name}.file",
-        fix=f"add {' or '.join(places) or layer.file} to {files.name}",
+        f"{detail}: {choice}",
+        field=f"attributes.{choice.attribute}",
+        fix=f"{choice.fix}, or {fix}",
     )
+
+
+def read_cartridge_text(files: FolderFiles, path: str, attributes: AttributeValues) -> str:
+    """Read the cartridge that the attributes name; raise `Refused` when it does not exist."""
+    place = fill_slots(path, attributes)
+    text = files.read_text(place, "cartridge")
+    if text is not None:
+        return text
+    detail = f"there is no {place[:200]!r} beside the blueprint"
+    choice = find_wrong_choice(files, path, attributes)
+    if choice is None:
+        raise Refused("unknown-cartridge", detail, field="cartridge", fix="add it")
+    field = f"attributes.{choice.attribute}"
+    raise Refused("unknown-cartridge", f"{detail}: {choice}", field=field, fix=choice.fix)
 
 
 def read_data_file(files: FolderFiles, path: str, field: str) -> str:
     """Read a data file beside a blueprint; raise `Refused` when it does not exist."""
     text = files.read_text(path, field)
     if text is None:
-        raise Refused(
-            "unknown-cartridge",
-            f"there is no {path[:200]!r} beside the blueprint",
-            field=field,
-            fix="name a task that is there",
-        )
+        detail = f"there is no {path[:200]!r} beside the blueprint"
+        raise Refused("unknown-file", detail, field=field, fix="add it")
     return text
 
 

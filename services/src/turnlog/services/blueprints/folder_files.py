@@ -31,7 +31,7 @@ class FolderFiles(Protocol):
         ...
 
     def list_files_under(self, folder: str) -> Iterable[str]:
-        """Return the paths of all files below a subfolder."""
+        """Return the paths of all files below a subfolder; of the whole folder if it is empty."""
         ...
 
     def read_text(self, path: str, field: str) -> str | None:
@@ -87,7 +87,8 @@ class UploadedFolder:
         return (place for place in self.texts if "/" not in place)
 
     def list_files_under(self, folder: str) -> Iterable[str]:
-        return (place for place in self.texts if place.startswith(f"{folder}/"))
+        inside = f"{folder}/" if folder else ""
+        return (place for place in self.texts if place.startswith(inside))
 
     def read_text(self, path: str, field: str) -> str | None:
         if is_outside_folder(path):

@@ -106,6 +106,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("blueprint new", blueprint_commands.create_blueprint),
             CommandEntry("blueprint check", blueprint_commands.check_blueprint),
             CommandEntry("blueprint list", blueprint_commands.list_blueprints),
+            CommandEntry("blueprint show", blueprint_commands.show_blueprint),
             CommandEntry("blueprint pinned", blueprint_commands.show_pins),
             CommandEntry("blueprint move", blueprint_commands.move_blueprint),
             CommandEntry("quarantine list", admin_commands.list_quarantine),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pydantic import JsonValue
 
@@ -18,6 +18,22 @@ def parse_pairs(pairs: Iterable[str], option: str) -> dict[str, JsonValue]:
 def parse_json_pairs(pairs: Iterable[str], option: str) -> dict[str, JsonValue]:
     """Parse `first_turn=true` arguments; a value that is not JSON is a string."""
     return {name: _parse_json_value(text) for name, text in parse_pairs(pairs, option).items()}
+
+
+def parse_typed_pairs(
+    pairs: Iterable[str], option: str, schema: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """Parse `level=3` arguments by a JSON Schema; what the schema knows as text is a string."""
+    properties = schema.get("properties")
+    types = properties if isinstance(properties, dict) else {}
+    return {
+        name: _parse_json_value(text) if _has_other_type(types.get(name)) else text
+        for name, text in parse_pairs(pairs, option).items()
+    }
+
+
+def _has_other_type(schema: JsonValue) -> bool:
+    return isinstance(schema, dict) and schema.get("type") != "string"
 
 
 def _split_pair(pair: str, option: str) -> tuple[str, str]:

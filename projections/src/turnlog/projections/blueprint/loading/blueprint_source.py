@@ -24,6 +24,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     LineNumbers,
     locate_finding,
 )
+from turnlog.projections.blueprint.validation.message_order_checks import find_order_warnings
 
 BLUEPRINT_FILE: Final = "blueprint.yaml"
 
@@ -39,6 +40,13 @@ class BlueprintSource:
     def build_fault(self, finding: BlueprintFinding) -> BlueprintFault:
         """Add the line of a finding."""
         return locate_finding(self.file, self.lines, finding)
+
+    def list_warnings(self) -> tuple[BlueprintFault, ...]:
+        """Return what can be used, and what some providers refuse."""
+        findings = find_order_warnings(self.blueprint)
+        return tuple(
+            locate_finding(self.file, self.lines, finding, "warning") for finding in findings
+        )
 
 
 def load_blueprint_source(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from turnlog.events.content import Digest, compute_digest
 from turnlog.projections.blueprint.schema.budget_specs import (
@@ -46,11 +47,27 @@ OtherNames = Annotated[
     BeforeValidator(_convert_to_tuple, json_schema_input_type=list[OtherName]),
 ]
 
+
+def _check_listed_value(written: object) -> object:
+    if isinstance(written, str | int) and not isinstance(written, bool):
+        return written
+    message = "be text or a whole number"
+    raise PydanticCustomError("listed_value", message)
+
+
+ListedValue = Annotated[str | int, BeforeValidator(_check_listed_value)]
+
+ListedValues = Annotated[
+    tuple[ListedValue, ...],
+    Field(min_length=1),
+    BeforeValidator(_convert_to_tuple, json_schema_input_type=list[ListedValue]),
+]
+
 ValueType = Literal["id", "text", "locale", "int", "bool", "list", "map"]
 
 
 class ValueSpec(StrictModel):
-    """The type, bounds and default of one attribute or input."""
+    """The type, allowed values and default of one attribute or input."""
 
     type: ValueType
     """The type of the value."""
@@ -68,6 +85,14 @@ class ValueSpec(StrictModel):
     """For an integer: the minimum."""
     max: int | None = None
     """For an integer: the maximum."""
+    min_length: Annotated[int, Field(ge=0)] | None = None
+    """For a text or an id: the minimum of characters."""
+    max_length: Annotated[int, Field(ge=0)] | None = None
+    """For a text or an id: the maximum of characters; at most 4,096 with a pattern."""
+    pattern: Annotated[str, Field(min_length=1)] | None = None
+    """For a text or an id: a pattern of Rust's `regex` that the whole value matches."""
+    enum: ListedValues | None = None
+    """For a text, an id, a locale or an integer: the values that it may have."""
 
 
 def _expand_type_shorthand(written: object) -> object:

@@ -5,14 +5,14 @@ A check yields findings with paths; the loader adds the lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import Final, assert_never
 
 from turnlog.projections.blueprint.linear_patterns import find_pattern_fault
 from turnlog.projections.blueprint.locale_tags import format_locale_tag
-from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, ValueSpec
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.call_specs import (
     ALLOWED_MODEL_PARAMETERS,
     CallSpec,
@@ -60,10 +60,6 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 )
 from turnlog.projections.blueprint.validation.budget_checks import check_budgets
 from turnlog.projections.blueprint.validation.history_view_checks import check_history_views
-from turnlog.projections.blueprint.validation.input_values import (
-    describe_value_type,
-    is_value_of_type,
-)
 from turnlog.projections.blueprint.validation.layer_checks import (
     check_overrides,
     check_segment_layers,
@@ -71,6 +67,7 @@ from turnlog.projections.blueprint.validation.layer_checks import (
 from turnlog.projections.blueprint.validation.phase_checks import check_phases
 from turnlog.projections.blueprint.validation.resolver_checks import check_resolver_use
 from turnlog.projections.blueprint.validation.tool_checks import check_tools
+from turnlog.projections.blueprint.validation.value_spec_checks import check_value_specs
 
 PROVIDER_SLOT: Final = "provider"
 """The slot of file paths that is not an attribute."""
@@ -85,7 +82,8 @@ PATH_VALUE_TYPES: Final = frozenset({"id", "locale"})
 def check_blueprint(blueprint: Blueprint) -> BlueprintFindings:
     """Check a whole blueprint."""
     return chain(
-        _check_value_specs(blueprint),
+        check_value_specs(blueprint),
+        _check_attribute_names(blueprint),
         _check_layers(blueprint),
         _check_search_folders(blueprint, ("prompts", "search"), blueprint.prompts.search),
         *(_check_call(blueprint, name, call) for name, call in blueprint.calls.items()),
@@ -128,52 +126,10 @@ def _check_replacements(blueprint: Blueprint) -> BlueprintFindings:
         yield BlueprintFinding(path, what, f"add one for `{DEFAULT_LOCALE}`")
 
 
-def _check_value_specs(blueprint: Blueprint) -> BlueprintFindings:
-    for place, specs in (("attributes", blueprint.attributes), ("inputs", blueprint.inputs)):
-        for name, spec in specs.items():
-            path = (place, name)
-            if spec.default is not None and spec.required:
-                what = "a value that must be given needs no default"
-                yield BlueprintFinding((*path, "default"), what, "leave out one of the two")
-            if spec.default is not None and not is_value_of_type(spec, spec.default):
-                fix = f"write {describe_value_type(spec)}"
-                yield BlueprintFinding((*path, "default"), f"the default is no `{spec.type}`", fix)
-            yield from _check_value_bounds(path, spec)
-        yield from _check_other_names((place,), specs)
+def _check_attribute_names(blueprint: Blueprint) -> BlueprintFindings:
     if PROVIDER_SLOT in blueprint.attributes:
         what = f"`{PROVIDER_SLOT}` is the provider of the model in use"
         yield BlueprintFinding(("attributes", PROVIDER_SLOT), what, "choose another name")
-
-
-def _check_other_names(path: DocumentPath, specs: Mapping[str, ValueSpec]) -> BlueprintFindings:
-    """Find names that stand for two values."""
-    taken = dict.fromkeys(specs, "")
-    for name, spec in specs.items():
-        for place, other in enumerate(spec.also):
-            if other in taken:
-                what = f"`{other}` is another value's name, or is listed twice"
-                yield BlueprintFinding((*path, name, "also", place), what, "choose another name")
-            taken[other] = name
-        yield from _check_other_names((*path, name, "of"), spec.of or {})
-
-
-def _check_value_bounds(path: DocumentPath, spec: ValueSpec) -> BlueprintFindings:
-    """Find settings that the type of a value does not have."""
-    if spec.of is not None and spec.type != "list":
-        yield BlueprintFinding(
-            (*path, "of"), f"a value of type {spec.type} has no items", "leave it out"
-        )
-    for word, bound in (("min", spec.min), ("max", spec.max)):
-        if bound is not None and spec.type != "int":
-            yield BlueprintFinding(
-                (*path, word), f"a value of type {spec.type} has no size", "leave it out"
-            )
-    if spec.min is not None and spec.max is not None and spec.min > spec.max:
-        yield BlueprintFinding(
-            (*path, "max"), f"it is less than min {spec.min}", "change one of the two"
-        )
-    for name, inner in (spec.of or {}).items():
-        yield from _check_value_bounds((*path, "of", name), inner)
 
 
 def _check_layers(blueprint: Blueprint) -> BlueprintFindings:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Final, Literal
 
 from turnlog.events.errors import Refused
 
@@ -28,6 +29,11 @@ class BlueprintFinding:
     fix: str
 
 
+MAX_LISTED_WORDS: Final = 20
+
+Severity = Literal["error", "warning"]
+"""An error keeps a blueprint from being used, a warning does not."""
+
 BlueprintFindings = Iterator[BlueprintFinding]
 
 
@@ -41,6 +47,7 @@ class BlueprintFault:
     """Dotted, such as `layers.persona.file`; empty for the whole document."""
     what: str
     fix: str
+    severity: Severity = "error"
 
     def __str__(self) -> str:
         subject = f"{self.path}: {self.what}" if self.path else self.what
@@ -57,14 +64,15 @@ class FaultyBlueprint(Refused):
         super().__init__("faulty-blueprint", detail, field="blueprint", fix=first.fix)
 
 
-def locate_finding(file: str, lines: LineNumbers, finding: BlueprintFinding) -> BlueprintFault:
+def locate_finding(
+    file: str, lines: LineNumbers, finding: BlueprintFinding, severity: Severity = "error"
+) -> BlueprintFault:
     """Add the line of a finding: that of its path, or of the nearest enclosing value."""
     path = finding.path
     while path and path not in lines:
         path = path[:-1]
-    return BlueprintFault(
-        file, lines.get(path, 1), format_path(finding.path), finding.what, finding.fix
-    )
+    line, at = lines.get(path, 1), format_path(finding.path)
+    return BlueprintFault(file, line, at, finding.what, finding.fix, severity)
 
 
 def format_path(path: DocumentPath) -> str:
@@ -75,9 +83,22 @@ def format_path(path: DocumentPath) -> str:
 def suggest_word(word: str, known: Iterable[str]) -> str:
     """Suggest a replacement for an unknown word: the nearest known one, or the list of all."""
     words = sorted(known)
-    if near := get_close_matches(word, words, n=1):
-        return f"write `{near[0]}`"
+    if near := find_near_word(word, words):
+        return f"write `{near}`"
     return f"use one of: {', '.join(words)}" if words else "leave it out"
+
+
+def find_near_word(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is most similar to a word; None if no word is similar."""
+    return next(iter(get_close_matches(word, list(known), n=1)), None)
+
+
+def format_words(words: Iterable[str]) -> str:
+    """Return words as a list in their order; the end of a long list is only counted."""
+    known = list(words)
+    more = len(known) - MAX_LISTED_WORDS
+    listed = ", ".join(known[:MAX_LISTED_WORDS])
+    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def check_known_name(

@@ -16,20 +16,28 @@ from pydantic import JsonValue
 
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.linear_patterns import MATCH_REACH, compile_pattern
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, ValueSpec
 from turnlog.projections.blueprint.schema.strict_model import ID_PATTERN, LOCALE_PATTERN
-from turnlog.projections.blueprint.storable_json import MAX_INT, check_json
-from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+from turnlog.projections.blueprint.storable_json import MAX_INT, check_json, cut_text
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    find_near_word,
+    format_words,
+    suggest_word,
+)
 
 _TYPE_DESCRIPTIONS: Final = {
     "id": "an id: a letter or digit, then letters, digits and _ . : -, at most 128 in all",
     "text": "text",
     "locale": "a language tag such as `en` or `pt-BR`",
-    "int": f"a whole number within {MAX_INT}",
+    "int": "a whole number",
     "bool": "true or false",
     "list": "a list",
     "map": "an object",
 }
+
+MAX_PATTERN_TEXT: Final = MATCH_REACH
+"""Maximum characters of a value with a pattern, which is searched in one piece."""
 
 CheckedValues = dict[str, JsonValue]
 
@@ -53,14 +61,12 @@ def check_values(
         if name in sent_names:
             detail = f"{name} is given already, as {sent_names[name]}"
             raise Refused("given-twice", detail, field=at, fix="leave out one of the two")
-        if not is_value_of_type(specs[name], value):
-            expected = describe_value_type(specs[name])
-            detail = f"{json.dumps(value)[:80]} is not {expected}"
-            raise Refused("wrong-type", detail, field=at, fix=f"send {expected}")
+        if not is_allowed_value(specs[name], value):
+            raise _create_refusal(specs[name], value, at)
         sent_names[name] = sent
     for name, spec in specs.items():
         if spec.required and name not in sent_names:
-            fix = f"add {name}: {describe_value_type(spec)}"
+            fix = f"add {name}: {describe_allowed_values(spec)}"
             raise Refused(
                 "missing-value", f"{name} must be given", field=f"{field}.{name}", fix=fix
             )
@@ -104,19 +110,67 @@ def _require_object(item: JsonValue, field: str) -> CheckedValues:
     raise Refused("wrong-type", detail, field=field, fix="send an object")
 
 
-def describe_value_type(spec: ValueSpec) -> str:
+def _create_refusal(spec: ValueSpec, value: JsonValue, field: str) -> Refused:
+    """Return the refusal of a value: what it is, what is allowed, and the nearest listed value."""
+    expected = describe_allowed_values(spec)
+    detail = f"{cut_text(json.dumps(value, ensure_ascii=False), 80)} is not {expected}"
+    code = "value-not-allowed" if _is_value_of_type(spec, value) else "wrong-type"
+    near = find_near_word(str(value), map(str, spec.enum or ()))
+    return Refused(code, detail, field=field, fix=f"send {near or expected}")
+
+
+def describe_allowed_values(spec: ValueSpec) -> str:
     """Describe in words which values are accepted."""
-    most = spec.max if spec.max is not None else MAX_INT
-    if spec.type == "int" and spec.min is not None:
-        return f"a whole number from {spec.min} to {most}"
-    return f"a whole number up to {most}" if spec.max is not None else _TYPE_DESCRIPTIONS[spec.type]
+    if spec.enum is not None:
+        return f"one of: {format_words(map(str, spec.enum))}"
+    if spec.type == "int":
+        return f"a whole number {_describe_range(spec)}"
+    length = _describe_length(spec)
+    pattern = f"all of it matching `{cut_text(spec.pattern, 200)}`" if spec.pattern else ""
+    return ", ".join(filter(None, (_TYPE_DESCRIPTIONS[spec.type], length, pattern)))
 
 
-def is_value_of_type(spec: ValueSpec, value: JsonValue) -> bool:
-    """Return whether a value has the type of its spec.
+def _describe_range(spec: ValueSpec) -> str:
+    most = MAX_INT if spec.max is None else spec.max
+    if spec.min is not None:
+        return f"from {spec.min} to {most}"
+    return f"within {MAX_INT}" if spec.max is None else f"up to {most}"
 
-    Null never has, because it means the same as leaving the value out.
+
+def _describe_length(spec: ValueSpec) -> str:
+    least, most = spec.min_length, _get_max_length(spec)
+    if most is None:
+        return f"at least {least} characters" if least else ""
+    return f"{least} to {most} characters" if least else f"at most {most} characters"
+
+
+def _get_max_length(spec: ValueSpec) -> int | None:
+    return MAX_PATTERN_TEXT if spec.pattern and spec.max_length is None else spec.max_length
+
+
+def is_allowed_value(spec: ValueSpec, value: JsonValue) -> bool:
+    """Return whether a value has the type of its spec, and is within what the spec allows.
+
+    Null never is, because it means the same as leaving the value out.
     """
+    if not _is_value_of_type(spec, value):
+        return False
+    if spec.enum is not None and value not in spec.enum:
+        return False
+    match value:
+        case bool():
+            return True
+        case int():
+            return _is_within(value, spec.min, spec.max)
+        case str():
+            return _is_within(len(value), spec.min_length, _get_max_length(spec)) and (
+                spec.pattern is None or _matches_whole(spec.pattern, value)
+            )
+        case _:
+            return True
+
+
+def _is_value_of_type(spec: ValueSpec, value: JsonValue) -> bool:
     match spec.type:
         case "id":
             return isinstance(value, str) and re.fullmatch(ID_PATTERN, value) is not None
@@ -125,11 +179,7 @@ def is_value_of_type(spec: ValueSpec, value: JsonValue) -> bool:
         case "locale":
             return isinstance(value, str) and re.fullmatch(LOCALE_PATTERN, value) is not None
         case "int":
-            return (
-                isinstance(value, int)
-                and not isinstance(value, bool)
-                and _is_within_bounds(spec, value)
-            )
+            return isinstance(value, int) and not isinstance(value, bool)
         case "bool":
             return isinstance(value, bool)
         case "list":
@@ -140,10 +190,16 @@ def is_value_of_type(spec: ValueSpec, value: JsonValue) -> bool:
             assert_never(never)
 
 
-def _is_within_bounds(spec: ValueSpec, value: int) -> bool:
-    least = value if spec.min is None else spec.min
-    most = value if spec.max is None else spec.max
-    return least <= value <= most
+def _is_within(value: int, least: int | None, most: int | None) -> bool:
+    return (least is None or least <= value) and (most is None or value <= most)
+
+
+def _matches_whole(pattern: str, text: str) -> bool:
+    return compile_pattern(_build_whole_pattern(pattern)).has_match(text)
+
+
+def _build_whole_pattern(pattern: str) -> str:
+    return f"^(?:{pattern})$"
 
 
 def build_values_schema(specs: Mapping[str, ValueSpec]) -> CheckedValues:
@@ -181,17 +237,18 @@ def _build_property_schema(spec: ValueSpec) -> CheckedValues:
 
 
 def _build_type_schema(spec: ValueSpec) -> CheckedValues:
+    listed: CheckedValues = {} if spec.enum is None else {"enum": [*spec.enum]}
     match spec.type:
         case "id":
-            return {"type": "string", "pattern": ID_PATTERN}
+            return {"type": "string", "pattern": ID_PATTERN, **_build_text_rules(spec), **listed}
         case "text":
-            return {"type": "string"}
+            return {"type": "string", **_build_text_rules(spec), **listed}
         case "locale":
-            return {"type": "string", "pattern": LOCALE_PATTERN}
+            return {"type": "string", "pattern": LOCALE_PATTERN, **listed}
         case "int":
             least = -MAX_INT if spec.min is None else spec.min
             most = MAX_INT if spec.max is None else spec.max
-            return {"type": "integer", "minimum": least, "maximum": most}
+            return {"type": "integer", "minimum": least, "maximum": most, **listed}
         case "bool":
             return {"type": "boolean"}
         case "list":
@@ -200,6 +257,19 @@ def _build_type_schema(spec: ValueSpec) -> CheckedValues:
             return {"type": "object"}
         case _ as never:
             assert_never(never)
+
+
+def _build_text_rules(spec: ValueSpec) -> CheckedValues:
+    """Return the lengths and the pattern; that of an id stands beside the pattern of all ids."""
+    least, most = spec.min_length, _get_max_length(spec)
+    rules: CheckedValues = {} if least is None else {"minLength": least}
+    if most is not None:
+        rules["maxLength"] = most
+    if spec.pattern is not None and spec.type == "id":
+        rules["allOf"] = [{"pattern": _build_whole_pattern(spec.pattern)}]
+    elif spec.pattern is not None:
+        rules["pattern"] = _build_whole_pattern(spec.pattern)
+    return rules
 
 
 MAX_KEY_CHARACTERS: Final = 1_000

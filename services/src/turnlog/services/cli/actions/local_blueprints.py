@@ -59,7 +59,7 @@ def _describe_next_steps(parent: Path, name: str) -> str:
 def check_blueprint_folders(
     folders: Sequence[Path], tools_file: Path | None, output: OutputFormat
 ) -> bool:
-    """Print the faults of the tools file and of each folder; return whether there are none."""
+    """Print the faults of the tools file and of each folder; return whether none is an error."""
     found: dict[str, tuple[BlueprintFault, ...]] = {}
     configured: ConfiguredServers | None = None
     if tools_file is not None:
@@ -71,7 +71,7 @@ def check_blueprint_folders(
     else:
         for place, faults in found.items():
             create_output_console().print(render_blueprint_faults(place, faults))
-    return not any(found.values())
+    return not any(fault.severity == "error" for faults in found.values() for fault in faults)
 
 
 def _check_tools_file(file: Path) -> tuple[ConfiguredServers, tuple[BlueprintFault, ...]]:

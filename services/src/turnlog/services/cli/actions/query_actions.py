@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
@@ -29,7 +29,7 @@ from turnlog.services.cli.console import (
     dump_answer,
     print_json,
 )
-from turnlog.services.cli.key_value_args import parse_json_pairs, parse_pairs
+from turnlog.services.cli.key_value_args import parse_json_pairs, parse_typed_pairs
 from turnlog.services.cli.views.diff_view import render_diff
 from turnlog.services.cli.views.event_view import render_event_line
 from turnlog.services.cli.views.session_view import (
@@ -93,9 +93,22 @@ def build_preview_request(
     )
 
 
+async def parse_attributes(
+    reader: ServiceReader, blueprint: str, pairs: Sequence[str]
+) -> dict[str, JsonValue]:
+    """Parse attributes by the types that a blueprint gives them.
+
+    Raises `Refused` for an unreadable pair or an unknown blueprint.
+    """
+    if not pairs:
+        return {}
+    schemas = await reader.fetch_blueprint(blueprint)
+    return parse_typed_pairs(pairs, "--attribute", schemas.attributes)
+
+
 def build_assemble_request(
     blueprint: str,
-    attributes: Sequence[str] | None,
+    attributes: Mapping[str, JsonValue],
     profile: str | None,
     call: str | None,
     *,
@@ -107,7 +120,7 @@ def build_assemble_request(
     """Build the request for a prompt without a session; raises `Refused` for an unreadable pair."""
     return AssembleRequest(
         blueprint=blueprint,
-        attributes=parse_pairs(attributes or (), "--attribute"),
+        attributes=dict(attributes),
         profile=profile,
         call=call,
         text=text,

@@ -38,6 +38,7 @@ from turnlog.services.api.requests import (
 from turnlog.services.api.segment_payloads import SegmentPage, SegmentView
 from turnlog.services.api.service_payloads import (
     BlueprintList,
+    BlueprintSchemas,
     PinnedTextList,
     QuarantineView,
     StoppedSessionList,
@@ -213,6 +214,10 @@ class ServiceReader:
     async def list_blueprints(self) -> BlueprintList:
         """Return the blueprints that a session can be opened with."""
         return await self._get_view(BlueprintList, "/v1/blueprints")
+
+    async def fetch_blueprint(self, name: str) -> BlueprintSchemas:
+        """Return a blueprint with the schemas of its values; raise `Refused` for an unknown one."""
+        return await self._get_view(BlueprintSchemas, f"/v1/blueprints/{quote(name, safe='')}")
 
     async def _get_view(
         self,

@@ -1,4 +1,4 @@
-"""Commands on blueprints: check, create, list, and move a session to a new version."""
+"""Commands on blueprints: check, create, list, show, and move a session to a new version."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def check_blueprint(
 ) -> None:
     """List every error of a blueprint on disk, including its cartridges.
 
-    Each error is shown with its line and a fix; the exit code is 1 if there is any.
+    Each error is shown with its line and a fix; the exit code is 1 if there is any. Warnings (`!`)
+    name what some providers refuse; the blueprint can be used.
     """
     from turnlog.services.cli.actions.local_blueprints import check_blueprint_folders
     from turnlog.services.cli.error_display import ExitCode
@@ -94,3 +95,15 @@ def list_blueprints(*, target: ReadTarget, output: OutputOption = "table") -> No
     from turnlog.services.cli.views.blueprint_view import render_blueprints
 
     show_answer(target, lambda reader: reader.list_blueprints(), render_blueprints, output)
+
+
+def show_blueprint(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a blueprint.")],
+    *,
+    target: ReadTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Show a blueprint with the attributes and inputs that it accepts."""
+    from turnlog.services.cli.views.blueprint_view import render_blueprint
+
+    show_answer(target, lambda reader: reader.fetch_blueprint(name), render_blueprint, output)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,6 +15,10 @@ from turnlog.services.cli.options import (
     ReadTarget,
     SessionArgument,
 )
+
+if TYPE_CHECKING:
+    from turnlog.services.api.prompt_payloads import AssembledPromptView
+    from turnlog.services.cli.client.service_reader import ServiceReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +186,17 @@ def assemble_prompt(
     It is the first call that a new session with these attributes would make for its first turn,
     with the segments of the library and the prompt files as they are now. No model is called.
     """
-    from turnlog.services.cli.actions.query_actions import build_assemble_request
+    from turnlog.services.cli.actions.query_actions import build_assemble_request, parse_attributes
     from turnlog.services.cli.views.prompt_view import render_assembled_prompt
 
-    form = build_assemble_request(blueprint, attribute, profile, call, **asdict(preview))
+    async def assemble(reader: ServiceReader) -> AssembledPromptView:
+        values = await parse_attributes(reader, blueprint, attribute or ())
+        form = build_assemble_request(blueprint, values, profile, call, **asdict(preview))
+        return await reader.assemble_prompt(form)
+
     show_answer(
         target,
-        lambda reader: reader.assemble_prompt(form),
+        assemble,
         lambda assembled: render_assembled_prompt(blueprint, assembled),
         output,
     )

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import httpx
-from pydantic import JsonValue
 from rich.console import Console
 from rich.text import Text
 
 from turnlog.events.errors import Refused
 from turnlog.services.api.turn_payloads import SubmittedTurn
+from turnlog.services.cli.actions.query_actions import parse_attributes
 from turnlog.services.cli.client.service_connection import create_client as open_client
 from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.client.service_reader import ServiceReader
@@ -34,7 +34,6 @@ from turnlog.services.cli.conversation.session_conversation import (
     find_follow_up_turn,
     open_session,
 )
-from turnlog.services.cli.key_value_args import parse_pairs
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, USER_COLOUR
 from turnlog.services.cli.views.theme import MUTED
@@ -64,14 +63,11 @@ def run_chat(
 ) -> None:
     """Chat at this terminal with an existing session or a new one."""
     url = require_service(target).url
-    attribute_values = parse_pairs(attributes, "--attribute")
     console = create_output_console()
     with asyncio.Runner() as runner:
         client = open_client(url)
         try:
-            conversation = runner.run(
-                _open_conversation(client, session, blueprint, attribute_values)
-            )
+            conversation = runner.run(_open_conversation(client, session, blueprint, attributes))
             console.print(Text(f"session {conversation.session}  {url}\n", MUTED))
             ChatTerminal(runner, conversation, console).run_turns()
         finally:
@@ -79,13 +75,13 @@ def run_chat(
 
 
 async def _open_conversation(
-    client: httpx.AsyncClient, session: str | None, blueprint: str, attributes: dict[str, JsonValue]
+    client: httpx.AsyncClient, session: str | None, blueprint: str, attributes: Sequence[str]
 ) -> SessionConversation:
-    if session is None:
-        return SessionConversation(
-            client, (await open_session(client, blueprint, attributes)).session
-        )
-    return SessionConversation(client, (await ServiceReader(client).fetch_session(session)).session)
+    reader = ServiceReader(client)
+    if session is not None:
+        return SessionConversation(client, (await reader.fetch_session(session)).session)
+    values = await parse_attributes(reader, blueprint, attributes)
+    return SessionConversation(client, (await open_session(client, blueprint, values)).session)
 
 
 _ANSI_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")

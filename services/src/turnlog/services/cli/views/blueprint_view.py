@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 
+from pydantic import JsonValue
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
 from turnlog.services.api.service_payloads import (
     BlueprintList,
     BlueprintMoveResult,
+    BlueprintSchemas,
     PinnedTextList,
     PinnedTextView,
 )
@@ -32,16 +36,91 @@ def render_blueprints(found: BlueprintList) -> RenderableType:
     return Group(table, *faulty)
 
 
+def render_blueprint(found: BlueprintSchemas) -> RenderableType:
+    """Render a blueprint with a line for each of its attributes and inputs."""
+    heading = Text(found.blueprint, "bold").append(f" v{found.version}", MUTED)
+    heading.append(f"  {format_digest(found.digest)}", MUTED)
+    table = create_listing()
+    table.add_column("value", no_wrap=True)
+    table.add_column("accepts", overflow="fold")
+    table.add_column("default", overflow="fold")
+    for place, schema in (("attributes", found.attributes), ("inputs", found.inputs)):
+        for name, value in _get_properties(schema).items():
+            accepted = Text(escape_controls(_describe_schema(value)))
+            table.add_row(f"{place}.{name}", accepted, _describe_default(schema, name, value))
+    profiles = Text(f"profiles: {', '.join(found.profiles)}", MUTED)
+    parts = (heading, Text(escape_controls(found.summary)), profiles)
+    return Group(*parts, *((Text(), table) if table.row_count else ()))
+
+
+def _get_properties(schema: JsonValue) -> dict[str, JsonObject]:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    found = properties if isinstance(properties, dict) else {}
+    return {name: value for name, value in found.items() if isinstance(value, dict)}
+
+
+def _describe_schema(schema: JsonObject) -> str:
+    listed = schema.get("enum")
+    if isinstance(listed, list):
+        return f"one of: {', '.join(map(str, listed))}"
+    match schema["type"]:
+        case "integer":
+            return f"a whole number from {schema['minimum']} to {schema['maximum']}"
+        case "array":
+            return f"a list of {_describe_item(schema.get('items'))}"
+        case "boolean":
+            return "true or false"
+        case "object":
+            return "an object"
+        case _:
+            return _describe_text(schema)
+
+
+def _describe_item(schema: JsonValue) -> str:
+    fields = (f"{name}: {_describe_schema(each)}" for name, each in _get_properties(schema).items())
+    return "; ".join(fields) or "anything"
+
+
+def _describe_text(schema: JsonObject) -> str:
+    least, most = schema.get("minLength", 0), schema.get("maxLength")
+    length = f"of {least} to {most} characters" if most is not None else ""
+    at_least = f"of at least {least} characters" if least and most is None else ""
+    rules = schema.get("allOf")
+    patterns = [schema, *(rules if isinstance(rules, list) else [])]
+    written = [each["pattern"] for each in patterns if isinstance(each, dict) and "pattern" in each]
+    matching = f"matching {' and '.join(map(str, written))}" if written else ""
+    return " ".join(filter(None, ("text", length, at_least, matching)))
+
+
+def _describe_default(schema: JsonObject, name: str, value: JsonObject) -> Text:
+    if "default" in value:
+        return Text(escape_controls(json.dumps(value["default"], ensure_ascii=False)))
+    return Text("required", WARNING) if name in _iterate_required(schema) else Text()
+
+
+def _iterate_required(schema: JsonValue) -> Iterator[str]:
+    """Yield the names that must be given, also those of which one must be."""
+    for key in ("required", "allOf", "anyOf"):
+        found = schema.get(key) if isinstance(schema, dict) else None
+        for each in found if isinstance(found, list) else ():
+            if isinstance(each, str):
+                yield each
+            else:
+                yield from _iterate_required(each)
+
+
 def render_blueprint_faults(folder: str, faults: Iterable[BlueprintFault]) -> RenderableType:
-    """Render the faults of a blueprint folder, or a confirmation that there are none."""
+    """Render the faults of a blueprint folder, and a confirmation if none is an error."""
     all_faults = tuple(faults)
-    if not all_faults:
-        return Text("✓ ", GOOD).append(f"{folder} can be used", "default")
-    return Group(*(_render_fault(fault) for fault in all_faults))
+    lines = [_render_fault(fault) for fault in all_faults]
+    if not any(fault.severity == "error" for fault in all_faults):
+        lines.append(Text("✓ ", GOOD).append(f"{folder} can be used", "default"))
+    return Group(*lines)
 
 
 def _render_fault(fault: BlueprintFault) -> Text:
-    line = Text().append("✗ ", BAD).append(f"{fault.file}:{fault.line} ", "bold")
+    mark, style = ("✗ ", BAD) if fault.severity == "error" else ("! ", WARNING)
+    line = Text().append(mark, style).append(f"{fault.file}:{fault.line} ", "bold")
     line.append(f"{fault.path}: " if fault.path else "")
     return line.append(fault.what).append(f"\n  {fault.fix}", MUTED)
 

@@ -209,6 +209,7 @@ async def create_open_command(
     installed = collect_installed()
     check_attribute_texts(blueprint, attributes, installed.vocabularies, deps.settings.model)
     cartridge = deps.blueprint_folders.read_cartridge(blueprint, attributes)
+    deps.blueprint_folders.open_files(blueprint.blueprint).check_chosen_files(blueprint, attributes)
     read = deps.blueprint_folders.read_memory_policy(blueprint)
     material = SessionMaterial(blueprint, cartridge or {}, read.policy if read else None)
     warnings = read.warnings if read else ()
