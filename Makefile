@@ -4,7 +4,7 @@ PYTHON ?= python3
 ARGS ?=
 SEEDS ?= 10000
 
-MEMBERS := events projections services
+MEMBERS := events projections services client
 PROJECTS := pyproject.toml $(MEMBERS:%=%/pyproject.toml)
 BIN := .venv/bin
 STAMP := .venv/installed

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MEMBERS = ("events", "projections", "services")
+MEMBERS = ("events", "projections", "services", "client")
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 

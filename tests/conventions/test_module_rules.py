@@ -8,7 +8,7 @@ import pytest
 
 HOUSE = Path(__file__).parents[2]
 
-MEMBERS = ("events", "projections", "services")
+MEMBERS = ("events", "projections", "services", "client")
 
 IMPURE = {"datetime.now", "datetime.utcnow", "date.today", "time.time", "uuid.uuid4", "open"}
 

@@ -9,7 +9,7 @@ import pytest
 
 HOUSE = Path(__file__).parents[2]
 
-FOLDERS = (".", "events", "projections", "services")
+FOLDERS = (".", "events", "projections", "services", "client")
 
 
 def read_project(folder: str) -> dict[str, Any]:

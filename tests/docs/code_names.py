@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.docs.doc_pages import ROOT
 
-MEMBERS = ("events", "projections", "services")
+MEMBERS = ("events", "projections", "services", "client")
 
 _CODE = re.compile(r"`([^`]+)`")
 

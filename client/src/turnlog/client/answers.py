@@ -1,0 +1,135 @@
+"""The answers of a service that applications work with, as frozen classes.
+
+Fields that a later release adds are left out, so an older client reads a newer service. What is
+here means the same in the service's OpenAPI document; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+
+class CommandAnswer(_Answer):
+    """The result of a command, which may have had nothing to do."""
+
+    session: str
+    """The session id."""
+    turn: int | None = None
+    """The turn it applies to, if any."""
+    sequence: int
+    """The sequence of its last event."""
+
+
+class SubmitAnswer(_Answer):
+    """A turn that is on the log."""
+
+    session: str
+    """The session id."""
+    turn: int
+    """The turn number within the session."""
+    sequence: int
+    """The sequence of the event that submitted it."""
+
+
+class TurnAnswer(SubmitAnswer):
+    """A settled turn with its outcome."""
+
+    settled: int
+    """The sequence of the event that settled it."""
+    status: Literal["completed", "failed", "cancelled"]
+    """How it ended."""
+    reply: str | None = None
+    """The reply, or the replacement of a redacted one."""
+    finish: str | None = None
+    """Why the model stopped; `length` means that the reply is incomplete."""
+    redacted: bool
+    """Whether the reply was redacted."""
+    reason: str | None = None
+    """Why it failed, was cancelled or was redacted."""
+    fallback: str | None = None
+    """Why the reply is a fallback; None when a model wrote it."""
+
+
+class TurnEntry(_Answer):
+    """A turn in a history, as people read it."""
+
+    turn: int
+    """The turn number."""
+    status: str
+    """`completed`, `failed`, `cancelled`, `open` or `queued`."""
+    text: str | None = None
+    """The text that was submitted."""
+    reply: str | None = None
+    """The reply, or the replacement of a redacted one."""
+    excluded: bool
+    """Whether it is excluded from windows."""
+    redacted: bool
+    """Whether the reply was redacted."""
+    reason: str | None = None
+    """Why it failed, was cancelled or was redacted."""
+    phase: str | None = None
+    """The phase it belongs to."""
+
+
+class HistoryAnswer(_Answer):
+    """The turns of a session."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The sequence that the answer reflects."""
+    turns: tuple[TurnEntry, ...]
+    """The turns in order."""
+
+
+class SessionAnswer(_Answer):
+    """The state of a session."""
+
+    session: str
+    """The session id."""
+    sequence: int
+    """The last sequence."""
+    blueprint: str
+    """The blueprint's name."""
+    version: int
+    """The blueprint's version."""
+    profile: str
+    """The current profile."""
+    attributes: dict[str, JsonValue]
+    """The attributes of the session, defaults included."""
+    closed: bool
+    """Whether the session accepts no more turns."""
+    turns: int
+    """The number of submitted turns."""
+    completed: int
+    """The number of turns with a reply."""
+    phase: str | None = None
+    """The current phase."""
+
+
+class SessionListEntry(_Answer):
+    """A session in a list."""
+
+    session: str
+    """The session id."""
+    blueprint: str
+    """The blueprint's name."""
+    attributes: dict[str, JsonValue]
+    """The attributes of the session."""
+    turns: int
+    """The number of submitted turns."""
+
+
+class SessionListAnswer(_Answer):
+    """A page of sessions, newest first."""
+
+    sessions: tuple[SessionListEntry, ...]
+    """The sessions."""
+    next: str | None = None
+    """The `before` of the next page; None on the last page."""

@@ -1,0 +1,200 @@
+"""The server-sent events of a service: decoding their frames, and what a turn stream says.
+
+Decoding is free of I/O, so the blocking client and the asynchronous one share it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class SseMessage:
+    """One server-sent event."""
+
+    name: str
+    data: str
+    cursor: str
+    """The value to send back as `Last-Event-ID`."""
+
+
+@dataclass(slots=True)
+class SseDecoder:
+    """Decodes the bytes of an event stream as they arrive.
+
+    Only a line feed ends a line: JSON has other line separators within its texts.
+    """
+
+    _incomplete: bytearray = field(default_factory=bytearray)
+    _name: str = "message"
+    _cursor: str = ""
+    _data: list[str] = field(default_factory=list[str])
+
+    def decode_bytes(self, piece: bytes) -> Iterator[SseMessage]:
+        """Yield the events that a piece of the stream completes."""
+        self._incomplete += piece
+        if b"\n" not in piece:
+            return
+        *lines, rest = self._incomplete.split(b"\n")
+        self._incomplete = rest
+        for line in lines:
+            yield from self._decode_line(line.removesuffix(b"\r").decode())
+
+    def _decode_line(self, line: str) -> Iterator[SseMessage]:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match name:
+            case "event":
+                self._name = value
+            case "id":
+                self._cursor = value
+            case "data":
+                self._data.append(value)
+            case "" if not line:
+                if self._data:
+                    yield SseMessage(self._name, "\n".join(self._data), self._cursor)
+                self._name, self._data = "message", []
+            case _:  # A comment keeps the connection alive; `retry` is for browsers.
+                pass
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEvent:
+    """A piece of the reply."""
+
+    text: str
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptResetEvent:
+    """The text so far is void, and the reply begins anew."""
+
+    attempt: int
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressEvent:
+    """What the turn does before its reply begins, such as a tool; a hint."""
+
+    call: str
+    doing: str
+    tool: str | None
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class DoneEvent:
+    """The turn is completed; its reply is the joined text since the last reset."""
+
+    data: dict[str, Any]
+    """`finish`, `turn` and `sequence`, or what the phase of the turn says."""
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class RedactEvent:
+    """The reply was withheld; the replacement stands for all text so far."""
+
+    reason: str
+    replacement: str
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailedEvent:
+    """The turn has failed."""
+
+    code: str
+    retryable: bool
+    """Whether the same turn, submitted anew, may succeed."""
+    partial: str
+    """The beginning of what was generated."""
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelledEvent:
+    """The turn was cancelled."""
+
+    reason: str
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class OtherEvent:
+    """An event of a name that this client does not know."""
+
+    name: str
+    data: dict[str, Any]
+    cursor: str
+
+
+TurnEvent = (
+    TokenEvent
+    | AttemptResetEvent
+    | ProgressEvent
+    | DoneEvent
+    | RedactEvent
+    | FailedEvent
+    | CancelledEvent
+    | OtherEvent
+)
+"""One event of a turn stream."""
+
+EndEvent = DoneEvent | RedactEvent | FailedEvent | CancelledEvent
+"""The events that end a turn stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEvent:
+    """An event of the log as its reader gets it."""
+
+    name: str
+    """Its type, such as `turn-completed`."""
+    cursor: str
+    """The position to go on from: the `sequence` in a session, the stream sequence in a tenant."""
+    envelope: dict[str, Any]
+    """The CloudEvents envelope; the payload is its `data`."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The payload of the event."""
+        payload: dict[str, Any] = self.envelope.get("data") or {}
+        return payload
+
+
+UNREADABLE_NAME: Final = "unreadable"
+"""The name of the frame in place of an event that was damaged or lost."""
+
+
+def parse_session_event(message: SseMessage) -> SessionEvent:
+    """Return the event of the log that a message holds."""
+    return SessionEvent(message.name, message.cursor, json.loads(message.data))
+
+
+def parse_turn_event(message: SseMessage) -> TurnEvent:
+    """Return the event of a turn stream that a message holds."""
+    data: dict[str, Any] = json.loads(message.data)
+    cursor = message.cursor
+    match message.name:
+        case "token":
+            return TokenEvent(data["text"], cursor)
+        case "attempt-reset":
+            return AttemptResetEvent(data["attempt"], cursor)
+        case "progress":
+            return ProgressEvent(data["call"], data["doing"], data.get("tool"), cursor)
+        case "done":
+            return DoneEvent(data, cursor)
+        case "redact":
+            return RedactEvent(data["reason"], data["replacement"], cursor)
+        case "failed":
+            return FailedEvent(data["code"], data["retryable"], data["partial"], cursor)
+        case "cancelled":
+            return CancelledEvent(data["reason"], cursor)
+        case name:
+            return OtherEvent(name, data, cursor)

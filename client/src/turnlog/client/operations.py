@@ -1,0 +1,227 @@
+"""The requests of a client as values, and the rule when one is sent again.
+
+Both clients build their requests here. A command carries an idempotency key from the start, so
+sending it again after a lost answer has one effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import quote
+from uuid import uuid4
+
+import httpx
+from pydantic import BaseModel
+
+from turnlog.client.answers import (
+    CommandAnswer,
+    HistoryAnswer,
+    SessionAnswer,
+    SessionListAnswer,
+    SubmitAnswer,
+    TurnAnswer,
+)
+
+AnswerT = TypeVar("AnswerT", bound=BaseModel)
+
+MAX_TRIES: Final = 8
+"""How often one request is sent before its error is raised."""
+
+MAX_DELAY: Final = 10.0
+"""Seconds to wait before another try, at most."""
+
+MAX_WAIT: Final = 300.0
+"""Seconds that the service waits for a reply within one request, at most."""
+
+REQUEST_TIMEOUT: Final = httpx.Timeout(30.0, read=MAX_WAIT + 30.0)
+"""A read may take as long as the longest wait, and some more."""
+
+STREAM_TIMEOUT: Final = httpx.Timeout(30.0, read=60.0)
+"""The service sends a comment every few seconds, so a stream without a byte for long is lost."""
+
+_BASE_DELAY: Final = 0.2
+
+SETTLED_STATUS: Final = 200
+"""The status of a submit whose turn is settled; with 202 the turn goes on."""
+
+_RETRIED_STATUS: Final = frozenset({429, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOperation(Generic[AnswerT]):
+    """One request, and the class of its answer."""
+
+    method: str
+    path: str
+    answer: type[AnswerT]
+    body: Mapping[str, Any] | None = None
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def build_request(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
+        """Return the request, the same for each try."""
+        return http.build_request(
+            self.method, self.path, json=self.body, params=self.query, headers=self.headers
+        )
+
+    def parse_answer(self, response: httpx.Response) -> AnswerT:
+        """Return the answer of a successful response."""
+        return self.answer.model_validate_json(response.content)
+
+
+def compute_retry_delay(tries: int, response: httpx.Response | None) -> float | None:
+    """Return the seconds until a request is sent again; None if its outcome stands.
+
+    `tries` counts the requests sent so far; `response` is None where none came. The service says
+    itself how long to wait (`Retry-After`).
+    """
+    if tries >= MAX_TRIES or (response is not None and response.status_code not in _RETRIED_STATUS):
+        return None
+    asked = response.headers.get("Retry-After", "") if response is not None else ""
+    delay = float(asked) if asked.isdecimal() else _BASE_DELAY * 2.0 ** (tries - 1)
+    return min(delay, MAX_DELAY)
+
+
+def _build_command(
+    path: str, body: Mapping[str, Any], answer: type[AnswerT], method: str = "POST"
+) -> ClientOperation[AnswerT]:
+    fields = {name: value for name, value in body.items() if value is not None}
+    return ClientOperation(method, path, answer, fields, headers={"Idempotency-Key": uuid4().hex})
+
+
+def _build_read(
+    path: str, answer: type[AnswerT], query: Mapping[str, object] = {}
+) -> ClientOperation[AnswerT]:
+    given = {name: str(value) for name, value in query.items() if value is not None}
+    return ClientOperation("GET", path, answer, query=given)
+
+
+def format_session_path(session: str) -> str:
+    """Return the path of a session."""
+    return f"/v1/sessions/{quote(session, safe='')}"
+
+
+def format_stream_path(session: str, turn: int) -> str:
+    """Return the path of a turn's stream."""
+    return f"{format_session_path(session)}/turns/{turn}/stream"
+
+
+def open_session(
+    blueprint: str,
+    attributes: Mapping[str, Any] | None,
+    session: str | None,
+    profile: str | None,
+) -> ClientOperation[CommandAnswer]:
+    """Open a session."""
+    body = {
+        "blueprint": blueprint,
+        "attributes": attributes,
+        "session": session,
+        "profile": profile,
+    }
+    return _build_command("/v1/sessions", body, CommandAnswer)
+
+
+def list_sessions(
+    text: str | None,
+    blueprint: str | None,
+    attributes: Mapping[str, str],
+    before: str | None,
+) -> ClientOperation[SessionListAnswer]:
+    """List sessions, newest first."""
+    filters = {f"attribute.{name}": value for name, value in attributes.items()}
+    query = {"q": text, "blueprint": blueprint, "before": before, **filters}
+    return _build_read("/v1/sessions", SessionListAnswer, query)
+
+
+def submit_turn(
+    session: str,
+    text: str | None,
+    inputs: Mapping[str, Any] | None,
+    meta: Mapping[str, Any] | None,
+) -> ClientOperation[SubmitAnswer]:
+    """Submit a turn."""
+    body = {"text": text, "inputs": inputs, "meta": meta}
+    return _build_command(f"{format_session_path(session)}/turns", body, SubmitAnswer)
+
+
+def wait_for_turn(
+    submitted: ClientOperation[SubmitAnswer], seconds: float
+) -> ClientOperation[TurnAnswer]:
+    """Submit the same turn, or find the one already submitted, and wait until it is settled.
+
+    The answer is only a `TurnAnswer` where the status is 200; with 202 the turn goes on.
+    """
+    return ClientOperation(
+        submitted.method,
+        submitted.path,
+        TurnAnswer,
+        submitted.body,
+        {"wait": f"{min(max(seconds, 0.001), MAX_WAIT):.3f}"},
+        submitted.headers,
+    )
+
+
+def cancel_turn(session: str, turn: int | None) -> ClientOperation[CommandAnswer]:
+    """Cancel the open turn, or a queued one."""
+    return _build_command(f"{format_session_path(session)}/cancel", {"turn": turn}, CommandAnswer)
+
+
+def close_session(session: str, reason: str | None) -> ClientOperation[CommandAnswer]:
+    """Close a session."""
+    return _build_command(
+        f"{format_session_path(session)}/close", {"reason": reason}, CommandAnswer
+    )
+
+
+def enter_phase(session: str, to: str, carry: str | None) -> ClientOperation[CommandAnswer]:
+    """Move a session to a phase."""
+    body = {"to": to, "carry": carry}
+    return _build_command(f"{format_session_path(session)}/phase", body, CommandAnswer)
+
+
+def record_choice(session: str, choice: str) -> ClientOperation[CommandAnswer]:
+    """Make a choice that the current phase offers."""
+    path = f"{format_session_path(session)}/choices"
+    return _build_command(path, {"choice": choice}, CommandAnswer)
+
+
+def switch_profile(
+    session: str, profile: str | None, model: str | None
+) -> ClientOperation[CommandAnswer]:
+    """Switch a session to another profile or model."""
+    body = {"profile": profile, "model": model}
+    return _build_command(f"{format_session_path(session)}/profile", body, CommandAnswer)
+
+
+def exclude_turn(session: str, turn: int, *, excluded: bool) -> ClientOperation[CommandAnswer]:
+    """Exclude a turn from later windows, or include it again."""
+    path = f"{format_session_path(session)}/turns/{turn}/exclusion"
+    command = _build_command(path, {}, CommandAnswer, "PUT" if excluded else "DELETE")
+    return ClientOperation(command.method, path, CommandAnswer, headers=command.headers)
+
+
+def redact_reply(
+    session: str, turn: int, reason: str, replacement: str | None
+) -> ClientOperation[CommandAnswer]:
+    """Redact the reply of a turn."""
+    body = {"turn": turn, "reason": reason, "replacement": replacement}
+    return _build_command(f"{format_session_path(session)}/redactions", body, CommandAnswer)
+
+
+def fork_session(session: str, at: int, fork: str | None) -> ClientOperation[CommandAnswer]:
+    """Fork a session at a sequence."""
+    body = {"at": at, "session": fork}
+    return _build_command(f"{format_session_path(session)}/fork", body, CommandAnswer)
+
+
+def fetch_state(session: str, at: int | None) -> ClientOperation[SessionAnswer]:
+    """Fetch the state of a session, now or at a sequence."""
+    return _build_read(format_session_path(session), SessionAnswer, {"at": at})
+
+
+def fetch_history(session: str, at: int | None) -> ClientOperation[HistoryAnswer]:
+    """Fetch the turns of a session, now or at a sequence."""
+    return _build_read(f"{format_session_path(session)}/history", HistoryAnswer, {"at": at})

@@ -1,0 +1,118 @@
+"""What a request may end with instead of an answer, as exceptions by what the caller can do.
+
+A service answers with problem details (RFC 9457): a `code` for programs, the `field` at fault and a
+fix. `RequestFailed` has all of them; its subclasses say whether the request must change, whether it
+is worth another try, or whether the operator is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+
+class RequestFailed(Exception):
+    """A request was refused or not answered; the base of all errors of this client."""
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        status: int | None = None,
+        code: str = "no-answer",
+        field: str | None = None,
+        fix: str | None = None,
+        problem: Mapping[str, Any] | None = None,
+    ) -> None:
+        place = f"{field}: " if field else ""
+        super().__init__(f"{code}: {place}{detail}" + (f"; {fix}" if fix else ""))
+        self.detail = detail
+        self.status = status
+        """The HTTP status; None if there was no answer."""
+        self.code = code
+        """The code of the problem, such as `unknown-session`."""
+        self.field = field
+        """The field, parameter or header at fault."""
+        self.fix = fix
+        """What to change, if that is known."""
+        self.problem = dict(problem or {})
+        """The whole problem as the service sent it."""
+
+
+class InvalidRequest(RequestFailed):
+    """The request cannot be understood, or a value in it cannot be; it must change."""
+
+
+class RequestForbidden(RequestFailed):
+    """The service, or a proxy before it, does not take this request from this caller."""
+
+
+class NotFound(RequestFailed):
+    """There is no such session, turn, call, blueprint or route."""
+
+
+class RequestConflict(RequestFailed):
+    """The session does not allow it as it stands; read it again and decide anew."""
+
+
+class ServiceUnavailable(RequestFailed):
+    """The service did not answer or could not serve the request, also when it was repeated.
+
+    A command may or may not have been carried out.
+    """
+
+
+class ServiceFault(RequestFailed):
+    """The service failed, or its stored data is not what it should be; tell the operator."""
+
+
+class TurnUnsettled(RequestFailed):
+    """A turn is recorded and was not settled in time; it goes on."""
+
+
+_PROBLEM: Final = TypeAdapter(dict[str, Any])
+
+_UNAVAILABLE: Final = frozenset({429, 502, 503, 504})
+
+
+def create_error(path: str, response: httpx.Response | None) -> RequestFailed:
+    """Return the error that a response, whose body was read, describes; or that there was none."""
+    if response is None:
+        return ServiceUnavailable(f"{path} was not answered, or its stream broke off")
+    problem = _read_problem(response)
+    kind = _choose_error(response.status_code)
+    return kind(
+        str(problem.get("detail") or f"the service answered {response.status_code}"),
+        status=response.status_code,
+        code=str(problem.get("code") or response.status_code),
+        field=problem.get("field"),
+        fix=problem.get("fix"),
+        problem=problem,
+    )
+
+
+def _read_problem(response: httpx.Response) -> dict[str, Any]:
+    """Return the problem of a response; empty where a proxy answered in another form."""
+    try:
+        return _PROBLEM.validate_json(response.content)
+    except ValidationError:
+        return {}
+
+
+def _choose_error(status: int) -> type[RequestFailed]:
+    if status in _UNAVAILABLE:
+        return ServiceUnavailable
+    match status:
+        case 401 | 403 | 421:
+            return RequestForbidden
+        case 404 | 410:
+            return NotFound
+        case 409:
+            return RequestConflict
+        case _ if status >= 500:  # noqa: PLR2004 - the server errors of HTTP
+            return ServiceFault
+        case _:
+            return InvalidRequest

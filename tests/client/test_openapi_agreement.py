@@ -1,0 +1,106 @@
+"""The client agrees with the service's OpenAPI document, and its two forms with each other."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from types import ModuleType
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import BaseModel
+
+from tests.docs.doc_pages import ROOT
+from turnlog.client.answers import (
+    CommandAnswer,
+    HistoryAnswer,
+    SessionAnswer,
+    SessionListAnswer,
+    SessionListEntry,
+    SubmitAnswer,
+    TurnAnswer,
+    TurnEntry,
+)
+from turnlog.client.events import SseDecoder
+from turnlog.client.operations import MAX_DELAY, MAX_TRIES, compute_retry_delay
+
+SCHEMAS: dict[str, Any] = json.loads((ROOT / "docs/reference/openapi.json").read_text())[
+    "components"
+]["schemas"]
+
+AGREEMENTS = (
+    (CommandAnswer, "CommandResult"),
+    (SubmitAnswer, "SubmittedTurn"),
+    (TurnAnswer, "SettledTurnView"),
+    (TurnEntry, "TurnView"),
+    (HistoryAnswer, "HistoryView"),
+    (SessionAnswer, "SessionView"),
+    (SessionListEntry, "SessionRow"),
+    (SessionListAnswer, "SessionPage"),
+)
+
+
+def list_types(schema: dict[str, Any]) -> set[str]:
+    """Return the JSON types that a value of a field may have; "any" where they are not stated."""
+    if "$ref" in schema:
+        return list_types(SCHEMAS[schema["$ref"].rpartition("/")[2]])
+    if "anyOf" in schema:
+        return {kind for each in schema["anyOf"] for kind in list_types(each)}
+    return {schema.get("type", "any")}
+
+
+@pytest.mark.parametrize(("answer", "name"), AGREEMENTS, ids=str)
+def test_each_field_of_an_answer_is_one_that_the_service_has(
+    answer: type[BaseModel], name: str
+) -> None:
+    mine, theirs = answer.model_json_schema()["properties"], SCHEMAS[name]["properties"]
+    assert mine.keys() <= theirs.keys()
+    for field, schema in theirs.items():
+        if field in mine:
+            assert list_types(schema) <= list_types(mine[field]) | {"any"}, field
+
+
+def load_generator() -> ModuleType:
+    file = ROOT / "docs/generate/sync_client.py"
+    spec = importlib.util.spec_from_file_location("sync_client_generator", file)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_blocking_client_is_written_from_the_asynchronous_one() -> None:
+    generator = load_generator()
+    assert generator.build_sync_client() == generator.TARGET.read_text()
+
+
+def test_messages_are_decoded_however_their_bytes_arrive() -> None:
+    stream = 'id: 1\nevent: token\ndata: {"text":"a\u2028b"}\n\n'.encode()
+    stream += b": alive\n\nid: 2\r\ndata: x\r\n\r\n"
+    whole = [*SseDecoder().decode_bytes(stream)]
+    assert [(each.name, each.data, each.cursor) for each in whole] == [
+        ("token", '{"text":"a\u2028b"}', "1"),
+        ("message", "x", "2"),
+    ]
+    decoder = SseDecoder()
+    assert [each for byte in stream for each in decoder.decode_bytes(bytes([byte]))] == whole
+
+
+@pytest.mark.parametrize(
+    ("tries", "status", "delay"),
+    [(1, None, 0.2), (3, None, 0.8), (MAX_TRIES, None, None), (1, 404, None), (1, 500, None)],
+)
+def test_what_was_not_answered_is_sent_again_and_what_was_refused_is_not(
+    tries: int, status: int | None, delay: float | None
+) -> None:
+    response = httpx.Response(status) if status else None
+    assert compute_retry_delay(tries, response) == delay
+
+
+def test_the_service_says_how_long_to_wait_within_limits() -> None:
+    def ask(seconds: str) -> float | None:
+        return compute_retry_delay(1, httpx.Response(503, headers={"Retry-After": seconds}))
+
+    assert (ask("2"), ask("86400"), ask("soon")) == (2.0, MAX_DELAY, 0.2)
