@@ -78,11 +78,11 @@ def test_the_blocking_client_is_written_from_the_asynchronous_one() -> None:
 
 def test_messages_are_decoded_however_their_bytes_arrive() -> None:
     stream = 'id: 1\nevent: token\ndata: {"text":"a\u2028b"}\n\n'.encode()
-    stream += b": alive\n\nid: 2\r\ndata: x\r\n\r\n"
+    stream += b"retry: 1000\n\n: alive\n\nid: 2\r\ndata: x\r\ndata: y\r\n\r\ndata: cut off"
     whole = [*SseDecoder().decode_bytes(stream)]
     assert [(each.name, each.data, each.cursor) for each in whole] == [
         ("token", '{"text":"a\u2028b"}', "1"),
-        ("message", "x", "2"),
+        ("message", "x\ny", "2"),
     ]
     decoder = SseDecoder()
     assert [each for byte in stream for each in decoder.decode_bytes(bytes([byte]))] == whole

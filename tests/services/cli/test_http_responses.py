@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import httpx
 import pytest
 
+from turnlog.client.events import SseMessage
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.services.cli.client.http_responses import (
-    SseFrame,
     open_response,
-    parse_sse_frames,
     send_request,
     stream_lines,
+    stream_messages,
 )
 
 TEXT = "one\u2028two\x85three\x0cfour"
@@ -52,8 +52,9 @@ async def test_only_a_line_feed_ends_a_line(size: int) -> None:
 @pytest.mark.parametrize("size", [1, 1000])
 async def test_a_text_with_other_line_breaks_is_one_frame(size: int) -> None:
     body = f"retry: 1000\n\n: alive\n\nid: 1.1.2\nevent: token\ndata: {TEXT}\n\n".encode()
-    lines = stream_response_lines(httpx.Response(200, stream=BodyInPieces(body, size)))
-    assert [frame async for frame in parse_sse_frames(lines)] == [SseFrame("token", TEXT, "1.1.2")]
+    client = build_client(httpx.Response(200, stream=BodyInPieces(body, size)))
+    messages = stream_messages(client, client.build_request("GET", "/messages"))
+    assert [message async for message in messages] == [SseMessage("token", TEXT, "1.1.2")]
 
 
 async def test_the_error_that_a_streamed_response_describes_is_raised() -> None:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import JsonValue
 from rich.console import Console
 
-from turnlog.services.cli.client.http_responses import SseFrame, parse_sse_frames
+from turnlog.client.events import SseMessage
 from turnlog.services.cli.conversation.reply_display import ReplyDisplay
 
 Said = tuple[str, dict[str, JsonValue]]
@@ -17,9 +17,9 @@ Said = tuple[str, dict[str, JsonValue]]
 HELLO: Said = ("token", {"text": "Hello. "})
 
 
-async def iterate_frames(*events: Said) -> AsyncGenerator[SseFrame]:
+async def iterate_frames(*events: Said) -> AsyncGenerator[SseMessage]:
     for name, data in events:
-        yield SseFrame(name, json.dumps(data), "1.1.0")
+        yield SseMessage(name, json.dumps(data), "1.1.0")
 
 
 async def render_stream(*events: Said) -> list[str]:
@@ -50,7 +50,7 @@ async def test_what_a_turn_is_at_is_said_until_its_first_word() -> None:
     plan: Said = ("progress", {"call": "1.1", "doing": "plan"})
     tool: Said = ("progress", {"call": "1.2", "doing": "tool", "tool": "shop_look"})
 
-    async def slowly() -> AsyncGenerator[SseFrame]:
+    async def slowly() -> AsyncGenerator[SseMessage]:
         async for frame in iterate_frames(plan, tool, HELLO, ("done", {"finish": "stop"})):
             yield frame
             console.print(end="")  # as the spinner's own thread does, ten times a second
@@ -109,14 +109,3 @@ async def test_nothing_is_void_where_nothing_was_said() -> None:
     again: Said = ("attempt-reset", {"attempt": 2})
     failed: Said = ("failed", {"code": "tools_unreachable"})
     assert await render_stream(again, again, failed) == ["reply failed: tools_unreachable"]
-
-
-async def test_signs_of_life_and_broken_lines_of_a_stream_are_understood() -> None:
-    async def lines() -> AsyncGenerator[str]:
-        for line in ("retry: 1000", "", ": alive", "", "id: 1.1.2", "event: token"):
-            yield line
-        for line in ('data: {"text":', 'data: "Hi"}', "", "data: cut off"):
-            yield line
-
-    found = [frame async for frame in parse_sse_frames(lines())]
-    assert found == [SseFrame("token", '{"text":\n"Hi"}', "1.1.2")]

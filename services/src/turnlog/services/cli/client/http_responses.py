@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from turnlog.client.events import SseDecoder, SseMessage
 from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
 
 _MOVED, _UNAVAILABLE = "conflict", "unavailable"
@@ -71,6 +71,17 @@ async def stream_lines(client: httpx.AsyncClient, request: httpx.Request) -> Asy
         yield incomplete.decode()
 
 
+async def stream_messages(
+    client: httpx.AsyncClient, request: httpx.Request
+) -> AsyncGenerator[SseMessage]:
+    """Yield the server-sent events of the response to a request, as `stream_lines` its lines."""
+    decoder = SseDecoder()
+    async with open_response(client, request) as response:
+        async for piece in response.aiter_bytes():
+            for message in decoder.decode_bytes(piece):
+                yield message
+
+
 @contextmanager
 def _map_transport_errors(client: httpx.AsyncClient) -> Generator[None]:
     try:
@@ -115,39 +126,3 @@ def require_event_line(line: str) -> str:
         problem = _ProblemDetails.model_validate_json(line)
         raise Corrupt("the record", problem.detail)
     return line
-
-
-@dataclass(frozen=True, slots=True)
-class SseFrame:
-    """One server-sent event."""
-
-    name: str
-    data: str
-    cursor: str
-    """The value to send back as `Last-Event-ID`."""
-
-
-async def parse_sse_frames(lines: AsyncGenerator[str]) -> AsyncGenerator[SseFrame]:
-    """Parse the events of an SSE stream; comments (keep-alives) are skipped.
-
-    httpx-sse would replace these lines, but not `stream_lines`, which other answers need too, and
-    it also yields the frames without data, such as the one that sets the time to reconnect.
-    """
-    name, cursor, data = "message", "", list[str]()
-    async with aclosing(lines):
-        async for line in lines:
-            field, _, value = line.partition(":")
-            value = value.removeprefix(" ")
-            match field:
-                case "event":
-                    name = value
-                case "id":
-                    cursor = value
-                case "data":
-                    data.append(value)
-                case "" if not line:
-                    if data:
-                        yield SseFrame(name, "\n".join(data), cursor)
-                    name, data = "message", []
-                case _:
-                    pass

@@ -52,10 +52,10 @@ from turnlog.services.api.verify_payloads import (
     VerifySummaryLine,
 )
 from turnlog.services.cli.client.http_responses import (
-    parse_sse_frames,
     require_event_line,
     send_request,
     stream_lines,
+    stream_messages,
 )
 
 TIMEOUT_SECONDS: Final = 60.0
@@ -242,7 +242,8 @@ class ServiceReader:
 
     async def read_events(self, query: EventQuery) -> AsyncGenerator[RecordedEvent]:
         """Yield the events recorded so far, in order."""
-        async with aclosing(self._stream_event_lines(query, "application/x-ndjson")) as lines:
+        request = self._build_event_request(query, "application/x-ndjson")
+        async with aclosing(stream_lines(self.client, request)) as lines:
             async for line in lines:
                 yield codec.decode_event(require_event_line(line).encode(), 0)
 
@@ -250,22 +251,21 @@ class ServiceReader:
         self, query: EventQuery
     ) -> AsyncGenerator[RecordedEvent | UnreadableLine]:
         """Yield the recorded events, then new ones; undecodable entries are yielded as well."""
-        lines = self._stream_event_lines(query, "text/event-stream")
-        async with aclosing(parse_sse_frames(lines)) as frames:
-            async for frame in frames:
-                if frame.name == "unreadable":
-                    yield UnreadableLine(frame.data)
+        request = self._build_event_request(query, "text/event-stream")
+        async with aclosing(stream_messages(self.client, request)) as messages:
+            async for message in messages:
+                if message.name == "unreadable":
+                    yield UnreadableLine(message.data)
                 else:
-                    yield codec.decode_event(frame.data.encode(), 0)
+                    yield codec.decode_event(message.data.encode(), 0)
 
-    def _stream_event_lines(self, query: EventQuery, content_type: str) -> AsyncGenerator[str]:
+    def _build_event_request(self, query: EventQuery, content_type: str) -> httpx.Request:
         session = f"sessions/{query.session}/" if query.session else ""
         params = {"after": query.after} | ({"types": query.types} if query.types else {})
         params |= {"stored": "true"} if query.stored else {}
         headers = {"Accept": content_type}
         path = f"/v1/{session}events"
-        request = self.client.build_request("GET", path, params=params, headers=headers)
-        return stream_lines(self.client, request)
+        return self.client.build_request("GET", path, params=params, headers=headers)
 
 
 def _parse_view(view_type: type[ViewT], path: str, answer: httpx.Response) -> ViewT:

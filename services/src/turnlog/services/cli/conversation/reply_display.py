@@ -19,7 +19,7 @@ from rich.control import Control
 from rich.segment import ControlType
 from rich.text import Text
 
-from turnlog.services.cli.client.http_responses import SseFrame
+from turnlog.client.events import SseMessage
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR
 from turnlog.services.cli.views.text_format import escape_controls, format_one_line
 from turnlog.services.cli.views.theme import BAD, MUTED, WARNING
@@ -120,7 +120,7 @@ class ReplyDisplay:
     def __post_init__(self) -> None:
         self._writer = self._create_writer()
 
-    async def show_turn(self, frames: AsyncGenerator[SseFrame]) -> None:
+    async def show_turn(self, frames: AsyncGenerator[SseMessage]) -> None:
         """Show a turn until its end."""
         waiting = self.console.status(Text(_describe_progress({}), MUTED), spinner="dots")
         waiting.start()

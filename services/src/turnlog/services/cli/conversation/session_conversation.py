@@ -14,13 +14,10 @@ from typing import Final
 import httpx
 from pydantic import JsonValue
 
+from turnlog.client.events import SseMessage
 from turnlog.services.api.session_payloads import OpenedSession
 from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
-from turnlog.services.cli.client.http_responses import (
-    SseFrame,
-    parse_sse_frames,
-    stream_lines,
-)
+from turnlog.services.cli.client.http_responses import stream_messages
 from turnlog.services.cli.client.service_connection import send_client_command
 from turnlog.services.cli.client.service_reader import ServiceReader
 
@@ -46,7 +43,7 @@ class SessionConversation:
         path = f"/v1/sessions/{self.session}/cancel"
         await send_client_command(self.client, "POST", path, {}, CommandResult)
 
-    async def watch_turn(self, turn: SubmittedTurn) -> AsyncGenerator[SseFrame]:
+    async def watch_turn(self, turn: SubmittedTurn) -> AsyncGenerator[SseMessage]:
         """Yield the frames of a turn until its end; reconnect when the connection is lost."""
         cursor = ""
         for _ in range(MAX_RECONNECTS):
@@ -57,10 +54,10 @@ class SessionConversation:
                     if frame.name in END_EVENTS:
                         return
 
-    def _stream_frames(self, stream: str, cursor: str) -> AsyncGenerator[SseFrame]:
+    def _stream_frames(self, stream: str, cursor: str) -> AsyncGenerator[SseMessage]:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": cursor} if cursor else {})
         request = self.client.build_request("GET", stream, headers=headers)
-        return parse_sse_frames(stream_lines(self.client, request))
+        return stream_messages(self.client, request)
 
 
 async def open_session(
