@@ -83,11 +83,12 @@ async def test_a_deep_result_is_text_that_is_condensed_as_text(servers: McpToolS
 async def test_what_a_connection_broke_by_is_in_no_log(
     servers: McpToolServers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with servers.connections.open_client("hostile", ServerProgram(HOSTILE.command)) as client:
+    program = ServerProgram(HOSTILE.command)
+    async with servers.connections.open_request("hostile", program) as request:
         with pytest.raises(MCPError):
-            await client.call_tool("who", {"what": "secret \ud800"})
+            await request.client.call_tool("who", {"what": "secret \ud800"})
     await servers.close()
-    del client
+    del request
     gc.collect()
     assert not caplog.records
 

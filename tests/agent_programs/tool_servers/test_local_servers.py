@@ -94,5 +94,5 @@ async def test_a_server_says_which_of_its_tools_may_run_again(servers: McpToolSe
 
 
 async def test_a_program_that_is_nowhere_cannot_be_asked(servers: McpToolServers) -> None:
-    with pytest.raises(ToolServerFailure, match="tools_unreachable: gone: there is no program"):
+    with pytest.raises(ToolServerFailure, match="tools_not_started: gone: there is no program"):
         await servers.list_offers("gone", LocalServerSpec(command=("no-such-program",)))

@@ -1,7 +1,7 @@
 """A tool server over standard input and output in plain Python, so that it starts at once.
 
 It handles one request at a time: while a tool hangs, the server does not respond. It ends with its
-input.
+input. With words after its name it writes them to stderr and ends at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-TOOL_NAMES: Final = ("who", "listed", "hang", "die", "variable")
+TOOL_NAMES: Final = ("who", "listed", "hang", "die", "variable", "lament")
 
 TOOL_HINTS: Final[dict[object, dict[str, Any]]] = {
     "who": {"annotations": {"readOnlyHint": True}},
@@ -59,7 +59,10 @@ class StdioToolServer:
                     Path(file).touch()
                 signal.pause()
             case "die":
+                print(*arguments.values(), sep="\n", file=sys.stderr, flush=True)
                 os._exit(1)
+            case "lament":
+                print(*arguments.values(), sep="\n", file=sys.stderr, flush=True)
             case "listed":
                 return str(self.list_count)
             case "variable":
@@ -85,4 +88,6 @@ def serve_requests(server: StdioToolServer) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        sys.exit("\n".join(sys.argv[1:]))
     serve_requests(StdioToolServer())

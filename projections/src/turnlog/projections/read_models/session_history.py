@@ -77,6 +77,8 @@ class HistoryTurn:
     """Whether a memory purge removed the turn from all later windows."""
     reason: str | None = None
     """Why the turn failed, was cancelled or was redacted."""
+    detail: str | None = None
+    """What went wrong, where the turn failed."""
     remembered: bool = True
     """Whether later prompts may include this turn."""
     resolved: TurnResolved | None = None
@@ -169,8 +171,9 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
             turns[number] = replace(turns[number], status="open")
         case TurnResolved() as event if event.turn in turns:
             turns[event.turn] = replace(turns[event.turn], resolved=event)
-        case TurnFailed(turn=number, code=reason) if number in turns:
-            turns[number] = _settle_turn(turns[number], "failed", reason, at)
+        case TurnFailed(turn=number, code=reason, detail=detail) if number in turns:
+            failed = _settle_turn(turns[number], "failed", reason, at)
+            turns[number] = replace(failed, detail=detail)
         case TurnCancelled(turn=number, reason=reason) if number in turns:
             turns[number] = _settle_turn(turns[number], "cancelled", reason, at)
         case TurnExcluded(turn=number) if number in turns:

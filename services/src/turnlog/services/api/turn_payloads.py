@@ -44,6 +44,8 @@ class SettledTurnView(SubmittedTurn):
     """Whether the reply was redacted."""
     reason: str | None
     """Why it failed, was cancelled or was redacted."""
+    detail: str | None = None
+    """What went wrong, for people; null unless it failed."""
     fallback: str | None = None
     """Why the reply is a fallback; null when a model wrote it."""
 
@@ -91,6 +93,8 @@ class TurnView(ResponseModel):
     """Whether the reply was redacted."""
     reason: str | None
     """Why it failed, was cancelled or was redacted."""
+    detail: str | None = None
+    """What went wrong, for people; null unless it failed."""
     sequence: int
     """The sequence of the event that submitted it."""
     submitted_at: str

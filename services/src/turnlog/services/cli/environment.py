@@ -26,6 +26,7 @@ from turnlog.services.platform.process_settings import (
     ProjectorSettings,
     WorkerSettings,
 )
+from turnlog.services.platform.secret_masking import SECRET_MASK
 
 
 def print_settings(settings: Sequence[EffectiveSetting], output: Literal["table", "json"]) -> None:
@@ -57,8 +58,6 @@ PROCESSES: Final[Mapping[str, type[ProcessSettings]]] = {
     "projector": ProjectorSettings,
     "up": AllInOneSettings,
 }
-
-SECRET_MASK: Final = "••••"  # noqa: S105 - what is shown instead of one
 
 _JSON_ADAPTER: Final = TypeAdapter[JsonValue](JsonValue)
 

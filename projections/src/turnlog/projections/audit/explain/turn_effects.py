@@ -15,7 +15,7 @@ from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.memory_events import HistorySummarised
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.tool_events import PlanMade, ToolCalled, ToolReturned
-from turnlog.events.model.turn_events import ReplyFallback, TurnCompleted, TurnSubmitted
+from turnlog.events.model.turn_events import ReplyFallback, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
 from turnlog.projections.audit.explain.redaction_notes import (
     find_note_carrier,
@@ -105,6 +105,8 @@ def _describe_effect(recorded: RecordedEvent, turn: int) -> str:
             )
         case TurnCompleted(fallback=ReplyFallback() as instead) as event if event.turn == turn:
             return f"it was answered without the model: {instead.code}"
+        case TurnFailed(code=code, detail=detail) as event if event.turn == turn:
+            return f"it failed as {code}: {detail}"
         case PhaseEntered() as event if event.turn == turn:
             forced = ", since the phase had reached its most exchanges" if event.forced else ""
             return f"{event.before} → {event.phase} by {event.signal}{forced}"

@@ -162,7 +162,9 @@ def _list_calls(log: PartialLog, turn: int) -> list[tuple[RecordedEvent, Context
 def _select_call(log: PartialLog, turn: HistoryTurn) -> tuple[RecordedEvent, ContextAssembled]:
     made = _list_calls(log, turn.turn)
     if not made:
+        reason = ": ".join(filter(None, (turn.reason, turn.detail)))
         detail = f"turn {turn.turn} is {turn.status}, and no prompt was made for it"
+        detail += f" ({reason})" if reason else ""
         raise Refused("unknown-call", detail, field="turn", fix="name a turn with a call")
     answered = [pair for pair in made if pair[1].call == turn.call]
     return (answered or made)[-1]

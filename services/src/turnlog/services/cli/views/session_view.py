@@ -143,7 +143,8 @@ def _render_turn_heading(turn: TurnView) -> Text:
 def _list_marks(turn: TurnView) -> Iterator[tuple[str, str]]:
     """Yield what is unusual about a turn, with its colour; an ordinary turn has no marks."""
     if turn.status in {"failed", "cancelled"}:
-        yield (f"{turn.status}: {turn.reason}", BAD if turn.status == "failed" else WARNING)
+        reason = f"{turn.status}: {turn.reason}" + (f": {turn.detail}" if turn.detail else "")
+        yield reason, BAD if turn.status == "failed" else WARNING
     elif turn.status != "completed":
         yield turn.status, WARNING
     if turn.redacted:

@@ -285,6 +285,7 @@ def _create_settled_response(submitted: SubmittedTurn, settlement: SettledTurn) 
         finish=turn.finish,
         redacted=turn.redacted,
         reason=turn.reason,
+        detail=turn.detail,
         fallback=turn.fallback.code if turn.fallback else None,
     )
     return _create_settled_answer(settled)
@@ -449,6 +450,7 @@ def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | No
         redacted=turn.redacted,
         purged=turn.purged,
         reason=turn.reason,
+        detail=turn.detail,
         sequence=turn.sequence,
         submitted_at=turn.submitted_at,
         settled_at=turn.settled_at,

@@ -27,12 +27,13 @@ def find_program(program: str) -> str | None:
 def wrap_command(command: Sequence[str]) -> tuple[str, ...]:
     """Return the command that runs a program bound to this process.
 
-    Raises `FileNotFoundError` if there is no such program.
+    Raises `FileNotFoundError` if there is no such program, and `PermissionError` if it is a file
+    that is not executable.
     """
     program, *arguments = command
     found = find_program(program)
     if found is None:
-        raise FileNotFoundError(program)
+        raise (PermissionError if Path(program).is_file() else FileNotFoundError)(program)
     return sys.executable, "-I", "-S", __file__, str(os.getpid()), found, *arguments
 
 
@@ -40,7 +41,10 @@ def _replace_process(holder: int, command: Sequence[str]) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() == holder:
-        os.execv(command[0], [*command])  # noqa: S606 - it is what the blueprint names
+        try:
+            os.execv(command[0], [*command])  # noqa: S606 - it is what the blueprint names
+        except OSError as error:
+            sys.exit(f"{command[0]} cannot be executed: {error.strerror}")
 
 
 if __name__ == "__main__":

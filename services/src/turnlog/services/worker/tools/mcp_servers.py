@@ -4,7 +4,8 @@ A connection is opened when it is first needed and then reused. Each lives in a 
 MCP package requires that the task that opened something closes it, and a cancelled turn must not
 close a server that others use. A connection is pinged before it is reused, so a server that hangs
 or was restarted gets a new connection before any request is sent; requests that wait on the old
-connection may finish. A connection with a cancelled request is not reused either.
+connection may finish. A connection with a cancelled request is not reused either. A program that
+ends before it says what it is would end again, so that failure is final.
 
 What a server offers is fetched at most once a minute, since every new session needs it. A request
 for a tool or a prompt is sent once and never repeated.
@@ -17,11 +18,12 @@ import json
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import structlog
 from pydantic import JsonValue
 
 from turnlog.events.content import encode_canonical
@@ -30,12 +32,24 @@ from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.extensions.tools_file import ToolsFile
 from turnlog.services.platform.concurrency import run_in_thread
-from turnlog.services.worker.tools.server_endpoints import ServerEndpoint, resolve_endpoint
-from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure
+from turnlog.services.worker.tools.server_endpoints import (
+    ServerEndpoint,
+    ServerProgram,
+    resolve_endpoint,
+)
+from turnlog.services.worker.tools.stderr_tail import StderrTail, format_last_lines
+from turnlog.services.worker.tools.tool_servers import (
+    ToolAnswer,
+    ToolServerFailure,
+    format_detail,
+    shorten_reason,
+)
 
 if TYPE_CHECKING:
     from mcp import Client
 
+
+_log = structlog.get_logger("turnlog.worker")
 
 CLOSE_SECONDS: Final = 10.0
 """Seconds that stopping a server may take: closing its input, terminating it, then killing it."""
@@ -57,8 +71,14 @@ class ServerConnection:
     """The task that keeps the connection open."""
     close_requested: asyncio.Event
     """Set to close it: a task that is cancelled while it stops a program would never finish."""
+    stderr: StderrTail
+    """The end of what its program wrote to stderr."""
+    secrets: tuple[str, ...]
+    """What is masked in its words."""
     active_requests: int = 0
     """Number of requests that are running."""
+    request_count: int = 0
+    """Number of requests since it was opened."""
     retired: bool = False
     """Whether no new request may use it."""
 
@@ -72,6 +92,36 @@ class ServerConnection:
         """Close it now."""
         self.close_requested.set()
         await asyncio.wait({self.task}, timeout=CLOSE_SECONDS)
+
+    def list_last_lines(self, since: int = 0) -> tuple[str, ...]:
+        """Return the last lines that its program wrote after a position."""
+        return format_last_lines(self.stderr.read_text(since), self.secrets)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRequest:
+    """One request over a connection, from before it is sent."""
+
+    server: str
+    link: ServerConnection
+    client: Client
+    begun_at: int
+    """Position in the program's stderr."""
+    number: int
+    """Number of the request on its connection; 0 if others were running when it began."""
+
+    def list_last_lines(self) -> tuple[str, ...]:
+        """Return the lines that can only be about this request: those while it ran alone."""
+        ran_alone = self.link.request_count == self.number
+        return self.link.list_last_lines(self.begun_at) if ran_alone else ()
+
+    def create_failure(self, error: Exception) -> ToolServerFailure:
+        """Return the failure without the error's text, which may repeat prompts."""
+        closed = load_transports().has_connection_closed(error)
+        reason = "it ended before it answered" if closed else type(error).__name__
+        lines = self.list_last_lines()
+        failure = ToolServerFailure("tools_failed", f"{self.server}: {reason}", lines=lines)
+        return _log_failure(failure, self.link.list_last_lines())
 
 
 ConnectionKey = tuple[str, ServerEndpoint]
@@ -88,17 +138,22 @@ class ServerConnectionPool:
     _retired: set[ServerConnection] = field(default_factory=set[ServerConnection])
 
     @asynccontextmanager
-    async def open_client(self, server: str, endpoint: ServerEndpoint) -> AsyncGenerator[Client]:
-        """Yield a client of a server that is alive; raises `ToolServerFailure`."""
+    async def open_request(
+        self, server: str, endpoint: ServerEndpoint
+    ) -> AsyncGenerator[ServerRequest]:
+        """Yield a request to a server that is alive; raises `ToolServerFailure`."""
         key = (server, endpoint)
         link = await self._get_connection(key)
         link.active_requests += 1
         try:
             client = await _wait_for_client(link, server)
+            link.request_count += 1
+            number = link.request_count if link.active_requests == 1 else 0
             try:
-                yield client
+                yield ServerRequest(server, link, client, link.stderr.find_end(), number)
             except asyncio.CancelledError:
                 link.retired = True
+                _log.warning("tool-server-abandoned", server=server, stderr=link.list_last_lines())
                 raise
         finally:
             link.active_requests -= 1
@@ -134,11 +189,13 @@ class ServerConnectionPool:
 
 def _start_connection(endpoint: ServerEndpoint) -> ServerConnection:
     client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-    leaving = asyncio.Event()
-    holding = asyncio.create_task(_run_connection(endpoint, client, leaving))
+    leaving, stderr = asyncio.Event(), StderrTail()
+    holding = asyncio.create_task(_run_connection(endpoint, client, leaving, stderr))
     # Its exception repeats the server's text, and asyncio logs exceptions that are never retrieved
     holding.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-    return ServerConnection(client, holding, leaving)
+    holding.add_done_callback(lambda _: stderr.close())
+    secrets = endpoint.secrets if isinstance(endpoint, ServerProgram) else ()
+    return ServerConnection(client, holding, leaving, stderr, secrets)
 
 
 async def _is_alive(link: ServerConnection) -> bool:
@@ -151,20 +208,40 @@ async def _wait_for_client(link: ServerConnection, server: str) -> Client:
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if link.client.done():
         return link.client.result()
-    raise _build_unreachable(server, link.task.exception())
+    failure = _build_unreachable(server, link.task.exception(), link.list_last_lines())
+    raise _log_failure(failure, link.list_last_lines())
 
 
-def _build_unreachable(server: str, error: BaseException | None) -> ToolServerFailure:
-    """Build the failure without the server's own text, which may repeat prompts."""
-    match _find_innermost(error):
-        case FileNotFoundError(args=(program, *_)):
-            detail = f"{server}: there is no program {program!r}"
-            return ToolServerFailure("tools_unreachable", detail, retryable=False)
+def _build_unreachable(
+    server: str, error: BaseException | None, lines: tuple[str, ...]
+) -> ToolServerFailure:
+    """Build the failure of a connection, over which no prompt was sent yet."""
+    match innermost := _find_innermost(error):
+        case FileNotFoundError(args=(program,)):
+            reason = f"there is no program {program!r}; install it, or write its path"
+        case PermissionError(args=(program,)):
+            reason = f"{program!r} is not executable; allow it: chmod +x"
         case TimeoutError():
             reason = f"it took more than {CONNECT_SECONDS:g} s to begin"
+            return _create_unreachable(server, reason, lines)
         case _:
-            reason = load_transports().describe_error(_find_innermost(error))
-    return ToolServerFailure("tools_unreachable", f"{server}: {reason}")
+            reason = load_transports().describe_error(innermost)
+            if not load_transports().has_connection_closed(innermost):
+                return _create_unreachable(server, reason, lines)
+            fix = "correct what its last lines say" if lines else "run it by hand, it wrote nothing"
+            reason += f"; {fix}"
+    detail = f"{server}: {reason}"
+    return ToolServerFailure("tools_not_started", detail, retryable=False, lines=lines)
+
+
+def _create_unreachable(server: str, reason: str, lines: tuple[str, ...]) -> ToolServerFailure:
+    return ToolServerFailure("tools_unreachable", f"{server}: {reason}", lines=lines)
+
+
+def _log_failure(failure: ToolServerFailure, lines: tuple[str, ...]) -> ToolServerFailure:
+    """Log a failure with all that is known of its server's words, and return it."""
+    _log.error("tool-server-failed", code=failure.code, why=failure.reason, stderr=lines)
+    return failure
 
 
 def _find_innermost(error: BaseException | None) -> BaseException | None:
@@ -175,12 +252,15 @@ def _find_innermost(error: BaseException | None) -> BaseException | None:
 
 
 async def _run_connection(
-    endpoint: ServerEndpoint, client: asyncio.Future[Client], leaving: asyncio.Event
+    endpoint: ServerEndpoint,
+    client: asyncio.Future[Client],
+    leaving: asyncio.Event,
+    stderr: StderrTail,
 ) -> None:
     found = await run_in_thread(load_transports)
     async with AsyncExitStack() as open_until:
         async with asyncio.timeout(CONNECT_SECONDS):
-            connected = await open_until.enter_async_context(found.open_client(endpoint))
+            connected = await open_until.enter_async_context(found.open_client(endpoint, stderr))
         client.set_result(connected)
         await leaving.wait()
 
@@ -258,26 +338,30 @@ class McpToolServers:
         self, server: str, spec: ServerSpec, send: Callable[[Client], Awaitable[ToolAnswer]]
     ) -> ToolAnswer:
         """Send a request once; what the server has against it is its answer."""
-        async with self._open_client(server, spec) as client:
+        async with self._open_request(server, spec) as request:
             try:
-                return await send(client)
+                answer = await send(request.client)
             except Exception as error:  # noqa: BLE001 - whatever broke, nothing came of it
-                refused: ToolAnswer | None = await load_transports().find_refusal(client, error)
+                found = load_transports().find_refusal(request.client, error)
+                refused: ToolAnswer | None = await found
                 if refused is None:
-                    raise _build_failure(server, error) from None
-                return refused
+                    raise request.create_failure(error) from None
+                answer = refused
+            return _add_last_lines(answer, request) if answer.failed else answer
 
-    def _open_client(self, server: str, spec: ServerSpec) -> AbstractAsyncContextManager[Client]:
+    def _open_request(
+        self, server: str, spec: ServerSpec
+    ) -> AbstractAsyncContextManager[ServerRequest]:
         endpoint = resolve_endpoint(server, spec, self.tools, os.environ)
-        return self.connections.open_client(server, endpoint)
+        return self.connections.open_request(server, endpoint)
 
     async def _fetch_server_offers(self, server: str, spec: ServerSpec) -> tuple[ToolOffer, ...]:
-        async with self._open_client(server, spec) as client:
+        async with self._open_request(server, spec) as request:
             try:
-                tools = [offer async for offer in _iterate_tools(client)]
-                prompts = [offer async for offer in _iterate_prompts(client)]
+                tools = [offer async for offer in _iterate_tools(request.client)]
+                prompts = [offer async for offer in _iterate_prompts(request.client)]
             except Exception as error:  # noqa: BLE001 - whatever broke, the server cannot be asked
-                raise _build_failure(server, error) from None
+                raise request.create_failure(error) from None
             return (*tools, *prompts)
 
 
@@ -295,9 +379,12 @@ def _build_prompt_arguments(arguments: Mapping[str, JsonValue]) -> dict[str, str
     }
 
 
-def _build_failure(server: str, error: Exception) -> ToolServerFailure:
-    """Build the failure without the error's text, which may repeat prompts."""
-    return ToolServerFailure("tools_failed", f"{server}: {type(error).__name__}")
+def _add_last_lines(answer: ToolAnswer, request: ServerRequest) -> ToolAnswer:
+    """Add what a server wrote while the tool failed, for people."""
+    lines = request.list_last_lines()
+    if lines:
+        _log.warning("tool-failed", server=request.server, stderr=lines)
+    return replace(answer, detail=format_detail(shorten_reason(answer.text), lines))
 
 
 async def _iterate_tools(client: Client) -> AsyncGenerator[ToolOffer]:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final, assert_never
 
 import httpx2
@@ -33,6 +31,7 @@ from turnlog.services.worker.tools.server_endpoints import (
     ServerEndpoint,
     ServerProgram,
 )
+from turnlog.services.worker.tools.stderr_tail import StderrTail
 from turnlog.services.worker.tools.tool_servers import ToolAnswer
 
 _UNSURE_CODES: Final = frozenset({CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT})
@@ -46,17 +45,22 @@ async def find_refusal(client: Client, error: Exception) -> ToolAnswer | None:
     if not isinstance(error, MCPError):
         return None
     # Many servers refuse with the code of a closed connection although theirs is open
-    if error.code == CONNECTION_CLOSED and not await is_alive(client):
+    if has_connection_closed(error) and not await is_alive(client):
         return None
     return ToolAnswer(
         replace_unstorable(str(error)), failed=True, unsure=error.code in _UNSURE_CODES
     )
 
 
+def has_connection_closed(error: BaseException | None) -> bool:
+    """Return whether a server closed the connection before it answered."""
+    return isinstance(error, MCPError) and error.code == CONNECTION_CLOSED
+
+
 def describe_error(error: BaseException | None) -> str:
     """Describe why a connection failed, without the server's own text."""
     match error:
-        case MCPError(code=code) if code == CONNECTION_CLOSED:
+        case MCPError() if has_connection_closed(error):
             return "it ended before it said what it is"
         case MCPError():
             return "it refused to be spoken to"
@@ -82,11 +86,11 @@ async def is_alive(client: Client) -> bool:
 
 
 @asynccontextmanager
-async def open_client(endpoint: ServerEndpoint) -> AsyncGenerator[Client]:
-    """Yield a client of a server; its program is stopped at the end."""
+async def open_client(endpoint: ServerEndpoint, stderr: StderrTail) -> AsyncGenerator[Client]:
+    """Yield a client of a server; its program writes to `stderr` and is stopped at the end."""
     # The package's log repeats what servers send, and so prompts and results
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
-    async with _open_client(endpoint) as client:
+    async with _open_client(endpoint, stderr) as client:
         client.session.validate_tool_result = _accept_result  # type: ignore[method-assign]
         yield client
 
@@ -96,10 +100,10 @@ async def _accept_result(name: str, result: CallToolResult) -> None:
 
 
 @asynccontextmanager
-async def _open_client(endpoint: ServerEndpoint) -> AsyncGenerator[Client]:
+async def _open_client(endpoint: ServerEndpoint, stderr: StderrTail) -> AsyncGenerator[Client]:
     match endpoint:
         case ServerProgram():
-            async with _start_program(endpoint) as client:
+            async with _start_program(endpoint, stderr) as client:
                 yield client
         case ServerAddress(url=url, headers=headers):
             async with (
@@ -112,7 +116,7 @@ async def _open_client(endpoint: ServerEndpoint) -> AsyncGenerator[Client]:
 
 
 @asynccontextmanager
-async def _start_program(endpoint: ServerProgram) -> AsyncGenerator[Client]:
+async def _start_program(endpoint: ServerProgram, stderr: StderrTail) -> AsyncGenerator[Client]:
     program, *arguments = wrap_command(endpoint.command)
     server = StdioServerParameters(
         command=program,
@@ -121,7 +125,6 @@ async def _start_program(endpoint: ServerProgram) -> AsyncGenerator[Client]:
         # Otherwise the connection hangs after bytes that are not valid text
         encoding_error_handler="replace",
     )
-    # What a program writes to stderr may repeat prompts
-    with Path(os.devnull).open("w") as null_device:  # noqa: ASYNC230 - nobody waits for it
-        async with Client(stdio_client(server, errlog=null_device)) as client:
-            yield client
+    async with Client(stdio_client(server, errlog=stderr.file)) as client:
+        stderr.file.close()
+        yield client

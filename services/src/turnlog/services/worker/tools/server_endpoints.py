@@ -7,8 +7,9 @@ process only, and are in no record.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, assert_never
 
 from turnlog.projections.blueprint.schema.tool_specs import (
@@ -45,6 +46,8 @@ class ServerProgram:
     command: tuple[str, ...]
     environment: Values = field(default=(), repr=False)
     """The variables that it gets beside `PATH` and its like."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What is masked where its own words are recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def resolve_endpoint(
     match spec:
         case LocalServerSpec(command=command, env_from=names):
             passed = tuple((name, environ[name]) for name in names if name in environ)
-            return ServerProgram(command, passed)
+            return ServerProgram(command, passed, tuple(value for _, value in passed))
         case RemoteServerSpec(url=url, headers_from=named):
             headers = tuple((name, environ.get(of, "")) for name, of in named.items())
             return ServerAddress(url, headers)
@@ -83,11 +86,21 @@ def _resolve_entry(entry: ToolsFileEntry, environ: Mapping[str, str]) -> ServerE
     match entry:
         case ProgramEntry(command=command, args=args, env=env):
             parts = tuple(expand_variables(part, environ) for part in (command, *args))
-            return ServerProgram(parts, _expand_values(env, environ))
+            variables = _expand_values(env, environ)
+            secrets = (*(value for _, value in variables), *_list_secret_arguments(parts[1:]))
+            return ServerProgram(parts, variables, secrets)
         case AddressEntry(url=url, headers=headers):
             return ServerAddress(expand_variables(url, environ), _expand_values(headers, environ))
         case _ as never:
             assert_never(never)
+
+
+def _list_secret_arguments(arguments: Iterable[str]) -> Iterator[str]:
+    """Yield the arguments that may be secrets: those that are no option and no file."""
+    for argument in arguments:
+        value = argument.partition("=")[2] if argument.startswith("-") else argument
+        if value and not Path(value).exists():
+            yield value
 
 
 def _expand_values(values: Mapping[str, str], environ: Mapping[str, str]) -> Values:

@@ -54,6 +54,8 @@ from turnlog.services.sessions.history_handler import CommandMetadata
 from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure, ToolServers
 from turnlog.services.worker.turn_takeover import AttemptSuperseded
 
+WITHHELD_DETAIL: Final = "the reason is withheld by the rule"
+
 MAX_CACHED_SNAPSHOTS: Final = 256
 """Maximum number of cached snapshots; the least recently used are dropped first."""
 
@@ -92,14 +94,20 @@ class ToolSnapshots:
 
 
 async def _fetch_offers(servers: ToolServers, spec: ToolsSpec) -> dict[str, tuple[ToolOffer, ...]]:
-    offers = (servers.list_offers(name, server) for name, server in spec.servers.items())
+    offers = (list_server_offers(servers, name, spec) for name in spec.servers)
+    return dict(zip(spec.servers, await asyncio.gather(*offers), strict=True))
+
+
+async def list_server_offers(
+    servers: ToolServers, name: str, spec: ToolsSpec
+) -> tuple[ToolOffer, ...]:
+    """Return what one server of a blueprint offers; raises `ToolServerFailure`, in time too."""
     try:
         async with asyncio.timeout(spec.seconds):
-            found = await asyncio.gather(*offers)
+            return await servers.list_offers(name, spec.servers[name])
     except TimeoutError:
-        detail = f"a server took more than {spec.seconds:g} s to say what it has"
-        raise ToolServerFailure("tools_timeout", detail) from None
-    return dict(zip(spec.servers, found, strict=True))
+        reason = f"{name}: it took more than {spec.seconds:g} s to say what it has"
+        raise ToolServerFailure("tools_timeout", reason) from None
 
 
 _log = structlog.get_logger("turnlog.worker")
@@ -208,10 +216,13 @@ class ToolRunner:
         """Replace a result that breaks a rule; its text is not kept."""
         violation = await self.find_violation(answered.text)
         if violation is None:
-            return answered
+            withheld = answered.detail and await self.find_violation(answered.detail)
+            return (
+                replace(answered, detail=f"{WITHHELD_DETAIL} {withheld}") if withheld else answered
+            )
         done = "" if answered.failed else "it was done, but "
-        detail = f"{done}its result is withheld by the rule {violation}"
-        return replace(answered, text=detail)
+        text = f"{done}its result is withheld by the rule {violation}"
+        return replace(answered, text=text, detail=text if answered.failed else "")
 
     async def _call_server(
         self, pin: ToolPin, spec: ToolsSpec, arguments: dict[str, JsonValue]
@@ -223,10 +234,11 @@ class ToolRunner:
                 request = self.servers.get_prompt if is_prompt else self.servers.call_tool
                 answered = await request(pin.server, spec.servers[pin.server], pin.tool, arguments)
         except TimeoutError:
-            return ToolAnswer(f"no answer in {spec.seconds:g} s", failed=True, unsure=True)
+            late = f"no answer in {spec.seconds:g} s"
+            return ToolAnswer(late, failed=True, unsure=True, detail=late)
         except ToolServerFailure as failure:
-            was_requested = failure.code != "tools_unreachable"
-            return ToolAnswer(failure.detail, failed=True, unsure=was_requested)
+            unsure, detail = failure.was_requested, failure.detail
+            return ToolAnswer(failure.reason, failed=True, unsure=unsure, detail=detail)
         size = len(answered.text.encode())
         return (
             answered if size <= spec.most_bytes else _replace_oversized(answered, size, pin, spec)
@@ -253,7 +265,7 @@ class ToolRunner:
             id=called.id,
             tool=called.tool,
             outcome=outcome,
-            detail=LOST_DETAIL if outcome == "lost" else "",
+            detail=_describe_outcome(answered, outcome),
             text=PlainText(text=text),
             brief=PlainText(text=brief) if len(brief) < len(text) else None,
             summary=PlainText(text=format_tool_result(called.tool, called.arguments, later))
@@ -281,6 +293,13 @@ def _replace_oversized(
     done = "" if answered.failed else "it was done, but "
     detail = f"{done}its result has {size} bytes, {spec.most_bytes} are allowed"
     return replace(answered, text=detail, failed=answered.failed or pin.idempotent)
+
+
+def _describe_outcome(answered: ToolAnswer, outcome: str) -> str:
+    """Return why a tool failed or was lost, for people."""
+    if outcome != "lost":
+        return answered.detail
+    return f"{LOST_DETAIL}: {answered.detail}" if answered.detail else LOST_DETAIL
 
 
 def _find_outcome(answered: ToolAnswer, pin: ToolPin) -> Literal["answered", "failed", "lost"]:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from pydantic import JsonValue
 
 from turnlog.events.errors import TurnlogError
 from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
+from turnlog.projections.blueprint.storable_json import cut_text
 from turnlog.projections.tools.tool_catalog import ToolOffer
 
-ServerFailureCode = Literal["tools_unreachable", "tools_timeout", "tools_failed"]
+ServerFailureCode = Literal[
+    "tools_not_started", "tools_unreachable", "tools_timeout", "tools_failed"
+]
+"""`tools_not_started` does not pass by itself: a program is missing, or ends before it answers."""
+
+_MAX_REASON_CHARACTERS: Final = 300
+
+_CODES_BEFORE_REQUEST: Final = frozenset[ServerFailureCode](
+    {"tools_not_started", "tools_unreachable"}
+)
 
 
 class ToolServerFailure(TurnlogError):
@@ -20,11 +30,36 @@ class ToolServerFailure(TurnlogError):
 
     retry_after: float | None = None
 
-    def __init__(self, code: ServerFailureCode, detail: str, *, retryable: bool = True) -> None:
-        super().__init__(f"{code}: {detail}")
+    def __init__(
+        self,
+        code: ServerFailureCode,
+        reason: str,
+        *,
+        retryable: bool = True,
+        lines: Sequence[str] = (),
+    ) -> None:
         self.code: ServerFailureCode = code
-        self.detail = detail
+        self.reason = reason
+        """What models and people are told."""
+        self.detail = format_detail(reason, lines)
+        """What people are told: the reason, and the last lines that the server wrote."""
         self.retryable = retryable
+        super().__init__(f"{code}: {self.detail}")
+
+    @property
+    def was_requested(self) -> bool:
+        """Whether the server may have got the request."""
+        return self.code not in _CODES_BEFORE_REQUEST
+
+
+def format_detail(reason: str, lines: Sequence[str]) -> str:
+    """Return a reason with the last lines of a server below it."""
+    return "\n".join([f"{reason}; its last lines are:", *lines]) if lines else reason
+
+
+def shorten_reason(text: str) -> str:
+    """Return the beginning of an error's text on one line."""
+    return cut_text(" ".join(text.split()), _MAX_REASON_CHARACTERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +71,8 @@ class ToolAnswer:
     """Whether the server reports an error."""
     unsure: bool = False
     """Whether a failed tool may have been executed all the same."""
+    detail: str = ""
+    """Why it failed, for people; prompts never include it."""
 
 
 class ToolServers(Protocol):
@@ -50,7 +87,7 @@ class ToolServers(Protocol):
     ) -> ToolAnswer:
         """Run a tool once; raises `ToolServerFailure`.
 
-        After a failure other than `tools_unreachable` the tool may have been executed or not.
+        After a failure that says `was_requested` the tool may have been executed or not.
         """
         ...
 

@@ -155,7 +155,7 @@ const FOLDS = {
   "turn-queued": (data) => ({ turn: data.turn, status: "queued", text: readContent(data.text), reply: null }),
   "turn-released": () => ({ status: "open" }),
   "turn-completed": (data) => ({ status: "completed", reply: readContent(data.text), finish: data.finish }),
-  "turn-failed": (data) => ({ status: "failed", reason: `${data.code}: ${data.detail}` }),
+  "turn-failed": (data) => ({ status: "failed", reason: data.code, detail: data.detail }),
   "turn-cancelled": (data) => ({ status: "cancelled", reason: data.reason }),
   "turn-excluded": () => ({ excluded: true }),
   "turn-restored": () => ({ excluded: false }),
@@ -168,7 +168,7 @@ export function renderReply(turn, stream) {
   if (turn.role === "system") return createElement("div", { class: "faint" }, "system");
   switch (turn.status) {
     case "completed": return createElement("div", { class: `bubble reply${turn.redacted ? " redacted" : ""}` }, turn.reply ?? "(sealed)");
-    case "failed": return createElement("div", { class: "bubble reply fault" }, turn.reason);
+    case "failed": return createElement("div", { class: "bubble reply fault" }, [turn.reason, turn.detail].filter(Boolean).join(": "));
     case "cancelled": return createElement("div", { class: "bubble reply given-up" }, `cancelled: ${turn.reason}`);
     default: return stream?.element ?? createElement("div", { class: "bubble reply waiting" }, "waits");
   }
