@@ -38,7 +38,7 @@ SERVERS = {
         "command": sys.executable,
         "args": ["-I", "-S", SERVER_FILE],
         "env": {"SHOP_TOKEN": "${OPERATOR_TOKEN}", "LENGTH": "18 letters"},
-        "except": ["hang", "die"],
+        "except": ["hang", "die", "lament", "mourn"],
         "system_name": "the shop in Holm",
     },
     "other": {"command": sys.executable, "args": [SERVER_FILE], "disabled": True},
@@ -91,10 +91,8 @@ async def test_tools_of_a_configured_server_are_described_offered_and_run(
     ]
     assert configured.list_offered_tools() == [[], ["small_variable"], []]
     (snapshot,) = await configured.load_events(session, ToolsSnapshotted)
-    assert snapshot.left_out == {
-        "small_hang": "among `except`",
-        "small_die": "among `except`",
-    }
+    left_out = ("small_hang", "small_die", "small_lament", "small_mourn")
+    assert snapshot.left_out == dict.fromkeys(left_out, "among `except`")
 
 
 async def test_how_a_server_is_reached_is_in_no_event_and_no_blob(

@@ -19,6 +19,7 @@ from tests.agent_programs.agent_service import (
     answer_with_text,
     answer_with_tool_calls,
 )
+from tests.support.processes.process_host import POLL_INTERVAL
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.tool_events import ToolReturned
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
@@ -26,7 +27,7 @@ from turnlog.projections.blueprint.schema.tool_specs import LocalServerSpec
 from turnlog.services.platform.secret_masking import SECRET_MASK
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.stderr_tail import MAX_BYTES, MAX_LINES, format_last_lines
-from turnlog.services.worker.tools.tool_servers import ToolServerFailure
+from turnlog.services.worker.tools.tool_servers import ToolServerFailure, list_attached_lines
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -36,7 +37,7 @@ LAMENT = "ModuleNotFoundError: No module named 'stock'"
 
 
 def build_blueprint(*command: str, env_from: tuple[str, ...] = ()) -> Blueprint:
-    server: dict[str, Any] = {"command": command, "env_from": env_from, "idempotent": ["lament"]}
+    server: dict[str, Any] = {"command": command, "env_from": env_from}
     return build_loop_blueprint(tools={"servers": {"small": server}})
 
 
@@ -59,7 +60,7 @@ async def test_a_turn_whose_server_ends_at_once_fails_at_once_and_says_what_it_w
     assert ended.fault is not None
     assert (ended.fault.code, ended.fault.retryable) == ("tools_not_started", False)
     reason, *lines = ended.fault.detail.splitlines()
-    assert reason.startswith("small: it ended before it said what it is; correct what its last")
+    assert reason.startswith("small: it ended before it said what it is; correct what it says")
     assert lines == ["Traceback", LAMENT]
     assert ("Traceback", LAMENT) in [each["stderr"] for each in logged if "stderr" in each]
     history = await real.fetch_json(f"/v1/sessions/{session}/history")
@@ -111,18 +112,39 @@ async def test_a_tool_that_fails_is_recorded_with_what_its_server_wrote_and_no_p
 async def test_an_event_has_no_lines_of_a_server_that_others_used_meanwhile() -> None:
     spec, servers = LocalServerSpec(command=SMALL), McpToolServers()
     # Both wait for the same connection, so neither is sent before the other has begun
-    with capture_logs() as logged:
-        failed, other = await asyncio.gather(
-            servers.call_tool("small", spec, "die", {"a": "the words of one"}),
-            servers.call_tool("small", spec, "lament", {"a": "the words of another"}),
-            return_exceptions=True,
-        )
+    failed, other = await asyncio.gather(
+        servers.call_tool("small", spec, "die", {"a": "the words of one"}),
+        servers.call_tool("small", spec, "lament", {"a": "the words of another"}),
+        return_exceptions=True,
+    )
     for each in (failed, other):
         assert isinstance(each, ToolServerFailure)
         assert "the words" not in each.detail
-    assert ("the words of one",) in [each["stderr"] for each in logged]
+        assert "the words of one" in each.server_lines
     with pytest.raises(ToolServerFailure, match="the words of one"):
         await servers.call_tool("small", spec, "die", {"a": "the words of one"})
+    await servers.close()
+
+
+async def test_a_tool_that_takes_too_long_is_known_by_what_its_server_wrote(tmp_path: Path) -> None:
+    spec, begun, servers = LocalServerSpec(command=SMALL), tmp_path / "begun", McpToolServers()
+    limit = asyncio.timeout(None)
+
+    async def end_when_begun() -> None:
+        while not begun.exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(POLL_INTERVAL)
+        limit.reschedule(asyncio.get_running_loop().time())
+
+    async def call_until_ended() -> None:
+        arguments = {"words": "waiting for the stock room", "file": str(begun)}
+        async with limit:
+            await servers.call_tool("small", spec, "mourn", arguments)
+
+    ending = asyncio.create_task(end_when_begun())
+    with pytest.raises(TimeoutError) as late:
+        await call_until_ended()
+    assert list_attached_lines(late.value) == ("waiting for the stock room",)
+    await ending
     await servers.close()
 
 

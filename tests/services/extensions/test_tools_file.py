@@ -52,6 +52,8 @@ def test_a_program_gets_its_arguments_and_variables(tmp_path: Path) -> None:
         ("issue-server", "--host", "issues.example"), (("ISSUE_TOKEN", "t-1"), ("LEVEL", "debug"))
     )
     assert "t-1" not in repr(program)
+    assert isinstance(program, ServerProgram)
+    assert program.secrets == ("t-1", "debug", "issues.example")
     other = resolve(tools, "issues", TRACKER_TOKEN="t-1", ISSUE_HOST="here")
     assert isinstance(other, ServerProgram)
     assert other.command[-1] == "here"

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-TOOL_NAMES: Final = ("who", "listed", "hang", "die", "variable", "lament")
+TOOL_NAMES: Final = ("who", "listed", "hang", "die", "variable", "lament", "mourn")
 
 TOOL_HINTS: Final[dict[object, dict[str, Any]]] = {
     "who": {"annotations": {"readOnlyHint": True}},
@@ -63,6 +63,10 @@ class StdioToolServer:
                 os._exit(1)
             case "lament":
                 print(*arguments.values(), sep="\n", file=sys.stderr, flush=True)
+            case "mourn":
+                print(arguments["words"], file=sys.stderr, flush=True)
+                Path(arguments["file"]).touch()
+                signal.pause()
             case "listed":
                 return str(self.list_count)
             case "variable":

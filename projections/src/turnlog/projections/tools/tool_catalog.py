@@ -54,6 +54,8 @@ class ToolOffer:
     kind: Literal["tool", "prompt"] = "tool"
     idempotent: bool = False
     """Whether its server says that it only reads, or that a repeated call changes nothing more."""
+    read_only: bool = False
+    """Whether its server says that it only reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +75,15 @@ class _NamedTool:
 
     @property
     def definition(self) -> dict[str, JsonValue]:
-        """The tool in OpenAI's format, which litellm translates for other providers."""
-        about = cut_text(self.offer.description, _MAX_DESCRIPTION_CHARACTERS)
-        function: dict[str, JsonValue] = {"name": self.name, "description": about}
-        return {"type": "function", "function": {**function, "parameters": self.offer.schema}}
+        """The tool as models get it."""
+        return format_definition(self.name, self.offer)
+
+
+def format_definition(name: str, offer: ToolOffer) -> dict[str, JsonValue]:
+    """Return a tool in OpenAI's format, which litellm translates for other providers."""
+    about = cut_text(offer.description, _MAX_DESCRIPTION_CHARACTERS)
+    function: dict[str, JsonValue] = {"name": name, "description": about}
+    return {"type": "function", "function": {**function, "parameters": offer.schema}}
 
 
 def compute_offers_digest(offers_by_server: Mapping[str, Iterable[ToolOffer]]) -> Digest:

@@ -19,6 +19,7 @@ from turnlog.services.cli.commands import (
     session_commands,
     start_commands,
     steering_commands,
+    tool_commands,
 )
 
 
@@ -43,6 +44,7 @@ COMMAND_GROUPS: Final = {
     "blueprint": "Blueprints: list and check them, and see which sessions use which version.",
     "quarantine": "Quarantine: sessions whose read models an event stopped.",
     "segments": "Segments: stored texts that prompts include.",
+    "tools": "Tool servers: start those of a blueprint and see what they offer.",
 }
 """Help texts of the command groups, by the first word of the command name."""
 
@@ -109,6 +111,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("blueprint show", blueprint_commands.show_blueprint),
             CommandEntry("blueprint pinned", blueprint_commands.show_pins),
             CommandEntry("blueprint move", blueprint_commands.move_blueprint),
+            CommandEntry("tools check", tool_commands.check_tools),
             CommandEntry("quarantine list", admin_commands.list_quarantine),
             CommandEntry("quarantine show", admin_commands.show_quarantine),
             CommandEntry("quarantine release", admin_commands.release_quarantine),

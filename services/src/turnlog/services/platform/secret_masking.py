@@ -49,7 +49,7 @@ _SECRET_FORMS: Final = (
 """Forms of secrets, each with what replaces it."""
 
 
-def mask_secrets(line: str, values: Iterable[str] = ()) -> str:
+def replace_secrets(line: str, values: Iterable[str] = ()) -> str:
     """Return a line without the given values and without what has the form of a secret.
 
     The time grows with the square of its length.

@@ -1,4 +1,4 @@
-"""Blueprints on disk: create one from a shipped blueprint, and check folders.
+"""Blueprints on disk: create one from a shipped blueprint, check folders and their tool servers.
 
 An existing folder is never overwritten. A new blueprint is checked at once.
 """
@@ -18,13 +18,25 @@ from rich.text import Text
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
 from turnlog.projections.blueprint.loading.server_sources import ConfiguredServers
-from turnlog.projections.blueprint.validation.blueprint_faults import BlueprintFault
+from turnlog.projections.blueprint.validation.blueprint_faults import (
+    BlueprintFault,
+    FaultyBlueprint,
+)
 from turnlog.services.blueprints.blueprint_check import check_blueprint_folder
-from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
+from turnlog.services.blueprints.blueprint_folders import (
+    SHIPPED_BLUEPRINTS,
+    BlueprintFolders,
+    read_folder,
+)
 from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
-from turnlog.services.cli.views.blueprint_view import render_blueprint_faults
+from turnlog.services.cli.views.blueprint_view import (
+    render_blueprint_faults,
+    render_checked_servers,
+)
 from turnlog.services.cli.views.theme import MUTED
 from turnlog.services.extensions.tools_file import FaultyToolsFile, load_tools_file
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
+from turnlog.services.worker.tools.server_check import check_servers
 from turnlog.services.worker.tools.server_endpoints import find_endpoint_faults
 
 _BLUEPRINT_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -72,6 +84,34 @@ def check_blueprint_folders(
         for place, faults in found.items():
             create_output_console().print(render_blueprint_faults(place, faults))
     return not any(fault.severity == "error" for faults in found.values() for fault in faults)
+
+
+async def check_blueprint_tools(
+    blueprint: str, tools_file: Path | None, output: OutputFormat
+) -> bool:
+    """Print what each tool server of a blueprint offers; return whether nothing is wrong."""
+    tools = load_tools_file(tools_file) if tools_file else None
+    try:
+        spec = read_folder(_find_folder(blueprint), tools.servers if tools else None).tools
+    except FaultyBlueprint as faulty:
+        create_output_console().print(render_blueprint_faults(blueprint, faulty.faults))
+        return False
+    servers = McpToolServers(tools=tools)
+    try:
+        checked = await check_servers(spec, servers) if spec else ()
+    finally:
+        await servers.close()
+    if output == "json":
+        print_json([asdict(each) for each in checked])
+    else:
+        create_output_console().print(render_checked_servers(blueprint, checked))
+    return all(each.is_right for each in checked)
+
+
+def _find_folder(blueprint: str) -> Path:
+    """Return a folder on disk, or that of the shipped blueprint of this name."""
+    folder = Path(blueprint)
+    return folder.absolute() if folder.is_dir() else BlueprintFolders().find_folder(blueprint)
 
 
 def _check_tools_file(file: Path) -> tuple[ConfiguredServers, tuple[BlueprintFault, ...]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from pydantic import JsonValue
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from turnlog.projections.blueprint.storable_json import JsonObject
@@ -18,8 +20,9 @@ from turnlog.services.api.service_payloads import (
     PinnedTextList,
     PinnedTextView,
 )
-from turnlog.services.cli.views.text_format import escape_controls, format_digest
+from turnlog.services.cli.views.text_format import escape_controls, format_count, format_digest
 from turnlog.services.cli.views.theme import BAD, GOOD, MUTED, WARNING, create_listing
+from turnlog.services.worker.tools.server_check import CheckedServer, RepeatRule
 
 
 def render_blueprints(found: BlueprintList) -> RenderableType:
@@ -123,6 +126,47 @@ def _render_fault(fault: BlueprintFault) -> Text:
     line = Text().append(mark, style).append(f"{fault.file}:{fault.line} ", "bold")
     line.append(f"{fault.path}: " if fault.path else "")
     return line.append(fault.what).append(f"\n  {fault.fix}", MUTED)
+
+
+def render_checked_servers(blueprint: str, checked: Iterable[CheckedServer]) -> RenderableType:
+    """Render what each tool server offers, or why it cannot be used."""
+    found = tuple(checked)
+    if not found:
+        return Text(f"{blueprint} has no tools", MUTED)
+    return Group(*(line for each in found for line in _render_checked_server(each)))
+
+
+def _render_checked_server(checked: CheckedServer) -> Iterator[RenderableType]:
+    if checked.code is not None:
+        reason, *lines = (checked.detail or "").split("\n")
+        yield Text("✗ ", BAD).append(f"{checked.code} ", "bold").append(escape_controls(reason))
+        yield from (Text(f"    {escape_controls(line)}", MUTED) for line in lines)
+        return
+    offered = [tool for tool in checked.tools if tool.left_out is None]
+    tokens = format_count(sum(tool.tokens for tool in offered), "token")
+    line = Text("✓ ", GOOD) if checked.is_right else Text("✗ ", BAD)
+    line.append(checked.server, "bold")
+    yield line.append(f"  {format_count(len(offered), 'tool')}, about {tokens}", MUTED)
+    table = Table.grid(padding=(0, 2))
+    for tool in checked.tools:
+        facts = f"left out: {tool.left_out}" if tool.left_out else _REPEAT_WORDS[tool.repeat]
+        colour = WARNING if tool.left_out else MUTED
+        kind = "prompt" if tool.kind == "prompt" else ""
+        size = f"{tool.tokens:,} tokens"
+        table.add_row("", escape_controls(tool.name), kind, Text(facts, colour), Text(size, MUTED))
+    yield table
+    for name in checked.unknown:
+        yield Text(f"    it has no `{escape_controls(name)}`, which `only`, ", BAD).append(
+            "`except` or `idempotent` names"
+        )
+
+
+_REPEAT_WORDS: Final[Mapping[RepeatRule, str]] = {
+    "read-only": "only reads",
+    "idempotent": "may run again: its server says so",
+    "declared": "may run again: the blueprint says so",
+    "once": "runs once",
+}
 
 
 def render_pins(found: PinnedTextList) -> RenderableType:

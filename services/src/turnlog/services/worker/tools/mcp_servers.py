@@ -23,7 +23,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import structlog
 from pydantic import JsonValue
 
 from turnlog.events.content import encode_canonical
@@ -41,6 +40,7 @@ from turnlog.services.worker.tools.stderr_tail import StderrTail, format_last_li
 from turnlog.services.worker.tools.tool_servers import (
     ToolAnswer,
     ToolServerFailure,
+    attach_lines,
     format_detail,
     shorten_reason,
 )
@@ -48,8 +48,6 @@ from turnlog.services.worker.tools.tool_servers import (
 if TYPE_CHECKING:
     from mcp import Client
 
-
-_log = structlog.get_logger("turnlog.worker")
 
 CLOSE_SECONDS: Final = 10.0
 """Seconds that stopping a server may take: closing its input, terminating it, then killing it."""
@@ -121,7 +119,8 @@ class ServerRequest:
         reason = "it ended before it answered" if closed else type(error).__name__
         lines = self.list_last_lines()
         failure = ToolServerFailure("tools_failed", f"{self.server}: {reason}", lines=lines)
-        return _log_failure(failure, self.link.list_last_lines())
+        failure.server_lines = self.link.list_last_lines()
+        return failure
 
 
 ConnectionKey = tuple[str, ServerEndpoint]
@@ -149,11 +148,12 @@ class ServerConnectionPool:
             client = await _wait_for_client(link, server)
             link.request_count += 1
             number = link.request_count if link.active_requests == 1 else 0
+            request = ServerRequest(server, link, client, link.stderr.find_end(), number)
             try:
-                yield ServerRequest(server, link, client, link.stderr.find_end(), number)
-            except asyncio.CancelledError:
+                yield request
+            except asyncio.CancelledError as cancelled:
                 link.retired = True
-                _log.warning("tool-server-abandoned", server=server, stderr=link.list_last_lines())
+                attach_lines(cancelled, request.list_last_lines())
                 raise
         finally:
             link.active_requests -= 1
@@ -205,11 +205,14 @@ async def _is_alive(link: ServerConnection) -> bool:
 
 async def _wait_for_client(link: ServerConnection, server: str) -> Client:
     either: set[asyncio.Future[Any]] = {link.client, link.task}
-    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError as cancelled:
+        attach_lines(cancelled, link.list_last_lines())
+        raise
     if link.client.done():
         return link.client.result()
-    failure = _build_unreachable(server, link.task.exception(), link.list_last_lines())
-    raise _log_failure(failure, link.list_last_lines())
+    raise _build_unreachable(server, link.task.exception(), link.list_last_lines())
 
 
 def _build_unreachable(
@@ -228,20 +231,13 @@ def _build_unreachable(
             reason = load_transports().describe_error(innermost)
             if not load_transports().has_connection_closed(innermost):
                 return _create_unreachable(server, reason, lines)
-            fix = "correct what its last lines say" if lines else "run it by hand, it wrote nothing"
-            reason += f"; {fix}"
+            reason += "; correct what it says" if lines else "; run it by hand, it said nothing"
     detail = f"{server}: {reason}"
     return ToolServerFailure("tools_not_started", detail, retryable=False, lines=lines)
 
 
 def _create_unreachable(server: str, reason: str, lines: tuple[str, ...]) -> ToolServerFailure:
     return ToolServerFailure("tools_unreachable", f"{server}: {reason}", lines=lines)
-
-
-def _log_failure(failure: ToolServerFailure, lines: tuple[str, ...]) -> ToolServerFailure:
-    """Log a failure with all that is known of its server's words, and return it."""
-    _log.error("tool-server-failed", code=failure.code, why=failure.reason, stderr=lines)
-    return failure
 
 
 def _find_innermost(error: BaseException | None) -> BaseException | None:
@@ -381,10 +377,8 @@ def _build_prompt_arguments(arguments: Mapping[str, JsonValue]) -> dict[str, str
 
 def _add_last_lines(answer: ToolAnswer, request: ServerRequest) -> ToolAnswer:
     """Add what a server wrote while the tool failed, for people."""
-    lines = request.list_last_lines()
-    if lines:
-        _log.warning("tool-failed", server=request.server, stderr=lines)
-    return replace(answer, detail=format_detail(shorten_reason(answer.text), lines))
+    reason = shorten_reason(answer.text)
+    return replace(answer, detail=format_detail(reason, request.list_last_lines()))
 
 
 async def _iterate_tools(client: Client) -> AsyncGenerator[ToolOffer]:
@@ -398,6 +392,7 @@ async def _iterate_tools(client: Client) -> AsyncGenerator[ToolOffer]:
                 replace_unstorable(tool.description or ""),
                 dict(tool.input_schema),
                 idempotent=bool(hints and (hints.read_only_hint or hints.idempotent_hint)),
+                read_only=bool(hints and hints.read_only_hint),
             )
         cursor = page.next_cursor
         if cursor is None:

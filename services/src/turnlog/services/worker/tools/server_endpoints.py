@@ -46,7 +46,7 @@ class ServerProgram:
     command: tuple[str, ...]
     environment: Values = field(default=(), repr=False)
     """The variables that it gets beside `PATH` and its like."""
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False, compare=False)
     """What is masked where its own words are recorded."""
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Final, TextIO
 
 from turnlog.projections.blueprint.storable_json import cut_text
-from turnlog.services.platform.secret_masking import mask_secrets
+from turnlog.services.platform.secret_masking import replace_secrets
 
 MAX_LINES: Final = 10
 """Maximum number of lines that are recorded and logged."""
@@ -101,7 +101,7 @@ def format_last_lines(text: str, secrets: Iterable[str] = ()) -> tuple[str, ...]
     printable = ("".join(filter(str.isprintable, line)).rstrip() for line in lines)
     values, last, size = tuple(secrets), list[str](), 0
     for line in [line for line in printable if line][: -MAX_LINES - 1 : -1]:
-        shown = cut_text(mask_secrets(_cut_at_blank(line), values), MAX_LINE_CHARACTERS)
+        shown = cut_text(replace_secrets(_cut_at_blank(line), values), MAX_LINE_CHARACTERS)
         size += len(shown.encode()) + 1
         if size > MAX_BYTES:
             break

@@ -51,7 +51,13 @@ from turnlog.projections.tools.tool_catalog import (
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.history_handler import CommandMetadata
-from turnlog.services.worker.tools.tool_servers import ToolAnswer, ToolServerFailure, ToolServers
+from turnlog.services.worker.tools.tool_servers import (
+    ToolAnswer,
+    ToolServerFailure,
+    ToolServers,
+    format_detail,
+    list_attached_lines,
+)
 from turnlog.services.worker.turn_takeover import AttemptSuperseded
 
 WITHHELD_DETAIL: Final = "the reason is withheld by the rule"
@@ -95,7 +101,11 @@ class ToolSnapshots:
 
 async def _fetch_offers(servers: ToolServers, spec: ToolsSpec) -> dict[str, tuple[ToolOffer, ...]]:
     offers = (list_server_offers(servers, name, spec) for name in spec.servers)
-    return dict(zip(spec.servers, await asyncio.gather(*offers), strict=True))
+    try:
+        return dict(zip(spec.servers, await asyncio.gather(*offers), strict=True))
+    except ToolServerFailure as failure:
+        _log_failure(failure)
+        raise
 
 
 async def list_server_offers(
@@ -105,9 +115,10 @@ async def list_server_offers(
     try:
         async with asyncio.timeout(spec.seconds):
             return await servers.list_offers(name, spec.servers[name])
-    except TimeoutError:
-        reason = f"{name}: it took more than {spec.seconds:g} s to say what it has"
-        raise ToolServerFailure("tools_timeout", reason) from None
+    except TimeoutError as late:
+        reason, lines = f"it took more than {spec.seconds:g} s to say", list_attached_lines(late)
+        detail = f"{name}: {reason} what it has"
+        raise ToolServerFailure("tools_timeout", detail, lines=lines) from None
 
 
 _log = structlog.get_logger("turnlog.worker")
@@ -233,10 +244,12 @@ class ToolRunner:
                 is_prompt = pin.kind == "prompt"
                 request = self.servers.get_prompt if is_prompt else self.servers.call_tool
                 answered = await request(pin.server, spec.servers[pin.server], pin.tool, arguments)
-        except TimeoutError:
-            late = f"no answer in {spec.seconds:g} s"
-            return ToolAnswer(late, failed=True, unsure=True, detail=late)
+        except TimeoutError as late:
+            reason = f"no answer in {spec.seconds:g} s"
+            detail = format_detail(reason, list_attached_lines(late))
+            return ToolAnswer(reason, failed=True, unsure=True, detail=detail)
         except ToolServerFailure as failure:
+            _log_failure(failure)
             unsure, detail = failure.was_requested, failure.detail
             return ToolAnswer(failure.reason, failed=True, unsure=unsure, detail=detail)
         size = len(answered.text.encode())
@@ -253,6 +266,8 @@ class ToolRunner:
         if gist.treatment != "kept":
             log_fields = {"call": called.call, "tool": called.tool, "characters": len(whole)}
             _log.info("result-distilled", treatment=gist.treatment, **log_fields)
+        if answered.detail:
+            _log.warning("tool-failed", call=called.call, tool=called.tool, why=answered.detail)
         outcome_text = gist.text if outcome == "answered" else f"{outcome}: {gist.text}"
         may_be_done = answered.unsure and pin.kind == "tool"
         outcome_text += "; it may have been done" if may_be_done else ""
@@ -284,6 +299,11 @@ class ToolRunner:
         if find_claimed_turn(done.state, self.attempt) is None:
             raise AttemptSuperseded
         return done.state
+
+
+def _log_failure(failure: ToolServerFailure) -> None:
+    lines = failure.server_lines
+    _log.error("tool-server-failed", code=failure.code, why=failure.reason, stderr=lines)
 
 
 def _replace_oversized(

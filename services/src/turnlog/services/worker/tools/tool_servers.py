@@ -44,6 +44,8 @@ class ToolServerFailure(TurnlogError):
         self.detail = format_detail(reason, lines)
         """What people are told: the reason, and the last lines that the server wrote."""
         self.retryable = retryable
+        self.server_lines = tuple(lines)
+        """The last lines for the operator, which may be about other requests too."""
         super().__init__(f"{code}: {self.detail}")
 
     @property
@@ -55,6 +57,17 @@ class ToolServerFailure(TurnlogError):
 def format_detail(reason: str, lines: Sequence[str]) -> str:
     """Return a reason with the last lines of a server below it."""
     return "\n".join([f"{reason}; its last lines are:", *lines]) if lines else reason
+
+
+def attach_lines(cancelled: BaseException, lines: Sequence[str]) -> None:
+    """Attach a server's last lines to the error that ends a request, for whoever ended it."""
+    for line in lines:
+        cancelled.add_note(line)
+
+
+def list_attached_lines(late: TimeoutError) -> tuple[str, ...]:
+    """Return the lines that were attached to the cancellation behind a timeout."""
+    return tuple(getattr(late.__cause__, "__notes__", ()))
 
 
 def shorten_reason(text: str) -> str:

@@ -1,0 +1,93 @@
+"""A check of a blueprint's tool servers: each is started and asked what it offers.
+
+It uses the connections, the limits and the catalog of the worker, so what it finds is what a
+session would find.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Literal
+
+from turnlog.events.content import encode_canonical
+from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
+from turnlog.projections.blueprint.token_counters import build_call_counter
+from turnlog.projections.tools.tool_catalog import ToolOffer, build_tool_catalog, format_definition
+from turnlog.services.worker.tools.tool_runner import list_server_offers
+from turnlog.services.worker.tools.tool_servers import ToolServerFailure, ToolServers
+
+RepeatRule = Literal["read-only", "idempotent", "declared", "once"]
+"""Why a tool may run again: it only reads, its server or the blueprint says so; or it may not."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTool:
+    """A tool or prompt that a server offers."""
+
+    name: str
+    """The name that models see."""
+    kind: Literal["tool", "prompt"]
+    repeat: RepeatRule
+    """Whether it may run again when the outcome of a run is unknown."""
+    tokens: int
+    """Estimated tokens of its description and schema in each call that offers it."""
+    left_out: str | None
+    """Why no call offers it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedServer:
+    """What came of starting one server and asking it what it offers."""
+
+    server: str
+    tools: tuple[CheckedTool, ...] = ()
+    code: str | None = None
+    """The code of the failure; None if there was none."""
+    detail: str | None = None
+    """What went wrong, with the last lines that the server wrote."""
+    unknown: tuple[str, ...] = ()
+    """Tools that the blueprint or the tools file names and the server does not have."""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it answered and has all tools that are named."""
+        return self.code is None and not self.unknown
+
+
+async def check_servers(spec: ToolsSpec, servers: ToolServers) -> tuple[CheckedServer, ...]:
+    """Start all servers of a blueprint and return what each offers or why it cannot be used."""
+    return tuple(
+        await asyncio.gather(*(_check_server(spec, servers, name) for name in spec.servers))
+    )
+
+
+async def _check_server(spec: ToolsSpec, servers: ToolServers, name: str) -> CheckedServer:
+    try:
+        offers = await list_server_offers(servers, name, spec)
+    except ToolServerFailure as failure:
+        return CheckedServer(name, code=failure.code, detail=failure.detail)
+    left_out = build_tool_catalog("", spec, {name: offers}).event.left_out
+    tools = tuple(_check_offer(spec, name, each, left_out) for each in offers)
+    options = spec.servers[name]
+    named = {*(options.only or ()), *options.except_, *options.idempotent}
+    unknown = tuple(sorted(named - {each.tool for each in offers}))
+    return CheckedServer(name, tools, unknown=unknown)
+
+
+def _check_offer(
+    spec: ToolsSpec, server: str, offer: ToolOffer, left_out: dict[str, str]
+) -> CheckedTool:
+    name = f"{server}_{offer.tool}"
+    text = encode_canonical(format_definition(name, offer))
+    tokens = build_call_counter(None, {}, "").count_tokens(text)
+    repeat = _find_repeat_rule(offer, spec.servers[server].idempotent)
+    return CheckedTool(name, offer.kind, repeat, tokens, left_out.get(name))
+
+
+def _find_repeat_rule(offer: ToolOffer, declared: tuple[str, ...]) -> RepeatRule:
+    if offer.kind == "prompt" or offer.read_only:
+        return "read-only"
+    if offer.idempotent:
+        return "idempotent"
+    return "declared" if offer.tool in declared else "once"

@@ -1,0 +1,72 @@
+"""`turnlog tools check`: starts the tool servers of a blueprint and says what is wrong."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import tests.support.servers.mcp_stdio_server
+from tests.agent_programs.agent_harness import build_loop_blueprint
+from tests.services.cli.conftest import RunCommand
+from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FILE
+from turnlog.projections.blueprint.schema.blueprint_model import encode_blueprint
+
+SMALL = [sys.executable, "-I", "-S", str(Path(tests.support.servers.mcp_stdio_server.__file__))]
+
+
+def write_blueprint(folder: Path, **servers: dict[str, Any]) -> Path:
+    kind = build_loop_blueprint(tools={"servers": servers})
+    file = folder / kind.blueprint / BLUEPRINT_FILE
+    file.parent.mkdir()
+    file.write_bytes(encode_blueprint(kind))
+    return file.parent
+
+
+def test_the_check_lists_the_tools_of_a_server_and_which_may_run_again(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
+    options = {"except": ["hang"], "idempotent": ["variable"]}
+    folder = write_blueprint(tmp_path, small={"command": SMALL, **options})
+    ran = turnlog("tools", "check", folder, "-o", "json")
+    assert ran.code == 0
+    (server,) = ran.json
+    found = {tool["name"]: tool for tool in server["tools"]}
+    assert {name: tool["repeat"] for name, tool in found.items()} == {
+        "small_who": "read-only",
+        "small_listed": "idempotent",
+        "small_hang": "once",
+        "small_die": "once",
+        "small_variable": "declared",
+        "small_lament": "once",
+        "small_mourn": "once",
+    }
+    left_out = {name: tool["left_out"] for name, tool in found.items() if tool["left_out"]}
+    assert left_out == {"small_hang": "among `except`"}
+    assert all(10 < tool["tokens"] < 60 for tool in found.values())
+    shown = turnlog("tools", "check", folder)
+    assert "✓ small  6 tools, about" in shown.out
+    assert "left out: among `except`" in shown.out
+
+
+def test_the_check_says_what_is_wrong_with_each_server(turnlog: RunCommand, tmp_path: Path) -> None:
+    folder = write_blueprint(
+        tmp_path,
+        gone={"command": ["no-such-program"]},
+        broken={"command": [*SMALL, "No module named 'stock'"]},
+        small={"command": SMALL, "only": ["who", "whom"]},
+    )
+    ran = turnlog("tools", "check", folder)
+    assert ran.code == 1
+    shown = " ".join(ran.out.split())
+    assert "✗ tools_not_started gone: there is no program 'no-such-program'; install it" in shown
+    assert "broken: it ended before it said what it is; correct what it says" in shown
+    assert "No module named 'stock'" in shown
+    assert "it has no `whom`, which `only`, `except` or `idempotent` names" in shown
+
+
+def test_the_check_knows_shipped_blueprints_and_refuses_what_it_does_not_know(
+    turnlog: RunCommand,
+) -> None:
+    assert turnlog("tools", "check", "trickster").out == "trickster has no tools\n"
+    assert turnlog("tools", "check", "no-such-blueprint").code == 3
