@@ -52,6 +52,8 @@ class TurnAnswer(SubmitAnswer):
     """Whether the reply was redacted."""
     reason: str | None = None
     """Why it failed, was cancelled or was redacted."""
+    detail: str | None = None
+    """What went wrong, for people; None unless it failed."""
     fallback: str | None = None
     """Why the reply is a fallback; None when a model wrote it."""
 
@@ -73,6 +75,8 @@ class TurnEntry(_Answer):
     """Whether the reply was redacted."""
     reason: str | None = None
     """Why it failed, was cancelled or was redacted."""
+    detail: str | None = None
+    """What went wrong, for people; None unless it failed."""
     phase: str | None = None
     """The phase it belongs to."""
 
