@@ -9,6 +9,7 @@ PROJECTS := pyproject.toml $(MEMBERS:%=%/pyproject.toml)
 BIN := .venv/bin
 STAMP := .venv/installed
 SERVERS := .venv/servers
+TYPESCRIPT := .venv/typescript
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 .DEFAULT_GOAL := help
@@ -17,7 +18,7 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(STAMP) $(SERVERS)/installed ## make .venv from the pinned requirements
+install: $(STAMP) $(SERVERS)/installed $(TYPESCRIPT)/installed ## make .venv from the pinned requirements
 
 # pip brings uv, at the version and hash of the pins, and uv does the rest. The members are editable:
 # their new files are seen at once, so only a change of pins or metadata installs again. The root is
@@ -31,12 +32,14 @@ $(STAMP): requirements.txt requirements-uv.txt $(PROJECTS)
 	@$(INSTALL) --no-deps --no-build-isolation $(MEMBERS:%=-e ./%) .
 	@touch $(STAMP)
 
-# A server of tools that tests speak to is written for node. Where there is no npm, or it cannot be had,
-# these tests skip; to try again, remove the folder.
+# Written for node: a server of tools that tests speak to, and the compiler of the TypeScript client.
+# Where there is no npm, or it cannot be had, their tests skip; to try again, remove the folder.
 $(SERVERS)/installed: tests/agent_programs/servers/package-lock.json | $(STAMP)
-	@mkdir -p $(SERVERS) && cp tests/agent_programs/servers/package*.json $(SERVERS)
-	@! command -v npm >/dev/null || (cd $(SERVERS) && npm ci --silent --ignore-scripts --no-audit --no-fund --fetch-retries=0 --fetch-timeout=60000) \
-		|| echo 'npm could not install the server of tools that some tests speak to; they skip'
+$(TYPESCRIPT)/installed: client/typescript/package-lock.json | $(STAMP)
+$(SERVERS)/installed $(TYPESCRIPT)/installed:
+	@mkdir -p $(@D) && cp $(<D)/package*.json $(@D)
+	@! command -v npm >/dev/null || (cd $(@D) && npm ci --silent --ignore-scripts --no-audit --no-fund --fetch-retries=0 --fetch-timeout=60000) \
+		|| echo 'npm could not install $(@D); the tests that need it skip'
 	@touch $@
 
 run: install ## start everything and play the demo (ARGS=--exit ends after the show)

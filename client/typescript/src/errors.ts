@@ -1,0 +1,86 @@
+/** What a request may end with instead of an answer, as classes by what the caller can do. */
+
+/** The problem details (RFC 9457) that a service refuses a request with. */
+export interface Problem {
+  status?: number;
+  code?: string;
+  detail?: string;
+  field?: string | null;
+  fix?: string | null;
+}
+
+/** A request was refused or not answered; the base of all errors of this client. */
+export class RequestFailed extends Error {
+  /** The HTTP status; null if there was no answer. */
+  readonly status: number | null;
+  /** The code of the problem, such as `unknown-session`. */
+  readonly code: string;
+  /** The field, parameter or header at fault. */
+  readonly field: string | null;
+  /** What to change, if that is known. */
+  readonly fix: string | null;
+
+  constructor(
+    detail: string,
+    status: number | null,
+    readonly problem: Problem,
+  ) {
+    const code = problem.code ?? String(status ?? "no-answer");
+    const place = problem.field ? `${problem.field}: ` : "";
+    super(`${code}: ${place}${detail}${problem.fix ? `; ${problem.fix}` : ""}`);
+    this.name = new.target.name;
+    this.status = status;
+    this.code = code;
+    this.field = problem.field ?? null;
+    this.fix = problem.fix ?? null;
+  }
+}
+
+/** The request cannot be understood, or a value in it cannot be; it must change. */
+export class InvalidRequest extends RequestFailed {}
+
+/** The service, or a proxy before it, does not take this request from this caller. */
+export class RequestForbidden extends RequestFailed {}
+
+/** There is no such session, turn, call, blueprint or route. */
+export class NotFound extends RequestFailed {}
+
+/** The session does not allow it as it stands; read it again and decide anew. */
+export class RequestConflict extends RequestFailed {}
+
+/** It was sent again and not answered; a command may or may not have been carried out. */
+export class ServiceUnavailable extends RequestFailed {}
+
+/** The service failed, or its stored data is not what it should be; tell the operator. */
+export class ServiceFault extends RequestFailed {}
+
+/** A turn is recorded and was not settled in time; it goes on. */
+export class TurnUnsettled extends RequestFailed {}
+
+/** Return the error that a response describes, or that there was none. */
+export async function createError(path: string, response: Response | null): Promise<RequestFailed> {
+  if (response === null) {
+    return new ServiceUnavailable(`${path} was not answered, or its stream broke off`, null, {});
+  }
+  const problem = await readProblem(response);
+  const detail = problem.detail ?? `the service answered ${response.status}`;
+  return new (chooseError(response.status))(detail, response.status, problem);
+}
+
+/** Return the problem of a response; empty where a proxy answered in another form. */
+async function readProblem(response: Response): Promise<Problem> {
+  try {
+    const found: unknown = await response.json();
+    return typeof found === "object" && found !== null ? found : {};
+  } catch {
+    return {};
+  }
+}
+
+function chooseError(status: number): typeof RequestFailed {
+  if ([429, 502, 503, 504].includes(status)) return ServiceUnavailable;
+  if ([401, 403, 421].includes(status)) return RequestForbidden;
+  if ([404, 410].includes(status)) return NotFound;
+  if (status === 409) return RequestConflict;
+  return status >= 500 ? ServiceFault : InvalidRequest;
+}

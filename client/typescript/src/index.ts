@@ -1,0 +1,6 @@
+/** A client of a Turnlog service over HTTP; this module is all that an application imports. */
+
+export * from "./client.js";
+export * from "./errors.js";
+export { END_EVENTS } from "./events.js";
+export type { SessionEvent, SseMessage, TurnEvent } from "./events.js";

@@ -1,0 +1,134 @@
+"""The TypeScript client, compiled and run by node against a running service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.docs.doc_pages import ROOT
+from tests.support.processes.turnlog_up import TurnlogUp
+from tests.support.servers.fault_proxy import run_fault_proxy
+from tests.support.servers.model_behaviours import ModelAnswer
+from tests.support.servers.openai_server import OpenAIServer
+from turnlog.events.model.turn_events import TurnSubmitted
+
+CLIENT: Final = ROOT / "client/typescript"
+
+PROGRAMS: Final = ROOT / ".venv/typescript/node_modules/.bin"
+
+MISSING_REASON: Final = (
+    "there is no node to run it"
+    if shutil.which("node") is None
+    else "npm did not bring the compiler: remove .venv/typescript and `make install`"
+    if not (PROGRAMS / "tsc").exists()
+    else ""
+)
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.skipif(bool(MISSING_REASON), reason=MISSING_REASON),
+]
+
+CONSUMER: Final = Path(__file__).with_name("typescript_consumer.ts")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that uses the client, type-checked and compiled with it."""
+    folder = tmp_path_factory.mktemp("typescript")
+    shutil.copytree(CLIENT, folder, dirs_exist_ok=True)
+    shutil.copy(CONSUMER, folder / "src/consumer.ts")
+    document = ROOT / "docs/reference/openapi.json"
+    for command in (
+        [PROGRAMS / "openapi-typescript", document, "--output", folder / "src/api.ts"],
+        [PROGRAMS / "tsc", "--project", folder],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "dist/consumer.js"
+
+
+@asynccontextmanager
+async def run_consumer(program: Path, *arguments: str) -> AsyncGenerator[Process]:
+    process = await asyncio.create_subprocess_exec("node", program, *arguments, stdout=PIPE)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def read_lines(process: Process) -> list[Any]:
+    """Read all that a consumer prints; it must end well."""
+    assert process.stdout
+    printed = await process.stdout.read()
+    assert await process.wait() == 0
+    return [json.loads(line) for line in printed.splitlines()]
+
+
+async def test_a_conversation_from_the_first_turn_to_the_last(
+    up: TurnlogUp, provider: OpenAIServer, program: Path
+) -> None:
+    provider.queue_behaviours(ModelAnswer(("Paris.",)), ModelAnswer(("About two ", "million.")))
+    async with run_consumer(program, "converse", str(up.service.http.base_url)) as process:
+        first, *streamed, replies, excluded, names, refused = await read_lines(process)
+    assert first == ["completed", "Paris."]
+    assert "".join(streamed) == "About two million.done"
+    assert (replies, excluded) == (["Paris.", "About two million."], 1)
+    settled = ["turn-submitted", "turn-completed"]
+    assert names == [*settled, *settled, "turn-excluded"]
+    assert refused == ["unknown-blueprint", "blueprint", "write `assistant`"]
+
+
+async def test_a_stream_goes_on_where_its_connection_broke(
+    up: TurnlogUp, provider: OpenAIServer, program: Path
+) -> None:
+    gate = asyncio.Event()
+    provider.queue_behaviours(ModelAnswer(("It goes ", "on ", "and on."), gates={1: gate}))
+    session = await up.service.open_session()
+    async with run_fault_proxy(str(up.service.http.base_url)) as proxy:
+        address = f"http://127.0.0.1:{urlsplit(proxy.url).port}"
+        async with run_consumer(program, "stream", address, session) as process:
+            assert process.stdout
+            first = json.loads(await process.stdout.readline())
+            proxy.cut_connections()
+            gate.set()
+            assert first + "".join(await read_lines(process)) == "It goes on and on.done"
+
+
+async def test_a_command_whose_answer_was_lost_is_carried_out_once(
+    up: TurnlogUp, program: Path
+) -> None:
+    session = await up.service.open_session()
+    async with run_fault_proxy(str(up.service.http.base_url)) as proxy:
+        address = f"http://127.0.0.1:{urlsplit(proxy.url).port}"
+        proxy.drop_server_data()
+        async with run_consumer(program, "submit", address, session) as process:
+            await up.service.wait_for_event(session, TurnSubmitted)
+            proxy.reset_faults()
+            assert await read_lines(process) == [1]
+    assert len(await up.service.list_events_of_type(session, TurnSubmitted)) == 1
+
+
+async def test_a_turn_that_takes_longer_than_the_caller_waits_goes_on(
+    up: TurnlogUp, provider: OpenAIServer, program: Path
+) -> None:
+    gate = asyncio.Event()
+    provider.queue_behaviours(ModelAnswer(("At ", "last."), gates={0: gate}))
+    session = await up.service.open_session()
+    address = str(up.service.http.base_url)
+    async with run_consumer(program, "leave", address, session) as process:
+        assert await read_lines(process) == [True]
+    gate.set()
+    assert len(await up.service.list_events_of_type(session, TurnSubmitted)) == 1

@@ -1,0 +1,49 @@
+/** A program of the tests that uses the client: one of its parts, by the first argument. */
+
+import { NotFound, TurnlogClient, TurnUnsettled } from "./index.js";
+import type { TurnAnswer } from "./index.js";
+
+declare const process: { argv: string[] };
+
+const print = (value: unknown): void => console.log(JSON.stringify(value));
+const [mode = "", url = "", session = ""] = process.argv.slice(2);
+const turnlog = new TurnlogClient(url);
+
+async function converse(): Promise<void> {
+  const opened = await turnlog.openSession("assistant", { attributes: { name: "Ada" } });
+  const answer: TurnAnswer = await opened.runTurn("What is the capital of France?");
+  print([answer.status, answer.reply]);
+  for await (const event of opened.streamTurn("And how many live there?")) {
+    print(event.name === "token" ? event.data.text : event.name);
+  }
+  print((await opened.fetchHistory()).turns.map((turn) => turn.reply));
+  print((await opened.excludeTurn(1)).turn);
+  const names: string[] = [];
+  for await (const event of opened.watchEvents()) {
+    names.push(event.name);
+    if (event.name === "turn-excluded") break;
+  }
+  print(names.filter((name) => name.startsWith("turn-")));
+  const refused = await turnlog.openSession("asistant").catch((error: unknown) => error);
+  if (!(refused instanceof NotFound)) throw refused;
+  print([refused.code, refused.field, refused.fix]);
+}
+
+async function stream(): Promise<void> {
+  for await (const event of turnlog.useSession(session).streamTurn("Hello")) {
+    print(event.name === "token" ? event.data.text : event.name);
+  }
+}
+
+async function submit(): Promise<void> {
+  print((await turnlog.useSession(session).submitTurn("Hello")).turn);
+}
+
+async function leave(): Promise<void> {
+  const opened = turnlog.useSession(session);
+  const left = await opened.runTurn("Hi", {}, 0.05).catch((error: unknown) => error);
+  print(left instanceof TurnUnsettled);
+}
+
+const parts: Record<string, () => Promise<void>> = { converse, stream, submit, leave };
+await parts[mode]?.();
