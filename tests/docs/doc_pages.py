@@ -14,6 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
+SEPARATE_PAGES = frozenset({ROOT / "docs/back-up.md"})
+"""Pages whose blocks need more than one running service; tests of their own run them."""
+
 RUN_LANGUAGES = frozenset({"python", "sh"})
 
 OUTPUT_LANGUAGES = frozenset({"text", "json"})

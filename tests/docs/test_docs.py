@@ -16,6 +16,7 @@ from tests.docs.doc_pages import (
     READING_LANGUAGES,
     ROOT,
     RUN_LANGUAGES,
+    SEPARATE_PAGES,
     compile_output_pattern,
     format_page_name,
     list_blocks,
@@ -38,7 +39,8 @@ def find_pages_with(language: str) -> list[Path]:
     return [
         page
         for page in list_pages()
-        if any(each.language == language for each in list_blocks(page))
+        if page not in SEPARATE_PAGES
+        and any(each.language == language for each in list_blocks(page))
     ]
 
 
