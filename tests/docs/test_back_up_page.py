@@ -23,6 +23,8 @@ from tests.support.processes.turnlog_process import fork_turnlog
 from tests.support.servers.postgres_server import PostgresServer
 from turnlog.services.platform.nats_server import NatsConfig, NatsServer
 
+pytestmark = pytest.mark.timeout(400)
+
 PAGE = ROOT / "docs/back-up.md"
 
 LONG = 120.0
@@ -92,7 +94,9 @@ def list_sessions(address: str) -> set[str]:
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a stopped service of two sessions, its checkpoint, and its copied streams."""
     folder = tmp_path_factory.mktemp("operator")
-    (folder / "copy_streams.py").write_text(find_block("python", "copy_streams").code)
+    # Small chunks, so that these streams have several, as long ones have.
+    program = find_block("python", "copy_streams").code.replace("65_536", "1_024")
+    (folder / "copy_streams.py").write_text(program)
     operator = Operator(folder)
     with run_blocking_turnlog_up(folder / ".turnlog") as up:
         run_session(up.http, "first")
