@@ -91,6 +91,8 @@ class WindowView(PromptView):
     """The session id."""
     sequence: int
     """The sequence of the state that was assembled."""
+    turn_calls: tuple[str, ...] = ()
+    """All kinds of calls that the turn may make, in order; `call` of a request selects one."""
 
 
 class ReproductionFault(ResponseModel):

@@ -128,7 +128,14 @@ def render_window(window: WindowView) -> RenderableType:
         call.append(at, MUTED),
         *_render_body(window.messages, window.manifest),
         _render_cost(window.cost),
+        *_render_other_calls(window),
     )
+
+
+def _render_other_calls(window: WindowView) -> Iterator[Text]:
+    others = [kind for kind in window.turn_calls if kind != window.call]
+    if others:
+        yield Text(f"a turn may also make {', '.join(others)}; `--call` shows one of them", MUTED)
 
 
 def render_assembled_prompt(blueprint: str, assembled: AssembledPromptView) -> RenderableType:

@@ -105,7 +105,7 @@ async def show_window(
     found = await assemble_call(
         deps, state, material, prompt_call, as_recorded=at is not None or clock is not None
     )
-    return await _create_window_view(deps, state, prompt_call, found)
+    return await _create_window_view(deps, state, material, prompt_call, found)
 
 
 @router.post("/v1/sessions/{session}/window", summary="Preview the window of a hypothetical turn")
@@ -121,7 +121,7 @@ async def preview_window(
     material = await deps.blueprints.load_material(state)
     set_etag(response, state.head.sequence)
     call, found = await _assemble_hypothetical_call(deps, state, material, form)
-    return await _create_window_view(deps, state, call, found)
+    return await _create_window_view(deps, state, material, call, found)
 
 
 async def _assemble_hypothetical_call(
@@ -192,7 +192,11 @@ def _create_call(
 
 
 async def _create_window_view(
-    deps: GatewayDependencies, state: SessionState, call: PromptCall, assembled: AssembledPrompt
+    deps: GatewayDependencies,
+    state: SessionState,
+    material: SessionMaterial,
+    call: PromptCall,
+    assembled: AssembledPrompt,
 ) -> WindowView:
     return WindowView(
         session=state.session,
@@ -203,6 +207,7 @@ async def _create_window_view(
         tools=assembled.request.tools,
         manifest=assembled.manifest,
         cost=await _estimate_cost(deps, call, assembled),
+        turn_calls=material.list_call_kinds(state),
     )
 
 
