@@ -44,7 +44,7 @@ def iterate_floors() -> Iterator[tuple[str, Mapping[str, set[str]]]]:
         yield package, edges
 
 
-@pytest.mark.parametrize(("package", "edges"), iterate_floors())
+@pytest.mark.parametrize(("package", "edges"), list(iterate_floors()))
 def test_modules_and_packages_of_a_floor_do_not_import_in_a_circle(
     package: str, edges: Mapping[str, set[str]]
 ) -> None:

@@ -73,7 +73,7 @@ async def places(stand: RunningGateway) -> Mapping[str, str]:
     return {"session": session, "turn": "1", "call": "1.1", "blueprint": "clerk"}
 
 
-def test_a_header_is_described_as_the_one_text_that_it_is() -> None:
+async def test_a_header_is_described_as_the_one_text_that_it_is() -> None:
     headers = [route.list_parameters("header") for route in ROUTES]
     kinds = [
         each["type"] for header in headers for name in header for each in header[name]["anyOf"]
