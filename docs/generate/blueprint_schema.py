@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
-import textwrap
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.strict_model import StrictModel
+from turnlog.services.api.published_events.field_descriptions import read_field_descriptions
 
 TARGET = Path(__file__).parents[1] / "reference" / "blueprint.schema.json"
 
@@ -37,34 +34,10 @@ def _iterate_models(kind: type[StrictModel]) -> Iterator[type[StrictModel]]:
 
 
 def _add_descriptions(place: dict[str, Any], kind: type[StrictModel]) -> None:
+    descriptions = read_field_descriptions(kind)
     for name, field in kind.model_fields.items():
-        said = next(
-            (texts[name] for texts in map(_read_descriptions, kind.__mro__) if name in texts), None
-        )
-        if said:
-            place["properties"][field.alias or name]["description"] = said
-
-
-def _read_descriptions(kind: type) -> dict[str, str]:
-    """Return the strings below the fields of one class, by field name."""
-    if not issubclass(kind, StrictModel) or kind is StrictModel:
-        return {}
-    (written,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    lines = written.body if isinstance(written, ast.ClassDef) else []
-    return dict(
-        pair for before, after in pairwise(lines) for pair in _match_description(before, after)
-    )
-
-
-def _match_description(before: ast.stmt, after: ast.stmt) -> Iterator[tuple[str, str]]:
-    match before, after:
-        case (
-            ast.AnnAssign(target=ast.Name(id=word)),
-            ast.Expr(value=ast.Constant(value=str(said))),
-        ):
-            yield word, " ".join(said.split())
-        case _:
-            pass
+        if name in descriptions:
+            place["properties"][field.alias or name]["description"] = descriptions[name]
 
 
 def format_reference() -> str:

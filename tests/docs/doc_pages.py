@@ -1,6 +1,6 @@
 """Pages of the documentation as programs: their blocks, and the output that the page states.
 
-`python` and `sh` blocks are run: the blocks of one kind on a page in order, as one program. A
+`python`, `sh` and `js` blocks are run: the blocks of one kind on a page in order, as one program. A
 `text` or `json` block directly after one is its output, where `...` matches anything. `console`,
 `yaml`, `toml` and `http` blocks are for reading.
 """
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 SEPARATE_PAGES = frozenset({ROOT / "docs/back-up.md"})
 """Pages whose blocks need more than one running service; tests of their own run them."""
 
-RUN_LANGUAGES = frozenset({"python", "sh"})
+RUN_LANGUAGES = frozenset({"python", "sh", "js"})
 
 OUTPUT_LANGUAGES = frozenset({"text", "json"})
 

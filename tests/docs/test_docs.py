@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -25,6 +26,8 @@ from tests.docs.doc_pages import (
 )
 from tests.docs.doc_shell import SEPARATOR, DocShell, run_service
 from turnlog.services.cli.environment import PROCESSES, format_variable
+
+NODE = shutil.which("node")
 
 RUNNING = ROOT / "docs/running.md"
 
@@ -68,6 +71,15 @@ def test_python_on_a_page_prints_what_the_page_says(page: Path, tmp_path: Path) 
 @pytest.mark.parametrize("page", find_pages_with("sh"), ids=format_page_name)
 def test_commands_on_a_page_do_what_the_page_says(page: Path, shell: DocShell) -> None:
     compare_output(page, "sh", shell.run_blocks(list_code(page, "sh")))
+
+
+@pytest.mark.skipif(NODE is None, reason="no `node` on PATH")
+@pytest.mark.parametrize("page", find_pages_with("js"), ids=format_page_name)
+def test_javascript_on_a_page_prints_what_the_page_says(page: Path, shell: DocShell) -> None:
+    assert NODE
+    mark = f"\nprocess.stdout.write({json.dumps(SEPARATOR)});\n"
+    program = mark.join(list_code(page, "js"))
+    compare_output(page, "js", shell.run_program(program, NODE, "--input-type=module", "-"))
 
 
 @pytest.mark.parametrize("page", list_pages(), ids=format_page_name)

@@ -98,6 +98,7 @@ async def test_sessions_are_listed_newest_first_in_pages(stand: RunningGateway) 
     [
         {"q": "inVoice"},
         {"attribute.desk": "d-2"},
+        {"attribute[desk]": "d-2"},
         {"blueprint": "clerk", "attribute.desk": "d-2"},
         {"redacted": "true"},
     ],
@@ -130,6 +131,10 @@ REFUSED = [
     ("q=%00", "q"),
     ("attribute.desk=%00", "attribute.desk"),
     ("attribute.%00=a", "query"),
+    ("attribute.desk=a&attribute[desk]=b", "attribute[desk]"),
+    ("attribute=a", "attribute"),
+    ("attribute[]=a", "attribute[]"),
+    ("attribute[desk=a", "attribute[desk"),
     ("since=2026-01-01T00:00:00", "since"),
     ("since=yesterday", "since"),
     ("limit=0", "limit"),

@@ -8,7 +8,13 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+from tests.support.sessions.published_schemas import list_turn_frame_faults
+from turnlog.events.registry import EVENT_NAMES
+
+STORED_EVENT_NAMES: Final = frozenset({*EVENT_NAMES, "unreadable"})
+"""The names in streams of stored events, which `test_published_streams` examines."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,9 @@ class StreamingResponse:
         self.comments += len(fields.get("", []))
         if "data" not in fields:
             return None
-        return ReceivedEvent(fields["id"][0], fields["event"][0], "\n".join(fields["data"]))
+        received = ReceivedEvent(fields["id"][0], fields["event"][0], "\n".join(fields["data"]))
+        check_published_form(received)
+        return received
 
     async def read_all(self) -> list[ReceivedEvent]:
         return [event async for event in self.iterate_events()]
@@ -76,6 +84,13 @@ class StreamingResponse:
     def cut_connection(self) -> None:
         """Abort the connection as a failing network does."""
         self.writer.transport.abort()
+
+
+def check_published_form(received: ReceivedEvent) -> None:
+    """Fail at an event of a turn's stream that is not as the reference of events describes it."""
+    if received.name not in STORED_EVENT_NAMES:
+        faults = list_turn_frame_faults(received.id, received.name, received.json)
+        assert faults == [], (received, faults)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from turnlog.events.codec import EventDraft, decode_event, encode_batch
 from turnlog.events.content import PlainText, compute_digest
@@ -39,6 +41,12 @@ def record_events(events: Sequence[KnownEvent]) -> list[RecordedEvent]:
     drafts = [EventDraft(event, f"id-{n}", at, "/test", "tester") for n, event in enumerate(events)]
     batch = encode_batch("t", "s", None, drafts)
     return [decode_event(message.payload, message.sequence) for message in batch.messages]
+
+
+def parse_data(event: TurnStreamEvent) -> dict[str, JsonValue]:
+    """Return the data of an event as a client reads it."""
+    data: dict[str, JsonValue] = json.loads(event.payload.model_dump_json())
+    return data
 
 
 def build_started(attempt: int) -> AttemptStarted:
@@ -109,7 +117,7 @@ class JoinClient:
         self.attempt = event.cursor.attempt
         match event.name:
             case "token":
-                self.text += str(event.data["text"])
+                self.text += str(parse_data(event)["text"])
             case "attempt-reset":
                 self.text = ""
             case "progress":
@@ -215,12 +223,12 @@ def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
         case TurnFailed():
             assert [end.name for end in client.ends] == ["failed"]
             assert client.text == story.texts[-1]
-            assert client.ends[0].data["partial"] == story.texts[-1][:MAX_TOKEN_TEXT]
+            assert parse_data(client.ends[0])["partial"] == story.texts[-1][:MAX_TOKEN_TEXT]
         case TurnCancelled():
             assert [end.name for end in client.ends] == ["cancelled"]
         case _:
             assert [end.name for end in client.ends] in (["redact"], ["done", "redact"])
-            assert client.ends[-1].data["replacement"] == "(withheld)"
+            assert parse_data(client.ends[-1])["replacement"] == "(withheld)"
 
 
 @given(pieces, st.data())
@@ -231,7 +239,9 @@ def test_tokens_alone_are_shown_as_they_come_once_and_in_order(
     events = build_token_events(1, said_pieces)
     for event in data.draw(st.sampled_from([events, events * 2, [*events[:2], *events]])):
         at, stream_events = advance_by_token(at, event)
-        shown_texts += [str(each.data["text"]) for each in stream_events if each.name == "token"]
+        shown_texts += [
+            str(parse_data(each)["text"]) for each in stream_events if each.name == "token"
+        ]
     assert shown_texts == said_pieces
 
 
@@ -239,7 +249,9 @@ def test_a_watcher_from_the_middle_gets_the_rest_of_a_token_that_was_cut() -> No
     _, stream_events = advance_by_token(
         TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=1, text="ello")
     )
-    assert [(each.data, str(each.cursor)) for each in stream_events] == [({"text": "lo"}, "3.1.5")]
+    assert [(parse_data(each), str(each.cursor)) for each in stream_events] == [
+        ({"text": "lo"}, "3.1.5")
+    ]
 
 
 def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
@@ -251,7 +263,7 @@ def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
         ReplyRecord(TURN), record_events([build_started(1), build_completed("Hello!")])
     )
     _, stream_events = advance_by_record(at, record)
-    assert [each.data for each in stream_events] == [
+    assert [parse_data(each) for each in stream_events] == [
         {"text": "lo!"},
         {"finish": "stop", "turn": 3, "sequence": 2},
     ]
@@ -292,7 +304,7 @@ def test_after_a_redaction_nothing_else_is_shown() -> None:
     at = resume_cursor(TurnCursor(TURN, 1, 4), record)
     assert at is not None
     _, stream_events = advance_by_record(at, record)
-    assert [(each.name, each.data) for each in stream_events] == [
+    assert [(each.name, parse_data(each)) for each in stream_events] == [
         ("redact", {"reason": "it names a person", "replacement": "(withheld)"})
     ]
 
@@ -360,10 +372,10 @@ def test_whoever_comes_late_to_a_failed_turn_is_told_piece_by_piece_what_it_had_
         ReplyRecord(TURN), record_events([build_started(1), build_lost(1, text), failed])
     )
     _, stream_events = advance_by_record(TurnCursor(TURN), record)
-    pieces = [str(each.data["text"]) for each in stream_events if each.name == "token"]
+    pieces = [str(parse_data(each)["text"]) for each in stream_events if each.name == "token"]
     assert "".join(pieces) == text
     assert max(map(len, pieces)) == MAX_TOKEN_TEXT
-    assert stream_events[-1].data == {
+    assert parse_data(stream_events[-1]) == {
         "code": "late",
         "retryable": True,
         "partial": text[:MAX_TOKEN_TEXT],

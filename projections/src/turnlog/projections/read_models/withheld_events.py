@@ -13,15 +13,12 @@ envelope that decodes like any other, but its bytes are not those that the hash 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from pydantic import JsonValue
-
 from turnlog.events.content import Content
-from turnlog.events.envelope import RecordedEvent
+from turnlog.events.envelope import Envelope, RecordedEvent
 from turnlog.events.model.call_events import AttemptEnded, CallCompleted, ContextAssembled
 from turnlog.events.model.manifest import BlobSource, Manifest, PromptPart, SegmentSource
 from turnlog.events.model.memory_events import HistorySummarised
@@ -32,6 +29,15 @@ from turnlog.events.registry import Event, KnownEvent
 
 WITHHELD_DIGEST: Final = "withheld"
 """In place of a digest that an event must have."""
+
+
+class ReaderEnvelope(Envelope):
+    """An event as a reader gets it; the fields below are present where a text is withheld."""
+
+    withheldby: int | None = None
+    """Sequence of the redaction by which a text of this event is withheld."""
+    storedat: str | None = None
+    """Path of the stored bytes of the event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +157,13 @@ def _withhold_part_digest(part: PromptPart) -> PromptPart:
 
 def _encode_event(recorded: RecordedEvent, event: KnownEvent, redaction: TurnRedaction) -> bytes:
     session, sequence = recorded.session, recorded.sequence
-    form: dict[str, JsonValue] = recorded.envelope.model_dump(
-        mode="json", exclude_none=True, exclude={"commandhash", "data"}
+    kept = recorded.envelope.model_dump(exclude={"id", "type", "commandhash", "data"})
+    form = ReaderEnvelope(
+        **kept,
+        id=f"{session}/{sequence}",
+        type=event.type,
+        withheldby=redaction.sequence,
+        storedat=f"/v1/sessions/{session}/events?after={sequence - 1}&limit=1&stored=true",
+        data=event.model_dump(mode="json", exclude_defaults=True),
     )
-    form |= {
-        "id": f"{session}/{sequence}",
-        "type": event.type,
-        "withheldby": redaction.sequence,
-        "storedat": f"/v1/sessions/{session}/events?after={sequence - 1}&limit=1&stored=true",
-        "data": event.model_dump(mode="json", exclude_defaults=True),
-    }
-    return json.dumps(form, ensure_ascii=False, separators=(",", ":")).encode()
+    return form.model_dump_json(exclude_none=True).encode()

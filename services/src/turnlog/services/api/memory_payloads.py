@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from turnlog.events.model.turn_events import TurnRole
+from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
 from turnlog.projections.blueprint.storable_json import JsonObject
 from turnlog.projections.session.reference_inheritance import InheritanceReason
 from turnlog.services.api.payload_models import ResponseModel
@@ -82,6 +86,32 @@ class ResolvedReferencesView(ResponseModel):
     """Why they would be inherited or not."""
 
 
+class MemoryMessageMeta(ResponseModel):
+    """The turn that a remembered message belongs to."""
+
+    turn: int
+    """The turn number."""
+    request_id: str
+    """The id of the event that submitted the turn."""
+    intent: str | None
+    """The intent that the resolver recognised."""
+    entity: str | None
+    """The kind of entity that the resolver recognised."""
+
+
+class MemoryMessageView(ResponseModel):
+    """A remembered message."""
+
+    role: TurnRole | Literal["assistant"]
+    """Whose message it is."""
+    content: str
+    """The text; empty for the reply to a turn that no reply was found for."""
+    created_at: str
+    """When it was recorded, RFC 3339."""
+    meta: MemoryMessageMeta
+    """Its turn."""
+
+
 class MemoryView(ResponseModel):
     """The earlier messages that a turn would be given if it were submitted now."""
 
@@ -93,14 +123,9 @@ class MemoryView(ResponseModel):
     """Whether the session has memory."""
     at: str
     """The clock reading that decides which messages are too old."""
-    policy: JsonObject
+    policy: MemoryPolicy
     """The memory policy that the session is pinned to."""
     warnings: tuple[str, ...]
     """The faults of the policy file, for which defaults are used."""
-    messages: tuple[JsonObject, ...]
-    """`role`, `content`, `created_at` and `meta` of each message, oldest first.
-
-    `meta` names the `turn`, its `request_id` (the id of the event that submitted it), and the
-    `intent` and `entity` that the resolver recognised. A turn that no reply was found for has an
-    assistant message with empty content.
-    """
+    messages: tuple[MemoryMessageView, ...]
+    """The messages, oldest first."""

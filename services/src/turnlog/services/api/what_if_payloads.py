@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field
 
@@ -208,7 +208,9 @@ class WhatIfSummary(WhatIfTotalsView):
     """The number of sessions that could not be evaluated."""
 
 
-WhatIfLine = Annotated[
-    WhatIfStart | WhatIfSession | WhatIfFailedSession | WhatIfSummary, Field(discriminator="line")
-]
+_AnyWhatIfLine = WhatIfStart | WhatIfSession | WhatIfFailedSession | WhatIfSummary
+
+WHAT_IF_LINES: Final = get_args(_AnyWhatIfLine)
+
+WhatIfLine = Annotated[_AnyWhatIfLine, Field(discriminator="line")]
 """One line of the response."""

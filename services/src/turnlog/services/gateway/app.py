@@ -18,6 +18,7 @@ from turnlog.events.errors import TurnlogError
 from turnlog.events.ids import ID_PATTERN
 from turnlog.services.gateway import static_ui
 from turnlog.services.gateway.dependencies import GatewayDependencies
+from turnlog.services.gateway.http.component_schemas import add_event_components
 from turnlog.services.gateway.http.middleware import BodyLimitMiddleware, TracingMiddleware
 from turnlog.services.gateway.http.request_checks import check_body, check_query
 from turnlog.services.gateway.http.request_origin import RequestOriginMiddleware, list_own_hosts
@@ -117,9 +118,11 @@ async def _serve_openapi(request: Request) -> JSONResponse:
 def build_openapi(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document, completed with what FastAPI does not generate.
 
-    These are the pattern of session ids and the media type of problem details.
+    These are the pattern of session ids, the media type of problem details, and the schemas of
+    stored events and streams.
     """
     document = app.openapi()
+    add_event_components(document)
     for path in document["paths"].values():
         for operation in path.values():
             for parameter in operation.get("parameters", ()):

@@ -39,8 +39,8 @@ def render_memory(memory: MemoryView) -> RenderableType:
         Text(format_one_line(warning), WARNING) for warning in memory.warnings
     ]
     for message in memory.messages:
-        label, colour = _MESSAGE_LABELS[str(message["role"])]
-        lines.append(render_labelled_text(label, str(message["content"]), colour, LABEL_WIDTH))
+        label, colour = _MESSAGE_LABELS[message.role]
+        lines.append(render_labelled_text(label, message.content, colour, LABEL_WIDTH))
     if not memory.messages:
         notice = "nothing would be told" if memory.enabled else "nothing is remembered"
         lines.append(Text(notice, MUTED))

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import asdict
 from itertools import chain
-from typing import Annotated, Final, assert_never
+from typing import Annotated, Final, assert_never, get_args
 
 from fastapi import APIRouter, Path, Query, Response
 from starlette.responses import StreamingResponse
@@ -56,6 +56,7 @@ from turnlog.services.gateway.dependencies import (
     check_log_scan_slot,
     stream_in_log_scan_slot,
 )
+from turnlog.services.gateway.http.component_schemas import describe_lines
 from turnlog.services.gateway.http.headers import NDJSON_MEDIA_TYPE, set_etag
 
 router = APIRouter()
@@ -74,7 +75,7 @@ PROGRESS_INTERVAL_SECONDS: Final = 0.25
 VerifyLine = VerifyProgressLine | VerifyFindingLine | VerifySummaryLine
 
 _VERIFY_RESPONSES: Final[dict[int | str, dict[str, object]]] = {
-    200: {"content": {NDJSON_MEDIA_TYPE: {"schema": {"type": "string"}}}}
+    200: {"content": {NDJSON_MEDIA_TYPE: describe_lines("kind", *get_args(VerifyLine))}}
 }
 
 
@@ -139,6 +140,7 @@ async def _wait_for_projection(deps: GatewayDependencies, tenant: str, session: 
 
 @router.get(
     VERIFY_LOG_PATH,
+    response_model=VerifyLine,
     response_class=StreamingResponse,
     responses=_VERIFY_RESPONSES,
     summary="Verify the log",
@@ -150,6 +152,7 @@ async def verify_log(tenant: RequestTenant, deps: Dependencies) -> StreamingResp
 
 @router.post(
     VERIFY_LOG_PATH,
+    response_model=VerifyLine,
     response_class=StreamingResponse,
     responses=_VERIFY_RESPONSES,
     summary="Verify the log against a checkpoint",

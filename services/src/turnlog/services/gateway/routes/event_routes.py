@@ -29,6 +29,7 @@ from turnlog.events.store.ports import RawEvent
 from turnlog.projections.blueprint.storable_json import MAX_INT
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.read_models.withheld_events import RedactedTurns
+from turnlog.services.api.published_events.event_pages import SessionPageHead, TenantPageHead
 from turnlog.services.audit.redactions import load_session_redactions
 from turnlog.services.audit.session_record import SessionRecordLoader
 from turnlog.services.bundle.bundle_zip import export_zip
@@ -39,6 +40,7 @@ from turnlog.services.bundle.session_exports import (
     import_pyarrow,
 )
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.http.component_schemas import BINARY_CONTENT, refer_to_component
 from turnlog.services.gateway.http.headers import (
     JSON_MEDIA_TYPE,
     NDJSON_MEDIA_TYPE,
@@ -47,7 +49,7 @@ from turnlog.services.gateway.http.headers import (
     format_etag,
     get_last_event_id,
 )
-from turnlog.services.gateway.problem_details import convert_error
+from turnlog.services.gateway.problem_details import ProblemDetails, convert_error
 from turnlog.services.gateway.streaming.event_stream import (
     open_session_event_stream,
     open_tenant_event_stream,
@@ -93,15 +95,19 @@ class EventRange(BaseModel):
 
 EventRangeQuery = Annotated[EventRange, Query()]
 
-_EVENT_RESPONSES: dict[int | str, dict[str, object]] = {
-    200: {"content": {JSON_MEDIA_TYPE: {}, NDJSON_MEDIA_TYPE: {}, SSE_MEDIA_TYPE: {}}}
-}
-
 
 @router.get(
     "/v1/sessions/{session}/events",
     response_class=Response,
-    responses=_EVENT_RESPONSES,
+    responses={
+        200: {
+            "content": {
+                JSON_MEDIA_TYPE: refer_to_component("SessionEventPage"),
+                NDJSON_MEDIA_TYPE: refer_to_component("StoredEvent"),
+                SSE_MEDIA_TYPE: refer_to_component("EventStreamEvent"),
+            }
+        }
+    },
     summary="List the events of a session",
 )
 async def list_session_events(
@@ -139,19 +145,33 @@ async def list_session_events(
         return Response(lines, headers=headers, media_type=NDJSON_MEDIA_TYPE)
     page = selected[: event_range.limit or DEFAULT_PAGE_SIZE]
     more = len(selected) > len(page)
-    facts = {
-        "session": session,
-        "sequence": last.sequence,
-        "after": page[-1].sequence if more else last.sequence,
-        "more": more,
-    }
-    return _create_page_response(facts, [*map(redacted.format_for_reader, page)], headers)
+    head = SessionPageHead(
+        session=session,
+        sequence=last.sequence,
+        after=page[-1].sequence if more else last.sequence,
+        more=more,
+    )
+    return _create_page_response(head, [*map(redacted.format_for_reader, page)], headers)
+
+
+_TENANT_LINES: Final = [
+    refer_to_component(name)["schema"] for name in ("StoredEvent", ProblemDetails.__name__)
+]
+"""The lines are events; where the log has lost one, the last line is the error."""
 
 
 @router.get(
     "/v1/events",
     response_class=Response,
-    responses=_EVENT_RESPONSES,
+    responses={
+        200: {
+            "content": {
+                JSON_MEDIA_TYPE: refer_to_component("TenantEventPage"),
+                NDJSON_MEDIA_TYPE: {"schema": {"anyOf": _TENANT_LINES}},
+                SSE_MEDIA_TYPE: refer_to_component("EventStreamEvent"),
+            }
+        }
+    },
     summary="List the events of all sessions",
 )
 async def list_tenant_events(
@@ -206,7 +226,8 @@ async def _create_tenant_page(
             if after == (event_range.after or 0):
                 raise
             more = True
-    return _create_page_response({"after": after, "more": more, "unreadable": unreadable}, page)
+    head = TenantPageHead(after=after, more=more, unreadable=tuple(unreadable))
+    return _create_page_response(head, page)
 
 
 async def _iterate_event_lines(
@@ -262,11 +283,13 @@ def format_line(stored: bytes) -> bytes:
 
 
 def _create_page_response(
-    facts: Mapping[str, object], stored: Sequence[bytes], headers: dict[str, str] | None = None
+    head: SessionPageHead | TenantPageHead,
+    stored: Sequence[bytes],
+    headers: dict[str, str] | None = None,
 ) -> Response:
     """Return a page that contains stored bytes unchanged."""
-    head = json.dumps(facts, separators=(",", ":")).encode().removesuffix(b"}")
-    body = head + b',"events":[' + b",".join(stored) + b"]}"
+    fields = head.model_dump_json().encode().removesuffix(b"}")
+    body = fields + b',"events":[' + b",".join(stored) + b"]}"
     return Response(body, headers=headers, media_type=JSON_MEDIA_TYPE)
 
 
@@ -282,6 +305,8 @@ class ExportWriter:
     """One export format of a session."""
 
     media_type: str
+    content: Mapping[str, object]
+    """How the OpenAPI document describes the body."""
     suffix: str
     write: Callable[[ExportSource], AsyncGenerator[bytes]]
 
@@ -293,17 +318,25 @@ async def write_lines(source: ExportSource) -> AsyncGenerator[bytes]:
 
 
 EXPORT_WRITERS: Final[Mapping[ExportFormat, ExportWriter]] = {
-    "ndjson": ExportWriter(NDJSON_MEDIA_TYPE, "ndjson", write_lines),
-    "chat": ExportWriter("text/markdown; charset=utf-8", "md", export_markdown),
-    "parquet": ExportWriter("application/vnd.apache.parquet", "parquet", export_parquet),
-    "bundle": ExportWriter("application/zip", "zip", export_zip),
+    "ndjson": ExportWriter(
+        NDJSON_MEDIA_TYPE, refer_to_component("StoredEvent"), "ndjson", write_lines
+    ),
+    "chat": ExportWriter(
+        "text/markdown; charset=utf-8", {"schema": {"type": "string"}}, "md", export_markdown
+    ),
+    "parquet": ExportWriter(
+        "application/vnd.apache.parquet", BINARY_CONTENT, "parquet", export_parquet
+    ),
+    "bundle": ExportWriter("application/zip", BINARY_CONTENT, "zip", export_zip),
 }
 
 
 @router.get(
     "/v1/sessions/{session}/export",
     response_class=Response,
-    responses={200: {"content": {form.media_type: {} for form in EXPORT_WRITERS.values()}}},
+    responses={
+        200: {"content": {form.media_type: form.content for form in EXPORT_WRITERS.values()}}
+    },
     summary="Export a session",
 )
 async def export_session(

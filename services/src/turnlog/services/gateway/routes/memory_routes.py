@@ -25,6 +25,7 @@ from turnlog.projections.session.commands import PurgeMemory, UndoSummary
 from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
 from turnlog.projections.session.state import LastReference
 from turnlog.services.api.memory_payloads import (
+    MemoryMessageView,
     MemoryView,
     ReferencesView,
     ResolvedReferencesView,
@@ -77,9 +78,9 @@ async def show_memory(
         sequence=state.head.sequence,
         enabled=policy.enabled,
         at=at,
-        policy=policy.model_dump(mode="json"),
+        policy=policy,
         warnings=state.warnings,
-        messages=messages,
+        messages=tuple(MemoryMessageView.model_validate(each) for each in messages),
     )
 
 

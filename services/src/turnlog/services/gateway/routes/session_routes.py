@@ -8,6 +8,7 @@ comes from the session's own log.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Final
@@ -242,8 +243,26 @@ def _require_known_profile(blueprint: Blueprint, name: str | None) -> None:
         raise Refused("unknown-profile", f"there is no {name!r}", field="profile", fix=fix)
 
 
-ATTRIBUTE_PREFIX = "attribute."
-"""The prefix of query parameters that filter by an attribute."""
+ATTRIBUTE_PARAMETER: Final = re.compile(
+    r"attribute(?:\.(?P<dotted>.+)|\[(?P<bracketed>.+)\])", re.DOTALL
+)
+"""A query parameter that filters by an attribute: `attribute.NAME` or `attribute[NAME]`."""
+
+_ATTRIBUTE_SPELLING: Final = "attribute.NAME"
+
+ATTRIBUTE_FILTER: Final = {
+    "name": "attribute",
+    "in": "query",
+    "style": "deepObject",
+    "explode": True,
+    "schema": {"type": "object", "additionalProperties": {"type": "string"}},
+    "example": {"language": "lt"},
+    "description": (
+        "Values of attributes by name, as `attribute[NAME]=VALUE`; `attribute.NAME=VALUE` is the "
+        "same. A session matches if it has all of them."
+    ),
+}
+"""How the OpenAPI document describes the filter: FastAPI has no parameter with such a style."""
 
 MAX_ATTRIBUTE_FILTERS: Final = 32
 """How many attributes one list may filter by; a database has a limit too, some hundreds later."""
@@ -293,8 +312,8 @@ class SessionFilter(BaseModel):
         if len(extra) > MAX_ATTRIBUTE_FILTERS:
             detail = f"the request filters by {len(extra)} attributes"
             fix = f"filter by at most {MAX_ATTRIBUTE_FILTERS}"
-            raise Refused("too-many-filters", detail, field=f"{ATTRIBUTE_PREFIX}NAME", fix=fix)
-        attributes = dict(_parse_attribute_filter(name, value) for name, value in extra.items())
+            raise Refused("too-many-filters", detail, field=_ATTRIBUTE_SPELLING, fix=fix)
+        attributes = _parse_attribute_filters(extra)
         since = convert_to_utc(self.since, "since") if self.since else None
         return SessionQuery(
             self.q,
@@ -308,19 +327,31 @@ class SessionFilter(BaseModel):
         )
 
 
-def _parse_attribute_filter(name: str, value: str) -> tuple[str, str]:
-    if not name.startswith(ATTRIBUTE_PREFIX):
-        near = suggest_word(name[:80], (*SessionFilter.model_fields, f"{ATTRIBUTE_PREFIX}NAME"))
-        raise Refused("invalid", "no such parameter", field=name[:80], fix=near)
-    check_text(name, "query")
-    return name.removeprefix(ATTRIBUTE_PREFIX), check_text(value, name[:80])
+def _parse_attribute_filters(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return the value by attribute, of parameters in either spelling."""
+    attributes: dict[str, str] = {}
+    for parameter, value in parameters.items():
+        found = ATTRIBUTE_PARAMETER.fullmatch(parameter)
+        if found is None:
+            near = suggest_word(parameter[:80], (*SessionFilter.model_fields, _ATTRIBUTE_SPELLING))
+            raise Refused("invalid", "no such parameter", field=parameter[:80], fix=near)
+        name = check_text(found["dotted"] or found["bracketed"], "query")
+        if name in attributes:
+            detail = "the attribute is given twice"
+            raise Refused("invalid", detail, field=parameter[:80], fix="send it once")
+        attributes[name] = check_text(value, parameter[:80])
+    return attributes
 
 
-@router.get("/v1/sessions", summary="List sessions")
+@router.get(
+    "/v1/sessions",
+    summary="List sessions",
+    openapi_extra={"parameters": [ATTRIBUTE_FILTER]},
+)
 async def list_sessions(
     tenant: RequestTenant, deps: Dependencies, query: Annotated[SessionFilter, Query()]
 ) -> SessionPage:
-    """Return sessions, newest first; `attribute.NAME=VALUE` filters by an attribute."""
+    """Return sessions, newest first."""
     session_query = query.create_query()
     if query.min_sequence is not None:
         session, _, sequence = query.min_sequence.partition(":")

@@ -11,7 +11,7 @@ import asyncio
 import json
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import JsonValue
@@ -55,6 +55,7 @@ from turnlog.services.api.turn_payloads import (
     TurnView,
 )
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.http.component_schemas import refer_to_component
 from turnlog.services.gateway.http.headers import (
     JSON_MEDIA_TYPE,
     SSE_MEDIA_TYPE,
@@ -121,6 +122,8 @@ async def _watch_until_settled(
 
 router = APIRouter()
 
+TURN_STREAM_CONTENT: Final = refer_to_component("TurnStreamEvent")
+
 MAX_WAIT_SECONDS = 300.0
 """The maximum number of seconds that a client may wait for a reply."""
 
@@ -138,7 +141,7 @@ WaitQuery = Annotated[
     "/v1/sessions/{session}/turns",
     status_code=202,
     response_model=SubmittedTurn,
-    responses={200: {"model": SettledTurnView, "content": {SSE_MEDIA_TYPE: {}}}},
+    responses={200: {"model": SettledTurnView, "content": {SSE_MEDIA_TYPE: TURN_STREAM_CONTENT}}},
     summary="Submit a turn",
 )
 async def submit_turn(
@@ -307,7 +310,7 @@ AfterCursorQuery = Annotated[
     "/v1/sessions/{session}/turns/{turn}/stream",
     response_class=Response,
     responses={
-        200: {"content": {SSE_MEDIA_TYPE: {}}},
+        200: {"content": {SSE_MEDIA_TYPE: TURN_STREAM_CONTENT}},
         204: {"description": "The last event was already sent"},
     },
     summary="Stream the reply of a turn",

@@ -34,6 +34,7 @@ from turnlog.projections.store.read.read_your_writes import wait_for_sequence
 from turnlog.projections.store.read.session_queries import SessionQuery, list_sessions
 from turnlog.services.api.payload_models import ResponseModel
 from turnlog.services.api.what_if_payloads import (
+    WHAT_IF_LINES,
     CallRefusalView,
     LayerSizeView,
     PromptTotalsView,
@@ -59,6 +60,7 @@ from turnlog.services.gateway.dependencies import (
     check_log_scan_slot,
     stream_in_log_scan_slot,
 )
+from turnlog.services.gateway.http.component_schemas import describe_lines
 from turnlog.services.gateway.http.headers import NDJSON_MEDIA_TYPE
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.projection_lag import measure_projection_lag
@@ -74,7 +76,7 @@ _SESSION_PAGE_SIZE: Final = 500
     WHAT_IF_PATH,
     response_model=WhatIfLine,
     response_class=Response,
-    responses={200: {"content": {NDJSON_MEDIA_TYPE: {}}}},
+    responses={200: {"content": {NDJSON_MEDIA_TYPE: describe_lines("line", *WHAT_IF_LINES)}}},
     summary="Evaluate another blueprint, budget or model",
 )
 async def run_what_if(

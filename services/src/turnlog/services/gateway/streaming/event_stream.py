@@ -12,7 +12,6 @@ before the lost event, so a client that resumes there is told again.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
@@ -26,6 +25,7 @@ from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.registry import format_event_name
 from turnlog.events.store.ports import EventLog, RawEvent
 from turnlog.projections.read_models.withheld_events import RedactedTurns
+from turnlog.services.api.published_events.stream_payloads import UnreadablePayload
 from turnlog.services.audit.redactions import load_session_redactions
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.streaming.sse import SseResponse, encode_frame, get_stream_timeouts
@@ -133,8 +133,12 @@ async def _iterate_tenant_frames(
 def _encode_end(corrupt: Corrupt, position: int) -> bytes:
     """Return the frame with which a stream ends that cannot be read on."""
     _log.error("stream-unreadable", where=corrupt.where, detail=corrupt.detail)
-    data = json.dumps({"subject": corrupt.where, "detail": corrupt.detail}).encode()
-    return encode_frame("unreadable", data, str(position))
+    return _encode_unreadable(corrupt.where, corrupt.detail, position)
+
+
+def _encode_unreadable(subject: str, detail: str, position: int) -> bytes:
+    payload = UnreadablePayload(subject=subject, detail=detail)
+    return encode_frame(payload.event, payload.model_dump_json().encode(), str(position))
 
 
 def _encode_raw_event(
@@ -143,8 +147,7 @@ def _encode_raw_event(
     try:
         event = decode_event(raw.stored, raw.stream_sequence)
     except Corrupt as corrupt:
-        data = json.dumps({"subject": raw.subject, "detail": corrupt.detail}).encode()
-        return encode_frame("unreadable", data, str(raw.stream_sequence))
+        return _encode_unreadable(raw.subject, corrupt.detail, raw.stream_sequence)
     data, name = _format_event(event, redacted), _select_event_name(event, names)
     return encode_frame(name, data, str(raw.stream_sequence)) if name else b""
 

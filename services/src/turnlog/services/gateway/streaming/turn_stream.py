@@ -9,7 +9,6 @@ log.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -164,5 +163,5 @@ async def _iterate_turn_frames(
 
 
 def _encode_turn_event(event: TurnStreamEvent) -> bytes:
-    data = json.dumps(event.data, ensure_ascii=False, separators=(",", ":")).encode()
+    data = event.payload.model_dump_json().encode()
     return encode_frame(event.name, data, str(event.cursor))

@@ -1,8 +1,8 @@
-"""The events that a client of a turn stream is sent: their names, their data and their cursors.
+"""The events that a client of a turn stream is sent: their data and their cursors.
 
 `log_token_join` decides which part of the reply comes next. This module gives it the form of a
 server-sent event, checks the cursor of a client that reconnects, and adds the event that ends the
-stream.
+stream. `stream_payloads` defines the form of the data, from which its published schema is made.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
-
-from pydantic import JsonValue
 
 from turnlog.events.content import PlainText
 from turnlog.events.log_token_join import (
@@ -23,8 +21,21 @@ from turnlog.events.log_token_join import (
     read_plain_text,
 )
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnEndEvent, TurnFailed
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
+from turnlog.services.api.published_events.stream_payloads import (
+    AttemptResetPayload,
+    DebriefDonePayload,
+    ExchangeDonePayload,
+    ProgressPayload,
+    ReplyCancelledPayload,
+    ReplyDonePayload,
+    ReplyFailedPayload,
+    ReplyRedactedPayload,
+    TokenPayload,
+    TurnEndPayload,
+    TurnStreamPayload,
+)
 from turnlog.services.gateway.streaming.turn_cursor import (
     StreamEnd,
     TurnCursor,
@@ -42,9 +53,13 @@ costs.
 class TurnStreamEvent:
     """One event for the client, with the client's cursor after it."""
 
-    name: str
-    data: dict[str, JsonValue]
+    payload: TurnStreamPayload
     cursor: TurnCursor
+
+    @property
+    def name(self) -> str:
+        """The name of the server-sent event."""
+        return self.payload.event
 
 
 StreamStep = tuple[TurnCursor, tuple[TurnStreamEvent, ...]]
@@ -103,11 +118,11 @@ def advance_by_record(at: TurnCursor, record: ReplyRecord) -> StreamStep:
         return at, ()
     position, items = apply_record(at.position, record)
     at, events = create_turn_cursor(position), _build_events(items)
-    end = _get_end(record)
-    if end is None:
+    if record.end_event is None:
         return at, events
-    at = replace(at, end=end)
-    return at, (*events, TurnStreamEvent(end, _build_end_data(record), at))
+    payload = _build_end_payload(record.end_event, record)
+    at = replace(at, end=payload.event)
+    return at, (*events, TurnStreamEvent(payload, at))
 
 
 def _build_events(items: Iterable[ReplyItem]) -> tuple[TurnStreamEvent, ...]:
@@ -120,11 +135,10 @@ def _build_item_events(item: ReplyItem) -> Iterator[TurnStreamEvent]:
         case Token(offset=offset, text=text):
             yield from _split_text(item.position, offset, text)
         case AttemptReset(attempt=attempt):
-            yield TurnStreamEvent("attempt-reset", {"attempt": attempt}, at)
-        case AttemptAlive(call=call, doing=doing, tool=tool):
-            tool_data: dict[str, JsonValue] = {"tool": tool} if tool else {}
-            yield TurnStreamEvent("progress", {"call": call, "doing": doing, **tool_data}, at)
-        case AttemptClosed():
+            yield TurnStreamEvent(AttemptResetPayload(attempt=attempt), at)
+        case AttemptAlive(call=call, doing=doing, tool=tool) if doing is not None:
+            yield TurnStreamEvent(ProgressPayload(call=call, doing=doing, tool=tool), at)
+        case AttemptAlive() | AttemptClosed():
             pass
         case _ as never:
             assert_never(never)
@@ -135,37 +149,40 @@ def _split_text(position: ReplyPosition, offset: int, text: str) -> Iterator[Tur
     for start in range(0, len(text), MAX_TOKEN_TEXT):
         piece = text[start : start + MAX_TOKEN_TEXT]
         at = TurnCursor(position.turn, position.attempt, offset + start + len(piece))
-        yield TurnStreamEvent("token", {"text": piece}, at)
+        yield TurnStreamEvent(TokenPayload(text=piece), at)
 
 
-def _build_end_data(record: ReplyRecord) -> dict[str, JsonValue]:
-    match record.end_event:
-        case TurnCompleted() as reply:
-            return _build_done_data(reply, record.end_sequence)
+def _build_end_payload(end: TurnEndEvent, record: ReplyRecord) -> TurnEndPayload:
+    match end:
+        case TurnCompleted():
+            return _build_done_payload(end, record.end_sequence)
         case TurnFailed(code=code, retryable=retryable):
             partial = record.partial_text[:MAX_TOKEN_TEXT]
-            return {"code": code, "retryable": retryable, "partial": partial}
+            return ReplyFailedPayload(code=code, retryable=retryable, partial=partial)
         case TurnCancelled(reason=reason):
-            return {"reason": reason}
+            return ReplyCancelledPayload(reason=reason)
         case ReplyRedacted(reason=reason, replacement=replacement):
-            return {"reason": reason, "replacement": read_plain_text(replacement)}
-        case None:
-            return {}
+            return ReplyRedactedPayload(reason=reason, replacement=read_plain_text(replacement))
         case _ as never:
             assert_never(never)
 
 
-def _build_done_data(reply: TurnCompleted, sequence: int) -> dict[str, JsonValue]:
+def _build_done_payload(
+    reply: TurnCompleted, sequence: int
+) -> ReplyDonePayload | ExchangeDonePayload | DebriefDonePayload:
     """Return the data of the `done` event, in the format of the turn's phase if it has one."""
     exchange = reply.exchange
     if exchange is None:
-        data: dict[str, JsonValue] = {"finish": reply.finish, "turn": reply.turn}
-        fallback: dict[str, JsonValue] = {"fallback": reply.fallback.code} if reply.fallback else {}
-        return {**data, **fallback, "sequence": sequence}
+        return ReplyDonePayload(
+            finish=reply.finish,
+            turn=reply.turn,
+            fallback=reply.fallback.code if reply.fallback else None,
+            sequence=sequence,
+        )
     if exchange.kind == "debrief":
-        return {"debrief_complete": True}
-    return {
-        "phase_transition": exchange.signal,
-        "next_phase": exchange.next,
-        "exchanges_count": exchange.count,
-    }
+        return DebriefDonePayload(debrief_complete=True)
+    return ExchangeDonePayload(
+        phase_transition=exchange.signal,
+        next_phase=exchange.next,
+        exchanges_count=exchange.count,
+    )

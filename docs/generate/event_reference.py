@@ -1,0 +1,321 @@
+"""Writes the reference of events and streams: a page, and JSON Schema for programs.
+
+`make docs` runs it, and a test fails when a committed file differs from its output.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from turnlog.events.model.segment_events import SEGMENT_FAMILY
+from turnlog.events.registry import EVENT_TYPES, LIBRARY_EVENT_TYPES, format_event_name
+from turnlog.events.subjects import (
+    LIBRARY_HISTORY,
+    REPUBLISH_PREFIX,
+    SESSION_HISTORY,
+    HistoryKind,
+)
+from turnlog.services.api.published_events.event_definitions import (
+    TURN_STREAM_PAYLOADS,
+    UNPROMISED_KEYWORD,
+    build_event_definitions,
+    get_data_name,
+    get_envelope_name,
+)
+from turnlog.services.api.published_events.stream_payloads import (
+    AttemptResetPayload,
+    DebriefDonePayload,
+    ExchangeDonePayload,
+    ProgressPayload,
+    ReplyCancelledPayload,
+    ReplyDonePayload,
+    ReplyFailedPayload,
+    ReplyRedactedPayload,
+    TokenPayload,
+    TurnStreamPayload,
+    UnreadablePayload,
+)
+from turnlog.services.gateway.streaming.sse import encode_frame
+
+FOLDER = Path(__file__).parents[1] / "reference"
+SCHEMA = FOLDER / "events.schema.json"
+PAGE = FOLDER / "events.md"
+
+SCHEMA_DESCRIPTION = (
+    "What Turnlog publishes about events: stored events (StoredEvent, StoredLibraryEvent), pages "
+    "of them, and the server-sent events of streams (TurnStreamEvent, EventStreamEvent)."
+)
+
+EXAMPLES: tuple[tuple[str, TurnStreamPayload], ...] = (
+    ("3.1.5", TokenPayload(text="Hello")),
+    ("3.2.0", AttemptResetPayload(attempt=2)),
+    ("3.1.0", ProgressPayload(call="3.2", doing="tool", tool="ship__arrivals")),
+    ("3.2.5.done", ReplyDonePayload(finish="stop", turn=3, sequence=27)),
+    (
+        "3.2.5.done",
+        ExchangeDonePayload(phase_transition="ready", next_phase="review", exchanges_count=4),
+    ),
+    ("3.2.5.done", DebriefDonePayload(debrief_complete=True)),
+    ("3.2.3.failed", ReplyFailedPayload(code="rate_limited", retryable=True, partial="Hel")),
+    ("3.2.3.cancelled", ReplyCancelledPayload(reason="interrupted")),
+    (
+        "3.2.5.redact",
+        ReplyRedactedPayload(reason="it names a person", replacement="This reply was withheld."),
+    ),
+)
+"""Id and data of one event of a turn's stream, by payload."""
+
+HEAD = """\
+# Events and streams
+
+What a program that reads events can rely on. [events.schema.json](events.schema.json) has the same
+as JSON Schema (2020-12): `#/$defs/StoredEvent` is any event of a session, `#/$defs/TurnStreamEvent`
+and `#/$defs/EventStreamEvent` are the server-sent events, with their `data` parsed. The
+[OpenAPI document](openapi.json) contains the same definitions under the same names.
+
+## What is promised
+
+The type of a stored event ends with its version: `turnlog.turn-completed.v1`. As long as a type has
+this version, its fields keep their names, their types and their meaning, a required field stays
+required, and the event keeps its subject. A new meaning is a new version. Stored events are never
+rewritten, so old sessions keep the old version. The same holds for the data of server-sent events,
+which have no version.
+
+A release may add event types, fields, server-sent events, and words to a list of words such as
+`outcome`. **Ignore what you do not know.** An optional field may be missing; the tables have the value
+that it then stands for in brackets, if there is one.
+
+A turn ends exactly once: with `turn-completed`, `turn-failed`, `turn-cancelled`, or with
+`reply-redacted` if its reply was withheld before it was recorded. `reply-redacted` may also follow
+later, and then replaces the recorded reply. A program that stores replies has to handle it.
+
+Not promised:
+
+- fields with † in the tables below, each with the reason (`x-not-promised` in the schemas);
+- the order of fields, and which events a turn records between its first and its last;
+- how many `token` events a text comes in, and where it is divided;
+- the streams `TOKENS`, `BLOBS` and `SNAPSHOTS` of NATS, and what is in them.
+
+## Where events are read
+
+| what | where | its place | how it goes on |
+|---|---|---|---|
+| a session | `GET /v1/sessions/{session}/events` | `sequence` of the session | `after`, or `Last-Event-ID` of the stream |
+| all sessions | `GET /v1/events` | stream sequence: `after` of a page, `id` in the stream | the same |
+| the reply of a turn | `GET /v1/sessions/{session}/turns/{turn}/stream` | cursor: the `id` in the stream | `Last-Event-ID`, or `after` |
+
+The first two answer with a JSON page, with lines (`Accept: application/x-ndjson`), or with a stream
+that goes on as events are recorded (`Accept: text/event-stream`). A consumer that stores the place of
+an event after it has handled the event misses none; one that stores both in one write handles none
+twice. [A consumer in node](../consuming.md) is such a program.
+
+## Subjects
+
+A program inside the installation may read the log from NATS as well: with a JetStream consumer of
+the stream `{sessions}` or `{library}`, which starts at any event, or with a plain subscription to the
+same subject behind `{live}.`, where the server repeats each message of `{sessions}` when it stores it,
+at most once. A message is a stored event. Such a program must not publish, delete or purge. Unlike
+HTTP, NATS also shows texts that a redaction withholds: the program has to apply `reply-redacted`.
+
+"""  # noqa: E501 - tables
+
+TURN_STREAM = """\
+
+## The stream of a turn
+
+`GET /v1/sessions/{session}/turns/{turn}/stream`, or a submit with `Accept: text/event-stream`. The
+`id` is a cursor: turn, attempt, the number of code points received, and the name of the last event
+(`3.2.5.done`). Send it back as it is.
+
+The texts of all `token` events since the last `attempt-reset` are the reply. The stream ends with
+exactly one of `done`, `failed`, `cancelled` and `redact`. A client that reconnects after that gets
+204, or `redact` if the reply was withheld in the meantime.
+
+"""
+
+EVENT_STREAMS = """\
+
+## The streams of stored events
+
+`GET /v1/sessions/{session}/events` and `GET /v1/events` with `Accept: text/event-stream`. The name of
+an event is its type without `turnlog.` and the version, the data is the stored event, the `id` its
+place. A redaction applies to what follows it: events sent before it are not sent again. In the place
+of an event that cannot be read there is:
+
+"""  # noqa: E501 - text of the page
+
+ENVELOPE = """\
+
+## The envelope
+
+A stored event is one [CloudEvents 1.0](https://cloudevents.io) object: the fields below, its `type`,
+and its `data`, which the rest of the page lists by family. Over HTTP, an event whose text was withheld
+later has the replacement in `data`, and the fields `withheldby` and `storedat`; its bytes are not
+those that the hash chain covers. Events of the library have the family of the library as `subject`.
+"""  # noqa: E501 - text of the page
+
+FOOT = """\
+
+## Parts
+
+What the data of several events consists of.
+"""
+
+
+def build_schema() -> dict[str, Any]:
+    """Return the JSON Schema."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Events and streams of Turnlog",
+        "description": SCHEMA_DESCRIPTION,
+        "$defs": build_event_definitions("#/$defs/"),
+    }
+
+
+def format_schema() -> str:
+    """Return the text of the schema file."""
+    return json.dumps(build_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+def format_page() -> str:
+    """Return the text of the page."""
+    definitions = build_event_definitions("#/$defs/")
+    return "\n".join(_PageWriter(definitions).iterate_lines()) + "\n"
+
+
+class _PageWriter:
+    """Writes the page from the definitions."""
+
+    def __init__(self, definitions: Mapping[str, dict[str, Any]]) -> None:
+        self.definitions = definitions
+        kinds = (*EVENT_TYPES.values(), *LIBRARY_EVENT_TYPES.values())
+        events = {get_data_name(kind.__name__) for kind in kinds}
+        parts = (name for name in definitions if name.endswith("Data"))
+        self.parts = [name for name in parts if name not in events]
+
+    def iterate_lines(self) -> Iterator[str]:
+        """Yield the lines of the page."""
+        values = {
+            "{sessions}": SESSION_HISTORY.stream,
+            "{library}": LIBRARY_HISTORY.stream,
+            "{live}": REPUBLISH_PREFIX,
+        }
+        head = HEAD
+        for word, value in values.items():
+            head = head.replace(word, value)
+        yield head.rstrip("\n") + "\n"
+        yield from _iterate_subjects()
+        yield TURN_STREAM.rstrip("\n")
+        for kind in TURN_STREAM_PAYLOADS:
+            yield from self._iterate_payload(kind)
+        yield EVENT_STREAMS.rstrip("\n")
+        yield from self._iterate_payload(UnreadablePayload)
+        yield ENVELOPE.rstrip("\n") + "\n"
+        yield from self._iterate_fields("EventEnvelope")
+        yield from self._iterate_families()
+        yield FOOT.rstrip("\n")
+        for name in self.parts:
+            yield f"\n### {name}\n"
+            yield from self._iterate_definition(name)
+
+    def _iterate_payload(self, kind: type[TurnStreamPayload | UnreadablePayload]) -> Iterator[str]:
+        yield f"\n### {kind.event}: {kind.__name__}\n"
+        yield from self._iterate_definition(kind.__name__)
+        for cursor, payload in EXAMPLES:
+            if type(payload) is kind:
+                frame = encode_frame(payload.event, payload.model_dump_json().encode(), cursor)
+                yield f"\n```text\n{frame.decode().strip()}\n```"
+
+    def _iterate_families(self) -> Iterator[str]:
+        by_family: dict[str, list[type[BaseModel]]] = {}
+        for kind in EVENT_TYPES.values():
+            by_family.setdefault(kind.leaf.partition(".")[0], []).append(kind)
+        by_family["segment library"] = list(LIBRARY_EVENT_TYPES.values())
+        for family, kinds in by_family.items():
+            yield f"\n## Events: {family}"
+            for kind in kinds:
+                yield from self._iterate_event(kind)
+
+    def _iterate_event(self, kind: Any) -> Iterator[str]:  # noqa: ANN401 - an event class
+        history = SESSION_HISTORY if kind.type in EVENT_TYPES else LIBRARY_HISTORY
+        yield f"\n### {format_event_name(kind.type)}\n"
+        yield f"`{kind.type}` in `{_format_subject(history, kind.leaf)}`;"
+        yield f"schema `#/$defs/{get_envelope_name(kind)}`\n"
+        yield from self._iterate_definition(get_data_name(kind.__name__))
+
+    def _iterate_definition(self, name: str) -> Iterator[str]:
+        definition = self.definitions[name]
+        yield definition.get("description", "").replace("\n", " ") + "\n"
+        yield from self._iterate_fields(name)
+
+    def _iterate_fields(self, name: str) -> Iterator[str]:
+        definition = self.definitions[name]
+        fields: Mapping[str, Any] = definition.get("properties", {})
+        if not fields:
+            return
+        yield "| field | type | meaning |"
+        yield "|---|---|---|"
+        required = definition.get("required", ())
+        for field, schema in fields.items():
+            mark = "" if field in required else ", optional"
+            if mark and "default" in schema:
+                mark += f" (`{json.dumps(schema['default'])}`)"
+            reason = schema.get(UNPROMISED_KEYWORD)
+            shown = f"`{field}`{' †' if reason else ''}"
+            note = f" † {reason}." if reason else ""
+            kind = self._format_type(schema)
+            meaning = (schema.get("description", "") + note).replace("|", "\\|")
+            yield f"| {shown} | {kind}{mark} | {meaning} |"
+
+    def _format_type(self, schema: Mapping[str, Any]) -> str:
+        """Return a type as the page shows it."""
+        match schema:
+            case {"$ref": str(reference)}:
+                return self._format_reference(reference.rpartition("/")[2])
+            case {"anyOf": [*kinds]} | {"oneOf": [*kinds]}:
+                return " or ".join(self._format_type(kind) for kind in kinds)
+            case {"enum": [*words]}:
+                return " ".join(f"`{word}`" for word in words)
+            case {"const": value}:
+                return f"`{json.dumps(value) if value is True else value}`"
+            case {"type": "array", "items": items}:
+                return f"list of {self._format_type(items)}"
+            case {"type": "object", "additionalProperties": values}:
+                return f"object of {self._format_type(values)}"
+            case {"type": str(name)}:
+                return name
+            case _:
+                return "any JSON"
+
+    def _format_reference(self, name: str) -> str:
+        if name in self.parts:
+            return f"[{name}](#{name.lower()})"
+        return self._format_type({}) if name == "JsonValue" else f"`{name}`"
+
+
+def _iterate_subjects() -> Iterator[str]:
+    yield "| subject | events |"
+    yield "|---|---|"
+    for history, types in ((SESSION_HISTORY, EVENT_TYPES), (LIBRARY_HISTORY, LIBRARY_EVENT_TYPES)):
+        by_leaf: dict[str, list[str]] = {}
+        for wire_type, kind in types.items():
+            by_leaf.setdefault(kind.leaf, []).append(f"`{format_event_name(wire_type)}`")
+        for leaf, names in sorted(by_leaf.items()):
+            yield f"| `{_format_subject(history, leaf)}` | {' '.join(names)} |"
+
+
+def _format_subject(history: HistoryKind, leaf: str) -> str:
+    owner = "SESSION" if history is SESSION_HISTORY else SEGMENT_FAMILY
+    return f"{history.prefix}.TENANT.{owner}.{leaf}"
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    SCHEMA.write_text(format_schema())
+    PAGE.write_text(format_page())
+    print(SCHEMA, PAGE)

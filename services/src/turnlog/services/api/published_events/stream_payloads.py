@@ -1,0 +1,148 @@
+"""The data of the server-sent events that are no stored events.
+
+A turn stream sends these alone. A stream of stored events sends the events as the log has them, and
+`UnreadablePayload` where it cannot.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from turnlog.events.model.turn_events import FinishReason
+from turnlog.events.tokens import WorkerActivity
+
+
+class StreamPayload(BaseModel):
+    """The data of one kind of server-sent event, whose name each class has as `event`."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+
+class TokenPayload(StreamPayload):
+    """A piece of the reply, at most 512 code points long; it continues the pieces before it."""
+
+    event: ClassVar[Literal["token"]] = "token"
+
+    text: str
+    """The piece of text."""
+
+
+class AttemptResetPayload(StreamPayload):
+    """The text of all earlier tokens is void; the reply begins again."""
+
+    event: ClassVar[Literal["attempt-reset"]] = "attempt-reset"
+
+    attempt: int
+    """The attempt that begins."""
+
+
+class ProgressPayload(StreamPayload):
+    """What a turn of several calls is doing before its reply begins."""
+
+    event: ClassVar[Literal["progress"]] = "progress"
+
+    call: str
+    """The call id."""
+    doing: WorkerActivity
+    """The activity that begins now."""
+    tool: str | None = Field(default=None, exclude_if=lambda tool: not tool)
+    """The tool that is being run; absent if none is."""
+
+
+class ReplyDonePayload(StreamPayload):
+    """The reply is complete and recorded, in a session without phases or outside them."""
+
+    event: ClassVar[Literal["done"]] = "done"
+
+    finish: FinishReason | None
+    """Why the model stopped; `length` means that the reply was cut off. Null without a model."""
+    turn: int
+    """The turn number."""
+    fallback: str | None = Field(default=None, exclude_if=lambda fallback: fallback is None)
+    """Why the reply is a fallback; absent when a model wrote it."""
+    sequence: int
+    """The sequence of the event that holds the reply."""
+
+
+class ExchangeDonePayload(StreamPayload):
+    """The reply is complete and recorded, in a phase of kind `freeform`."""
+
+    event: ClassVar[Literal["done"]] = "done"
+
+    phase_transition: str | None
+    """The signal that ended the phase with this turn; null if the phase goes on."""
+    next_phase: str | None
+    """The next phase; null if the phase goes on."""
+    exchanges_count: int
+    """The number of exchanges in the phase so far, including this one."""
+
+
+class DebriefDonePayload(StreamPayload):
+    """The reply is complete and recorded, in a phase of kind `debrief`."""
+
+    event: ClassVar[Literal["done"]] = "done"
+
+    debrief_complete: Literal[True]
+    """Always true."""
+
+
+class ReplyFailedPayload(StreamPayload):
+    """The turn ended without a reply."""
+
+    event: ClassVar[Literal["failed"]] = "failed"
+
+    code: str
+    """The code of the failure."""
+    retryable: bool
+    """Whether submitting the turn again may succeed."""
+    partial: str
+    """The beginning of what was written of the reply, at most 512 code points; it may be empty."""
+
+
+class ReplyCancelledPayload(StreamPayload):
+    """The turn was cancelled."""
+
+    event: ClassVar[Literal["cancelled"]] = "cancelled"
+
+    reason: Literal["cancelled", "interrupted", "closed", "phase-left"]
+    """By request, by a later turn, because the session closed, or because it left the phase in
+    which the turn was waiting.
+    """
+
+
+class ReplyRedactedPayload(StreamPayload):
+    """The reply is withheld; discard what was received of it, and show the replacement."""
+
+    event: ClassVar[Literal["redact"]] = "redact"
+
+    reason: str
+    """The reason for people."""
+    replacement: str
+    """The text used instead; empty if it is no longer readable."""
+
+
+class UnreadablePayload(StreamPayload):
+    """An event of the log that cannot be read: it is lost, or its bytes are not an event."""
+
+    event: ClassVar[Literal["unreadable"]] = "unreadable"
+
+    subject: str
+    """Where the fault is."""
+    detail: str
+    """What is wrong, for people."""
+
+
+TurnEndPayload = (
+    ReplyDonePayload
+    | ExchangeDonePayload
+    | DebriefDonePayload
+    | ReplyFailedPayload
+    | ReplyCancelledPayload
+    | ReplyRedactedPayload
+)
+"""The data of the last event of a turn stream."""
+
+TurnStreamPayload = TokenPayload | AttemptResetPayload | ProgressPayload | TurnEndPayload
+"""The data of any event of a turn stream."""

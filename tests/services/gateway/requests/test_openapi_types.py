@@ -1,0 +1,125 @@
+"""The OpenAPI document says of every value what it is, except where nobody but an author knows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tests.services.gateway.requests.route_table import DOCUMENT
+from turnlog.services.api.published_events.event_definitions import build_event_definitions
+
+ATTRIBUTES: Final = "the blueprint declares names and types; `/v1/blueprints` has their JSON Schema"
+PARAMETERS: Final = "passed on to litellm as the blueprint has them"
+TOOLS: Final = (
+    "the definition of a tool in the form of the provider, with the JSON Schema of its author"
+)
+RESOLVER: Final = "what a resolver returns is its own"
+CALLER: Final = "stored for the caller and never interpreted"
+IDENTIFIERS: Final = "the blueprint chooses the names of identifiers"
+
+ANY_JSON: Final = {
+    "AssembleRequest.attributes": ATTRIBUTES,
+    "AssembleRequest.inputs": ATTRIBUTES,
+    "AssembledPromptView.tools": TOOLS,
+    "BlueprintMovedData.attributes": ATTRIBUTES,
+    "BlueprintSchemas.attributes": "it is a JSON Schema",
+    "BlueprintSchemas.inputs": "it is a JSON Schema",
+    "CallFacts.parameters": PARAMETERS,
+    "ContextAssembledData.parameters": PARAMETERS,
+    "OpenSessionRequest.attributes": ATTRIBUTES,
+    "PromptAssemblyMeta.truncated": "the names of its fields contain those of layers",
+    "QuestionAnswer.meta": RESOLVER,
+    "QuestionAnswer.results": RESOLVER,
+    "RecordedPromptView.parameters": PARAMETERS,
+    "RecordedPromptView.tools": TOOLS,
+    "ReferenceUpdatedData.identifiers": IDENTIFIERS,
+    "ReferencesView.last_reference": IDENTIFIERS,
+    "ResolveReferencesRequest.identifiers": IDENTIFIERS,
+    "ResolvedReferencesView.identifiers": IDENTIFIERS,
+    "SessionOpenedData.attributes": ATTRIBUTES,
+    "SessionRow.attributes": ATTRIBUTES,
+    "SessionView.attributes": ATTRIBUTES,
+    "SubmitTurnRequest.inputs": ATTRIBUTES,
+    "SubmitTurnRequest.meta": CALLER,
+    "SubmitTurnRequest.references": IDENTIFIERS,
+    "TurnQueuedData.inputs": ATTRIBUTES,
+    "TurnQueuedData.meta": CALLER,
+    "TurnQueuedData.references": IDENTIFIERS,
+    "TurnResolvedData.identifiers": IDENTIFIERS,
+    "TurnResolvedData.meta": RESOLVER,
+    "TurnSubmittedData.inputs": ATTRIBUTES,
+    "TurnSubmittedData.meta": CALLER,
+    "TurnSubmittedData.references": IDENTIFIERS,
+    "WindowPreviewRequest.inputs": ATTRIBUTES,
+    "WindowView.tools": TOOLS,
+}
+"""Fields that may be any JSON, with the reason."""
+
+TYPE_WORDS: Final = frozenset(
+    {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "properties"}
+)
+
+
+def iterate_schemas() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield every schema of the document with its place: an operation, or a component and field."""
+    for path, operations in DOCUMENT["paths"].items():
+        for method, operation in operations.items():
+            place = f"{method} {path}"
+            for parameter in operation.get("parameters", ()):
+                yield f"{place} {parameter['name']}", parameter["schema"]
+            bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
+            for body in bodies:
+                for media_type, content in body.get("content", {}).items():
+                    yield f"{place} {media_type}", content.get("schema", {})
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        for field, inner in schema.get("properties", {name: schema}).items():
+            yield f"{name}.{field}" if "properties" in schema else name, inner
+
+
+def is_untyped(schema: Mapping[str, Any] | bool) -> bool:  # noqa: FBT001 - true is a schema
+    """Return whether a schema, or a part of it, leaves open what a value is."""
+    if isinstance(schema, bool):
+        return True
+    if str(schema.get("$ref", "")).endswith("/JsonValue") or not TYPE_WORDS & set(schema):
+        return True
+    is_object = schema.get("type") == "object" and "properties" not in schema
+    inner: list[Any] = [schema.get("additionalProperties", {})] if is_object else []
+    inner += [schema.get("items", {})] if schema.get("type") == "array" else []
+    inner += [*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())]
+    inner += schema.get("properties", {}).values()
+    return any(is_untyped(each) for each in inner)
+
+
+def test_only_what_an_author_decides_is_any_json() -> None:
+    untyped = {place for place, schema in iterate_schemas() if is_untyped(schema)}
+    assert untyped == {*ANY_JSON, "JsonValue"}
+
+
+def test_a_schema_that_leaves_something_open_is_noticed() -> None:
+    number = {"type": "integer"}
+    assert not is_untyped({"type": "object", "properties": {"a": number}})
+    assert not is_untyped({"type": "object", "additionalProperties": number})
+    untyped_schemas: tuple[Mapping[str, Any] | bool, ...] = (
+        {},
+        True,
+        {"description": "something"},
+        {"type": "object"},
+        {"type": "array"},
+        {"anyOf": [number, {}]},
+        {"type": "object", "properties": {"a": {"title": "A"}}},
+        {"type": "array", "items": {"$ref": "#/components/schemas/JsonValue"}},
+    )
+    assert [each for each in untyped_schemas if not is_untyped(each)] == []
+
+
+def test_the_document_has_the_definitions_of_the_reference_of_events() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    definitions = build_event_definitions("#/components/schemas/")
+    assert {name: schemas[name] for name in definitions} == definitions
+
+
+def test_every_reference_of_the_document_leads_to_a_component() -> None:
+    names = re.findall(r'"\$ref": "#/components/schemas/([^"]+)"', json.dumps(DOCUMENT))
+    assert set(names) <= set(DOCUMENT["components"]["schemas"])
