@@ -233,7 +233,7 @@ def test_an_anchor_may_be_set_anew() -> None:
 def test_a_character_that_no_event_can_hold_is_refused(character: str) -> None:
     (fault,) = list_faults(replace_text("Be {tone}.", f"Be {character}."))
     assert fault == (
-        "8: layers.tone.text: NUL and lone surrogates cannot be stored; take the character out"
+        "8: layers.tone.text: NUL and lone surrogates cannot be stored; remove the character"
     )
 
 

@@ -105,7 +105,7 @@ def _parse_address(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise Refused(
-            "bad-address", f"{address!r} is not host:port", field="nats", fix="say 127.0.0.1:0"
+            "bad-address", f"{address!r} is not host:port", field="nats", fix="write 127.0.0.1:0"
         )
     return host, int(port)
 

@@ -44,7 +44,7 @@ async def test_what_has_not_happened_yet_cannot_be_asked_for(stand: RunningGatew
     for path in ("history?at=2", "window?at=2"):
         answer = await stand.http.get(f"/v1/sessions/{session}/{path}")
         assert (answer.status_code, answer.json()["code"]) == (422, "not-there-yet")
-        assert (answer.json()["field"], answer.json()["fix"]) == ("at", "ask for at most 1")
+        assert (answer.json()["field"], answer.json()["fix"]) == ("at", "send at most 1")
     for at in ("0", "-1", "x", "1.5", "99999999999999999999"):
         answer = await stand.http.get(f"/v1/sessions/{session}/history?at={at}")
         assert (answer.status_code, answer.json()["field"]) == (422, "at")

@@ -327,7 +327,7 @@ def _check_filter(types: Collection[str] | None, session: str | None, *, tokens:
         raise Refused("unknown-type", f"no event is named {unknown[0]!r}", field="types", fix=fix)
     if tokens and session is None:
         fix = "name the session whose replies to receive"
-        raise Refused("no-session", "tokens are of one session", field="session", fix=fix)
+        raise Refused("no-session", "token events belong to one session", field="session", fix=fix)
 
 
 async def _open_tenant_stream(

@@ -55,7 +55,7 @@ def check_text(text: str, field: str) -> str:
             "bad-text",
             "NUL and lone surrogates cannot be stored",
             field=field,
-            fix="take the character out",
+            fix="remove the character",
         )
     return text
 
@@ -78,7 +78,9 @@ def _check_json_value(value: JsonValue, field: str, depth: int) -> None:
             fix = f"stay within {MAX_INT}, or send it as text"
             raise Refused("bad-number", "the number is too large", field=field, fix=fix)
         case float() if not math.isfinite(value):
-            raise Refused("bad-number", f"{value} is no JSON", field=field, fix="leave it out")
+            raise Refused(
+                "bad-number", f"{value} is not a number of JSON", field=field, fix="leave it out"
+            )
         case list() | dict() if depth == MAX_JSON_DEPTH:
             detail = f"it is nested more than {MAX_JSON_DEPTH} deep"
             raise Refused("too-deep", detail, field=field, fix="send it as text")

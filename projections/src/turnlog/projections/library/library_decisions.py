@@ -76,8 +76,10 @@ def _check_row(number: int, row: SegmentInput) -> None:
     for flaw in find_segment_faults(row):
         raise _build_refusal(number, flaw.field, flaw.what, flaw.fix)
     if row.id is None and row.variant != DEFAULT_VARIANT:
-        what = "a variant needs the number of the segment it is of"
-        raise _build_refusal(number, "id", what, "give the number, the same for all its variants")
+        what = "a variant needs the number of its segment"
+        raise _build_refusal(
+            number, "id", what, "add the number, the same for all variants of the segment"
+        )
 
 
 def _build_refusal(number: int, name: str, what: str, fix: str, code: str = "invalid") -> Refused:
@@ -117,11 +119,11 @@ class _ImportDecision:
             return
         if (segment.scope, segment.ref, segment.locale) != (row.scope, row.ref, row.locale):
             what = f"segment {segment.id} is of {'/'.join(filter(None, _get_placement(segment)))}"
-            fix = "give another number, or none"
+            fix = "use another number, or none"
             raise _build_refusal(number, "id", what, fix, "segment-taken")
         if (segment.id, row.variant) in self.active_by_variant:
-            what = f"variant {row.variant} of segment {segment.id} stands in an earlier row"
-            raise _build_refusal(number, "id", what, "take one of them out")
+            what = f"variant {row.variant} of segment {segment.id} is in an earlier row too"
+            raise _build_refusal(number, "id", what, "remove one of the two rows")
         self._edit_segment(segment, row)
 
     def _find_segment(self, row: SegmentInput) -> LibrarySegment | None:
@@ -226,7 +228,7 @@ def _require_segment(library: SegmentLibrary, command: EditSegment) -> LibrarySe
         raise Refused("unknown-segment", f"there is no segment {command.id}", field="segment")
     last = segment.versions[-1].version
     if command.seen is not None and command.seen != last:
-        fix = "read it again, then decide again"
+        fix = "read the segment again, and send the version that it has now"
         raise Refused("segment-moved", f"it is at version {last}", field="version", fix=fix)
     return segment
 
@@ -248,7 +250,7 @@ def _build_segment_text(
 ) -> SegmentText:
     if before is None and command.content is None:
         detail = f"there is no variant {variant[:80]!r} of it yet"
-        raise Refused("invalid", detail, field="content", fix="write what it says")
+        raise Refused("invalid", detail, field="content", fix="send its text")
     changes: dict[str, object] = {
         "tier": command.tier,
         "type": command.type,

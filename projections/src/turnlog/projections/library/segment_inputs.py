@@ -77,25 +77,27 @@ def find_segment_faults(segment: SegmentInput) -> Iterator[SegmentInputFault]:
     yield from find_placement_faults(segment.scope, segment.ref, segment.locale, segment.variant)
     yield from find_text_faults(segment.tier, segment.type, segment.priority)
     if segment.id is not None and not 1 <= segment.id <= MAX_INT:
-        yield SegmentInputFault("id", f"{segment.id} is no number of a segment", "count from 1")
+        yield SegmentInputFault(
+            "id", f"{segment.id} is not the number of a segment", "use a number from 1"
+        )
     if segment.version is not None and not 1 <= segment.version <= MAX_VERSION:
         fix = f"use 1 to {MAX_VERSION}, or leave it out"
-        yield SegmentInputFault("version", f"{segment.version} is no version", fix)
+        yield SegmentInputFault("version", f"{segment.version} is not a version number", fix)
 
 
 def find_content_faults(content: str) -> Iterator[SegmentInputFault]:
     """Yield the faults of a text."""
     if not content.strip():
         yield SegmentInputFault(
-            "content", "it says nothing", "write a text, or leave the segment out"
+            "content", "the text is empty", "write a text, or leave the segment out"
         )
     if not is_storable(content):
         yield SegmentInputFault(
-            "content", "NUL and lone surrogates cannot be stored", "take the character out"
+            "content", "NUL and lone surrogates cannot be stored", "remove the character"
         )
     if len(content) > MAX_CONTENT_CHARACTERS:
         what = f"it has {len(content)} characters, the limit is {MAX_CONTENT_CHARACTERS}"
-        yield SegmentInputFault("content", what, "make two segments of it")
+        yield SegmentInputFault("content", what, "split it into two segments")
 
 
 def find_name_faults(field: str, name: str) -> Iterator[SegmentInputFault]:

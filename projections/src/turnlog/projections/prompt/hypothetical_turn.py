@@ -87,7 +87,7 @@ def replace_budget(material: SessionMaterial, kind: str, tokens: int) -> Session
     blueprint = material.blueprint
     name = blueprint.calls[kind].budget
     if name is None:
-        detail = f"the call {kind} has no budget, so nothing of it is ever cut"
+        detail = f"the call {kind} has no budget, so it is never trimmed"
         raise Refused("no-budget", detail, field="budget", fix="leave it out")
     other = blueprint.budget[name].model_copy(update={"tokens": tokens})
     budgets = {**blueprint.budget, name: other}

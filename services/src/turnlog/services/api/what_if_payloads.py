@@ -17,9 +17,9 @@ from turnlog.services.api.requests import ShortName
 FolderPath = Annotated[str, Field(min_length=1, max_length=300)]
 
 EXACTNESS_NOTE = (
-    "Exact for context, not for behaviour: it tells what each recorded call would have been given, "
-    "with what was said as it was said. What a model would have answered to that, and what people "
-    "would have said then, nobody knows."
+    "Exact for context, not for behaviour: it shows what each recorded call would have been sent, "
+    "with the messages of users and models as they were recorded. What a model would have answered "
+    "instead, and what users would have written then, is unknown."
 )
 
 

@@ -124,7 +124,7 @@ def _read_file(file: Path, path: str) -> str:
 def _clean_text(text: str, path: str) -> str:
     """Return the text without the final newline of an editor; refuse one that cannot be stored."""
     if "\0" in text:
-        raise _create_unreadable_error(path, "it holds a NUL", "take the character out")
+        raise _create_unreadable_error(path, "it holds a NUL", "remove the character")
     return text.rstrip("\r\n")
 
 

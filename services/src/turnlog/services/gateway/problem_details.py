@@ -81,11 +81,11 @@ FIX_BY_CODE: Final[Mapping[str, str]] = {
     "already-redacted": "nothing is left to do",
     "no-reply": "choose a turn that was completed; `/history` shows them",
     "session-closed": "open another session",
-    "unknown-call": "see `/calls` for those there are",
-    "unknown-segment": "see `/v1/segments` for those there are",
-    "unknown-session": "see `/v1/sessions` for those there are",
-    "unknown-tool-use": "see `tools` of the turn in `/history` for those there are",
-    "unknown-turn": "see `/history` for those there are",
+    "unknown-call": "see `/calls` for the calls of the session",
+    "unknown-segment": "see `/v1/segments` for the segments",
+    "unknown-session": "see `/v1/sessions` for the sessions",
+    "unknown-tool-use": "see `tools` of the turn in `/history`",
+    "unknown-turn": "see `/history` for the turns of the session",
 }
 """The fix of codes that are raised by layers which do not know HTTP."""
 
@@ -179,7 +179,7 @@ def convert_error(error: Exception) -> ProblemDetails:
                 STATUS_BY_CODE.get(code, INVALID_VALUE_STATUS), code, detail, field=field, fix=fix
             )
         case Conflict(actual=actual):
-            fix = "read the session again, then decide again"
+            fix = "read the session again, and repeat the request if it still applies"
             return create_problem(409, "conflict", str(error), fix=fix, sequence=actual)
         case Unavailable():
             fix = "send the very same request again"
@@ -193,7 +193,7 @@ def convert_error(error: Exception) -> ProblemDetails:
         case RequestValidationError():
             return _convert_validation_error(error)
         case HTTPException(status_code=status):
-            fix = "see /openapi.json for what there is"
+            fix = "see /openapi.json for the routes"
             return create_problem(
                 status, ROUTING_CODES.get(status, "refused"), str(error.detail), fix=fix
             )

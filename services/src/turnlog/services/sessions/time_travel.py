@@ -191,4 +191,4 @@ def refuse_future(sequence: int, head: int, field: str) -> None:
     """Refuse a sequence after the last one."""
     if sequence > head:
         detail = f"the last sequence is {head}"
-        raise Refused("not-there-yet", detail, field=field, fix=f"ask for at most {head}")
+        raise Refused("not-there-yet", detail, field=field, fix=f"send at most {head}")

@@ -171,7 +171,7 @@ class _YamlReader:
         text = str(node.value)
         if not is_storable(text):
             what = "NUL and lone surrogates cannot be stored"
-            self._add_fault(node, path, what, "take the character out")
+            self._add_fault(node, path, what, "remove the character")
         return text.encode(errors="replace").decode()
 
     def _add_fault(self, node: Node, path: DocumentPath, what: str, fix: str) -> None:

@@ -124,7 +124,7 @@ def _record_system_turn(
 ) -> NewEvents:
     """Record a text of the application between two turns; no worker has anything to do for it."""
     if not command.text:
-        raise Refused("text-missing", "the turn says nothing", field="text", fix="give a text")
+        raise Refused("text-missing", "the turn has no text", field="text", fix="send a text")
     if state.open is not None:
         what = f"turn {state.open.turn} is not answered yet"
         raise Refused("turn-open", what, fix="wait for it, or cancel it")
@@ -191,7 +191,10 @@ def set_turn_exclusion(state: SessionState, command: ExcludeTurn | RestoreTurn) 
 def redact_reply(state: SessionState, command: RedactReply) -> NewEvents:
     found = _require_completed_turn(state, command.turn)
     if found.role == "system":
-        what, fix = f"turn {command.turn} is one of the system", "exclude it from later windows"
+        what, fix = (
+            f"turn {command.turn} has the role `system`, and no reply",
+            "exclude the turn instead",
+        )
         raise Refused("no-reply", what, field="turn", fix=fix)
     if found.redacted:
         raise Refused("already-redacted", f"the reply of turn {command.turn} is withheld already")
@@ -215,14 +218,14 @@ def set_turn_display(state: SessionState, command: DisplayTurn) -> NewEvents:
     if not 1 <= turn <= state.submitted:
         raise _build_unknown_turn(turn)
     if command.text is None and command.reply is None:
-        fix = "give `text`, `reply` or both"
-        raise Refused("bad-display", "there is nothing to be looked at", field="reply", fix=fix)
+        fix = "send `text`, `reply` or both"
+        raise Refused("bad-display", "the request has no display form", field="reply", fix=fix)
     found = find_settled_turn(state, turn)
     if command.reply is not None and (found is None or found.status != "completed"):
         raise Refused("no-reply", f"turn {turn} has no reply", field="reply")
     if command.reply is not None and found and found.redacted:
         what = f"the reply of turn {turn} is withheld"
-        raise Refused("reply-withheld", what, field="reply", fix="leave it without")
+        raise Refused("reply-withheld", what, field="reply", fix="leave it out")
     text, reply = command.text, command.reply
     return (
         TurnDisplayed(

@@ -73,7 +73,7 @@ def require_turn_allowed(state: SessionState, command: SubmitTurn) -> None:
     phase = command.phases.phases.get(_get_phase(state)) if command.phases else None
     if phase is None or phase.kind == "freeform":
         if command.text is None:
-            raise Refused("text-missing", "the turn says nothing", field="text", fix="give a text")
+            raise Refused("text-missing", "the turn has no text", field="text", fix="send a text")
         return
     # A failed, cancelled or withheld debrief is held again by a turn without a text.
     owed = phase.kind == "debrief" and state.open is None and _is_debrief_owed(state)
@@ -85,7 +85,7 @@ def require_turn_allowed(state: SessionState, command: SubmitTurn) -> None:
         "phase-takes-no-turns",
         f"phase {state.phase} is {phase.kind}",
         field="text",
-        fix=again or (f"choose one of: {choices}" if choices else "nothing can be said any more"),
+        fix=again or (f"choose one of: {choices}" if choices else "open another session"),
     )
 
 
@@ -164,7 +164,9 @@ def send_signal(state: SessionState, command: SendSignal) -> NewEvents:
             "signal-not-offered",
             f"phase {state.phase} does not offer {command.signal!r} now",
             field="signal",
-            fix=f"send one of: {', '.join(offered)}" if offered else "go on with the dialogue",
+            fix=f"send one of: {', '.join(offered)}"
+            if offered
+            else "submit a turn; no signal is offered now",
         )
     target = command.phases.find_next_phase(state.phase or "", command.signal) or ""
     return enter_phase(state, command.phases, PhaseTransition(target, command.signal))
@@ -296,7 +298,7 @@ def _prepare_carry(state: SessionState, command: EnterPhase) -> str | None:
         return None
     graph = command.phases
     if graph.spec.carry.forward == "none":
-        detail = "its blueprint lets nothing be carried from phase to phase"
+        detail = "the blueprint does not carry texts from phase to phase"
         raise Refused("carry-not-allowed", detail, field="carry", fix="leave it out")
     if not graph.is_forward_move(state.phase, command.phase):
         detail = f"{command.phase} does not follow {state.phase}; texts are carried forward only"

@@ -70,15 +70,17 @@ def undo_summary(state: SessionState, sequence: int) -> NewEvents:
     require_open_session(state)
     found = next((each for each in state.summaries if each.sequence == sequence), None)
     if found is None:
-        detail = f"event {sequence} holds no summary that stands"
-        raise Refused("unknown-summary", detail, field="sequence", fix="name one that stands")
+        detail = f"event {sequence} holds no active summary"
+        raise Refused(
+            "unknown-summary", detail, field="sequence", fix="see `/summaries` for the active ones"
+        )
     require_no_open_turn(state)
     by = next((each for each in state.summaries if each.former == found.sequence), None)
     if by is not None:
-        detail = f"the summary of event {by.sequence} took it in"
+        detail = f"the summary of event {by.sequence} includes it"
         raise Refused("summary-taken-in", detail, field="sequence", fix="undo that one first")
     if found.former and not any(each.sequence == found.former for each in state.summaries):
-        detail = f"the summary before it, of event {found.former}, lies too far back"
+        detail = f"the summary before it, of event {found.former}, is too old to be restored"
         raise Refused("summary-too-old", detail, field="sequence", fix="exclude a turn it covers")
     return (SummaryUndone(sequence=found.sequence, view=found.view),)
 

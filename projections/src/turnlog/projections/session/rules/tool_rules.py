@@ -45,7 +45,7 @@ def request_schemas(state: SessionState) -> NewEvents:
     require_open_session(state)
     if state.profile not in state.tools:
         what = f"no prompt of profile {state.profile} has described tools yet"
-        raise Refused("no-tools", what, fix="its first turn is told of them in full")
+        raise Refused("no-tools", what, fix="submit a turn: its prompts describe them in full")
     return () if find_disclosure_reason(state) else (SchemasRequested(profile=state.profile),)
 
 

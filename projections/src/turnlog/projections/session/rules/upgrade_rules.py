@@ -57,7 +57,7 @@ def _require_phase_boundary(state: SessionState) -> None:
             "not-at-a-boundary",
             f"phase {state.phase} is under way, after {state.exchanges} exchanges",
             field="phase",
-            fix="move it when it has entered its next phase",
+            fix="move the session when it has entered its next phase",
         )
 
 

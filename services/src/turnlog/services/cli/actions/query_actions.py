@@ -86,7 +86,9 @@ def build_preview_request(
     for name, given_too in (("--at", at), ("--clock", clock)):
         if given_too is not None:
             fix = f"leave out {name}, or all of --text, --input, --budget and --model"
-            raise Refused("bad-option", "what is tried is tried now", field=name, fix=fix)
+            raise Refused(
+                "bad-option", "a preview shows the session as it is now", field=name, fix=fix
+            )
     input_values = parse_json_pairs(inputs or (), "--input")
     return WindowPreviewRequest(
         text=text, inputs=input_values, call=call, budget=budget, model=model

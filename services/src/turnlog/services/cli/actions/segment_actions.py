@@ -59,7 +59,7 @@ def read_segment_files(files: Sequence[Path]) -> ParsedSegments:
 def _choose_parser(file: Path) -> RowParser:
     form = ROW_PARSERS.get(file.suffix.lower())
     if form is None:
-        detail = f"{file}: nobody knows how to read {file.suffix or 'it'}"
+        detail = f"{file}: {file.suffix or 'a file without a suffix'} is not a known format"
         raise Refused(
             "bad-option", detail, field="FILE", fix=f"give one of {', '.join(ROW_PARSERS)}"
         )

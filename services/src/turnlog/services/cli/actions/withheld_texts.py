@@ -80,7 +80,7 @@ async def _load_withheld_text(
     if redacted.withheld is None:
         detail = f"the reply of turn {turn} was recorded before it was withheld"
         tail = f"turnlog tail {session} --no-follow --stored"
-        fix = f"its text stands in the turn's own event: `{tail}`"
+        fix = f"its text is in the event of the turn: `{tail}`"
         raise Refused("no-withheld-text", detail, field="turn", fix=fix)
     text = decode_withheld_text(await blobs.get_blob(tenant, redacted.withheld))
     return WithheldText(

@@ -42,7 +42,12 @@ def choose_media_type(request: Request, *offered: str) -> str:
     best = max(offered, key=lambda offer: qualities[offer])
     if qualities[best] <= 0:
         fix = f"accept one of {', '.join(offered)}"
-        raise Refused("not-acceptable", "no such form is offered", field="Accept", fix=fix)
+        raise Refused(
+            "not-acceptable",
+            "the route offers no media type that the request accepts",
+            field="Accept",
+            fix=fix,
+        )
     return best
 
 

@@ -55,7 +55,7 @@ def create_http_protocol(seconds: float) -> type[H11Protocol]:
         def _late(self) -> None:
             began, _ = self.conn.trailing_data
             if began:
-                detail = f"the head did not come within {seconds:g} s"
+                detail = f"the head did not arrive within {seconds:g} s"
                 self._refuse(Refused("too-slow", detail, field="head", fix="send it in one go"))
             self.transport.close()
 

@@ -66,7 +66,7 @@ class BodyLimitMiddleware:
             async with asyncio.timeout(self.seconds):
                 body = await _read_body(receive, max_bytes)
         except TimeoutError:
-            detail = f"the body did not come within {self.seconds:g} s"
+            detail = f"the body did not arrive within {self.seconds:g} s"
             raise Refused("too-slow", detail, field="body", fix="send it in one go") from None
         if body:
             _check_body_headers(headers)
@@ -95,12 +95,12 @@ async def _read_body(receive: Receive, max_bytes: int) -> bytes:
 def _check_body_headers(headers: Headers) -> None:
     encoding = headers.get("content-encoding", "identity")
     if encoding != "identity":
-        detail = f"a body encoded as {encoding[:80]!r} is not taken"
+        detail = f"the gateway does not accept a body encoded as {encoding[:80]!r}"
         fix = "send it as it is, without Content-Encoding"
         raise Refused("unsupported-encoding", detail, field="Content-Encoding", fix=fix)
     media = headers.get("content-type", "none").partition(";")[0].strip().lower()
     if media != "application/json":
-        detail = f"a body of type {media[:80]!r} is not taken"
+        detail = f"the gateway does not accept a body of type {media[:80]!r}"
         fix = "send JSON with Content-Type: application/json"
         raise Refused("unsupported-media", detail, field="Content-Type", fix=fix)
 

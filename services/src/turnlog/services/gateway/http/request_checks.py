@@ -141,7 +141,7 @@ async def wait_for_rows(
         deps.projection_signal, read_sequence, sequence, within=deps.read_model_timeout
     ):
         detail = f"the read models have not reached sequence {sequence} yet"
-        raise Refused("behind", detail, field=MIN_SEQUENCE_FIELD, fix="ask again")
+        raise Refused("behind", detail, field=MIN_SEQUENCE_FIELD, fix="send the request again")
 
 
 TurnPath = Annotated[int, Path(ge=1, le=MAX_INT)]

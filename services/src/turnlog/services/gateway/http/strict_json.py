@@ -72,7 +72,7 @@ def _check_value(value: object, path: str) -> None:
             check_text(value, path or _WHOLE_BODY)
         case int() | float() if not _is_portable_number(value):
             fix = f"stay within {MAX_INT}, or send it as text"
-            detail = "readers of JSON disagree about it"
+            detail = "JSON parsers do not agree on its value"
             raise Refused("bad-number", detail, field=path or _WHOLE_BODY, fix=fix)
         case list():
             for place, item in enumerate(cast("list[object]", value)):

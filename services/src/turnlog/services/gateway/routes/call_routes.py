@@ -113,7 +113,7 @@ async def _refuse_withheld_turn(
 ) -> None:
     settled = find_settled_turn(await deps.command_handler.require_state(tenant, session), turn)
     if settled is not None and settled.redacted:
-        detail = f"the reply of turn {turn} is withheld, and what it was worked out from"
+        detail = f"the reply of turn {turn} is withheld, and so are the results behind it"
         fix = "for an audit, read the turn's events with `stored=true`"
         raise Refused("reply-withheld", detail, fix=fix)
 

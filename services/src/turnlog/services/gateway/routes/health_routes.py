@@ -132,7 +132,7 @@ async def release_session(
             "still-stopped",
             f"event {replayed.poison.position} of the stream: {replayed.poison.reason}",
             field="session",
-            fix="release it by a release of Turnlog that can fold this event",
+            fix="release it with a version of Turnlog that can fold this event",
         )
     return QuarantineRelease(session=session, events=replayed.events)
 

@@ -67,7 +67,7 @@ def parse_turn_cursor(text: str, turn: int) -> TurnCursor:
     if of != turn:
         raise create_cursor_refusal(f"it is a cursor of turn {of}, not of turn {turn}")
     if attempt == 0 < offset:
-        raise create_cursor_refusal("nothing is said before the first attempt")
+        raise create_cursor_refusal("no text comes before the first attempt")
     return TurnCursor(turn, attempt, offset, cast("StreamEnd | None", found[4]))
 
 
