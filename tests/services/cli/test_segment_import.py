@@ -104,7 +104,7 @@ def test_a_file_with_a_byte_order_mark_and_carriage_returns_is_read(tmp_path: Pa
 @pytest.mark.parametrize(
     ("name", "text", "line", "field", "detail"),
     [
-        ("s.yaml", "- scope: core\n  content: ''\n", 2, "content", "says nothing"),
+        ("s.yaml", "- scope: core\n  content: ''\n", 2, "content", "the text is empty"),
         ("s.yaml", "- scope: core\n  content: x\n  tier: -1\n", 3, "tier", "no tier"),
         ("s.yaml", "- scope: core\n  contents: x\n", 2, "contents", "no such field"),
         ("s.yaml", "- scope: c\n  content: x\n  tier: [1]\n", 3, "tier", "no whole number"),
