@@ -6,10 +6,13 @@ why each attempt ended. Timeouts are the model layer's own tests: no setting sho
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pytest
 
+from tests.e2e.browser import CHROMIUM, Browser
+from tests.support.processes.process_host import run_turnlog
 from tests.support.processes.turnlog_up import TurnlogUp
 from tests.support.servers.model_behaviours import (
     AnswerBreak,
@@ -19,6 +22,7 @@ from tests.support.servers.model_behaviours import (
 )
 from tests.support.servers.openai_server import OpenAIServer
 from turnlog.events.model.call_events import AttemptEnded
+from turnlog.services.cli.views.text_format import format_duration, format_money
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -134,6 +138,43 @@ async def test_a_watcher_is_told_of_a_retry_and_ends_with_the_recorded_reply(
     reply = "".join(each.json["text"] for each in received[reset:] if each.name == "token")
     history = await up.service.get_json(f"/v1/sessions/{session}/history")
     assert reply == history["turns"][0]["reply"] == "An answer."
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on PATH")
+async def test_a_retried_call_took_the_same_time_and_money_over_http_on_a_terminal_and_on_the_page(
+    up: TurnlogUp,
+    provider: OpenAIServer,
+    chromium: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    session = await up.service.open_session()
+    provider.queue_behaviours(ModelRefusal(429, headers={"retry-after": "1"}), WHOLE)
+    await up.service.run_turn(session)
+    (call,) = await up.service.list_calls(session)
+    times, (refused, answered) = call["times"], call["attempts"]
+    ended = await up.service.list_events_of_type(session, AttemptEnded)
+    measured = [each.timings.total for each in ended if each.timings]
+    assert [refused["total_ms"], answered["total_ms"]] == measured
+    assert (refused["waited_ms"], answered["waited_ms"]) == (0, times["waiting_ms"])
+    assert times["waiting_ms"] >= 990
+    assert times["attempts_ms"] == sum(measured)
+    assert times["total_ms"] == times["attempts_ms"] + times["waiting_ms"]
+    taken, waiting = (format_duration(times[name]) for name in ("total_ms", "waiting_ms"))
+    cost = format_money(call["micro_dollars"])
+    address = str(up.service.http.base_url)
+    code, shown, _ = await run_turnlog("show", session, "--url", address)
+    assert code == 0
+    figures = ("stop", str(call["tokens"]), "≥", cost, f"{taken} in 2 attempts, {waiting} waiting")
+    assert re.search(r"\s+(?:\d+\s+)*".join(map(re.escape, figures)), shown), shown
+    assert f"together ≥ {cost} · 1 call without a price" in shown
+    await chromium.open_page(f"{address}/#/sessions/{session}")
+    on_page = "document.querySelector('.turn .figures')?.textContent"
+    await chromium.wait_for(on_page)
+    assert await chromium.run_script(on_page) == (
+        f"{call['input_tokens'] + call['output_tokens']} tokens · ≥ {cost} · "
+        f"{taken} in 2 attempts, {waiting} waiting"
+    )
 
 
 async def test_a_watcher_is_told_why_a_turn_failed(up: TurnlogUp, provider: OpenAIServer) -> None:

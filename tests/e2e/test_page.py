@@ -38,7 +38,7 @@ async def test_the_list_shows_every_session_and_the_search_finds_one(
     await browser.wait_for(f"{cells}[5]")
     row = await browser.run_script(cells)
     assert row[:3] == ["How are pears stored?pears", "assistant v1", "1"]
-    assert row[4:] == ["15", "$0.000003"]
+    assert row[4:] == ["15", "$0.000003 (guessed)"]
     await browser.run_script(build_input_script(".search", "APPLES", "input"))
     await browser.wait_for(f"{titles}.join() === 'How are apples stored?'")
     assert await browser.run_script("location.hash") == "#/?q=APPLES"

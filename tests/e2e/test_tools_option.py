@@ -15,8 +15,10 @@ from tests.agent_programs.agent_service import (
     answer_with_tool_calls,
 )
 from tests.support.processes.process_host import ProcessHost, wait_for_exit_code
+from tests.support.processes.separate_roles import MODEL_NAME
 from tests.support.processes.turnlog_up import run_turnlog_up
 from tests.support.servers.openai_server import OpenAIServer
+from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.tool_events import ToolReturned
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -30,10 +32,18 @@ def write_tools_file(folder: Path, **server: object) -> Path:
     return file
 
 
-async def test_a_session_runs_a_tool_of_the_file(host: ProcessHost, provider: OpenAIServer) -> None:
+async def test_a_session_runs_a_tool_of_the_file_at_the_prices_of_the_operator(
+    host: ProcessHost, provider: OpenAIServer
+) -> None:
     env = {"LENGTH": "${SHOP_LENGTH}"}
     file = write_tools_file(host.folder, command=sys.executable, args=SERVER, env=env)
-    variables = {"TURNLOG_TOOLS": str(file), "SHOP_LENGTH": "18 letters"}
+    prices = host.folder / "prices.json"
+    prices.write_text(json.dumps({MODEL_NAME: {"input": 10, "output": 20}}))
+    variables = {
+        "TURNLOG_TOOLS": str(file),
+        "TURNLOG_PRICES": str(prices),
+        "SHOP_LENGTH": "18 letters",
+    }
     async with run_turnlog_up(host, variables=variables) as up:
         form = {"blueprint": "uderia", "profile": "tool_enabled"}
         opened = await up.service.http.post("/v1/sessions", json=form)
@@ -47,6 +57,11 @@ async def test_a_session_runs_a_tool_of_the_file(host: ProcessHost, provider: Op
         returned = await up.service.wait_for_event(session, ToolReturned)
         assert returned.outcome == "answered"
         assert "18 letters" in str(returned.text)
+        for ended in await up.service.list_events_of_type(session, AttemptEnded):
+            usage, cost = ended.usage, ended.cost
+            amount = 10 * (usage.input_tokens or 0) + 20 * (usage.output_tokens or 0)
+            assert (cost.micro_dollars, cost.price) == (amount, "exact")
+            assert "+own-" in cost.table
 
 
 async def test_a_faulty_file_stops_the_start_with_its_fields_and_fixes(host: ProcessHost) -> None:

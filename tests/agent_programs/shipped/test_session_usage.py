@@ -27,5 +27,6 @@ async def test_u24_a_list_says_the_tokens_and_the_cost_of_each_session(
         **sums,
         "total_tokens": sums["input_tokens"] + sums["output_tokens"],
         "unknown_attempts": 0,
+        "cost": {"micro_dollars": sums["micro_dollars"], "guessed": True, "unpriced_calls": 0},
     }
     assert sums["input_tokens"] > 0

@@ -34,6 +34,7 @@ from turnlog.events.model.turn_events import (
     TurnRestored,
 )
 from turnlog.events.store.memory_log import MemoryLog
+from turnlog.projections.read_models.call_costs import CostSum
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import session_queries
 from turnlog.projections.store.read.row_types import (
@@ -274,7 +275,8 @@ async def test_a_sessions_usage_is_the_sum_of_its_attempts_and_names_what_nobody
     await story.append_events(build_started(1, 2), build_ended(1, 2, tokens=40, micro_dollars=7))
     await story.append_events(build_completed(1, "Hello"), build_submitted(2, "And?"))
     await story.append_events(build_started(2, 1), build_ended(2, 1, tokens=2, micro_dollars=1))
-    usage = SessionUsage(42, 42, 84, 8, unknown_attempts=1)
+    cost = CostSum(8, guessed=False, unpriced_calls=1)
+    usage = SessionUsage(42, 42, 84, 8, unknown_attempts=1, cost=cost)
     assert (await read_session(store, story)).usage == usage
     async with store.open_reader() as connection:
         page = await session_queries.list_sessions(

@@ -10,12 +10,15 @@ from tests.projections.store.row_fold import fold_log
 from tests.projections.store.session_histories import (
     StoredSession,
     build_assembled,
+    build_ended,
     build_opened,
     build_part,
+    build_started,
     build_submitted,
 )
 from turnlog.events.model.manifest import AppliedTrimStep, PromptPart
 from turnlog.events.store.memory_log import MemoryLog
+from turnlog.projections.read_models.call_costs import CostSum
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read.row_types import CallGrowth, ComponentRow, GroupGrowth
 from turnlog.projections.store.read.token_ledger import (
@@ -134,3 +137,17 @@ async def test_calls_are_put_together_by_what_they_have_in_common(
         GroupGrowth("reply", 1, 10, 0, {"system": 10}, 0),
     ]
     assert await read_group_growth(store, "all", since=datetime(2030, 1, 1, tzinfo=UTC)) == []
+
+
+async def test_a_group_costs_what_its_attempts_cost_and_counts_calls_without_a_price(
+    store: ReadModelStore, story: StoredSession
+) -> None:
+    await story.append_events(build_opened(), build_submitted(1, "one"), build_started(1, 1))
+    await story.append_events(build_assembled(1, "1.1"))
+    await story.append_events(
+        build_ended(1, 1, tokens=None, micro_dollars=None), build_started(1, 2)
+    )
+    await story.append_events(build_ended(1, 2, tokens=7, micro_dollars=21))
+    await fold_log(store, story.log)
+    (group,) = await read_group_growth(store, "model")
+    assert group.cost == CostSum(21, guessed=False, unpriced_calls=1)

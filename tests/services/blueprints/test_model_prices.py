@@ -40,7 +40,8 @@ def build_usage(tokens: int, cached: int = 0) -> TokenUsage:
         (f"global.{SONNET}", 18_000_000, "normalised"),
         ("no-such-model", 500_000, "fallback"),
         ("hosted_vllm/gpt-4o", 500_000, "fallback"),
-        ("scripted/demo", 500_000, "fallback"),
+        ("open/gpt-4o", 500_000, "fallback"),
+        ("/gpt-4o", 500_000, "fallback"),
     ],
 )
 async def test_a_model_is_priced_by_name_then_without_its_region_then_at_a_guess(
@@ -51,6 +52,34 @@ async def test_a_model_is_priced_by_name_then_without_its_region_then_at_a_guess
     assert (cost.micro_dollars, cost.price) == (micro_dollars, source)
     assert cost.table == prices.version
     assert cost.table.startswith("litellm-1.")
+
+
+async def test_a_scripted_model_costs_nothing_unless_the_operator_says_so(tmp_path: Path) -> None:
+    cost = compute_cost("scripted/demo", MILLION, await ModelPrices().load_table())
+    assert (cost.micro_dollars, cost.price, cost.table) == (0, "exact", "none")
+    file = tmp_path / "prices.json"
+    file.write_text('{"scripted/demo": {"input": 1, "output": 2}}')
+    cost = compute_cost("scripted/demo", MILLION, await ModelPrices(file).load_table())
+    assert (cost.micro_dollars, cost.price) == (3_000_000, "exact")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "cached", "micro_dollars"),
+    [(200_000, 0, 200_000), (200_001, 1, 400_001), (300_000, 300_000, 300_000)],
+)
+def test_a_long_prompt_has_the_price_of_the_step_that_it_has_passed(
+    tokens: int, cached: int, micro_dollars: int
+) -> None:
+    steps = {f"input_cost_per_token_above_{step}k_tokens": step / 1e8 for step in (200, 400)}
+    prices = build_price_table(
+        input_cost_per_token=1e-6,
+        output_cost_per_token=1e-6,
+        cache_read_input_token_cost=0.5e-6,
+        cache_read_input_token_cost_above_200k_tokens=1e-6,
+        **steps,
+    )
+    cost = compute_cost("heron", build_usage(tokens, cached), prices)
+    assert cost.micro_dollars == micro_dollars
 
 
 def test_cached_tokens_have_their_own_price_where_the_table_has_one() -> None:

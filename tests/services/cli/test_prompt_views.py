@@ -22,6 +22,7 @@ from tests.support.sessions.prompt_assembly import (
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.registry import EVENT_TYPES, KnownEvent, UnknownEvent
 from turnlog.projections.prompt.assembly_inputs import AssembledPrompt
+from turnlog.projections.read_models.call_costs import CostSum
 from turnlog.projections.testing import claim_turn, submit_turn
 from turnlog.services.cli.conversation.reply_display import LabelledTextWriter
 from turnlog.services.cli.views.event_view import describe_event
@@ -30,7 +31,12 @@ from turnlog.services.cli.views.prompt_view import (
     render_prompt_messages,
     split_prompt,
 )
-from turnlog.services.cli.views.text_format import escape_controls, format_money
+from turnlog.services.cli.views.text_format import (
+    escape_controls,
+    format_cost,
+    format_cost_sum,
+    format_money,
+)
 from turnlog.services.cli.views.theme import FAMILY_COLOURS, render_labelled_text
 from turnlog.services.cli.views.token_view import render_token_bars, split_columns, sum_shares
 
@@ -153,10 +159,26 @@ def list_words(console: Console) -> list[str]:
 
 @pytest.mark.parametrize(
     ("micro_dollars", "formatted"),
-    [(None, "unknown"), (0, "$0.00"), (28, "$0.000028"), (1_250_000, "$1.25"), (10, "$0.00001")],
+    [(None, ""), (0, "$0.00"), (28, "$0.000028"), (1_250_000, "$1.25"), (10, "$0.00001")],
 )
 def test_money_is_never_rounded_to_nothing(micro_dollars: int | None, formatted: str) -> None:
     assert format_money(micro_dollars) == formatted
+
+
+@pytest.mark.parametrize(
+    ("cost", "of_one_call", "of_several"),
+    [
+        (CostSum(28, guessed=True), "$0.000028 (guessed)", "$0.000028 (guessed)"),
+        (CostSum(0), "$0.00", "$0.00"),
+        (CostSum(28, unpriced_calls=1), "≥ $0.000028", "≥ $0.000028 · 1 call without a price"),
+        (CostSum(None, unpriced_calls=2), "", "2 calls without a price"),
+        (CostSum(None), "", ""),
+    ],
+)
+def test_a_sum_says_that_it_is_guessed_and_how_many_calls_are_not_in_it(
+    cost: CostSum, of_one_call: str, of_several: str
+) -> None:
+    assert (format_cost(cost), format_cost_sum(cost)) == (of_one_call, of_several)
 
 
 def test_every_family_of_events_has_a_colour_of_its_own() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +29,7 @@ from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnF
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import CancelTurn, ClaimTurn, ExcludeTurn
+from turnlog.services.blueprints.model_prices import ModelPrices
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliverySettled, DeliverySuperseded
 
@@ -330,3 +334,43 @@ async def test_a_first_sign_of_life_is_given_before_the_prompt_is_assembled() ->
     await house.run_turn(await house.submit_turn("Hi"))
     first = (await house.tokens.read_token_events(TENANT, "s", 1))[0].event
     assert first == AttemptAlive(call="1.1", attempt=1)
+
+
+async def test_an_amount_names_the_prices_it_was_computed_by_and_outlives_them(
+    tmp_path: Path,
+) -> None:
+    house, file = SessionHarness(), tmp_path / "prices.json"
+    await house.open_session()
+    for dollars in (100, 900):
+        file.write_text(json.dumps({"puppet/one": {"input": dollars, "output": 0}}))
+        worker = house.build_worker()
+        outcomes = replace(worker.outcomes, prices=ModelPrices(file).load_table)
+        await house.run_turn(await house.submit_turn("Hi"), replace(worker, outcomes=outcomes))
+    first, second = (
+        each.event.cost for each in house.list_events() if isinstance(each.event, AttemptEnded)
+    )
+    assert (first.micro_dollars, second.micro_dollars) == (1_000, 9_000)
+    assert (first.price, second.price) == ("exact", "exact")
+    assert "+own-" in first.table
+    assert "+own-" in second.table
+    assert first.table != second.table
+
+
+async def test_a_turn_given_up_while_it_waits_for_a_retry_has_no_time_of_a_request() -> None:
+    house = SessionHarness()
+    await house.open_session(retries={"max": 1, "base_seconds": 3_600, "cap_seconds": 3_600})
+    house.model.scripts = [[ModelFailure("rate_limited")]]
+    worker = house.build_worker()
+
+    def stop_before_the_delay() -> float:
+        worker.stop_requested.set()
+        return 0.0
+
+    outcomes = replace(worker.outcomes, jitter=stop_before_the_delay)
+    await house.run_turn(await house.submit_turn("Hi"), replace(worker, outcomes=outcomes))
+    sent, unsent = (
+        each.event for each in house.list_events() if isinstance(each.event, AttemptEnded)
+    )
+    assert (sent.timings is None, unsent.timings) == (False, None)
+    assert unsent.fault is not None
+    assert unsent.fault.code == "handed-back"

@@ -106,7 +106,24 @@ async def test_calls_are_listed_with_what_they_took(stand: RunningGateway) -> No
     first = listed["calls"][0]
     assert (first["model"], first["kind"], first["finish"]) == (MODEL, "reply", "stop")
     assert (first["input_tokens"], first["output_tokens"], first["known"]) == (10, 5, "reported")
-    assert [attempt["outcome"] for attempt in first["attempts"]] == ["answered"]
+    (attempt,) = first["attempts"]
+    assert (attempt["outcome"], attempt["waited_ms"]) == ("answered", 0)
+    measured = attempt["total_ms"]
+    assert first["times"] == {"total_ms": measured, "attempts_ms": measured, "waiting_ms": 0}
+    costs = [call["cost"] for call in listed["calls"]]
+    amounts = [cost["micro_dollars"] for cost in costs]
+    assert costs[0] == {"micro_dollars": amounts[0], "guessed": True, "unpriced_calls": 0}
+    together = {"micro_dollars": sum(amounts), "guessed": True, "unpriced_calls": 0}
+    assert listed["usage"]["cost"] == together
+    growth = await stand.fetch_json("/v1/growth", session=session)
+    assert [group["cost"] for group in growth["groups"]] == [together]
+    what_if = await stand.http.post("/v1/what-if", json={"sessions": [session], "budget": 9_000})
+    lines = [json.loads(line) for line in what_if.text.splitlines()]
+    assert [line["before"]["guessed"] for line in lines if "before" in line] == [True, True]
+    diff = await stand.fetch_json(f"/v1/sessions/{session}/calls/1.1/diff/2.1")
+    assert [diff["guessed"], diff["before"]["guessed"], diff["after"]["guessed"]] == [True] * 3
+    log = (await stand.fetch_json(f"/v1/sessions/{session}/verify"))["log"]
+    assert (log["guessed_attempts"], log["unpriced_attempts"]) == (2, 0)
 
 
 async def test_rows_that_are_not_there_yet_are_waited_for_and_never_invented(

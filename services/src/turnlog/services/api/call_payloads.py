@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Literal
 
 from turnlog.events.content import Digest
-from turnlog.projections.store.read.row_types import CallRow
+from turnlog.projections.read_models.call_costs import CostSum
+from turnlog.projections.store.read.row_types import CallRow, SessionUsage
 from turnlog.services.api.payload_models import ResponseModel
 
 
@@ -26,6 +27,8 @@ class CallList(ResponseModel):
     """The last sequence that the read models contain."""
     calls: tuple[CallRow, ...]
     """The calls in order."""
+    usage: SessionUsage = SessionUsage()
+    """What the attempts of the session took and cost."""
 
 
 class ToolResultView(ResponseModel):
@@ -107,6 +110,8 @@ class GroupMetrics(ResponseModel):
     """Tokens that were saved."""
     cut_turns: int
     """The number of history turns that were cut to fit."""
+    cost: CostSum
+    """What their attempts cost; those that a fork copied count in the session that made them."""
     retrieval_hit_rate: float | None
     """The share of the calls with a layer of the component `rag_context` that include a text of it;
     null if there is no such call.

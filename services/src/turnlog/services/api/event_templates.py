@@ -64,7 +64,7 @@ EVENT_TEMPLATES: Final[Mapping[str, str]] = {
     "attempt-ended": (
         "call {call} · {outcome}[ ({fault.code})][ · {timings.total|duration}]"
         " · {usage|usage}[ · {usage.reasoning_tokens|count:reasoning token}]"
-        " · cost {cost.micro_dollars|money}[ · response {response_id}]"
+        "[ · cost {cost|cost}][ · response {response_id}]"
         "[ · {ratings|count:safety rating}]"
     ),
     "call-completed": "call {call} · {finish} · {characters|count:character}",

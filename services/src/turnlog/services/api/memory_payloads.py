@@ -43,6 +43,8 @@ class SummaryView(ResponseModel):
     """The model as it was passed to litellm."""
     micro_dollars: int | None
     """The cost of the call in millionths of a dollar; null when unknown."""
+    guessed: bool
+    """Whether that price is a guess, because no table has the very model."""
     at: str
     """When it was recorded, RFC 3339."""
 

@@ -33,6 +33,10 @@ class TotalsView(ResponseModel):
     """Tokens received, as far as known."""
     micro_dollars: int
     """The cost in millionths of a dollar, as far as known."""
+    guessed_attempts: int
+    """Attempts whose price is a guess, because no table has their very model."""
+    unpriced_attempts: int
+    """Attempts without a price, which are not in the sum."""
 
 
 class VerificationView(ResponseModel):

@@ -93,7 +93,7 @@ class PromptTotalsView(ResponseModel):
     micro_dollars: int
     """The price of the prompts alone in millionths of a dollar, without caching."""
     guessed: bool
-    """Whether a model is missing from the price table."""
+    """Whether a price in it is a guess, because no table has the very model."""
 
 
 class WhatIfTotalsView(ResponseModel):

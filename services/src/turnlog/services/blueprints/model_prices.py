@@ -2,8 +2,9 @@
 
 A model is looked up by its exact name, then by its name without the ARN and region that Bedrock
 puts before it; a model in no table costs a flat guess. Which of the three it was, and the version
-of the table, are recorded with the amount, so that a cost can be judged later. Prices that depend
-on the length of the prompt are taken at their lowest step.
+of the table, are recorded with the amount, so that a cost can be judged later and never changes
+with the table. Scripted models cost nothing. Where the price depends on the length of the prompt,
+it is that of the step which the prompt has reached.
 
 The table is a file that litellm ships; it is read without importing litellm, which takes seconds.
 An installation may have a file of its own prices, which come before those of litellm: a JSON object
@@ -38,6 +39,9 @@ _REGION: Final = re.compile(
     r"(?<![^/])(?:[a-z]{2}(?:-gov)?-[a-z]+-\d/|(?:us|us-gov|eu|apac|au|ca|jp|global)\.)"
 )
 """Matches a path step such as `us-east-1/`, or the prefix of an inference profile such as `us.`."""
+
+_STEP: Final = re.compile(r"input_cost_per_token(_above_(\d+)k_tokens)")
+"""Matches the key of the price of prompts that are longer than some thousands of tokens."""
 
 _MILLION: Final = 1_000_000
 
@@ -82,6 +86,12 @@ class OwnPrice(BaseModel):
 
 _OWN_PRICES: Final = TypeAdapter(dict[Annotated[str, Field(min_length=1)], OwnPrice])
 
+
+FREE_PROVIDERS: Final = ("scripted/",)
+"""Beginnings of the names of models that nobody is paid for."""
+
+NO_TABLE: Final = "none"
+"""The table of a cost that follows from no table."""
 
 FALLBACK_RATES: Final = TokenRates(
     Decimal("0.10") / _MILLION,
@@ -145,7 +155,9 @@ def compute_cost(model: str, usage: TokenUsage, table: PriceTable) -> AttemptCos
     """Return the cost of tokens, rounded half up at the end; unknown tokens have no price."""
     if usage.input_tokens is None or usage.output_tokens is None:
         return AttemptCost(price="unknown", table=table.version)
-    rates, source = _find_rates(model, table)
+    if model.startswith(FREE_PROVIDERS) and model not in table.own:
+        return AttemptCost(micro_dollars=0, price="exact", table=NO_TABLE)
+    rates, source = _find_rates(model, usage.input_tokens, table)
     fresh = max(usage.input_tokens - usage.cached_tokens, 0)
     dollars = (
         fresh * rates.uncached
@@ -156,34 +168,58 @@ def compute_cost(model: str, usage: TokenUsage, table: PriceTable) -> AttemptCos
     return AttemptCost(micro_dollars=int(micro_dollars), price=source, table=table.version)
 
 
-def _find_rates(model: str, table: PriceTable) -> tuple[TokenRates, PriceSource]:
-    if exact := _find_entry(model, table):
+def _find_rates(model: str, input_tokens: int, table: PriceTable) -> tuple[TokenRates, PriceSource]:
+    if exact := _find_entry(model, input_tokens, table):
         return exact, "exact"
-    if normalised := _find_entry(_REGION.sub("", _ARN.sub("", model)), table):
+    if normalised := _find_entry(_REGION.sub("", _ARN.sub("", model)), input_tokens, table):
         return normalised, "normalised"
     return FALLBACK_RATES, "fallback"
 
 
-def _find_entry(name: str, table: PriceTable) -> TokenRates | None:
+def _find_entry(name: str, input_tokens: int, table: PriceTable) -> TokenRates | None:
     """Return the entry of a name; `openai/gpt-4o` also finds OpenAI's own entry `gpt-4o`."""
     if name in table.own:
         return table.own[name]
     if name in table.entries:
-        return _parse_rates(table.entries[name])
+        return _parse_rates(table.entries[name], input_tokens)
     provider, _, rest = name.partition("/")
     entry = table.entries.get(rest, {})
-    return (
-        _parse_rates(entry) if str(entry.get("litellm_provider", "")).startswith(provider) else None
-    )
+    # `bedrock_converse` and `vertex_ai-language-models` are names of `bedrock` and `vertex_ai`.
+    is_same = re.match(rf"{re.escape(provider)}(?![^_-])", str(entry.get("litellm_provider", "")))
+    return _parse_rates(entry, input_tokens) if provider and is_same else None
 
 
-def _parse_rates(entry: Mapping[str, object]) -> TokenRates | None:
+def _parse_rates(entry: Mapping[str, object], input_tokens: int) -> TokenRates | None:
     fresh = _parse_dollars(entry, "input_cost_per_token")
     output = _parse_dollars(entry, "output_cost_per_token")
     if fresh is None or output is None:
         return None
     cached = _parse_dollars(entry, "cache_read_input_token_cost")
-    return TokenRates(fresh, fresh if cached is None else cached, output)
+    rates = TokenRates(fresh, fresh if cached is None else cached, output)
+    step = _find_step(entry, input_tokens)
+    return _parse_step(entry, step, rates) if step else rates
+
+
+def _find_step(entry: Mapping[str, object], input_tokens: int) -> str | None:
+    """Return the end of the keys with the prices of a prompt of this length; None for a short one.
+
+    It is the highest step that the prompt has passed: `_above_200k_tokens`.
+    """
+    steps = (found for key in entry if (found := _STEP.fullmatch(key)))
+    passed = {int(step[2]): step[1] for step in steps if input_tokens > int(step[2]) * 1000}
+    return passed[max(passed)] if passed else None
+
+
+def _parse_step(entry: Mapping[str, object], step: str, below: TokenRates) -> TokenRates:
+    """Return the prices of a step; what the table has none for is as `below`."""
+    fresh = _parse_dollars(entry, f"input_cost_per_token{step}")
+    cached = _parse_dollars(entry, f"cache_read_input_token_cost{step}")
+    output = _parse_dollars(entry, f"output_cost_per_token{step}")
+    return TokenRates(
+        below.uncached if fresh is None else fresh,
+        below.cached if cached is None else cached,
+        below.output if output is None else output,
+    )
 
 
 def _parse_dollars(entry: Mapping[str, object], key: str) -> Decimal | None:

@@ -25,6 +25,7 @@ from turnlog.projections.blueprint.loading.blueprint_source import BLUEPRINT_FIL
 from turnlog.services.api.what_if_payloads import (
     BlueprintFolder,
     CallRefusalView,
+    PromptTotalsView,
     WhatIfCall,
     WhatIfFailedSession,
     WhatIfLine,
@@ -275,13 +276,13 @@ def _render_counters(found: WhatIfTotalsView) -> Text:
 
 def _render_cost(found: WhatIfTotalsView) -> Text:
     before, after = found.before, found.after
-    line = Text(f"{format_money(before.micro_dollars)} → {format_money(after.micro_dollars)}")
-    guess = "  an estimate: a model is in no price table" if _is_guessed(found) else ""
-    return line.append(f"  {_format_models(found)}", MUTED).append(guess, WARNING)
+    line = Text(f"{format_prompts_cost(before)} → {format_prompts_cost(after)}")
+    return line.append(f"  {_format_models(found)}", MUTED)
 
 
-def _is_guessed(found: WhatIfTotalsView) -> bool:
-    return found.before.guessed or found.after.guessed
+def format_prompts_cost(side: PromptTotalsView) -> str:
+    """Format what the prompts of one side cost."""
+    return format_money(side.micro_dollars, guessed=side.guessed)
 
 
 def _format_models(found: WhatIfTotalsView) -> str:
@@ -400,7 +401,7 @@ def render_html_page(
         figure="{:,}".format,
         share=format_share,
         counted=format_count,
-        money=format_money,
+        cost=format_prompts_cost,
         otherwise=format_alteration,
     )
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from turnlog.events.async_tasks import run_tasks
-from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.call_events import AttemptTimings, ContextAssembled
 from turnlog.events.store.ports import TokenStream
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
@@ -138,9 +138,8 @@ class TurnRunner:
         place, tenant, closed = opened.context.place, delivery.tenant, recovered.closed
         context = await read_event(self.sessions.log, tenant, place, ContextAssembled)
         cost = compute_cost(context.model, closed.usage, await self.outcomes.prices())
-        spent = AttemptUsage(
-            closed.usage, cost, response_id=closed.response_id, ratings=closed.ratings
-        )
+        timings = AttemptTimings(first_token=closed.first_token, total=closed.total)
+        spent = AttemptUsage(closed.usage, cost, timings, closed.response_id, closed.ratings)
         attempt = AttemptRef(delivery.turn, closed.call, opened.attempt)
         work = await describe_turn_work(self.sessions.texts, tenant, opened, material.blueprint)
         report = replace(create_report(material, attempt, "reply", spent), work=work)

@@ -29,6 +29,7 @@ from turnlog.projections.audit.diff.prompt_comparison import (
 )
 from turnlog.projections.audit.explain.call_snapshot import CallSnapshot
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
+from turnlog.projections.read_models.call_costs import sum_call_cost
 
 
 def collect_attempt_ends(side: CallSnapshot) -> Mapping[int, AttemptEnded]:
@@ -71,7 +72,9 @@ class CallFacts:
     budget: int | None
     counter: CounterRef
     micro_dollars: int | None
-    """Cost of all its attempts in millionths of a dollar; None if unknown."""
+    """Cost of all its attempts in millionths of a dollar; None if that of one is unknown."""
+    guessed: bool
+    """Whether a price in it is a guess, because no table has that very model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,8 @@ class CallDiff:
     """Difference in tokens, each call by its own counter."""
     micro_dollars: int | None
     """Difference in millionths of a dollar; None if either cost is unknown."""
+    guessed: bool
+    """Whether either cost is a guess."""
     components: tuple[ComponentShare, ...]
     changes: tuple[PromptChange, ...]
     """In the order of the second prompt."""
@@ -153,6 +158,7 @@ def compare_calls(left: CallSnapshot, right: CallSnapshot) -> CallDiff:
         same=before.digest == after.digest,
         tokens=after.tokens - before.tokens,
         micro_dollars=_compute_difference(after.micro_dollars, before.micro_dollars),
+        guessed=before.guessed or after.guessed,
         components=_compare_components(left, right),
         changes=changes,
         prefix=_describe_prefix(find_common_prefix(was, now), changes),
@@ -161,8 +167,7 @@ def compare_calls(left: CallSnapshot, right: CallSnapshot) -> CallDiff:
 
 def _build_call_facts(side: CallSnapshot) -> CallFacts:
     call, manifest = side.call, side.manifest
-    costs = [ended.cost.micro_dollars for ended in collect_attempt_ends(side).values()]
-    known = [cost for cost in costs if cost is not None]
+    cost = sum_call_cost(ended.cost for ended in collect_attempt_ends(side).values())
     return CallFacts(
         session=side.recorded.session,
         call=call.call,
@@ -176,7 +181,8 @@ def _build_call_facts(side: CallSnapshot) -> CallFacts:
         tokens=manifest.tokens,
         budget=manifest.budget,
         counter=manifest.counter,
-        micro_dollars=sum(known) if costs and len(known) == len(costs) else None,
+        micro_dollars=None if cost.unpriced_calls else cost.micro_dollars,
+        guessed=cost.guessed,
     )
 
 

@@ -15,6 +15,7 @@ from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.model.call_events import AttemptEnded, AttemptStarted, ContextAssembled
 from turnlog.events.model.turn_events import TurnQueued, TurnSubmitted
 from turnlog.projections.audit.record.event_queries import filter_by_type
+from turnlog.projections.read_models.call_costs import is_guessed_price
 
 VerdictName = Literal["integrity", "completeness", "reproduction", "totals"]
 """The promise that a finding is against."""
@@ -75,6 +76,10 @@ class SessionTotals:
     """Sum over the attempts that report it."""
     output_tokens: int = 0
     micro_dollars: int = 0
+    guessed_attempts: int = 0
+    """Attempts whose price is a guess."""
+    unpriced_attempts: int = 0
+    """Ended attempts without a price, which are not in the sum."""
 
 
 def compute_totals(events: Sequence[RecordedEvent]) -> SessionTotals:
@@ -107,6 +112,8 @@ def compute_totals(events: Sequence[RecordedEvent]) -> SessionTotals:
         sum(each.usage.input_tokens or 0 for each in over),
         sum(each.usage.output_tokens or 0 for each in over),
         sum(each.cost.micro_dollars or 0 for each in over),
+        sum(is_guessed_price(each.cost.price) for each in over),
+        sum(each.cost.micro_dollars is None for each in over),
     )
 
 

@@ -9,6 +9,8 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.model.turn_events import FinishReason
+from turnlog.projections.read_models.call_costs import NO_COST, CostSum
+from turnlog.projections.read_models.call_times import CallTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,11 @@ class SessionUsage:
     total_tokens: int = 0
     """Both together."""
     micro_dollars: int = 0
-    """Millionths of a dollar."""
+    """Millionths of a dollar, as far as known; `cost` tells how well that is."""
     unknown_attempts: int = 0
     """Ended attempts whose tokens nobody counted; they are in none of the sums."""
+    cost: CostSum = NO_COST
+    """The cost, and how well it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +118,13 @@ class AttemptRow:
     price: str | None
     """How the model was found in the price table."""
     first_token_ms: int | None
-    """Milliseconds until the first text."""
+    """Milliseconds from the request to the model until the first text."""
     total_ms: int | None
-    """Milliseconds until the end."""
+    """Milliseconds from the request to the model until its end."""
     fault: str | None
     """Why the attempt failed."""
+    waited_ms: int | None = None
+    """Milliseconds from the end of the call's previous attempt to the request of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +172,11 @@ class CallRow:
     output_tokens: int | None
     """Tokens received in all attempts."""
     micro_dollars: int | None
-    """The cost of all attempts in millionths of a dollar."""
+    """The cost of all attempts in millionths of a dollar, as far as known."""
+    cost: CostSum
+    """The cost of all attempts, and how well it is known."""
+    times: CallTimes
+    """How long the call, its attempts and the waiting between them took."""
     attempts: tuple[AttemptRow, ...]
     """All attempts."""
 
@@ -216,6 +226,8 @@ class GroupGrowth:
     components: dict[str, int]
     """Tokens by component."""
     cut_turns: int
+    cost: CostSum = NO_COST
+    """What their attempts cost; those that a fork copied count in the session that made them."""
     retrieval_hit_rate: float | None = None
     """Share of the calls with the component `rag_context` that include a text of it; None if there
     is no such call.

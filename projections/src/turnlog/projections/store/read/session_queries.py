@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Final
 
@@ -29,6 +29,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.projections.audit.verify.verification_report import SessionTotals
+from turnlog.projections.read_models.call_costs import sum_call_cost
+from turnlog.projections.read_models.call_times import compute_call_times, compute_waiting_times
+from turnlog.projections.store.read.cost_columns import (
+    COST_COLUMNS,
+    IS_GUESSED,
+    IS_UNPRICED,
+    build_cost_sum,
+)
 from turnlog.projections.store.read.pinned_versions import match_pinned_text
 from turnlog.projections.store.read.row_filters import (
     match_session,
@@ -132,13 +140,18 @@ async def _sum_usage(
         "input_tokens": sum_column(attempts.input_tokens),
         "output_tokens": sum_column(attempts.output_tokens),
         "total_tokens": sum_column(attempts.input_tokens) + sum_column(attempts.output_tokens),
-        "micro_dollars": sum_column(attempts.micro_dollars),
         "unknown_attempts": func.count().filter(unknown),
+        **COST_COLUMNS,
     }
     found = await _query_by_session(
         connection, ATTEMPTS, tenant, sessions, figures, attempts.copied.is_(False)
     )
-    return {session: SessionUsage(**usage) for session, usage in found.items()}
+    return {session: _build_usage(usage) for session, usage in found.items()}
+
+
+def _build_usage(sums: Mapping[str, int]) -> SessionUsage:
+    known = {each.name: sums[each.name] for each in fields(SessionUsage) if each.name in sums}
+    return SessionUsage(**known, cost=build_cost_sum(sums))
 
 
 def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
@@ -220,13 +233,19 @@ async def _list_attempts_by_call(
 def _build_call_row(row: RowMapping, attempts: tuple[AttemptRow, ...]) -> CallRow:
     """Build a call with the totals of its attempts, as reliable as the worst of them."""
     sources = {attempt.known or "unknown" for attempt in attempts} or {"unknown"}
+    cost = sum_call_cost(attempt for attempt in attempts if attempt.ended_at is not None)
+    waits = compute_waiting_times(attempts)
     return CallRow(
         **row,
         known=next(name for name in ("unknown", "estimated", "reported") if name in sources),
         input_tokens=_sum_known(attempt.input_tokens for attempt in attempts),
         output_tokens=_sum_known(attempt.output_tokens for attempt in attempts),
-        micro_dollars=_sum_known(attempt.micro_dollars for attempt in attempts),
-        attempts=attempts,
+        micro_dollars=cost.micro_dollars,
+        cost=cost,
+        times=compute_call_times(attempts),
+        attempts=tuple(
+            replace(attempt, waited_ms=wait) for attempt, wait in zip(attempts, waits, strict=True)
+        ),
     )
 
 
@@ -281,6 +300,8 @@ async def compute_totals(
             "input_tokens": sum_column(ATTEMPTS.c.input_tokens),
             "output_tokens": sum_column(ATTEMPTS.c.output_tokens),
             "micro_dollars": sum_column(ATTEMPTS.c.micro_dollars),
+            "guessed_attempts": func.count().filter(IS_GUESSED),
+            "unpriced_attempts": func.count().filter(IS_UNPRICED),
         },
     }
     for table, columns in columns_by_table.items():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final, Literal
 
@@ -16,6 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.codec import format_rfc3339
 from turnlog.projections.blueprint.schema.layer_specs import RAG_COMPONENT
+from turnlog.projections.read_models.call_costs import NO_COST, CostSum
+from turnlog.projections.store.read.cost_columns import COST_COLUMNS, build_cost_sum
 from turnlog.projections.store.read.row_filters import (
     match_session,
     match_tenant,
@@ -23,7 +26,12 @@ from turnlog.projections.store.read.row_filters import (
     sum_column,
 )
 from turnlog.projections.store.read.row_types import CallGrowth, ComponentRow, GroupGrowth
-from turnlog.projections.store.schema.read_model_tables import CALLS, SESSIONS, WINDOW_PARTS
+from turnlog.projections.store.schema.read_model_tables import (
+    ATTEMPTS,
+    CALLS,
+    SESSIONS,
+    WINDOW_PARTS,
+)
 
 GrowthGrouping = Literal["all", "blueprint", "profile", "kind", "model"]
 """How calls are grouped."""
@@ -37,6 +45,15 @@ _PARTS_OF_CALL: Final = and_(
     _PART_COLUMNS.tenant == _CALL_COLUMNS.tenant,
     _PART_COLUMNS.session == _CALL_COLUMNS.session,
     _PART_COLUMNS.call == _CALL_COLUMNS.call,
+)
+
+_ATTEMPTS_OF_CALL: Final = and_(
+    ATTEMPTS.c.build == _CALL_COLUMNS.build,
+    ATTEMPTS.c.tenant == _CALL_COLUMNS.tenant,
+    ATTEMPTS.c.session == _CALL_COLUMNS.session,
+    ATTEMPTS.c.turn == _CALL_COLUMNS.turn,
+    ATTEMPTS.c.call == _CALL_COLUMNS.call,
+    ATTEMPTS.c.copied.is_(False),
 )
 
 _SESSION_OF_CALL: Final = and_(
@@ -110,6 +127,7 @@ async def list_group_growth(
         .group_by(group, _PART_COLUMNS.component)
         .order_by(_PART_COLUMNS.component)
     )
+    cost_by_group = await _sum_group_costs(connection, group, conditions)
     components_by_group: defaultdict[str | None, list[tuple[str, int, int]]] = defaultdict(list)
     hit_rates: dict[str | None, float] = {}
     for name, component, tokens, cut_turns, included_share in await connection.execute(parts):
@@ -124,10 +142,29 @@ async def list_group_growth(
             savings,
             {component: taken for component, taken, _ in components_by_group[name]},
             sum(cut for _, _, cut in components_by_group[name]),
+            cost_by_group.get(name, NO_COST),
             hit_rates.get(name),
         )
         for name, calls, tokens, savings in await connection.execute(totals)
     )
+
+
+async def _sum_group_costs(
+    connection: AsyncConnection,
+    group: ColumnElement[str | None],
+    conditions: Iterable[ColumnElement[bool]],
+) -> Mapping[str | None, CostSum]:
+    costs = (
+        select(group, *(column.label(name) for name, column in COST_COLUMNS.items()))
+        .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
+        .join(ATTEMPTS, _ATTEMPTS_OF_CALL)
+        .where(*conditions)
+        .group_by(group)
+    )
+    return {
+        row["group"]: build_cost_sum({name: row[name] for name in COST_COLUMNS})
+        for row in (await connection.execute(costs)).mappings()
+    }
 
 
 def _build_since_condition(since: datetime | None) -> tuple[ColumnElement[bool], ...]:

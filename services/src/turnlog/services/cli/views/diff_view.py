@@ -99,8 +99,9 @@ def _render_call_facts(sign: str, facts: CallFacts) -> Text:
     line = Text(f"{sign}  ", MUTED).append(facts.call, "bold").append("  ")
     allowed = f" of {facts.budget:,}" if facts.budget else ""
     tokens = format_count(facts.tokens, "token") + allowed
-    cost = f"cost {format_money(facts.micro_dollars)}"
-    line.append(" · ".join((facts.kind, format_one_line(facts.model), tokens, cost)), "default")
+    cost = format_money(facts.micro_dollars, guessed=facts.guessed)
+    figures = (facts.kind, format_one_line(facts.model), tokens, cost and f"cost {cost}")
+    line.append(" · ".join(filter(None, figures)), "default")
     return line.append("\n   ").append_text(render_cause(facts.fixed))
 
 
@@ -110,16 +111,18 @@ def _render_summary(found: CallDiff) -> Text:
         return line.append("identical requests", f"bold {GOOD}")
     line.append(format_difference(found.tokens, "token"), "bold")
     if found.micro_dollars is not None:
-        line.append(f" · {_format_money_difference(found.micro_dollars)}", "default")
+        cost = _format_money_difference(found.micro_dollars, guessed=found.guessed)
+        line.append(f" · {cost}", "default")
     kinds = {what: sum(change.what == what for change in found.changes) for what in _SIGNS}
     changes_text = ", ".join(f"{number} {what}" for what, number in kinds.items() if number)
     return line.append(f" · {changes_text or 'nothing but settings'}", MUTED)
 
 
-def _format_money_difference(micro_dollars: int) -> str:
+def _format_money_difference(micro_dollars: int, *, guessed: bool) -> str:
     if not micro_dollars:
         return "at the same cost"
-    return f"{'+' if micro_dollars > 0 else _MINUS}{format_money(abs(micro_dollars))}"
+    amount = format_money(abs(micro_dollars), guessed=guessed)
+    return f"{'+' if micro_dollars > 0 else _MINUS}{amount}"
 
 
 def format_difference(number: int, thing: str) -> str:

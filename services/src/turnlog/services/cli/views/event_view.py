@@ -16,9 +16,10 @@ from rich.text import Text
 
 from turnlog.events.content import Content
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.call_events import TokenUsage
+from turnlog.events.model.call_events import AttemptCost, TokenUsage
 from turnlog.events.model.memory_events import TurnRange
 from turnlog.events.registry import EVENT_NAMES, Event, UnknownEvent, format_event_name
+from turnlog.projections.read_models.call_costs import is_guessed_price
 from turnlog.services.api.event_templates import (
     EVENT_TEMPLATES,
     UNKNOWN_EVENT_TEMPLATE,
@@ -110,6 +111,11 @@ def _format_size(value: int | Sequence[JsonValue], thing: str) -> str:
     return format_count(value if isinstance(value, int) else len(value), thing)
 
 
+def _format_attempt_cost(stored: Mapping[str, JsonValue]) -> str:
+    cost = AttemptCost.model_validate(stored)
+    return format_money(cost.micro_dollars, guessed=is_guessed_price(cost.price))
+
+
 def _format_assignments(values: Mapping[str, JsonValue]) -> str:
     assigned = {name: value for name, value in values.items() if value is not None}
     return " · ".join(f"{name}={_format_value(value)}" for name, value in assigned.items())
@@ -126,6 +132,7 @@ def _format_files(files: Mapping[str, Mapping[str, str]]) -> str:
 _FILTERS: Final[Mapping[str, TemplateFilter]] = {
     "assignments": lambda value, _argument, _fields: _format_assignments(value),
     "content": lambda value, _argument, _fields: format_content(_CONTENT.validate_python(value)),
+    "cost": lambda value, _argument, _fields: _format_attempt_cost(value),
     "count": lambda value, thing, _fields: _format_size(value, thing),
     "digest": lambda value, _argument, _fields: format_digest(value),
     "duration": lambda value, _argument, _fields: format_duration(value),
@@ -137,7 +144,6 @@ _FILTERS: Final[Mapping[str, TemplateFilter]] = {
     ],
     "keys": lambda value, _argument, _fields: ", ".join(value),
     "list": lambda value, _argument, _fields: ", ".join(value),
-    "money": lambda value, _argument, _fields: format_money(value),
     "or": lambda value, path, fields: value or _get_field(path, fields),
     "pairs": lambda value, _argument, _fields: _format_pairs(value),
     "turns": lambda value, _argument, _fields: format_turn_ranges(
@@ -149,7 +155,7 @@ _FILTERS: Final[Mapping[str, TemplateFilter]] = {
 }
 """Filter by name; `event_sentences.js` has the same filters."""
 
-_FILTERS_OF_MISSING_VALUES: Final = ("else", "money", "or")
+_FILTERS_OF_MISSING_VALUES: Final = ("else", "or")
 """The filters that receive None as well; a missing value passes the others unchanged."""
 
 

@@ -31,6 +31,7 @@ from turnlog.events.model.manifest import (
 )
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.prompt.chat_request import ChatMessage
+from turnlog.projections.read_models.call_costs import is_guessed_price
 from turnlog.services.api.prompt_payloads import (
     AssembledPromptView,
     MessageView,
@@ -38,6 +39,7 @@ from turnlog.services.api.prompt_payloads import (
     ReproductionView,
     WindowView,
 )
+from turnlog.services.blueprints.model_prices import NO_TABLE
 from turnlog.services.cli.views.text_format import format_digest, format_money
 from turnlog.services.cli.views.theme import (
     BAD,
@@ -149,10 +151,20 @@ def render_assembled_prompt(blueprint: str, assembled: AssembledPromptView) -> R
 
 
 def _render_cost(cost: AttemptCost) -> Text:
-    line = Text(f"{format_money(cost.micro_dollars)} for the prompt", "bold")
-    found = {"fallback": "at a guess", "normalised": "by its name without region"}
-    how = found.get(cost.price, "by its name")
-    return line.append(f" · {how}, {cost.table} · the reply comes on top", MUTED)
+    amount = format_money(cost.micro_dollars, guessed=is_guessed_price(cost.price))
+    line = Text(f"{amount} for the prompt", "bold")
+    return line.append(f" · {_describe_price(cost)} · the reply comes on top", MUTED)
+
+
+def _describe_price(cost: AttemptCost) -> str:
+    match cost.price:
+        case "fallback":
+            return f"the model is not in {cost.table}"
+        case "normalised":
+            return f"by its name without region, {cost.table}"
+        case _:
+            is_free = cost.table == NO_TABLE
+            return "a scripted model costs nothing" if is_free else f"by its name, {cost.table}"
 
 
 def render_proof(prompt: RecordedPromptView) -> RenderableType:

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from turnlog.projections.read_models.call_times import CallTimes
 from turnlog.projections.read_models.phase_visits import PhaseVisit
 from turnlog.projections.read_models.turn_activity import TurnToolUse
 from turnlog.projections.store.read.row_types import CallRow, SessionRow
@@ -18,11 +19,12 @@ from turnlog.services.api.turn_payloads import HistoryView, TurnView
 from turnlog.services.cli.views.text_format import (
     UNKNOWN_TEXT,
     escape_controls,
+    format_cost,
+    format_cost_sum,
     format_count,
     format_date_time,
     format_digest,
     format_duration,
-    format_money,
     format_one_line,
     format_time,
 )
@@ -214,7 +216,10 @@ def render_session(
         *(Text(format_phase_heading(visit), PHASE_COLOUR) for visit in history.stays),
     ]
     phases = headings if history.stays else ()
-    return Group(render_session_facts(session, forks), *phases, Text(), turns, Text(), made)
+    cost = format_cost_sum(calls.usage.cost) if calls.calls else ""
+    total = [Text(f"together {cost}", MUTED)] if cost else []
+    facts = render_session_facts(session, forks)
+    return Group(facts, *phases, Text(), turns, Text(), made, *total)
 
 
 def render_session_facts(session: SessionView, forks: Sequence[SessionRow] = ()) -> Table:
@@ -279,12 +284,17 @@ def render_turns(turns: Iterable[TurnView]) -> Table:
 
 
 def render_calls(calls: Iterable[CallRow]) -> Table:
-    """List calls with the usage of all their attempts."""
+    """List calls with the usage of all their attempts, and how long they and the waiting took."""
     table = create_listing()
-    for title in ("call", "kind", "model", "finish"):
-        table.add_column(title, no_wrap=True)
-    for title in ("prompt", "sent", "received", "cost", "took", "tries"):
+    table.add_column("call", no_wrap=True)
+    table.add_column("kind", no_wrap=True)
+    table.add_column("model", overflow="fold")
+    table.add_column("finish", no_wrap=True)
+    for title in ("prompt", "sent", "received"):
         table.add_column(title, justify="right", no_wrap=True)
+    # These wrap between words: `≥ $0.000028 (guessed)`, `3.1 s in 2 attempts, 2.0 s waiting`
+    table.add_column("cost", justify="right", min_width=9)
+    table.add_column("took", justify="right", min_width=9)
     for call in calls:
         what = (call.call, call.kind, call.model, call.finish or "", f"{call.tokens:,}")
         table.add_row(*what, *_format_call_figures(call))
@@ -292,14 +302,20 @@ def render_calls(calls: Iterable[CallRow]) -> Table:
 
 
 def _format_call_figures(call: CallRow) -> tuple[str, ...]:
-    spent = [attempt.total_ms for attempt in call.attempts if attempt.total_ms is not None]
     return (
         _format_number(call.input_tokens),
         _format_number(call.output_tokens),
-        format_money(call.micro_dollars),
-        format_duration(sum(spent)) if spent else UNKNOWN_TEXT,
-        str(len(call.attempts)),
+        format_cost(call.cost),
+        format_times(call.times, len(call.attempts)),
     )
+
+
+def format_times(times: CallTimes, attempts: int) -> str:
+    """Format how long a call took, in how many attempts, and how much of it was waiting."""
+    taken = "" if times.total_ms is None else format_duration(times.total_ms)
+    tries = f"in {format_count(attempts, 'attempt')}" if attempts > 1 else ""
+    waiting = f"{format_duration(times.waiting_ms)} waiting" if times.waiting_ms else ""
+    return ", ".join(filter(None, (f"{taken} {tries}".strip(), waiting)))
 
 
 def _format_number(figure: int | None) -> str:

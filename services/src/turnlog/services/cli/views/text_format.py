@@ -9,6 +9,7 @@ from typing import Final, assert_never
 from turnlog.events.content import Content, Digest, ErasedText, PlainText, SealedText
 from turnlog.events.model.call_events import TokenUsage
 from turnlog.events.model.memory_events import TurnRange
+from turnlog.projections.read_models.call_costs import CostSum
 
 UNKNOWN_TEXT: Final = "unknown"
 """Shown for a missing figure; a zero or a dash would be misleading."""
@@ -47,12 +48,26 @@ def format_duration(milliseconds: int) -> str:
     )
 
 
-def format_money(micro_dollars: int | None) -> str:
-    """Format an amount of dollars; small amounts keep up to six decimals."""
+def format_money(micro_dollars: int | None, *, guessed: bool = False) -> str:
+    """Format dollars with up to six decimals, and say if they are a guess; empty if unknown."""
     if micro_dollars is None:
-        return UNKNOWN_TEXT
+        return ""
     dollars = micro_dollars / 1_000_000
-    return f"${dollars:.2f}" if micro_dollars % 10_000 == 0 else f"${dollars:.6f}".rstrip("0")
+    amount = f"${dollars:.2f}" if micro_dollars % 10_000 == 0 else f"${dollars:.6f}".rstrip("0")
+    return f"{amount} (guessed)" if guessed else amount
+
+
+def format_cost(cost: CostSum) -> str:
+    """Format what is known of a cost, `≥` if that is not all of it; empty if nothing is known."""
+    at_least = "≥ " if cost.unpriced_calls and cost.micro_dollars is not None else ""
+    return f"{at_least}{format_money(cost.micro_dollars, guessed=cost.guessed)}"
+
+
+def format_cost_sum(cost: CostSum) -> str:
+    """Format the cost of several calls, and how many of them have no price."""
+    unpriced = cost.unpriced_calls
+    lacking = f"{format_count(unpriced, 'call')} without a price" if unpriced else ""
+    return " · ".join(filter(None, (format_cost(cost), lacking)))
 
 
 def format_count(number: int, thing: str) -> str:

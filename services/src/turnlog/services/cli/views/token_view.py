@@ -15,8 +15,14 @@ from rich.text import Text
 
 from turnlog.events.model.manifest import CachePrefix, Manifest, PromptPart
 from turnlog.projections.audit.diff.call_diff import PrefixAgreement
+from turnlog.projections.read_models.call_costs import add_costs
 from turnlog.services.api.call_payloads import CallMetrics, GroupMetrics, GrowthView
-from turnlog.services.cli.views.text_format import escape_controls, format_count
+from turnlog.services.cli.views.text_format import (
+    escape_controls,
+    format_cost,
+    format_cost_sum,
+    format_count,
+)
 from turnlog.services.cli.views.theme import (
     BAD,
     GOOD,
@@ -165,7 +171,9 @@ def _sum_components(groups: Iterable[GroupMetrics]) -> dict[str, int]:
 def _render_title(growth: GrowthView) -> Text:
     calls = sum(group.calls for group in growth.groups)
     line = Text().append(f"growth of {growth.session or 'all sessions'}", "bold")
-    return line.append(f"  {format_count(calls, 'call')}", MUTED)
+    cost = format_cost_sum(add_costs(group.cost for group in growth.groups))
+    facts = " · ".join(filter(None, (format_count(calls, "call"), cost)))
+    return line.append(f"  {facts}", MUTED)
 
 
 def _render_calls(calls: Sequence[CallMetrics], colours: Mapping[str, str]) -> Table:
@@ -200,7 +208,8 @@ def _render_groups(groups: Sequence[GroupMetrics], by: str, colours: Mapping[str
     for title in ("calls", "tokens a call"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("by component", no_wrap=True)
-    table.add_column("saved", justify="right", no_wrap=True)
+    for title in ("saved", "cost"):
+        table.add_column(title, justify="right", no_wrap=True)
     most = max(group.tokens // group.calls for group in groups)
     for group in groups:
         name = "all" if by == "all" else escape_controls(group.group or "unknown")
@@ -209,7 +218,8 @@ def _render_groups(groups: Sequence[GroupMetrics], by: str, colours: Mapping[str
         saved = Text(
             f"{_compute_savings_share(group):.0%}", GOOD if group.savings_estimate else MUTED
         )
-        table.add_row(name, f"{group.calls:,}", f"{each:,}", bar, saved)
+        cost = format_cost(group.cost)
+        table.add_row(name, f"{group.calls:,}", f"{each:,}", bar, saved, cost)
     return table
 
 

@@ -21,7 +21,7 @@ from turnlog.events.store.ports import EventLog
 from turnlog.projections.audit.record.event_queries import ToolUseOutcome, find_tool_use
 from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT, STANDARD_COMPONENTS
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
-from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth
+from turnlog.projections.store.read.row_types import CallGrowth, GroupGrowth, SessionUsage
 from turnlog.projections.store.read.session_queries import find_session, list_calls
 from turnlog.projections.store.read.token_ledger import (
     GrowthGrouping,
@@ -71,6 +71,7 @@ async def list_session_calls(
         models=tuple(dict.fromkeys(call.model for call in calls)),
         profiles=tuple(dict.fromkeys(call.profile for call in calls if call.profile)),
         calls=calls,
+        usage=row.usage if row else SessionUsage(),
     )
 
 
@@ -239,6 +240,7 @@ def _create_group_metrics(group: GroupGrowth) -> GroupMetrics:
         components=_format_components(group.components),
         savings_estimate=group.savings,
         cut_turns=group.cut_turns,
+        cost=group.cost,
         retrieval_hit_rate=group.retrieval_hit_rate,
     )
 

@@ -21,6 +21,7 @@ from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy, Mem
 from turnlog.projections.blueprint.storable_json import MAX_INT, check_json
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.sources.session_material import find_phase_visibility
+from turnlog.projections.read_models.call_costs import is_guessed_price
 from turnlog.projections.session.commands import PurgeMemory, UndoSummary
 from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
 from turnlog.projections.session.state import LastReference
@@ -166,6 +167,7 @@ def _create_summary_view(recorded: RecordedEvent) -> SummaryView:
         inputs=summary.inputs,
         model=summary.model,
         micro_dollars=summary.cost.micro_dollars,
+        guessed=is_guessed_price(summary.cost.price),
         at=recorded.envelope.time,
     )
 

@@ -30,6 +30,7 @@ from turnlog.projections.audit.what_if.what_if_report import (
 )
 from turnlog.projections.blueprint.schema.blueprint_model import compute_blueprint_digest
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
+from turnlog.projections.read_models.call_costs import is_guessed_price
 from turnlog.projections.store.read.read_your_writes import wait_for_sequence
 from turnlog.projections.store.read.session_queries import SessionQuery, list_sessions
 from turnlog.services.api.payload_models import ResponseModel
@@ -285,7 +286,7 @@ def _create_totals_view(side: PromptTotals, prices: PriceTable) -> PromptTotalsV
         models=side.models,
         counters=side.counters,
         micro_dollars=sum(cost.micro_dollars or 0 for cost in costs),
-        guessed=any(cost.price == "fallback" for cost in costs),
+        guessed=any(is_guessed_price(cost.price) for cost in costs),
     )
 
 

@@ -198,9 +198,11 @@ class ActiveAttempt:
         return self.stage in REPLY_STAGES and self.output_spec is None
 
     @property
-    def timings(self) -> AttemptTimings:
-        """The time that the attempt has taken so far."""
+    def timings(self) -> AttemptTimings | None:
+        """The time since the request was sent; None if none was sent, only waited for."""
         progress = self.progress
+        if progress.sent is None:
+            return None
         return AttemptTimings(first_token=progress.first_token, total=progress.measure_elapsed())
 
     async def publish_start(self) -> None:
@@ -270,7 +272,7 @@ class ActiveAttempt:
 
     def build_closing_message(self, end: FinishedAnswer, spent: AttemptUsage) -> AttemptClosed:
         """Return the closing message that the published tokens are verified against."""
-        timings = self.timings
+        timings = spent.timings or AttemptTimings(total=self.progress.measure_elapsed())
         return AttemptClosed(
             call=self.attempt.call,
             attempt=self.attempt.attempt,

@@ -21,6 +21,7 @@ from turnlog.events.errors import Corrupt, Refused, TooLarge
 from turnlog.events.model.call_events import (
     AttemptFault,
     AttemptStarted,
+    AttemptTimings,
     TokenUsage,
 )
 from turnlog.events.model.tool_events import ToolReturned
@@ -119,8 +120,9 @@ class OutcomeRecorder:
         self, active: ActiveAttempt, end: AttemptEnd, by: CommandMetadata
     ) -> DeliveryVerdict | NextAttempt:
         """Record how an attempt ended, and return what to do with the delivery."""
+        timings = active.timings
         outcome = await self._find_outcome(active, end)
-        report = active.build_report(await self._compute_spent(active))
+        report = active.build_report(await self._compute_spent(active, timings))
         try:
             done = await self._record_outcome(active, report, outcome, by)
         except TooLarge as refusal:
@@ -255,11 +257,13 @@ class OutcomeRecorder:
             _log.warning("attempt-failed", code=fault.code, next_in=seconds, **described)
         return AttemptFailed(fault, seconds, is_from_call=is_from_call)
 
-    async def _compute_spent(self, active: ActiveAttempt) -> AttemptUsage:
+    async def _compute_spent(
+        self, active: ActiveAttempt, timings: AttemptTimings | None
+    ) -> AttemptUsage:
         """Return tokens, cost and time of the attempt; unknown if the provider sent nothing."""
         end, request = active.progress.finished, active.request
         if end is None and not active.text:
-            return replace(UNKNOWN_USAGE, timings=active.timings)
+            return replace(UNKNOWN_USAGE, timings=timings)
         reported = end.usage if end else None
         if reported and active.manifest:
             self.drift.record_count(request.model, active.manifest, reported.input_tokens)
@@ -274,8 +278,8 @@ class OutcomeRecorder:
         )
         cost = compute_cost(request.model, usage, await self.prices())
         if end is None:
-            return AttemptUsage(usage, cost, active.timings)
-        return AttemptUsage(usage, cost, active.timings, end.response_id, end.ratings)
+            return AttemptUsage(usage, cost, timings)
+        return AttemptUsage(usage, cost, timings, end.response_id, end.ratings)
 
 
 _PLAN_OUTPUT = OutputSpec.model_validate({"schema": "plan"})

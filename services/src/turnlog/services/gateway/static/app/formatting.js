@@ -36,11 +36,24 @@ export function formatAge(time) {
   return past < 10 ? "just now" : `${Math.floor(past)} s ago`;
 }
 
-// An unknown amount is shown as a word, not as zero or a dash.
-export function formatMoney(micro) {
-  if (micro === null || micro === undefined) return "unknown";
+// Says if an amount is a guess; an unknown one is an empty text, not zero.
+export function formatMoney(micro, isGuessed = false) {
+  if (micro === null || micro === undefined) return "";
   const dollars = micro / 1_000_000;
-  return micro % 10_000 === 0 ? `$${dollars.toFixed(2)}` : `$${dollars.toFixed(6).replace(/0+$/, "")}`;
+  const amount = micro % 10_000 === 0 ? `$${dollars.toFixed(2)}` : `$${dollars.toFixed(6).replace(/0+$/, "")}`;
+  return isGuessed ? `${amount} (guessed)` : amount;
+}
+
+// What is known of a cost, `≥` if that is not all of it; an empty text if nothing is known.
+export function formatCost(cost) {
+  const isPart = cost.unpriced_calls && cost.micro_dollars !== null;
+  return `${isPart ? "≥ " : ""}${formatMoney(cost.micro_dollars, cost.guessed)}`;
+}
+
+// The cost of several calls, and how many of them have no price.
+export function formatCostSum(cost) {
+  const lacking = cost.unpriced_calls ? `${formatCount(cost.unpriced_calls, "call")} without a price` : "";
+  return [formatCost(cost), lacking].filter(Boolean).join(" · ");
 }
 
 export function formatDigest(digest) {
@@ -57,8 +70,5 @@ export function readContent(content) {
 
 export const formatContent = (content) => (content?.text === undefined ? readContent(content) : `“${formatOneLine(content.text)}”`);
 
-// Adds figures of which some may be unknown; returns the sum and whether it is complete.
-export function sumKnown(values) {
-  const known = values.filter((value) => value !== null && value !== undefined);
-  return { sum: known.reduce((sum, value) => sum + value, 0), whole: known.length === values.length };
-}
+// The tokens of a session, `≥` if nobody counted those of some attempts.
+export const formatTokenSum = (usage) => `${usage.unknown_attempts ? "≥ " : ""}${formatNumber(usage.total_tokens)}`;

@@ -64,9 +64,9 @@ export function createDiffView(session) {
 
 const formatSigned = (number, thing) => `${number > 0 ? "+" : number ? "−" : "±"}${formatCount(Math.abs(number), thing)}`;
 
-function renderSummary({ before, after, same, tokens, micro_dollars: cost }) {
-  const formatCall = (facts) => `${facts.kind} · ${facts.model} · ${formatCount(facts.tokens, "token")}${facts.budget ? ` of ${formatNumber(facts.budget)}` : ""} · ${formatMoney(facts.micro_dollars)}`;
-  const costChange = cost === null ? "" : cost ? ` · ${cost > 0 ? "+" : "−"}${formatMoney(Math.abs(cost))}` : " · at the same cost";
+function renderSummary({ before, after, same, tokens, micro_dollars: cost, guessed }) {
+  const formatCall = (facts) => `${facts.kind} · ${facts.model} · ${formatCount(facts.tokens, "token")}${facts.budget ? ` of ${formatNumber(facts.budget)}` : ""}${facts.micro_dollars === null ? "" : ` · ${formatMoney(facts.micro_dollars, facts.guessed)}`}`;
+  const costChange = cost === null ? "" : cost ? ` · ${cost > 0 ? "+" : "−"}${formatMoney(Math.abs(cost), guessed)}` : " · at the same cost";
   return createElement("div", { class: "proof" },
     createElement("div", {}, createElement("strong", {}, `− ${before.call}`), createElement("span", { class: "faint" }, ` ${formatCall(before)}`)),
     createElement("div", {}, createElement("strong", {}, `+ ${after.call}`), createElement("span", { class: "faint" }, ` ${formatCall(after)}`)),

@@ -2,7 +2,7 @@
 // with the savings of each rule.
 
 import { createElement, setChildren } from "../app/dom.js";
-import { formatCount, formatNumber, formatPercent } from "../app/formatting.js";
+import { formatCostSum, formatCount, formatNumber, formatPercent } from "../app/formatting.js";
 import { fetchJson } from "../app/http_client.js";
 import { linkToCall } from "../app/links.js";
 
@@ -42,8 +42,8 @@ function renderGrowth({ calls, groups: [whole], history_growth: rate }, session)
     createElement("table", { class: "plain" }, createElement("tbody", {}, calls.map((call) => renderCall(call, session, hues, largest)))));
 }
 
-function formatSummary({ tokens, savings_estimate: saved, cut_turns: cut }, rate) {
-  const texts = [saved ? `${formatNumber(saved)} tokens saved, ${formatPercent(saved / (tokens + saved))}` : null,
+function formatSummary({ tokens, savings_estimate: saved, cut_turns: cut, cost }, rate) {
+  const texts = [formatCostSum(cost), saved ? `${formatNumber(saved)} tokens saved, ${formatPercent(saved / (tokens + saved))}` : null,
     cut ? `${formatCount(cut, "turn")} cut` : null,
     rate === null ? null : `history grows by ${formatNumber(rate)} tokens a turn`];
   return texts.filter(Boolean).map((each) => ` · ${each}`).join("");

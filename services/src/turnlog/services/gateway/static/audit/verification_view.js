@@ -86,7 +86,8 @@ function formatPromptCounts({ calls, reference, assembly, unreproducible, why, u
   ].filter(Boolean).join("; ");
 }
 
-function formatTotals({ turns, calls, attempts, tokens, input_tokens: sent, output_tokens: got, micro_dollars: cost }) {
+function formatTotals({ turns, calls, attempts, tokens, input_tokens: sent, output_tokens: got, micro_dollars: cost, guessed_attempts: guessed, unpriced_attempts: unpriced }) {
   return [formatCount(turns, "turn"), formatCount(calls, "call"), formatCount(attempts, "attempt"), `${formatCount(tokens, "token")} of prompts`,
-    `${formatNumber(sent)} → ${formatNumber(got)} tokens, ${formatMoney(cost)} as far as known`].join(" · ");
+    `${formatNumber(sent)} → ${formatNumber(got)} tokens`, attempts > unpriced ? formatMoney(cost, guessed > 0) : null,
+    unpriced ? `${formatCount(unpriced, "attempt")} without a price` : null].filter(Boolean).join(" · ");
 }

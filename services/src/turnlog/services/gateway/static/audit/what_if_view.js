@@ -107,14 +107,14 @@ function renderTotals({ calls, again, same, before, after }) {
   const formatChangeOf = (one, two, format = formatNumber) => (one === two ? `${format(two)}, as it was` : `${format(one)} → ${format(two)}`);
   const measure = before.counters.join() === after.counters.join() || !again ? null
     : createElement("span", { class: "wary" }, ` counted by ${before.counters.join(", ")}, then by ${after.counters.join(", ")}: not of one measure`);
-  const guess = before.guessed || after.guessed ? createElement("span", { class: "faint" }, " an estimate: a model is in no price table") : null;
+  const cost = (side) => formatMoney(side.micro_dollars, side.guessed);
   return createElement("dl", { class: "facts" },
     row("could be made", createElement("span", { class: again === calls ? "good" : "bad" }, `${formatNumber(again)} of ${formatCount(calls, "call")}`),
       createElement("span", { class: "faint" }, same ? ` · ${formatNumber(same)} identical` : "")),
     row("tokens", formatChangeOf(before.tokens, after.tokens), measure),
     row("largest", formatChangeOf(before.largest, after.largest)),
     row("cache reuses", formatChangeOf(before.prefix, after.prefix)),
-    row("prompts cost", formatChangeOf(before.micro_dollars, after.micro_dollars, formatMoney), guess));
+    row("prompts cost", formatChangeOf(cost(before), cost(after), String)));
 }
 
 const renderSection = (title, rows) => (rows.length ? createElement("section", {}, createElement("h2", {}, title), rows) : null);

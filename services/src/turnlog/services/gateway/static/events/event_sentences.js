@@ -41,11 +41,15 @@ function formatValue(value) {
   return JSON.stringify(value);
 }
 
-const FILTERS_OF_MISSING_VALUES = ["else", "money", "or"];
+const FILTERS_OF_MISSING_VALUES = ["else", "or"];
+
+// The prices that no table has under the model's own name.
+const GUESSED_PRICES = ["normalised", "fallback"];
 
 const FILTERS = {
   assignments: (value) => Object.entries(value).filter(([, each]) => each !== null).map(([name, each]) => `${name}=${formatValue(each)}`).join(" · "),
   content: formatContent,
+  cost: (cost) => formatMoney(cost.micro_dollars, GUESSED_PRICES.includes(cost.price)),
   count: (value, thing) => formatCount(Array.isArray(value) ? value.length : value, thing),
   digest: formatDigest,
   duration: formatDuration,
@@ -55,7 +59,6 @@ const FILTERS = {
   included: (parts) => parts.filter((part) => (part.role ?? null) !== null),
   keys: (value) => Object.keys(value).join(", "),
   list: (value) => value.join(", "),
-  money: formatMoney,
   or: (value, path, fields) => value || getField(path.split("."), fields),
   pairs: (value) => Object.entries(value).map(([name, each]) => `${name} ${formatValue(each)}`).join(", "),
   turns: formatTurnRanges,

@@ -2,7 +2,7 @@
 // from the turn stream; the recorded reply replaces it.
 
 import { createElement, setChildren } from "../app/dom.js";
-import { formatDuration, formatMoney, formatNumber, readContent, sumKnown } from "../app/formatting.js";
+import { formatCost, formatCount, formatDuration, formatNumber, readContent } from "../app/formatting.js";
 import { buildSessionPath, postJson } from "../app/http_client.js";
 import { linkToCall } from "../app/links.js";
 import { formatEventName } from "../events/event_sentences.js";
@@ -121,13 +121,11 @@ export function createConversation(session) {
   }
 
   function renderCallLink(call, kind) {
-    const tokens = sumKnown([call.input_tokens, call.output_tokens]);
-    const last = call.attempts.at(-1);
-    const figures = [tokens.whole ? `${formatNumber(tokens.sum)} tokens` : null, call.micro_dollars === null ? null : formatMoney(call.micro_dollars),
-      last?.total_ms ? formatDuration(last.total_ms) : null, call.attempts.length > 1 ? `${call.attempts.length} attempts` : null];
+    const isCounted = call.input_tokens !== null && call.output_tokens !== null;
+    const figures = [isCounted ? `${formatNumber(call.input_tokens + call.output_tokens)} tokens` : null, formatCost(call.cost), formatTimes(call)];
     return [
       createElement("a", { href: linkToCall(session, call.call), class: call.call === markedCall ? "why here" : "why", title: "The exact prompt of this call" }, `call ${call.call}${kind}`),
-      createElement("span", { class: "faint" }, figures.filter(Boolean).join(" · ")),
+      createElement("span", { class: "faint figures", title: call.attempts.map(formatAttempt).join("\n") }, figures.filter(Boolean).join(" · ")),
     ];
   }
 
@@ -146,6 +144,20 @@ export function createConversation(session) {
     },
     close: () => streams.forEach((stream) => stream.close()),
   };
+}
+
+// `3.2 s in 2 attempts, 2.0 s waiting`
+function formatTimes({ times, attempts }) {
+  const taken = [times.total_ms === null ? null : formatDuration(times.total_ms), attempts.length > 1 ? `in ${formatCount(attempts.length, "attempt")}` : null];
+  const waiting = times.waiting_ms ? `${formatDuration(times.waiting_ms)} waiting` : null;
+  return [taken.filter(Boolean).join(" "), waiting].filter(Boolean).join(", ");
+}
+
+// `attempt 2 answered · 1.2 s after waiting 2.0 s`
+function formatAttempt({ attempt, outcome, fault, total_ms: total, waited_ms: waited }) {
+  const taken = total === null ? null : formatDuration(total);
+  const before = waited ? `after waiting ${formatDuration(waited)}` : null;
+  return [`attempt ${attempt} ${outcome ?? "is running"}${fault ? ` (${fault})` : ""}`, [taken, before].filter(Boolean).join(" ")].filter(Boolean).join(" · ");
 }
 
 const TURN_STARTS = ["turn-submitted", "turn-queued", "turn-released"];

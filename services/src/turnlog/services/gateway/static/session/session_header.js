@@ -1,7 +1,7 @@
 // The header of a session: its blueprint, origin, cost, and verification result.
 
 import { createElement, setChildren } from "../app/dom.js";
-import { formatCount, formatMoney, formatNumber, formatOneLine, sumKnown } from "../app/formatting.js";
+import { formatCostSum, formatCount, formatNumber, formatOneLine, formatTokenSum } from "../app/formatting.js";
 import { linkTo } from "../app/links.js";
 import { renderExports } from "./session_exports.js";
 import { renderForkLinks } from "./session_forks.js";
@@ -11,9 +11,8 @@ export function createSessionHeader(session, verify) {
   const verdict = createElement("button", { type: "button", on: { click: verify } });
   const exportMenu = renderExports(session);
 
-  function drawHeader(facts, calls, first, forks) {
-    const tokens = sumKnown(calls.flatMap((call) => [call.input_tokens, call.output_tokens]));
-    const cost = sumKnown(calls.map((call) => call.micro_dollars));
+  function drawHeader(facts, usage, first, forks) {
+    const cost = usage ? formatCostSum(usage.cost) : "";
     document.title = first ? `${formatOneLine(first).slice(0, 60)} · Turnlog` : "Turnlog";
     setChildren(element,
       createElement("a", { class: "back", href: linkTo([]), title: "All sessions" }, "←"),
@@ -25,8 +24,8 @@ export function createSessionHeader(session, verify) {
         facts.phase ? renderFact("phase", facts.phase) : null,
         renderFact("turns", formatNumber(facts.turns)),
         renderFact("events", formatNumber(facts.sequence)),
-        renderFact("tokens", tokens.whole ? formatNumber(tokens.sum) : `≥ ${formatNumber(tokens.sum)}`),
-        renderFact("cost", cost.whole ? formatMoney(cost.sum) : cost.sum ? `≥ ${formatMoney(cost.sum)}` : "unknown")),
+        usage ? renderFact("tokens", formatTokenSum(usage)) : null,
+        cost ? renderFact("cost", cost) : null),
       facts.closed ? createElement("span", { class: "badge closed" }, "closed") : null,
       verdict, exportMenu);
   }

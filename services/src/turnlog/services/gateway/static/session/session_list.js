@@ -1,9 +1,8 @@
-// The session list: newest first, searched while the user types, refreshed every few seconds. The cost of
-// a session is fetched only when its row is new or has changed.
+// The session list: newest first, searched while the user types, refreshed every few seconds.
 
 import { createElement, setChildren } from "../app/dom.js";
-import { formatAge, formatCount, formatDateTime, formatDigest, formatMoney, formatNumber, formatOneLine, sumKnown } from "../app/formatting.js";
-import { buildSessionPath, fetchJson } from "../app/http_client.js";
+import { formatAge, formatCostSum, formatCount, formatDateTime, formatDigest, formatNumber, formatOneLine, formatTokenSum } from "../app/formatting.js";
+import { fetchJson } from "../app/http_client.js";
 import { linkTo, linkToSession, readLocation } from "../app/links.js";
 
 const REFRESH_MS = 4000;
@@ -19,7 +18,6 @@ export function createSessionList() {
   const list = createElement("div", { class: "list" });
   const foot = createElement("nav", { class: "pages" });
   const element = createElement("section", { class: "sessions" }, createElement("div", { class: "tools" }, search, count), filterLine, list, foot);
-  const costs = new Map();
   let requests = 0;
 
   async function refresh() {
@@ -48,9 +46,6 @@ export function createSessionList() {
   }
 
   function renderRow(session) {
-    const tokens = createElement("td", { class: "number" });
-    const cost = createElement("td", { class: "number" });
-    fillCosts(session, tokens, cost);
     const marks = [session.redacted && "redacted", session.closed_at && "closed"].filter(Boolean);
     return createElement("tr", { on: { click: () => { location.hash = linkToSession(session.session); } } },
       createElement("td", { class: "title" },
@@ -60,18 +55,8 @@ export function createSessionList() {
       createElement("td", {}, session.blueprint, createElement("span", { class: "faint" }, ` v${session.version}`)),
       createElement("td", { class: "number" }, formatNumber(session.turns)),
       createElement("td", { title: formatDateTime(session.last_at) }, formatAge(session.last_at)),
-      tokens, cost);
-  }
-
-  async function fillCosts(session, tokens, cost) {
-    const key = `${session.session} ${session.sequence}`;
-    if (!costs.has(key)) costs.set(key, fetchJson(buildSessionPath(session.session, "calls")).catch(() => null));
-    const page = await costs.get(key);
-    if (!page) return;
-    const tokenSum = sumKnown(page.calls.flatMap((call) => [call.input_tokens, call.output_tokens]));
-    const costSum = sumKnown(page.calls.map((call) => call.micro_dollars));
-    setChildren(tokens, formatSum(tokenSum, formatNumber));
-    setChildren(cost, formatSum(costSum, formatMoney));
+      createElement("td", { class: "number" }, formatTokenSum(session.usage)),
+      createElement("td", { class: "number" }, formatCostSum(session.usage.cost)));
   }
 
   const timer = setInterval(() => document.hidden || refresh(), REFRESH_MS);
@@ -85,8 +70,6 @@ export function createSessionList() {
     },
   };
 }
-
-const formatSum = ({ sum, whole }, format) => (whole ? format(sum) : sum ? `≥ ${format(sum)}` : "unknown");
 
 // The address may have other parameters; these narrow the list.
 const readFilters = (query) => Object.fromEntries(["origin", "digest", "open"].filter((name) => query.has(name)).map((name) => [name, query.get(name)]));

@@ -41,6 +41,7 @@ export function createSessionView(session) {
   const version = createVersionView(session);
   let facts = null;
   let calls = [];
+  let usage = null;
   let forks = 0;
   let source = null;
   let path = [];
@@ -90,13 +91,13 @@ export function createSessionView(session) {
     const minSequence = refreshing;
     const result = await fetchJson(buildSessionPath(session, "calls"), { min_sequence: minSequence }).catch(() => null);
     if (!result || closed || minSequence < refreshing) return;
-    calls = result.calls;
+    ({ calls, usage } = result);
     conversation.setCalls(calls);
     drawHeader();
     drawSidePane();
   }
 
-  const drawHeader = () => header.draw(facts, calls, conversation.title(), forks);
+  const drawHeader = () => header.draw(facts, usage, conversation.title(), forks);
 
   function showVerification() {
     if (location.hash === linkToVerification(session)) verification.show(facts.sequence);
