@@ -28,6 +28,7 @@ from turnlog.services.api.published_events.event_definitions import (
     get_envelope_name,
 )
 from turnlog.services.api.published_events.stream_payloads import (
+    ApprovalPayload,
     AttemptResetPayload,
     DebriefDonePayload,
     ExchangeDonePayload,
@@ -55,6 +56,18 @@ EXAMPLES: tuple[tuple[str, TurnStreamPayload], ...] = (
     ("3.1.5", TokenPayload(text="Hello")),
     ("3.2.0", AttemptResetPayload(attempt=2)),
     ("3.1.0", ProgressPayload(call="3.2", doing="tool", tool="ship__arrivals")),
+    (
+        "3.1.0",
+        ApprovalPayload(
+            approval=1,
+            call="3.1",
+            id="call_7",
+            tool="shop_pay",
+            arguments='{"what": "hammer"}',
+            deadline="2026-01-01T12:00:00.000000Z",
+            decision=None,
+        ),
+    ),
     ("3.2.5.done", ReplyDonePayload(finish="stop", turn=3, sequence=27)),
     (
         "3.2.5.done",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -18,6 +19,12 @@ from tests.support.processes.rebuild_checks import load_and_fold_states, read_ro
 from tests.support.processes.separate_roles import SeparateRoles
 from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.events.model.call_events import AttemptEnded, AttemptStarted
+from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ToolReturned,
+    ToolStarted,
+)
 from turnlog.events.model.turn_events import TurnCompleted, TurnSubmitted
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
@@ -189,6 +196,34 @@ async def test_nats_killed_and_started_again_loses_no_turn(working: SeparateRole
         "Never heard.",
         "An answer.",
     }
+
+
+async def test_an_approval_outlives_restarts_of_everything(working: SeparateRoles) -> None:
+    called = (("time_get_current_time", json.dumps({"timezone": "UTC"})),)
+    answers = ModelAnswer((), finish="tool_calls", tool_calls=called), ModelAnswer(("Noon.",))
+    working.provider.queue_behaviours(*answers)
+    session = await working.service.open_session("guarded")
+    await working.service.submit_turn(session, "What time is it?")
+    await working.service.wait_for_event(session, ApprovalRequested)
+    for worker in working.workers:
+        worker.kill_process()
+        await worker.wait_for_exit()
+    working.gateway.kill_process()
+    await working.gateway.wait_for_exit()
+    await working.restart_nats()
+    await working.start_gateway()
+    path = f"/v1/sessions/{session}/turns/1/approvals/1"
+    decided = await working.service.http.post(path, json={"decision": "approve"})
+    assert decided.status_code == 200, decided.text
+    await working.start_worker()
+    await working.service.wait_for_event(session, TurnCompleted)
+    for kind in (ApprovalRequested, ApprovalDecided, ToolStarted, ToolReturned, TurnCompleted):
+        assert len(await working.service.list_events_of_type(session, kind)) == 1
+    (returned,) = await working.service.list_events_of_type(session, ToolReturned)
+    assert returned.outcome == "answered"
+    assert await read_recorded_reply(working.service, session) == "Noon."
+    found = await working.service.get_json(f"/v1/sessions/{session}/verify")
+    assert found["findings"] == []
 
 
 @pytest.mark.promise("P9", "P10")

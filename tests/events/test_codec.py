@@ -38,7 +38,7 @@ from turnlog.events.registry import (
 )
 from turnlog.events.testing import SESSION, TENANT, make_draft, make_drafts, record_events
 
-WAITED_FOR = ("turn-submitted", "turn-submitted-system", "turn-released")
+WAITED_FOR = ("turn-submitted", "turn-submitted-system", "turn-released", "approval-decided")
 GOLDEN = [encode_event(event) for event in build_samples().values()]
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator
-from typing import Literal
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any, Literal
 
 import pytest
 
 from tests.agent_programs.agent_harness import AgentHarness, build_tool_script, open_loop
-from tests.agent_programs.turns.test_turn_crashes import WHEN, run_crashing_turn
+from tests.agent_programs.approvals.test_approvals import GUARDED_TOOLS, decide
+from tests.agent_programs.turns.test_turn_crashes import (
+    WHEN,
+    CrashingLog,
+    build_crashing_worker,
+    run_crashing_turn,
+)
 from tests.support.sessions.puppet_model import PuppetModel
+from tests.support.sessions.session_harness import build_delivery
+from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.model.call_events import CallCompleted, ContextAssembled
-from turnlog.events.model.tool_events import ToolCalled, ToolReturned
+from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalDecision,
+    ApprovalRequested,
+    ToolCalled,
+    ToolReturned,
+    ToolStarted,
+)
 from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.projections.audit.verify.approval_checks import check_approvals
+from turnlog.projections.session.program import list_undecided_tools
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
 
 APPENDS = 12
@@ -73,3 +91,69 @@ async def test_a_payment_that_nobody_saw_end_is_told_to_the_model_as_lost() -> N
         if any(each.outcome == "lost" for each in paid):
             assert "lost" in str(shop.house.model.requests[-1].messages[-1]["content"])
     assert outcomes == {"answered", "lost"}
+
+
+APPROVED_APPENDS = 13
+"""The number of appends of workers in a turn whose payment is approved."""
+
+
+async def crash_approved_loop(
+    at: int, when: Literal["before", "after"], decision: ApprovalDecision = "approve"
+) -> tuple[AgentHarness, bool]:
+    """Let a worker die in a turn that waits for an approval, and another do what is left."""
+    shop = await open_loop(tools=GUARDED_TOOLS)
+    house, mortal = shop.house, CrashingLog(shop.house.log, at, when)
+    house.model = RoundKeyedModel()
+    worker = build_crashing_worker(house, mortal, "w1")
+    delivery = build_delivery(submitted := await house.submit_turn("Get me a hammer."))
+    while (await house.load_state()).open:
+        await run_until_dead(worker.run_turn(delivery), mortal)
+        if mortal.dead.is_set():
+            worker = house.build_worker("w2")
+            house.tokens.clear_all()
+        delivery = build_delivery(submitted, redelivered=True)
+        if list_undecided_tools((await house.load_state()).open):
+            delivery = build_delivery(await decide(shop, decision))
+    return shop, mortal.dead.is_set()
+
+
+async def run_until_dead(turn: Coroutine[Any, Any, object], mortal: CrashingLog) -> None:
+    """Run a turn until its worker gives it up or dies, which it does once."""
+    working = asyncio.create_task(turn)
+    dying = asyncio.create_task(mortal.dead.wait())
+    waited = {working} if mortal.dead.is_set() else {working, dying}
+    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+    if working.done():
+        working.result()
+    await cancel_tasks(working, dying)
+
+
+@pytest.mark.parametrize("at", range(1, APPROVED_APPENDS + 1))
+@pytest.mark.parametrize("when", WHEN)
+async def test_an_approved_tool_runs_once_at_most_and_after_its_approval(
+    at: int, when: Literal["before", "after"]
+) -> None:
+    shop, died = await crash_approved_loop(at, when)
+    assert died
+    assert len(shop.list_events(ApprovalRequested)) == len(shop.list_events(ApprovalDecided)) == 1
+    assert [*check_approvals(shop.house.list_events())] == []
+    assert [tool for tool, _ in shop.shop.tool_calls].count("pay") <= 1
+    answered = Counter(each.call for each in shop.list_events(CallCompleted))
+    assert answered == {"1.1": 1, "1.2": 1, "1.3": 1}
+    assert len(shop.list_events(TurnCompleted)) == 1
+    came_back = Counter((each.call, each.id) for each in shop.list_events(ToolReturned))
+    assert came_back == Counter((each.call, each.id) for each in shop.list_events(ToolCalled))
+
+
+async def test_those_are_all_the_appends_of_an_approved_loop() -> None:
+    _, died = await crash_approved_loop(APPROVED_APPENDS + 1, "before")
+    assert not died
+
+
+async def test_a_refused_tool_never_runs_wherever_a_worker_dies() -> None:
+    for at in range(1, APPROVED_APPENDS):
+        shop, died = await crash_approved_loop(at, "after", "refuse")
+        assert died
+        assert [tool for tool, _ in shop.shop.tool_calls if tool == "pay"] == []
+        assert [each.tool for each in shop.list_events(ToolStarted)].count("shop_pay") == 0
+        assert len(shop.list_events(TurnCompleted)) == 1

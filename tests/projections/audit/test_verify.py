@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pydantic import JsonValue
@@ -21,8 +22,17 @@ from turnlog.events.codec import decode_event, encode_batch
 from turnlog.events.content import Digest, PlainText, compute_digest
 from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolStarted
+from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ToolCalled,
+    ToolPin,
+    ToolReturned,
+    ToolsSnapshotted,
+    ToolStarted,
+)
 from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.events.registry import KnownEvent
 from turnlog.events.store.ports import RawEvent
 from turnlog.events.testing import make_draft, record_events
 from turnlog.projections.audit.record.session_replay import BLOB_NAMING_TYPES, list_event_blobs
@@ -304,6 +314,35 @@ def test_tools_that_are_asked_for_begun_or_back_twice_are_found() -> None:
     )
     for bad, at in (([called, called, back], 2), ([called, back, back], 3), ([begun], 1)):
         assert list_findings(SESSION.append_events(*bad).events) == [
+            ("integrity", "tools", end + at)
+        ]
+
+
+def test_a_tool_that_ran_without_the_approval_that_it_needed_is_found() -> None:
+    pin = ToolPin(digest=PINNED, server="shop", tool="look", approval=True)
+    pinned = ToolsSnapshotted(
+        profile=SESSION.opened_state.profile,
+        digest=PINNED,
+        tools={"look": pin},
+        full=PINNED,
+        names=PINNED,
+    )
+    use: dict[str, Any] = {"turn": 2, "call": "2.1", "id": "a", "tool": "look"}
+    called, begun = ToolCalled(**use, arguments="{}"), ToolStarted(**use, attempt=2)
+    back = ToolReturned(**use, outcome="answered")
+    asked = ApprovalRequested(**use, approval=1, deadline="2026-01-01T00:00:00.000000Z")
+    approved = ApprovalDecided(**use, approval=1, decision="approve")
+    refused = ApprovalDecided(**use, approval=1, decision="refuse")
+    end = len(EVENTS)
+    sound = (pinned, called, asked, approved, begun, back)
+    assert list_findings(SESSION.append_events(*sound).events) == []
+    bad: list[tuple[list[KnownEvent], int]] = [
+        ([pinned, called, begun, back], 3),
+        ([pinned, called, asked, begun, approved, back], 4),
+        ([pinned, called, asked, refused, begun, back], 5),
+    ]
+    for events, at in bad:
+        assert list_findings(SESSION.append_events(*events).events) == [
             ("integrity", "tools", end + at)
         ]
 

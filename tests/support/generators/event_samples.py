@@ -49,6 +49,8 @@ from turnlog.events.model.session_events import (
     SessionOrigin,
 )
 from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalRequested,
     PlanMade,
     SchemasRequested,
     StepPlanned,
@@ -403,6 +405,23 @@ def build_tool_samples() -> dict[str, KnownEvent]:
             tool="shop_look",
             outcome="answered",
             summary=SAMPLE_TEXT,
+        ),
+        "approval-requested": ApprovalRequested(
+            turn=4,
+            approval=1,
+            call="4.2",
+            id="call_1",
+            tool="shop_pay",
+            deadline="2026-01-01T12:00:00.000000Z",
+        ),
+        "approval-decided": ApprovalDecided(
+            turn=4,
+            approval=1,
+            call="4.2",
+            id="call_1",
+            tool="shop_pay",
+            decision="refuse",
+            reason="too expensive",
         ),
         "tool-started": ToolStarted(turn=4, call="4.2", id="call_1", tool="shop_look", attempt=3),
         "tool-returned-answered": ToolReturned(

@@ -31,6 +31,8 @@ from turnlog.events.model.session_events import (
     SessionOpened,
 )
 from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalRequested,
     PlanMade,
     SchemasRequested,
     StepPlanned,
@@ -193,6 +195,25 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         names=st.just(SAMPLE_DIGEST),
     ),
     SchemasRequested: st.builds(SchemasRequested, profile=st.sampled_from(["chat", "agent"])),
+    ApprovalRequested: st.builds(
+        ApprovalRequested,
+        turn=TURN_NUMBERS,
+        approval=st.just(1),
+        call=CALLS,
+        id=st.just("t1"),
+        tool=st.just("look"),
+        deadline=st.just("2026-01-01T00:00:00.000000Z"),
+    ),
+    ApprovalDecided: st.builds(
+        ApprovalDecided,
+        turn=TURN_NUMBERS,
+        approval=st.just(1),
+        call=CALLS,
+        id=st.just("t1"),
+        tool=st.just("look"),
+        decision=st.sampled_from(["approve", "refuse"]),
+        cause=st.sampled_from(["person", "deadline"]),
+    ),
     ToolStarted: st.builds(
         ToolStarted,
         turn=TURN_NUMBERS,

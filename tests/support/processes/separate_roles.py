@@ -7,7 +7,7 @@ import signal
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.processes.live_service import LiveService, connect_service
@@ -42,6 +42,8 @@ class SeparateRoles:
     service: LiveService
     gateway: TurnlogProcess
     projector: TurnlogProcess
+    workers: list[TurnlogProcess] = field(default_factory=list[TurnlogProcess])
+    """The workers that were started, those that ended included."""
 
     async def start_gateway(self) -> None:
         """Start a gateway at the address of the last one, and wait until it is ready."""
@@ -56,7 +58,9 @@ class SeparateRoles:
 
     async def start_worker(self) -> TurnlogProcess:
         """Start one more worker; it takes turns once it has loaded."""
-        return await self.machine.start_process("run", "worker")
+        worker = await self.machine.start_process("run", "worker")
+        self.workers.append(worker)
+        return worker
 
     async def restart_nats(self) -> None:
         """Kill the nats-server and start it again on its store."""

@@ -12,8 +12,7 @@ from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.reproduction_checks import MEMORY_LOGS
 from turnlog.events.codec import decode_event
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
-from turnlog.events.registry import format_event_name
+from turnlog.events.registry import ClaimableEvent, format_event_name
 from turnlog.events.store.memory_log import (
     MemoryBlobStore,
     MemoryLog,
@@ -229,7 +228,7 @@ class SessionHarness:
 
 def build_delivery(event: RecordedEvent, *, redelivered: bool = False) -> TurnDelivery:
     """Make the delivery of a turn's event."""
-    assert isinstance(event.event, TurnSubmitted | TurnReleased)
+    assert isinstance(event.event, ClaimableEvent)
 
     async def in_progress() -> None:
         await asyncio.sleep(0)

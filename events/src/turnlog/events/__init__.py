@@ -53,6 +53,8 @@ if TYPE_CHECKING:
         SessionOpened,
     )
     from turnlog.events.model.tool_events import (
+        ApprovalDecided,
+        ApprovalRequested,
         PlanMade,
         SchemasRequested,
         StepPlanned,
@@ -86,6 +88,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVENT_NAMES",
+    "ApprovalDecided",
+    "ApprovalRequested",
     "AttemptAlive",
     "AttemptClosed",
     "AttemptEnded",

@@ -45,6 +45,8 @@ from turnlog.events.model.session_events import (
     SessionOpened,
 )
 from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalRequested,
     PlanMade,
     SchemasRequested,
     StepPlanned,
@@ -88,6 +90,7 @@ KnownEvent = (
     | TurnSubmitted
     | TurnQueued
     | TurnReleased
+    | ApprovalDecided
     | ChoiceRecorded
     | TurnResolved
     | TurnCompleted
@@ -103,6 +106,7 @@ KnownEvent = (
     | PlanMade
     | StepPlanned
     | ToolCalled
+    | ApprovalRequested
     | ToolStarted
     | ToolReturned
     | ReplyRedacted
@@ -115,6 +119,9 @@ KnownEvent = (
     | MemoryPurged
 )
 """The session events that this release writes and reads."""
+
+ClaimableEvent = TurnSubmitted | TurnReleased | ApprovalDecided
+"""The events that are delivered to workers, each for the turn that it names."""
 
 Event = KnownEvent | UnknownEvent
 """Any event that this release can find on a log."""

@@ -19,10 +19,11 @@ PATH_VALUES: Final = {
     "blueprint": "clerk",
     "segment": "1",
     "sequence": "1",
+    "approval": "1",
 }
 """Default path values; no such session is open."""
 
-FIXED_FIELDS: Final = {"blueprint": "assistant"}
+FIXED_FIELDS: Final = {"blueprint": "assistant", "decision": "approve"}
 """Values of fields that are checked before the session is looked up."""
 
 

@@ -3,6 +3,10 @@
 A tool that may not run twice never does: the start is recorded before the tool runs, and a tool
 that started and did not return is recorded as lost. Every requested tool returns exactly once. Each
 step of a plan is an event of its own, so that prompts can refer to its goal as a text.
+
+A tool may need a person's approval. It is requested with the answer that calls the tool, and the
+turn goes on when all approvals of that answer are decided. `ApprovalDecided` is on a subject that
+workers wait for, so that one of them takes the turn up at once.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ class ToolPin(EventModel):
     """Whether it may run again when the outcome of a run is unknown; a prompt always may."""
     kind: Literal["tool", "prompt"] = "tool"
     """Whether the server runs it or returns its text."""
+    approval: bool = False
+    """Whether a person must approve each call before it runs."""
 
 
 class ToolsSnapshotted(EventModel):
@@ -82,6 +88,54 @@ class ToolCalled(EventModel):
     """Its arguments as the model wrote them."""
     step: int | None = None
     """The plan step it belongs to, if there is a plan."""
+
+
+class ApprovalRequested(EventModel):
+    """A tool waits for a person's decision; no tool of its answer runs before."""
+
+    type: ClassVar[str] = "turnlog.approval-requested.v1"
+    leaf: ClassVar[str] = "tool"
+
+    turn: int
+    """The turn number."""
+    approval: int
+    """Number of the approval within the turn, from 1."""
+    call: str
+    """The call whose answer requested the tool; with `id` it names the event with the arguments."""
+    id: str
+    """The provider's id of the tool request."""
+    tool: str
+    """The tool name."""
+    deadline: str
+    """Without a decision by then the tool is refused, RFC 3339."""
+
+
+ApprovalDecision = Literal["approve", "refuse"]
+"""What was decided about a tool that needs approval."""
+
+
+class ApprovalDecided(EventModel):
+    """It is decided whether a tool may run; the deadline of the turn counts from here again."""
+
+    type: ClassVar[str] = "turnlog.approval-decided.v1"
+    leaf: ClassVar[str] = "turn.released"
+
+    turn: int
+    """The turn number."""
+    approval: int
+    """Number of the approval within the turn."""
+    call: str
+    """The call whose answer requested the tool."""
+    id: str
+    """The provider's id of the tool request."""
+    tool: str
+    """The tool name."""
+    decision: ApprovalDecision
+    """Whether the tool may run; the envelope names who decided."""
+    reason: str = ""
+    """The reason that was given; the model reads that of a refusal."""
+    cause: Literal["person", "deadline"] = "person"
+    """Whether a person decided, or the deadline passed."""
 
 
 class ToolStarted(EventModel):

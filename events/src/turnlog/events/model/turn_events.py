@@ -1,8 +1,8 @@
 """Events of the turn family: a turn from submission to reply, and what its resolver found.
 
-`TurnSubmitted` and `TurnReleased` have subjects of their own, because workers wait for exactly
-these two. A resolver runs outside of Turnlog. Its result is recorded before a model is called, so
-that a prompt built from it can be reproduced.
+`TurnSubmitted` and `TurnReleased` have subjects of their own, because workers wait for them; the
+subject of `TurnReleased` is also that of a decided approval. A resolver runs outside of Turnlog.
+Its result is recorded before a model is called, so that a prompt built from it can be reproduced.
 """
 
 from __future__ import annotations

@@ -6,12 +6,20 @@ tool results.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from turnlog.events.content import get_plain_text
 from turnlog.events.envelope import RecordedEvent
-from turnlog.events.model.tool_events import StepPlanned, ToolCalled, ToolReturned
+from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalDecision,
+    ApprovalRequested,
+    StepPlanned,
+    ToolCalled,
+    ToolReturned,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,22 @@ class TurnPlanStep:
     """The goal of the step."""
     given: bool
     """Whether the previous turn's result was reused and no call was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnApproval:
+    """The approval that a tool needs before it runs, and what was decided."""
+
+    approval: int
+    """Its number within the turn."""
+    deadline: str
+    """Without a decision by then the tool is refused."""
+    decision: ApprovalDecision | None = None
+    """The decision; None while there is none."""
+    reason: str = ""
+    """The reason that was given."""
+    by: str | None = None
+    """Who decided; None where the deadline did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +76,8 @@ class TurnToolUse:
     """Whether prompts contain a summary of it."""
     milliseconds: int | None
     """How long the tool server took."""
+    approval: TurnApproval | None = None
+    """The approval that it needs, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +113,15 @@ def update_activity(found: ActivityByTurn, recorded: RecordedEvent) -> None:
         case ToolCalled(turn=turn) as called:
             done = found.get(turn, NO_ACTIVITY)
             found[turn] = replace(done, uses=(*done.uses, _start_tool_use(called)))
+        case ApprovalRequested(turn=turn) as asked if turn in found:
+            approval = TurnApproval(asked.approval, asked.deadline)
+            found[turn] = _replace_tool_use(found[turn], asked, partial(_set_approval, approval))
+        case ApprovalDecided(turn=turn) as decided if turn in found:
+            by = None if decided.cause == "deadline" else recorded.envelope.actor
+            change = partial(_add_decision, decided, by)
+            found[turn] = _replace_tool_use(found[turn], decided, change)
         case ToolReturned(turn=turn) as back if turn in found:
-            found[turn] = _add_tool_result(found[turn], back)
+            found[turn] = _replace_tool_use(found[turn], back, partial(_finish_tool_use, back))
         case _:
             pass
 
@@ -98,7 +131,15 @@ def withhold_texts(activity: TurnActivity) -> TurnActivity:
     return TurnActivity(
         tuple(replace(step, goal=None) for step in activity.steps),
         tuple(
-            replace(use, arguments="", detail="", text=None, characters=0) for use in activity.uses
+            replace(
+                use,
+                arguments="",
+                detail="",
+                text=None,
+                characters=0,
+                approval=use.approval and replace(use.approval, reason=""),
+            )
+            for use in activity.uses
         ),
     )
 
@@ -114,8 +155,21 @@ def format_activity(activity: TurnActivity) -> Iterator[str]:
 
 def _format_tool_use(use: TurnToolUse) -> str:
     detail = f": {use.detail}" if use.detail else ""
-    outcome = f"{use.outcome}{detail}" if use.outcome else "under way"
+    outcome = f"{use.outcome}{detail}" if use.outcome else describe_unfinished_use(use)
     return f"{use.tool} {use.arguments} · {outcome}"
+
+
+def describe_unfinished_use(use: TurnToolUse) -> str:
+    """Return what a tool that has not returned is waiting for."""
+    asked = use.approval
+    if asked is None or not is_undecided(use):
+        return "is under way"
+    return f"waits for approval {asked.approval} until {asked.deadline}"
+
+
+def is_undecided(use: TurnToolUse) -> bool:
+    """Return whether a tool waits for an approval."""
+    return use.approval is not None and use.approval.decision is None and use.outcome is None
 
 
 def _build_plan_step(step: StepPlanned) -> TurnPlanStep:
@@ -138,15 +192,29 @@ def _start_tool_use(called: ToolCalled) -> TurnToolUse:
     )
 
 
-def _add_tool_result(activity: TurnActivity, back: ToolReturned) -> TurnActivity:
+def _replace_tool_use(
+    activity: TurnActivity,
+    event: ApprovalRequested | ApprovalDecided | ToolReturned,
+    change: Callable[[TurnToolUse], TurnToolUse],
+) -> TurnActivity:
     uses = (
-        _finish_tool_use(use, back) if (use.call, use.id) == (back.call, back.id) else use
+        change(use) if (use.call, use.id) == (event.call, event.id) else use
         for use in activity.uses
     )
     return replace(activity, uses=tuple(uses))
 
 
-def _finish_tool_use(use: TurnToolUse, back: ToolReturned) -> TurnToolUse:
+def _set_approval(approval: TurnApproval, use: TurnToolUse) -> TurnToolUse:
+    return replace(use, approval=approval)
+
+
+def _add_decision(decided: ApprovalDecided, by: str | None, use: TurnToolUse) -> TurnToolUse:
+    asked = use.approval
+    decision, reason = decided.decision, decided.reason
+    return replace(use, approval=asked and replace(asked, decision=decision, reason=reason, by=by))
+
+
+def _finish_tool_use(back: ToolReturned, use: TurnToolUse) -> TurnToolUse:
     return replace(
         use,
         outcome=back.outcome,

@@ -23,7 +23,12 @@ from turnlog.events.model.call_events import AttemptEnded, CallCompleted, Contex
 from turnlog.events.model.manifest import BlobSource, Manifest, PromptPart, SegmentSource
 from turnlog.events.model.memory_events import HistorySummarised
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.tool_events import StepPlanned, ToolCalled, ToolReturned
+from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    StepPlanned,
+    ToolCalled,
+    ToolReturned,
+)
 from turnlog.events.model.turn_events import TurnCompleted, TurnDisplayed, TurnResolved
 from turnlog.events.registry import Event, KnownEvent
 
@@ -97,6 +102,7 @@ def _find_redaction(
             | CallCompleted(turn=turn)
             | StepPlanned(turn=turn)
             | ToolCalled(turn=turn)
+            | ApprovalDecided(turn=turn)
             | ToolReturned(turn=turn)
             | ReplyRedacted(turn=turn)
         ):
@@ -127,6 +133,8 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
             return event.model_copy(update=hidden | {"text": text and instead})
         case StepPlanned():
             return event.model_copy(update={"goal": instead})
+        case ApprovalDecided(reason=reason) if reason:
+            return event.model_copy(update={"reason": ""})
         case ToolCalled():
             return event.model_copy(update={"arguments": ""})
         case ToolReturned(text=text, summary=summary):

@@ -24,7 +24,7 @@ from turnlog.events.model.manifest import Manifest
 from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.events.model.prompt_events import PromptFile, ProviderPrompts
 from turnlog.events.model.session_events import BlueprintRef, SessionOpened, SessionOrigin
-from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
+from turnlog.events.model.tool_events import ApprovalDecision, ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import FinishReason, TurnRole
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.schema.phase_specs import PhaseGraph
@@ -165,6 +165,8 @@ class AnswerCall:
     """Repairs that were needed to parse the answer."""
     has_used_rounds: bool = False
     """Whether all its tools are refused, because the turn has had its rounds of tool calls."""
+    approval_seconds: float = 0.0
+    """How long a person has to approve its tools that need it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,17 @@ class DisplayTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class DecideApproval:
+    """Approve or refuse a tool that waits for it."""
+
+    turn: int
+    approval: int
+    """Number of the approval within the turn."""
+    decision: ApprovalDecision
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StartTool:
     """Record that a tool is about to run."""
 
@@ -206,6 +219,9 @@ class ReturnTool:
     attempt: AttemptRef
     use: ToolUse
     returned: ToolReturned
+
+
+ToolCommand = SnapshotTools | RequestSchemas | DecideApproval | StartTool | ReturnTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,10 +461,7 @@ Command = (
     | FallBack
     | SnapshotPrompts
     | FixContext
-    | SnapshotTools
-    | RequestSchemas
-    | StartTool
-    | ReturnTool
+    | ToolCommand
     | AnswerCall
     | MemoryCommand
     | CompleteTurn

@@ -13,6 +13,7 @@ from typing import assert_never
 from turnlog.events.errors import Refused
 from turnlog.projections.session import commands
 from turnlog.projections.session.rules import (
+    approval_rules,
     client_rules,
     fork_rules,
     phase_rules,
@@ -36,6 +37,8 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
     fork_rules.require_complete_fork(state)
     if isinstance(command, commands.MemoryCommand):
         return summary_rules.decide_memory(state, command)
+    if isinstance(command, commands.ToolCommand):
+        return _decide_tools(state, command, at)
     match command:
         case commands.SubmitTurn():
             return client_rules.submit_turn(state, command)
@@ -67,21 +70,29 @@ def decide(state: SessionState | None, command: commands.Command, at: datetime) 
             return worker_rules.complete_with_fallback(state, command)
         case commands.SnapshotPrompts():
             return worker_rules.snapshot_prompts(state, command)
-        case commands.SnapshotTools():
-            return tool_rules.snapshot_tools(state, command)
-        case commands.RequestSchemas():
-            return tool_rules.request_schemas(state)
-        case commands.StartTool():
-            return tool_rules.start_tool(state, command)
-        case commands.ReturnTool():
-            return tool_rules.return_tool(state, command)
         case commands.AnswerCall():
-            return worker_rules.answer_call(state, command)
+            return worker_rules.answer_call(state, command, at)
         case commands.FixContext():
             return worker_rules.record_context(state, command)
         case commands.CompleteTurn():
             return worker_rules.complete_turn(state, command)
         case commands.EndAttempt():
             return worker_rules.end_attempt(state, command)
+        case _ as never:
+            assert_never(never)
+
+
+def _decide_tools(state: SessionState, command: commands.ToolCommand, at: datetime) -> NewEvents:
+    match command:
+        case commands.SnapshotTools():
+            return tool_rules.snapshot_tools(state, command)
+        case commands.RequestSchemas():
+            return tool_rules.request_schemas(state)
+        case commands.DecideApproval():
+            return approval_rules.decide_approval(state, command, at)
+        case commands.StartTool():
+            return tool_rules.start_tool(state, command)
+        case commands.ReturnTool():
+            return tool_rules.return_tool(state, command)
         case _ as never:
             assert_never(never)

@@ -33,6 +33,8 @@ from turnlog.events.model.session_events import (
     SessionOpened,
 )
 from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalRequested,
     PlanMade,
     SchemasRequested,
     StepPlanned,
@@ -211,6 +213,8 @@ def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
         case SessionClosed():
             return replace(state, closed=True)
         case PlanMade() | StepPlanned() | ToolCalled() | ToolStarted() | ToolReturned() as event:
+            return apply_turn_progress(state, recorded, event)
+        case ApprovalRequested() | ApprovalDecided() as event:
             return apply_turn_progress(state, recorded, event)
         case ToolsSnapshotted() as event:
             pinned = replace(state, tools={**state.tools, event.profile: event})

@@ -5,7 +5,7 @@ under `chat` is one call. Under `tools` there is a plan call, then one tactic ca
 then the reply call. A step whose tools all failed is retried once. Under `loop` one call is
 repeated: an answer that calls tools begins a round, and an answer that calls none is the reply.
 The tools of a round above the limit are refused, and the call after it is the last. Requested tools
-run before the next call.
+run before the next call, and before they run, the approvals that they need are decided.
 """
 
 from __future__ import annotations
@@ -60,7 +60,12 @@ def has_step_failed(opened: OpenTurn | None) -> bool:
         return False
     call = f"{opened.turn}.{opened.answered}"
     last_tool_uses = [use for use in opened.tools if use.call == call]
-    return bool(last_tool_uses) and all(use.failed for use in last_tool_uses)
+    return bool(last_tool_uses) and all(map(_may_retry_tool, last_tool_uses))
+
+
+def _may_retry_tool(use: ToolUse) -> bool:
+    """Return whether a tool failed; one that a person refused is not to be requested again."""
+    return use.failed and (use.approval is None or use.approval.decision != "refuse")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,12 @@ def list_tool_rounds(opened: OpenTurn | None) -> tuple[ToolRound, ...]:
 def has_used_rounds(profile: ProfileSpec, opened: OpenTurn | None) -> bool:
     """Return whether a turn has had its rounds, so that further tool calls are refused."""
     return len(list_tool_rounds(opened)) >= profile.round_limit
+
+
+def list_undecided_tools(opened: OpenTurn | None) -> tuple[ToolUse, ...]:
+    """Return the tools that wait for an approval; the turn goes on when there are none."""
+    pending = list_pending_tools(opened) if opened else ()
+    return tuple(use for use in pending if use.approval and use.approval.decision is None)
 
 
 def list_pending_tools(opened: OpenTurn) -> tuple[ToolUse, ...]:

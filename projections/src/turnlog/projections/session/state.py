@@ -18,7 +18,7 @@ from turnlog.events.content import Digest
 from turnlog.events.envelope import ChainHead
 from turnlog.events.model.prompt_events import PromptFile
 from turnlog.events.model.session_events import BlueprintRef, SessionOrigin
-from turnlog.events.model.tool_events import ToolsSnapshotted
+from turnlog.events.model.tool_events import ApprovalDecision, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.session.text_refs import InputsRef, TextRef
 from turnlog.projections.session.turn_summaries import HistorySummary, PendingSummary
@@ -84,6 +84,20 @@ class PriorToolResults:
     """Oldest first."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToolApproval:
+    """The approval that a tool call of the open turn needs before it runs."""
+
+    number: int
+    """Its number within the turn, from 1."""
+    deadline: str
+    """Without a decision by then the tool is refused, RFC 3339."""
+    decision: ApprovalDecision | None = None
+    """None while nobody has decided."""
+    decided_at: int = 0
+    """Stream position of the decision."""
+
+
 @dataclass(frozen=True)
 class ToolUse:
     """A tool call that the open turn requested."""
@@ -109,6 +123,8 @@ class ToolUse:
     """Reference to the text that only names the result; None if it would be no shorter."""
     characters: int = 0
     """Length of the complete result."""
+    approval: ToolApproval | None = None
+    """The approval that it needs; None if it needs none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +149,9 @@ class OpenTurn:
     event: str
     """Id of the event that submitted or queued it."""
     released_at: str
-    """When it became the open turn, RFC 3339; its deadline counts from here."""
+    """When it became the open turn, or an approval was decided last, RFC 3339; its deadline counts
+    from here.
+    """
     attempt: int = 0
     """Number of the latest attempt; 0 before the first claim."""
     running: bool = False
@@ -171,7 +189,7 @@ class OpenTurn:
     """Whose text it is."""
 
 
-FOLD_VERSION: Final = 12
+FOLD_VERSION: Final = 13
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 
 MAX_RECENT_TURNS: Final = 512

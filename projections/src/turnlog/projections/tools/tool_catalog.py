@@ -20,7 +20,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest, compute_digest, encode_canonical
 from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
-from turnlog.projections.blueprint.schema.tool_specs import ServerSpec, ToolsSpec
+from turnlog.projections.blueprint.schema.tool_specs import ALL_TOOLS, ServerSpec, ToolsSpec
 from turnlog.projections.blueprint.storable_json import cut_text, replace_unstorable
 
 _TOOL_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -98,6 +98,22 @@ def compute_offers_digest(offers_by_server: Mapping[str, Iterable[ToolOffer]]) -
     return compute_digest(encode_canonical(descriptions))
 
 
+def find_unknown_approvals(
+    spec: ToolsSpec, offers_by_server: Mapping[str, Iterable[ToolOffer]]
+) -> dict[str, tuple[str, ...]]:
+    """Return by server the tools that are to be approved and that it does not have.
+
+    A tool of another name would run without anybody being asked.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for server, of in spec.servers.items():
+        offers = offers_by_server.get(server, ())
+        known = {ALL_TOOLS, *(each.tool for each in offers if each.kind == "tool")}
+        if unknown := tuple(tool for tool in of.approve if tool not in known):
+            found[server] = unknown
+    return found
+
+
 def build_tool_catalog(
     profile: str, spec: ToolsSpec, offers_by_server: Mapping[str, Iterable[ToolOffer]]
 ) -> ToolCatalog:
@@ -128,6 +144,8 @@ def build_tool_catalog(
             tool=each.offer.tool,
             idempotent=each.idempotent,
             kind=each.offer.kind,
+            approval=each.offer.kind == "tool"
+            and spec.servers[each.server].needs_approval(each.offer.tool),
         )
         for each in named.values()
     }

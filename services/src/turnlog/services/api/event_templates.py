@@ -45,6 +45,10 @@ EVENT_TEMPLATES: Final[Mapping[str, str]] = {
     "turn-submitted": "turn {turn} {text|content}",
     "turn-queued": "turn {turn} {text|content}",
     "turn-released": "turn {turn}",
+    "approval-decided": (
+        "turn {turn} approval {approval} · {tool} · {decision}[: {reason}]"
+        "[ · by the {cause|when:deadline}]"
+    ),
     "choice-recorded": "{phase}: {choice}[ “{label}”]",
     "turn-resolved": (
         "turn {turn} is about {intent|or:entity|else:nothing known}"
@@ -71,6 +75,9 @@ EVENT_TEMPLATES: Final[Mapping[str, str]] = {
     "plan-made": "turn {turn} in {steps|count:step}",
     "step-planned": "turn {turn} step {step} {goal|content}[ · known from event {given}]",
     "tool-called": "call {call} · {tool} {arguments}",
+    "approval-requested": (
+        "turn {turn} approval {approval} · call {call} · {tool} · until {deadline}"
+    ),
     "tool-started": "call {call} · {tool} · attempt {attempt}",
     "tool-returned": (
         "call {call} · {tool} {outcome}[: {detail}]"

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.schema.strict_model import ModelName
 from turnlog.projections.blueprint.storable_json import MAX_INT, JsonObject
@@ -133,6 +134,15 @@ class RedactReplyRequest(RequestModel):
     """The reason, recorded with the event and shown."""
     replacement: Annotated[str, Field(min_length=1)] | None = None
     """The text that replaces the reply; by default the blueprint's."""
+
+
+class DecideApprovalRequest(RequestModel):
+    """Decides whether a tool may run that waits for approval."""
+
+    decision: ApprovalDecision
+    """Whether it may run."""
+    reason: Annotated[str, Field(max_length=1_000)] = ""
+    """The reason, recorded with the event; the model reads that of a refusal."""
 
 
 class DisplayTurnRequest(RequestModel):

@@ -37,6 +37,21 @@ class ForkedSession(ResponseModel):
     """The last sequence."""
 
 
+class PendingApproval(ResponseModel):
+    """A tool that waits for a person's decision."""
+
+    approval: int
+    """The number of the approval within the turn."""
+    call: str
+    """The call whose answer requested the tool."""
+    id: str
+    """The provider's id of the tool request."""
+    tool: str
+    """The name of the tool."""
+    deadline: str
+    """Without a decision by then the tool is refused."""
+
+
 class OpenTurnView(ResponseModel):
     """The turn that is being answered."""
 
@@ -47,7 +62,9 @@ class OpenTurnView(ResponseModel):
     running: bool
     """Whether that attempt is still running."""
     released_at: str
-    """When the turn became open."""
+    """When the turn became open, or an approval was decided last."""
+    approvals: tuple[PendingApproval, ...] = ()
+    """The tools that wait for a decision; the turn goes on when there are none."""
 
 
 class SessionView(ResponseModel):

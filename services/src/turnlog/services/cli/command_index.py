@@ -63,6 +63,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("chat", start_commands.start_chat),
             CommandEntry("switch", steering_commands.switch_profile),
             CommandEntry("debrief", steering_commands.repeat_debrief),
+            CommandEntry("approve", steering_commands.decide_approval),
             CommandEntry("schemas", steering_commands.request_schemas),
             CommandEntry("purge", memory_commands.purge_memory),
             CommandEntry("undo", memory_commands.undo_summary),

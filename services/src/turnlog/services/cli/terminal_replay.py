@@ -36,7 +36,12 @@ from turnlog.events.model.session_events import (
     SessionClosed,
     SessionOpened,
 )
-from turnlog.events.model.tool_events import StepPlanned, ToolReturned
+from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    StepPlanned,
+    ToolReturned,
+)
 from turnlog.events.model.turn_events import (
     ChoiceRecorded,
     TurnCancelled,
@@ -161,6 +166,12 @@ def _build_draft(event: Event, reply_seconds: float, *, is_retry: bool) -> _Scen
         case ToolReturned(tool=tool, outcome=outcome, detail=detail):
             suffix = f": {detail}" if detail else ""
             return _SceneDraft("note", f"{tool} {outcome}{suffix}")
+        case ApprovalRequested(tool=tool):
+            return _SceneDraft("note", f"{tool} waits for approval")
+        case ApprovalDecided(tool=tool, decision=decision, reason=reason):
+            suffix = f": {reason}" if reason else ""
+            word = "approved" if decision == "approve" else "refused"
+            return _SceneDraft("note", f"{tool} is {word}{suffix}")
         case BlueprintMoved(blueprint=blueprint):
             return _SceneDraft(
                 "note", f"the session goes on by {blueprint.name} v{blueprint.version}"

@@ -25,6 +25,8 @@ PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 
 STATUS_BY_CODE: Final[Mapping[str, HTTPStatus]] = {
     "already-redacted": HTTPStatus.CONFLICT,
+    "approval-decided": HTTPStatus.CONFLICT,
+    "approval-overdue": HTTPStatus.CONFLICT,
     "bad-cursor": HTTPStatus.BAD_REQUEST,
     "bad-json": HTTPStatus.BAD_REQUEST,
     "bad-key": HTTPStatus.BAD_REQUEST,
@@ -60,7 +62,9 @@ STATUS_BY_CODE: Final[Mapping[str, HTTPStatus]] = {
     "still-stopped": HTTPStatus.CONFLICT,
     "too-large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "too-slow": HTTPStatus.REQUEST_TIMEOUT,
+    "turn-not-open": HTTPStatus.CONFLICT,
     "turn-open": HTTPStatus.CONFLICT,
+    "unknown-approval": HTTPStatus.NOT_FOUND,
     "unknown-blueprint": HTTPStatus.NOT_FOUND,
     "unknown-call": HTTPStatus.NOT_FOUND,
     "unknown-host": HTTPStatus.MISDIRECTED_REQUEST,

@@ -24,7 +24,7 @@ from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt, TurnlogError
 from turnlog.events.jetstream.stream_setup import WORKERS_CONSUMER
-from turnlog.events.model.turn_events import TurnReleased, TurnSubmitted
+from turnlog.events.registry import ClaimableEvent
 from turnlog.events.subjects import CLAIMABLE_TURN_SUBJECTS, SESSIONS_STREAM
 from turnlog.services.worker.turn_queue import (
     DeliveryDeferred,
@@ -137,7 +137,7 @@ def _parse_delivery(
 ) -> TurnDelivery:
     metadata = message.raw_message.metadata
     recorded = decode_event(message.raw_message.data, metadata.sequence.stream)
-    if not isinstance(recorded.event, TurnSubmitted | TurnReleased):
+    if not isinstance(recorded.event, ClaimableEvent):
         raise Corrupt(message.raw_message.subject, "it is not a turn to be answered")
     answering.sessions.apply_observed_event(recorded)
     return TurnDelivery(

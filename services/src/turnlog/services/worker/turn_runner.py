@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.model.call_events import AttemptTimings, ContextAssembled
@@ -19,6 +19,7 @@ from turnlog.events.store.ports import TokenStream
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, AttemptUsage, ClaimTurn
+from turnlog.projections.session.rules.approval_rules import compute_approval_wait
 from turnlog.projections.session.rules.attempt_events import get_call_id, is_overdue
 from turnlog.projections.session.rules.outcome_commands import AttemptAnswer, build_outcome_command
 from turnlog.projections.session.state import OpenTurn, SessionState
@@ -60,6 +61,13 @@ from turnlog.services.worker.turn_takeover import (
     recover_answer,
 )
 
+APPROVAL_CHECK_SECONDS: Final = 300.0
+"""Seconds after which the message of a turn that waits for an approval comes again at the latest.
+
+A decision has a message of its own. This one is for the deadline, and is acknowledged so long after
+the turn was settled meanwhile.
+"""
+
 
 @dataclass
 class TurnRunner:
@@ -92,6 +100,9 @@ class TurnRunner:
         material = await self.blueprints.load_material(state)
         policies = material.blueprint.resolve_policies(state.profile)
         by = CommandMetadata("worker", opened.event, traceparent=get_traceparent())
+        wait = compute_approval_wait(opened, self.sessions.clock())
+        if wait:
+            return DeliveryDeferred(min(wait.total_seconds(), APPROVAL_CHECK_SECONDS))
         if opened.running and not is_overdue(opened, policies, self.sessions.clock()):
             grace = await compute_grace(self.tokens, delivery, opened.attempt, self.ack_wait)
             if grace > 0:
@@ -104,6 +115,8 @@ class TurnRunner:
             return DeliveryDeferred(self.ack_wait)
         if claimed.open is None or claimed.open.turn != delivery.turn:
             return DeliverySettled()
+        if not claimed.open.running:
+            return DeliveryDeferred(0)
         return await self._run_calls(delivery, claimed, claimed.open, material, by)
 
     async def _load_state(self, delivery: TurnDelivery) -> SessionState | None:

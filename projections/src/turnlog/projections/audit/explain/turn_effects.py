@@ -14,7 +14,7 @@ from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
 from turnlog.events.model.memory_events import HistorySummarised
 from turnlog.events.model.phase_events import PhaseEntered
-from turnlog.events.model.tool_events import PlanMade, ToolCalled, ToolReturned
+from turnlog.events.model.tool_events import ApprovalDecided, PlanMade, ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import ReplyFallback, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.projections.audit.explain.part_provenance import EventRef, build_event_ref
 from turnlog.projections.audit.explain.redaction_notes import (
@@ -99,6 +99,12 @@ def _describe_effect(recorded: RecordedEvent, turn: int) -> str:
     match recorded.event:
         case ToolCalled() as event if event.turn == turn:
             return f"it asked for {event.tool} {event.arguments}"
+        case ApprovalDecided(cause="deadline") as event if event.turn == turn:
+            return f"nobody approved {event.tool} in time"
+        case ApprovalDecided() as event if event.turn == turn:
+            word = "approved" if event.decision == "approve" else "refused"
+            reason = f": {event.reason}" if event.reason else ""
+            return f"{recorded.envelope.actor} {word} {event.tool}{reason}"
         case ToolReturned() as event if event.turn == turn:
             return f"{event.tool} was {event.outcome}" + (
                 f": {event.detail}" if event.detail else ""

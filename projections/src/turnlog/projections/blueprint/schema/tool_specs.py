@@ -7,7 +7,7 @@ worker reads.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Discriminator, Field, Tag
 
@@ -23,6 +23,10 @@ from turnlog.projections.blueprint.schema.strict_model import (
 ToolNames = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
+ALL_TOOLS: Final = "all"
+"""The word for all tools of a server."""
+
+
 class ServerOptions(StrictModel):
     """What a server is called in prompts, which of its tools are offered, and how they are run."""
 
@@ -36,6 +40,12 @@ class ServerOptions(StrictModel):
     """Tools and prompts that are not offered."""
     idempotent: ToolNames = ()
     """Tools that may be run again if it is unknown whether they ran."""
+    approve: ToolNames = ()
+    """Tools that run only after a person approved the call; `all` for all tools of the server."""
+
+    def needs_approval(self, tool: str) -> bool:
+        """Return whether a person must approve each call of a tool."""
+        return tool in self.approve or ALL_TOOLS in self.approve
 
 
 class LocalServerSpec(ServerOptions):
@@ -74,6 +84,7 @@ class ConfiguredServerSpec(ServerOptions):
                 "only": only,
                 "except": tuple(dict.fromkeys((*self.except_, *operator.except_))),
                 "idempotent": tuple(dict.fromkeys((*self.idempotent, *operator.idempotent))),
+                "approve": tuple(dict.fromkeys((*self.approve, *operator.approve))),
             }
         )
 
@@ -119,6 +130,8 @@ class ToolsSpec(StrictModel):
     """
     seconds: Annotated[float, Field(gt=0, le=3_600)] = 30.0
     """Timeout of one tool call in seconds."""
+    approval_seconds: Annotated[float, Field(gt=0, le=2_592_000)] = 3_600.0
+    """How long a person has to approve a tool call; after that it is refused."""
     most_bytes: Annotated[int, Field(ge=1_000, le=8_000_000)] = 1_000_000
     """Maximum size of a result in bytes; a larger result counts as failed."""
     most_calls: Annotated[int, Field(ge=1, le=64)] = 16

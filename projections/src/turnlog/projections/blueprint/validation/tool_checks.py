@@ -15,6 +15,7 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     ToolsLayer,
 )
 from turnlog.projections.blueprint.schema.strict_model import Name
+from turnlog.projections.blueprint.schema.tool_specs import ALL_TOOLS
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFinding,
     BlueprintFindings,
@@ -95,7 +96,7 @@ def _can_shorten_rounds(step: LadderStep) -> bool:
 
 
 def _check_server_filters(blueprint: Blueprint) -> BlueprintFindings:
-    """Find tools that are both offered and excluded."""
+    """Find tools that are both offered and excluded, or approved and not offered."""
     servers = blueprint.tools.servers if blueprint.tools else {}
     for name, server in servers.items():
         for tool in sorted(set(server.only or ()) & set(server.except_)):
@@ -103,6 +104,14 @@ def _check_server_filters(blueprint: Blueprint) -> BlueprintFindings:
             yield BlueprintFinding(
                 ("tools", "servers", name, "except"), what, "keep one of the two"
             )
+        offered = None if server.only is None else {*server.only}
+        for tool in server.approve:
+            if tool in server.except_ or (
+                offered is not None and tool not in {*offered, ALL_TOOLS}
+            ):
+                what = f"`{tool}` is not offered, so there is nothing to approve"
+                fix = "name a tool that `only` and `except` leave, or `all`"
+                yield BlueprintFinding(("tools", "servers", name, "approve"), what, fix)
 
 
 def _find_calls_without_rounds(blueprint: Blueprint) -> Iterator[Name]:

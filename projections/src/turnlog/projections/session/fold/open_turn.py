@@ -18,6 +18,9 @@ from turnlog.events.model.call_events import (
 )
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalDecision,
+    ApprovalRequested,
     PlanMade,
     StepPlanned,
     ToolCalled,
@@ -38,6 +41,7 @@ from turnlog.projections.session.state import (
     SessionState,
     SettledStatus,
     SettledTurnRef,
+    ToolApproval,
     ToolResultRef,
     ToolUse,
     TurnResolution,
@@ -199,7 +203,16 @@ def apply_reply_redacted(
     return replace(marked, note=RedactionNote(event.turn)) if latest else marked
 
 
-TurnProgressEvent = CallCompleted | PlanMade | StepPlanned | ToolCalled | ToolStarted | ToolReturned
+TurnProgressEvent = (
+    CallCompleted
+    | PlanMade
+    | StepPlanned
+    | ToolCalled
+    | ApprovalRequested
+    | ApprovalDecided
+    | ToolStarted
+    | ToolReturned
+)
 """Events that continue a turn without settling it."""
 
 _FAILED_OUTCOMES: Final = frozenset({"failed", "refused"})
@@ -229,6 +242,13 @@ def advance_open_turn(
         case ToolCalled(call=call, id=id, tool=tool, arguments=arguments):
             use = ToolUse(call, id, tool, build_literal_text_ref(recorded, "arguments", arguments))
             return replace(opened, tools=(*opened.tools, use))
+        case ApprovalRequested(approval=number, deadline=deadline):
+            approval = ToolApproval(number, deadline)
+            return _update_tool_use(opened, event, lambda use: replace(use, approval=approval))
+        case ApprovalDecided(decision=decision):
+            place = recorded.stream_sequence
+            resumed = replace(opened, released_at=recorded.envelope.time)
+            return _update_tool_use(resumed, event, lambda use: _decide_use(use, decision, place))
         case ToolStarted(attempt=attempt):
             return _update_tool_use(opened, event, lambda use: replace(use, started=attempt))
         case ToolReturned(text=text):
@@ -258,8 +278,16 @@ def _count_step(opened: OpenTurn) -> OpenTurn:
     return opened if opened.plan is None else replace(opened, acted=get_step_number(opened))
 
 
+def _decide_use(use: ToolUse, decision: ApprovalDecision, place: int) -> ToolUse:
+    asked = use.approval
+    decided = asked and ToolApproval(asked.number, asked.deadline, decision, place)
+    return replace(use, approval=decided)
+
+
 def _update_tool_use(
-    opened: OpenTurn, event: ToolStarted | ToolReturned, change: Callable[[ToolUse], ToolUse]
+    opened: OpenTurn,
+    event: ApprovalRequested | ApprovalDecided | ToolStarted | ToolReturned,
+    change: Callable[[ToolUse], ToolUse],
 ) -> OpenTurn:
     named = (event.call, event.id)
     tools = (change(use) if (use.call, use.id) == named else use for use in opened.tools)

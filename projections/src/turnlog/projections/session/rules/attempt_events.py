@@ -23,6 +23,7 @@ from turnlog.events.model.turn_events import FinishReason, TurnReleased
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.blueprint.schema.policy_specs import Policies
 from turnlog.projections.session.commands import AttemptRef, AttemptUsage
+from turnlog.projections.session.program import list_undecided_tools
 from turnlog.projections.session.state import OpenTurn, SessionState
 
 NewEvents = tuple[KnownEvent, ...]
@@ -34,7 +35,12 @@ UNKNOWN_USAGE: Final = AttemptUsage(
 
 
 def is_overdue(opened: OpenTurn, policies: Policies, at: datetime) -> bool:
-    """Return whether a turn is past its deadline, which counts from its release."""
+    """Return whether a turn is past its deadline, which counts from its release.
+
+    It has none while a person decides; an approval has a deadline of its own.
+    """
+    if list_undecided_tools(opened):
+        return False
     released = datetime.fromisoformat(opened.released_at)
     return at >= released + timedelta(seconds=policies.deadline_seconds)
 

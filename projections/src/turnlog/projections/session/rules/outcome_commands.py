@@ -135,6 +135,8 @@ class AttemptReport:
     max_tools: int = 0
     has_used_rounds: bool = False
     """Whether the turn has had its rounds of tool calls."""
+    approval_seconds: float = 0.0
+    """How long a person has to approve a tool."""
     replacement: str = ""
     """What is shown in place of a refused reply."""
     excludes_filtered: bool = False
@@ -212,6 +214,7 @@ def _build_continuation(report: AttemptReport, answer: AttemptAnswer) -> AnswerC
         answer.plan,
         answer.repairs,
         has_used_rounds=report.has_used_rounds,
+        approval_seconds=report.approval_seconds,
     )
 
 

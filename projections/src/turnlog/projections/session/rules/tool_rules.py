@@ -22,6 +22,7 @@ from turnlog.events.model.tool_events import (
 from turnlog.events.registry import KnownEvent
 from turnlog.projections.session.commands import ReturnTool, SnapshotTools, StartTool
 from turnlog.projections.session.program import list_pending_tools
+from turnlog.projections.session.rules.approval_rules import is_run_allowed
 from turnlog.projections.session.rules.attempt_events import NewEvents, find_claimed_turn
 from turnlog.projections.session.rules.phase_rules import require_open_session
 from turnlog.projections.session.state import OpenTurn, SessionState, ToolUse
@@ -50,9 +51,14 @@ def request_schemas(state: SessionState) -> NewEvents:
 
 
 def start_tool(state: SessionState, command: StartTool) -> NewEvents:
-    """Record the start of a pending tool; nothing where the claim is lost or the tool returned."""
+    """Record the start of a pending tool; nothing where the claim is lost or the tool returned.
+
+    Nor is there anything for a tool that was not approved and needs it.
+    """
     opened = find_claimed_turn(state, command.attempt)
     if opened is None or not _is_pending(opened, command.use):
+        return ()
+    if not is_run_allowed(state, command.use):
         return ()
     return (
         ToolStarted(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from turnlog.events.content import PlainText
@@ -38,8 +38,13 @@ from turnlog.projections.session.commands import (
     SnapshotPrompts,
 )
 from turnlog.projections.session.pinned_prompts import find_pinned_files
-from turnlog.projections.session.program import get_step_number
+from turnlog.projections.session.program import get_step_number, list_undecided_tools
 from turnlog.projections.session.reference_inheritance import record_reference
+from turnlog.projections.session.rules.approval_rules import (
+    compute_approval_wait,
+    refuse_overdue_approvals,
+    request_approvals,
+)
 from turnlog.projections.session.rules.attempt_events import (
     NewEvents,
     build_attempt_ended,
@@ -67,6 +72,10 @@ def claim_turn(state: SessionState, command: ClaimTurn, at: datetime) -> NewEven
     opened = state.open
     if opened is None or opened.turn != command.turn:
         return ()
+    if list_undecided_tools(opened):
+        if compute_approval_wait(opened, at):
+            return ()
+        return (*refuse_overdue_approvals(opened), _start_attempt(opened, command.worker))
     if is_overdue(opened, command.policies, at):
         return _fail_turn(state, opened, "deadline", "the turn was not answered in time")
     tried = opened.attempt - opened.begun
@@ -205,24 +214,28 @@ MAX_RECORDED_TOOLS: Final = 128
 """Most tool calls of one answer that are recorded, refused ones included; a batch fits them."""
 
 
-def answer_call(state: SessionState, command: AnswerCall) -> NewEvents:
+def answer_call(state: SessionState, command: AnswerCall, at: datetime) -> NewEvents:
     """Record an answer and start the next call; for a superseded worker record only the cost.
 
     One batch holds the answer, its plan or tool calls, and the claim of the same worker to the next
-    call. So a call whose answer is in the log is never made again.
+    call. So a call whose answer is in the log is never made again. Where tools need approval, the
+    batch requests it instead, and the next call is left to the claim after the decision.
     """
     attempt, text = command.attempt, PlainText(text=command.text)
     opened = find_claimed_turn(state, attempt)
     if opened is None:
         return record_superseded_attempt(attempt, command.spent, command.text)
     repairs = (*command.repairs, *_describe_unrecorded(command))
+    tools = tuple(_record_tool_calls(opened, command))
+    deadline = at + timedelta(seconds=command.approval_seconds)
+    approvals = tuple(request_approvals(state, opened, tools, deadline))
     return (
         *record_answer(
             attempt, command.spent, text, command.finish, store_text=True, repairs=repairs
         ),
         *_record_plan(command),
-        *_record_tool_calls(opened, command),
-        start_next_call(opened),
+        *tools,
+        *(approvals or (start_next_call(opened),)),
     )
 
 

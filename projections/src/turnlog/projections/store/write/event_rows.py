@@ -36,6 +36,8 @@ from turnlog.events.model.session_events import (
     SessionOpened,
 )
 from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalRequested,
     PlanMade,
     SchemasRequested,
     StepPlanned,
@@ -244,6 +246,8 @@ def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
         case ToolsSnapshotted() | SchemasRequested() | PlanMade() | StepPlanned():
             return
         case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | UnknownEvent():
+            return
+        case ApprovalRequested() | ApprovalDecided():
             return
         case TurnResolved() | ReferenceUpdated() | TurnDisplayed():
             return

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.events.model.turn_events import FinishReason
 from turnlog.events.tokens import WorkerActivity
 
@@ -49,6 +50,31 @@ class ProgressPayload(StreamPayload):
     """The activity that begins now."""
     tool: str | None = Field(default=None, exclude_if=lambda tool: not tool)
     """The tool that is being run; absent if none is."""
+
+
+class ApprovalPayload(StreamPayload):
+    """A tool that waits for a person's approval, or for which it was decided.
+
+    It is sent when the tool begins to wait, again to a client that connects meanwhile, and at the
+    decision.
+    """
+
+    event: ClassVar[Literal["approval"]] = "approval"
+
+    approval: int
+    """The number of the approval within the turn."""
+    call: str
+    """The call whose answer requested the tool."""
+    id: str
+    """The provider's id of the tool request."""
+    tool: str
+    """The name of the tool."""
+    arguments: str
+    """Its arguments as the model wrote them."""
+    deadline: str
+    """Without a decision by then the tool is refused."""
+    decision: ApprovalDecision | None
+    """What was decided; null while the tool waits."""
 
 
 class ReplyDonePayload(StreamPayload):
@@ -144,5 +170,7 @@ TurnEndPayload = (
 )
 """The data of the last event of a turn stream."""
 
-TurnStreamPayload = TokenPayload | AttemptResetPayload | ProgressPayload | TurnEndPayload
+TurnStreamPayload = (
+    TokenPayload | AttemptResetPayload | ProgressPayload | ApprovalPayload | TurnEndPayload
+)
 """The data of any event of a turn stream."""

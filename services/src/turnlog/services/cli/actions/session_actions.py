@@ -8,6 +8,7 @@ from __future__ import annotations
 from rich.console import Group
 from rich.text import Text
 
+from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.services.api.call_payloads import ToolResultView
 from turnlog.services.api.service_payloads import BlueprintMoveResult
 from turnlog.services.api.session_payloads import ForkedSession
@@ -81,6 +82,23 @@ async def send_schema_request(target: ServiceTarget, session: str, output: Outpu
     """Request full tool descriptions for the next turn and print a confirmation."""
     done = await send_command(target, "POST", f"/v1/sessions/{session}/schemas", {}, CommandResult)
     print_answer(done, Text("the next turn is told of all tools in full"), output)
+
+
+async def send_decision(
+    target: ServiceTarget,
+    place: tuple[str, int, int],
+    decision: ApprovalDecision,
+    reason: str,
+    output: OutputFormat,
+) -> None:
+    """Approve or refuse a tool; `place` is its session, turn and approval."""
+    session, turn, approval = place
+    path = f"/v1/sessions/{session}/turns/{turn}/approvals/{approval}"
+    body = {"decision": decision, "reason": reason}
+    done = await send_command(target, "POST", path, body, CommandResult)
+    word = "approved" if decision == "approve" else "refused"
+    line = Text("✓ ", GOOD).append(f"approval {approval} of turn {turn} is {word}", "default")
+    print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
 
 
 async def send_blueprint_move(

@@ -90,6 +90,28 @@ def show_tool_result(
     )
 
 
+def decide_approval(
+    session: SessionArgument,
+    turn: Annotated[int, typer.Argument(metavar="TURN", min=1, help="The turn that waits.")],
+    approval: Annotated[
+        int, typer.Argument(metavar="APPROVAL", min=1, help="Number of the approval in that turn.")
+    ] = 1,
+    *,
+    refuse: Annotated[bool, typer.Option("--refuse", help="Refuse the tool instead.")] = False,
+    reason: Annotated[
+        str,
+        typer.Option("--reason", metavar="TEXT", help="Recorded; the model reads it if refused."),
+    ] = "",
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Approve or refuse a tool that waits for it; `show` lists those that do."""
+    from turnlog.services.cli.actions.session_actions import send_decision
+
+    place = (session, turn, approval)
+    run_async(send_decision(target, place, "refuse" if refuse else "approve", reason, output))
+
+
 def request_schemas(
     session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:

@@ -137,6 +137,8 @@ class ReplyDisplay:
         match name:
             case "token":
                 self._writer.write_text(data["text"])
+            case "approval" if data["decision"] is None:
+                self._show_approval(data)
             case "attempt-reset" if self._writer.has_text:
                 self._writer.end_text("what was said so far is void", WARNING)
                 self._writer = self._create_writer()
@@ -150,6 +152,11 @@ class ReplyDisplay:
                 self._writer.end_text(data["reason"], WARNING)
             case _:
                 pass
+
+    def _show_approval(self, data: Mapping[str, Any]) -> None:
+        tool, arguments = format_one_line(data["tool"]), format_one_line(data["arguments"])
+        line = f"waits for approval {data['approval']}: {tool} {arguments}"
+        self.console.print(Text(f"{line}  (`turnlog approve`, or on the page)", WARNING))
 
     def _replace_reply(self, replacement: str) -> None:
         self._writer.erase_text()

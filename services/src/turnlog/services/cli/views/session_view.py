@@ -11,10 +11,10 @@ from rich.text import Text
 
 from turnlog.projections.read_models.call_times import CallTimes
 from turnlog.projections.read_models.phase_visits import PhaseVisit
-from turnlog.projections.read_models.turn_activity import TurnToolUse
+from turnlog.projections.read_models.turn_activity import TurnToolUse, describe_unfinished_use
 from turnlog.projections.store.read.row_types import CallRow, SessionRow
 from turnlog.services.api.call_payloads import CallList
-from turnlog.services.api.session_payloads import SessionPage, SessionView
+from turnlog.services.api.session_payloads import OpenTurnView, SessionPage, SessionView
 from turnlog.services.api.turn_payloads import HistoryView, TurnView
 from turnlog.services.cli.views.text_format import (
     UNKNOWN_TEXT,
@@ -118,7 +118,7 @@ def format_turn_activity(turn: TurnView) -> Iterator[str]:
 
 
 def _format_tool_use(use: TurnToolUse) -> str:
-    outcome = use.outcome or "is under way"
+    outcome = use.outcome or describe_unfinished_use(use)
     more = f": {use.detail}" if use.detail else ""
     size = f", {format_count(use.characters, 'character')}" if use.characters else ""
     short = " condensed" if use.condensed else ""
@@ -256,11 +256,18 @@ def _list_facts(session: SessionView) -> Iterator[tuple[str, str | Text]]:
     yield "events", f"{session.sequence:,}"
 
 
+def _describe_open_turn(opened: OpenTurnView) -> str:
+    if not opened.approvals:
+        return "is being answered"
+    waiting = ", ".join(f"{each.approval} ({each.tool})" for each in opened.approvals)
+    return f"waits for approval {format_one_line(waiting)}"
+
+
 def _render_state(session: SessionView) -> Text:
     state = Text().append(*(("closed", WARNING) if session.closed else ("open", GOOD)))
     state.append(f" · {format_count(session.turns, 'turn')}, {session.completed} with a reply")
     if session.open:
-        state.append(f" · turn {session.open.turn} is being answered", WARNING)
+        state.append(f" · turn {session.open.turn} {_describe_open_turn(session.open)}", WARNING)
     return state
 
 

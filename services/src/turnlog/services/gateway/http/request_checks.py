@@ -146,6 +146,10 @@ async def wait_for_rows(
 
 TurnPath = Annotated[int, Path(ge=1, le=MAX_INT)]
 
+ApprovalPath = Annotated[
+    int, Path(ge=1, le=MAX_INT, description="The number of the approval within the turn")
+]
+
 AtSequence = Annotated[
     int | None,
     Query(

@@ -15,6 +15,7 @@ from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
     Command,
+    DecideApproval,
     DisplayTurn,
     EnterPhase,
     ExcludeTurn,
@@ -30,6 +31,7 @@ from turnlog.services.api.payload_models import RequestModel
 from turnlog.services.api.requests import (
     CancelTurnRequest,
     CloseSessionRequest,
+    DecideApprovalRequest,
     DisplayTurnRequest,
     PhaseSignalRequest,
     RecordChoiceRequest,
@@ -39,7 +41,7 @@ from turnlog.services.api.requests import (
 from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies
 from turnlog.services.gateway.http.headers import set_etag
-from turnlog.services.gateway.http.request_checks import TurnPath
+from turnlog.services.gateway.http.request_checks import ApprovalPath, TurnPath
 from turnlog.services.gateway.http.request_identity import CallerIdentity, RequestIdentity
 from turnlog.services.sessions.command_handler import ChooseCommand
 
@@ -218,6 +220,28 @@ async def display_turn(
     text = form.text and check_text(form.text, "text")
     reply = form.reply and check_text(form.reply, "reply")
     command = DisplayTurn(turn, text, reply)
+    return await handle_command(deps, caller, session, command, form, response, turn)
+
+
+@router.post(
+    "/v1/sessions/{session}/turns/{turn}/approvals/{approval}", summary="Approve or refuse a tool"
+)
+async def decide_approval(
+    session: str,
+    turn: TurnPath,
+    approval: ApprovalPath,
+    caller: CallerIdentity,
+    deps: Dependencies,
+    response: Response,
+    form: DecideApprovalRequest,
+) -> CommandResult:
+    """Decide whether a tool may run that waits for it; the turn goes on after the last decision.
+
+    The approvals of a turn stand with its tools in `/history`, those that wait in `open` of the
+    session. The same decision again changes nothing, another one is refused.
+    """
+    reason = check_text(form.reason, "reason")
+    command = DecideApproval(turn, approval, form.decision, reason)
     return await handle_command(deps, caller, session, command, form, response, turn)
 
 

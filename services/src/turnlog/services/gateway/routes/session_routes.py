@@ -32,7 +32,8 @@ from turnlog.projections.blueprint.validation.input_values import (
 from turnlog.projections.prompt.budget.fixed_limits import check_attribute_texts
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
-from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.program import list_undecided_tools
+from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.store.read.row_types import OriginRow
 from turnlog.projections.store.read.session_queries import SESSION_PAGE_SIZE, SessionQuery
 from turnlog.projections.store.read.session_queries import list_sessions as list_session_rows
@@ -41,6 +42,7 @@ from turnlog.services.api.session_payloads import (
     ForkedSession,
     OpenedSession,
     OpenTurnView,
+    PendingApproval,
     SessionPage,
     SessionView,
 )
@@ -162,13 +164,34 @@ def _create_session_view(state: SessionState) -> SessionView:
         closed=state.closed,
         turns=state.submitted,
         completed=state.completed,
-        open=OpenTurnView.model_validate(opened) if opened else None,
+        open=_create_open_turn_view(opened) if opened else None,
         waiting=tuple(waiting.turn for waiting in state.waiting),
         phase=state.phase,
         exchanges=state.exchanges,
         warnings=state.warnings,
         origin=OriginRow(origin.kind, origin.session, origin.sequence) if origin else None,
         choices=state.choices,
+    )
+
+
+def _create_open_turn_view(opened: OpenTurn) -> OpenTurnView:
+    waiting = ((use, use.approval) for use in list_undecided_tools(opened))
+    return OpenTurnView(
+        turn=opened.turn,
+        attempt=opened.attempt,
+        running=opened.running,
+        released_at=opened.released_at,
+        approvals=tuple(
+            PendingApproval(
+                approval=approval.number,
+                call=use.call,
+                id=use.id,
+                tool=use.tool,
+                deadline=approval.deadline,
+            )
+            for use, approval in waiting
+            if approval
+        ),
     )
 
 

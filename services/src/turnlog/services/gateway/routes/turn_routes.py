@@ -327,7 +327,8 @@ async def stream_turn(
 
     After `attempt-reset`, the texts of all earlier tokens are void. A client that reconnects with
     the id of its last event misses no text and gets none twice. Turns with several calls send
-    `progress` events until their reply begins.
+    `progress` events until their reply begins. A tool that needs approval is an `approval` event
+    when it begins to wait, again when a client reconnects meanwhile, and when it is decided.
     """
     choose_media_type(request, SSE_MEDIA_TYPE)
     last_event_id = get_last_event_id(request)

@@ -25,8 +25,16 @@ from turnlog.events.log_token_join import (
     is_ahead_of_tokens,
     restore_received_text,
 )
+from turnlog.events.model.tool_events import ApprovalDecided, ApprovalRequested
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.events.store.ports import TokenStream
+from turnlog.projections.read_models.turn_activity import (
+    NO_ACTIVITY,
+    ActivityByTurn,
+    collect_activity,
+    is_undecided,
+    update_activity,
+)
 from turnlog.projections.session.fold.settled_turns import find_settled_turn
 from turnlog.projections.session.state import SessionState, SettledTurnRef
 from turnlog.projections.session.text_refs import TextRef
@@ -41,6 +49,7 @@ from turnlog.services.gateway.streaming.turn_stream_events import (
     TurnStreamEvent,
     advance_by_record,
     advance_by_token,
+    build_approval_event,
     resume_cursor,
 )
 from turnlog.services.sessions.command_handler import CommandOutcome
@@ -69,14 +78,14 @@ async def open_turn_stream(
     if not isinstance(record.end_event, TurnCompleted):
         await _check_cursor_reached(deps.tokens, state, at, record)
     at = await _restore_received_text(deps.tokens, state, at)
-    frames = _iterate_turn_frames(deps, past[-1], at, record)
+    frames = _iterate_turn_frames(deps, past, at, record)
     return SseResponse(frames, get_stream_timeouts(deps.settings), deps.shutdown_event)
 
 
 def open_new_turn_stream(deps: GatewayDependencies, done: CommandOutcome, turn: int) -> Response:
     """Return the stream of a turn that was submitted by this request, which has no past."""
     record = apply_log_events(ReplyRecord(turn), done.events)
-    frames = _iterate_turn_frames(deps, done.events[-1], TurnCursor(turn), record)
+    frames = _iterate_turn_frames(deps, done.events, TurnCursor(turn), record)
     return SseResponse(frames, get_stream_timeouts(deps.settings), deps.shutdown_event)
 
 
@@ -137,13 +146,19 @@ async def _restore_received_text(
 
 
 async def _iterate_turn_frames(
-    deps: GatewayDependencies, last: RecordedEvent, at: TurnCursor, record: ReplyRecord
+    deps: GatewayDependencies, past: Sequence[RecordedEvent], at: TurnCursor, record: ReplyRecord
 ) -> AsyncGenerator[bytes]:
     at, events = advance_by_record(at, record)
     for each in events:
         yield _encode_turn_event(each)
     if at.end:
         return
+    last, activity = past[-1], collect_activity(past)
+    # A client that reconnects is told of what waits again, since its cursor does not say.
+    for use in activity.get(at.turn, NO_ACTIVITY).uses:
+        waiting = build_approval_event(at, use) if is_undecided(use) else None
+        if waiting is not None:
+            yield _encode_turn_event(waiting)
     async with (
         aclosing(deps.log.watch_session(last.tenant, last.session, last.sequence)) as log,
         deps.tokens.watch_turn(last.tenant, last.session, at.turn) as tokens,
@@ -154,12 +169,28 @@ async def _iterate_turn_frames(
                 deps.command_handler.apply_observed_event(item)
                 record = apply_log_events(record, (item,))
                 at, events = advance_by_record(at, record)
+                if changed := _find_approval_change(at, activity, item):
+                    events = (*events, changed)
             else:
                 at, events = advance_by_token(at, item)
             for each in events:
                 yield _encode_turn_event(each)
             if at.end:
                 return
+
+
+def _find_approval_change(
+    at: TurnCursor, activity: ActivityByTurn, recorded: RecordedEvent
+) -> TurnStreamEvent | None:
+    """Apply an event to the activity; return what it says of an approval of the turn."""
+    update_activity(activity, recorded)
+    match recorded.event:
+        case ApprovalRequested() | ApprovalDecided() as event if event.turn == at.turn:
+            uses = activity.get(at.turn, NO_ACTIVITY).uses
+            named = (use for use in uses if (use.call, use.id) == (event.call, event.id))
+            return next((build_approval_event(at, use) for use in named), None)
+        case _:
+            return None
 
 
 def _encode_turn_event(event: TurnStreamEvent) -> bytes:

@@ -23,7 +23,9 @@ from turnlog.events.log_token_join import (
 from turnlog.events.model.redaction_events import ReplyRedacted
 from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnEndEvent, TurnFailed
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
+from turnlog.projections.read_models.turn_activity import TurnToolUse
 from turnlog.services.api.published_events.stream_payloads import (
+    ApprovalPayload,
     AttemptResetPayload,
     DebriefDonePayload,
     ExchangeDonePayload,
@@ -123,6 +125,23 @@ def advance_by_record(at: TurnCursor, record: ReplyRecord) -> StreamStep:
     payload = _build_end_payload(record.end_event, record)
     at = replace(at, end=payload.event)
     return at, (*events, TurnStreamEvent(payload, at))
+
+
+def build_approval_event(at: TurnCursor, use: TurnToolUse) -> TurnStreamEvent | None:
+    """Return the event about a tool that needs approval; it leaves the cursor where it is."""
+    approval = use.approval
+    if approval is None:
+        return None
+    payload = ApprovalPayload(
+        approval=approval.approval,
+        call=use.call,
+        id=use.id,
+        tool=use.tool,
+        arguments=use.arguments,
+        deadline=approval.deadline,
+        decision=approval.decision,
+    )
+    return TurnStreamEvent(payload, at)
 
 
 def _build_events(items: Iterable[ReplyItem]) -> tuple[TurnStreamEvent, ...]:

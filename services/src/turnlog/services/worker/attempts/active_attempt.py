@@ -293,11 +293,13 @@ def create_report(
 ) -> AttemptReport:
     """Return a report of an attempt that produced nothing, with the rules of its blueprint."""
     blueprint = material.blueprint
+    tools = blueprint.tools or ToolsSpec(servers={})
     return AttemptReport(
         attempt,
         stage,
         spent,
-        max_tools=(blueprint.tools or ToolsSpec(servers={})).most_calls,
+        max_tools=tools.most_calls,
+        approval_seconds=tools.approval_seconds,
         excludes_filtered=blueprint.policies.filtered_replies == "exclude",
         phases=material.phases,
         references=material.references,

@@ -6,7 +6,8 @@ A changed description makes a new snapshot, which only new sessions are pinned t
 Tools run under the attempt at the next call, so its heartbeat covers them and no other worker runs
 them. The start of a tool is on the log before the tool runs. A tool that was started and has no
 result runs again only if the blueprint or its server says that it is idempotent. For any other the
-model is told that the outcome is unknown, and so it is if a server broke off or took too long.
+model is told that the outcome is unknown, and so it is if a server broke off or took too long. A
+tool that a person refused returns at once, with the reason.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ import structlog
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest, PlainText
-from turnlog.events.model.tool_events import ToolCalled, ToolPin, ToolReturned, ToolsSnapshotted
+from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ToolCalled,
+    ToolPin,
+    ToolReturned,
+    ToolsSnapshotted,
+)
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
@@ -29,6 +36,7 @@ from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import has_tools
 from turnlog.projections.session.commands import AttemptRef, ReturnTool, SnapshotTools, StartTool
 from turnlog.projections.session.program import list_pending_tools
+from turnlog.projections.session.rules.approval_rules import describe_refusal
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn
 from turnlog.projections.session.rules.tool_rules import (
     LOST_DETAIL,
@@ -47,6 +55,7 @@ from turnlog.projections.tools.tool_catalog import (
     ToolOffer,
     build_tool_catalog,
     compute_offers_digest,
+    find_unknown_approvals,
 )
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.sessions.command_handler import CommandHandler
@@ -83,12 +92,16 @@ class ToolSnapshots:
     ) -> ToolsSnapshotted:
         """Return the snapshot for a session that begins now, its texts stored.
 
-        Raises `ToolServerFailure` if any server of the profile cannot be asked.
+        Raises `ToolServerFailure` if any server of the profile cannot be asked, or lacks a tool
+        that is to be approved.
         """
         found = await _fetch_offers(servers, spec)
         offered = compute_offers_digest(found)
         key = f"{tenant} {profile} {spec.model_dump_json(include={'servers'})}"
         known = self._cached.pop(key, None)
+        for server, tools in find_unknown_approvals(spec, found).items():
+            detail = f"`approve` of server {server} names tools that it does not have: "
+            raise ToolServerFailure("tools_unknown", detail + ", ".join(tools), retryable=False)
         if known is None or known.offers_digest != offered:
             taken = build_tool_catalog(profile, spec, found)
             await asyncio.gather(*(blobs.put_blob(tenant, text.encode()) for text in taken.texts))
@@ -181,7 +194,13 @@ class ToolRunner:
         for use in uses:
             called = await read_event(self.sessions.log, state.tenant, use.asked.place, ToolCalled)
             arguments = parse_tool_arguments(called.arguments)
-            if arguments is None:
+            approval = use.approval
+            if approval and approval.decision == "refuse":
+                place, tenant = approval.decided_at, state.tenant
+                decided = await read_event(self.sessions.log, tenant, place, ApprovalDecided)
+                refusal = refuse_tool_call(called, describe_refusal(decided))
+                state = await self._record_return(state, use, refusal)
+            elif arguments is None:
                 refusal = refuse_tool_call(called, "its arguments are no JSON object")
                 state = await self._record_return(state, use, refusal)
             elif not may_run_tool(use, pins[use.tool]):

@@ -14,9 +14,10 @@ from turnlog.projections.blueprint.storable_json import cut_text
 from turnlog.projections.tools.tool_catalog import ToolOffer
 
 ServerFailureCode = Literal[
-    "tools_not_started", "tools_unreachable", "tools_timeout", "tools_failed"
+    "tools_not_started", "tools_unreachable", "tools_timeout", "tools_failed", "tools_unknown"
 ]
-"""`tools_not_started` does not pass by itself: a program is missing, or ends before it answers."""
+"""`tools_not_started` does not pass by itself: a program is missing, or ends before it answers.
+`tools_unknown`: a server lacks a tool that the blueprint names."""
 
 _MAX_REASON_CHARACTERS: Final = 300
 

@@ -87,7 +87,7 @@ export function createConversation(session) {
     const stream = streams.get(number);
     articles.get(number).className = `turn ${turn.status}${turn.excluded ? " excluded" : ""}`;
     articles.get(number).dataset.turn = number;
-    setChildren(articles.get(number), renderInput(turn), renderTurnActivity(session, turn), renderReply(turn, stream), renderFooter(turn));
+    setChildren(articles.get(number), renderInput(turn), renderTurnActivity(session, turn, true), renderReply(turn, stream), renderFooter(turn));
     composer.busy([...turns.values()].some((each) => each.status === "open"));
     if (isNearEnd) scroll.scrollTop = scroll.scrollHeight;
   }

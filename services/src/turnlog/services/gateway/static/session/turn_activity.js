@@ -3,29 +3,46 @@
 
 import { createElement } from "../app/dom.js";
 import { formatCount, formatDuration, formatOneLine, readContent } from "../app/formatting.js";
-import { buildSessionPath } from "../app/http_client.js";
+import { buildSessionPath, postJson } from "../app/http_client.js";
 import { linkToCall } from "../app/links.js";
 
 const MAX_CHARACTERS = 2000;
 
-export function renderTurnActivity(session, turn) {
+export function renderTurnActivity(session, turn, isLive = false) {
   const { steps = [], tools = [] } = turn;
   if (!steps.length && !tools.length) return null;
-  const renderToolsOf = (step) => tools.filter((use) => (use.step ?? null) === step).map((use) => renderToolUse(session, use));
+  const renderToolsOf = (step) => tools.filter((use) => (use.step ?? null) === step).map((use) => renderToolUse(session, use, isLive ? turn.turn : null));
   return createElement("div", { class: "work" },
     createElement("ol", {}, steps.map((step) => createElement("li", { value: step.step }, step.goal ?? "(sealed)",
       step.given ? createElement("span", { class: "faint" }, " · done in the previous turn") : null, renderToolsOf(step.step)))),
     renderToolsOf(null));
 }
 
-function renderToolUse(session, use) {
+function renderDecision(session, turn, approval) {
+  const error = createElement("span", { class: "fault", hidden: true });
+  const decide = async (decision) => {
+    try {
+      await postJson(buildSessionPath(session, "turns", turn, "approvals", approval), { decision });
+    } catch (problem) {
+      error.hidden = false;
+      error.textContent = [problem.message, problem.fix].filter(Boolean).join(" · ");
+    }
+  };
+  const renderButton = (word, decision) => createElement("button", { type: "button", class: "quiet", on: { click: () => decide(decision) } }, word);
+  return createElement("p", {}, renderButton("Approve", "approve"), " ", renderButton("Refuse", "refuse"), " ", error);
+}
+
+// `turn` is the number of a turn that may be decided about; null where an earlier event is looked at.
+function renderToolUse(session, use, turn) {
   const size = use.characters ? `${formatCount(use.characters, "character")}${use.condensed ? ", condensed" : ""}` : null;
   const duration = (use.milliseconds ?? null) === null ? null : formatDuration(use.milliseconds);
-  const facts = [use.outcome ?? "is under way", formatOneLine(use.detail ?? ""), size, duration].filter(Boolean).join(" · ");
-  return createElement("details", { class: `use ${use.outcome ?? "open"}` },
+  const isWaiting = Boolean(use.approval) && !use.approval.decision && !use.outcome;
+  const facts = [use.outcome ?? (isWaiting ? `waits for approval ${use.approval.approval}` : "is under way"), formatOneLine(use.detail ?? ""), size, duration].filter(Boolean).join(" · ");
+  return createElement("details", { class: `use ${use.outcome ?? "open"}`, open: isWaiting },
     createElement("summary", {}, createElement("a", { href: linkToCall(session, use.call), title: `The prompt of call ${use.call}, which used the tool` }, use.tool),
       createElement("code", {}, formatOneLine(use.arguments)), createElement("span", { class: "faint" }, facts)),
-    createElement("pre", {}, (use.text ?? "(not in prompts)").slice(0, MAX_CHARACTERS)),
+    isWaiting && turn !== null ? renderDecision(session, turn, use.approval.approval) : null,
+    createElement("pre", {}, isWaiting ? use.arguments : (use.text ?? "(not in prompts)").slice(0, MAX_CHARACTERS)),
     use.condensed ? createElement("a", { href: buildSessionPath(session, "calls", use.call, "tools", use.id), target: "_blank" }, "the whole result") : null);
 }
 
@@ -34,7 +51,13 @@ const applyToolResult = (turn, data) => ({ tools: (turn.tools ?? []).map((use) =
     condensed: data.treatment === "condensed", milliseconds: data.milliseconds }
   : use)) });
 
+const changeApproval = (turn, data, change) => ({ tools: (turn.tools ?? []).map((use) => (use.call === data.call && use.id === data.id
+  ? { ...use, approval: { ...use.approval, ...change } }
+  : use)) });
+
 export const ACTIVITY_FOLDS = {
+  "approval-requested": (data, turn) => changeApproval(turn, data, { approval: data.approval, deadline: data.deadline }),
+  "approval-decided": (data, turn) => changeApproval(turn, data, { decision: data.decision, reason: data.reason ?? "" }),
   "step-planned": (data, turn) => ({ steps: [...(turn.steps ?? []), { step: data.step, goal: readContent(data.goal), given: (data.given ?? null) !== null }] }),
   "tool-called": ({ call, id, tool, arguments: given, step }, turn) => ({ tools: [...(turn.tools ?? []), { call, id, tool, arguments: given, step }] }),
   "tool-returned": (data, turn) => applyToolResult(turn, data),

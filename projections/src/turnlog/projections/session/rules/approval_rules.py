@@ -1,0 +1,151 @@
+"""Rules for approvals: a tool that needs one runs only after a person approved this call of it.
+
+The approvals of an answer are requested in the batch that records it, and no attempt begins with
+them: while a person thinks, no worker has the turn. It goes on when all of them are decided, so
+that the tools of an answer run in its order. An approval that nobody decided in time is refused by
+the claim that comes after its deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from turnlog.events.codec import format_rfc3339
+from turnlog.events.errors import Refused
+from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ToolCalled,
+    ToolReturned,
+)
+from turnlog.events.registry import KnownEvent
+from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
+from turnlog.projections.session.commands import DecideApproval
+from turnlog.projections.session.program import list_undecided_tools
+from turnlog.projections.session.rules.attempt_events import NewEvents
+from turnlog.projections.session.rules.phase_rules import require_open_session
+from turnlog.projections.session.state import OpenTurn, SessionState, ToolApproval, ToolUse
+
+OVERDUE_REASON: Final = "nobody approved it in time"
+"""The reason of a refusal by the deadline; the model reads it, so it never changes."""
+
+
+def request_approvals(
+    state: SessionState,
+    opened: OpenTurn,
+    answer: Iterable[KnownEvent],
+    deadline: datetime,
+) -> Iterator[ApprovalRequested]:
+    """Yield a request for each tool call of an answer that needs approval and can run."""
+    events = tuple(answer)
+    refused = {each.id for each in events if isinstance(each, ToolReturned)}
+    before = sum(use.approval is not None for use in opened.tools)
+    calls = (each for each in events if isinstance(each, ToolCalled) and each.id not in refused)
+    guarded = (each for each in calls if needs_approval(state, each.tool) and _can_run(each))
+    for number, called in enumerate(guarded, before + 1):
+        yield ApprovalRequested(
+            turn=called.turn,
+            approval=number,
+            call=called.call,
+            id=called.id,
+            tool=called.tool,
+            deadline=format_rfc3339(deadline),
+        )
+
+
+def needs_approval(state: SessionState, tool: str) -> bool:
+    """Return whether the session is pinned to a tool that runs after an approval only."""
+    pinned = state.tools.get(state.profile)
+    pin = pinned.tools.get(tool) if pinned else None
+    return pin is not None and pin.approval
+
+
+def _can_run(called: ToolCalled) -> bool:
+    """Return whether a tool would run if it was approved; nobody is asked about any other."""
+    return parse_tool_arguments(called.arguments) is not None
+
+
+def is_run_allowed(state: SessionState, use: ToolUse) -> bool:
+    """Return whether a tool call needs no approval, or has it."""
+    if use.approval is None:
+        return not needs_approval(state, use.tool)
+    return use.approval.decision == "approve"
+
+
+def decide_approval(state: SessionState, command: DecideApproval, at: datetime) -> NewEvents:
+    """Record a decision; nothing where it was decided so before."""
+    require_open_session(state)
+    use, approval = _find_approval(state, command)
+    if approval.decision == command.decision:
+        return ()
+    if approval.decision is not None:
+        word = "approved" if approval.decision == "approve" else "refused"
+        detail = f"approval {approval.number} of turn {command.turn} is decided: {word}"
+        raise Refused("approval-decided", detail, field="decision", fix="nothing is left to do")
+    if is_approval_overdue(approval, at):
+        detail = f"approval {approval.number} had to be decided by {approval.deadline}"
+        fix = "nothing is left to do: the tool counts as refused"
+        raise Refused("approval-overdue", detail, field="approval", fix=fix)
+    return (_build_decision(command.turn, use, approval, command),)
+
+
+def _find_approval(state: SessionState, command: DecideApproval) -> tuple[ToolUse, ToolApproval]:
+    if not 1 <= command.turn <= state.submitted:
+        raise Refused("unknown-turn", f"there is no turn {command.turn}", field="turn")
+    opened = state.open
+    if opened is None or opened.turn != command.turn:
+        detail = f"turn {command.turn} is not open, so nothing of it waits for an approval"
+        raise Refused("turn-not-open", detail, field="turn", fix="nothing is left to do")
+    by_number = {use.approval.number: (use, use.approval) for use in opened.tools if use.approval}
+    found = by_number.get(command.approval)
+    if found is None:
+        known = ", ".join(map(str, by_number))
+        fix = f"decide one of: {known}" if known else "no tool of this turn needs one"
+        detail = f"turn {command.turn} has no approval {command.approval}"
+        raise Refused("unknown-approval", detail, field="approval", fix=fix)
+    return found
+
+
+def _build_decision(
+    turn: int, use: ToolUse, approval: ToolApproval, command: DecideApproval | None = None
+) -> ApprovalDecided:
+    """Return the decision of a command, or without one the refusal by the deadline."""
+    return ApprovalDecided(
+        turn=turn,
+        approval=approval.number,
+        call=use.call,
+        id=use.id,
+        tool=use.tool,
+        decision=command.decision if command else "refuse",
+        reason=command.reason if command else OVERDUE_REASON,
+        cause="person" if command else "deadline",
+    )
+
+
+def is_approval_overdue(approval: ToolApproval, at: datetime) -> bool:
+    """Return whether the deadline of an approval has passed."""
+    return at >= datetime.fromisoformat(approval.deadline)
+
+
+def compute_approval_wait(opened: OpenTurn, at: datetime) -> timedelta:
+    """Return how long the turn may still wait for its approvals; zero where it waits for none."""
+    waiting = [use.approval for use in list_undecided_tools(opened) if use.approval]
+    last = max((datetime.fromisoformat(each.deadline) for each in waiting), default=at)
+    return max(last - at, timedelta())
+
+
+def refuse_overdue_approvals(opened: OpenTurn) -> NewEvents:
+    """Refuse all tools of a turn that nobody decided about."""
+    waiting = ((use, use.approval) for use in list_undecided_tools(opened))
+    return tuple(
+        _build_decision(opened.turn, use, approval) for use, approval in waiting if approval
+    )
+
+
+def describe_refusal(decided: ApprovalDecided) -> str:
+    """Return what the model is told of a tool that was refused; recorded, so it never changes."""
+    if decided.cause == "deadline":
+        return OVERDUE_REASON
+    return f"a person refused it: {decided.reason}" if decided.reason else "a person refused it"

@@ -1,0 +1,160 @@
+"""Approvals over HTTP: what an application, a watcher and an auditor get of them."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+from rich.console import Console
+
+from tests.agent_programs.agent_harness import build_loop_blueprint
+from tests.agent_programs.agent_service import (
+    AgentService,
+    answer_with_text,
+    answer_with_tool_calls,
+)
+from tests.agent_programs.approvals.test_approvals import GUARDED_TOOLS
+from turnlog.events.model.tool_events import ApprovalRequested
+from turnlog.events.model.turn_events import TurnCompleted
+from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
+from turnlog.services.api.turn_payloads import HistoryView
+from turnlog.services.cli.views.session_view import render_conversation
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PAY = answer_with_tool_calls(("shop_pay", {"what": "hammer"}))
+
+
+async def open_waiting_turn(platform: AgentService, **tools: object) -> str:
+    """Open a session, and submit a turn that waits for the approval of a payment."""
+    kind = build_loop_blueprint(tools={**GUARDED_TOOLS, **tools})
+    session = await platform.open_session(kind)
+    platform.provider.queue_behaviours(PAY, answer_with_text("It is yours."))
+    await platform.http.post(f"/v1/sessions/{session}/turns", json={"text": "A hammer, please."})
+    async with platform.watch_turn(session) as watched:
+        async for event in watched.iterate_events():
+            if event.name == "approval":
+                break
+    return session
+
+
+async def decide(
+    platform: AgentService,
+    session: str,
+    decision: str = "approve",
+    approval: int = 1,
+    key: str | None = None,
+    **body: str,
+) -> tuple[int, dict[str, Any]]:
+    """Decide an approval of the first turn, and return the status and the answer."""
+    path = f"/v1/sessions/{session}/turns/1/approvals/{approval}"
+    headers = {"Idempotency-Key": key} if key else {}
+    answer = await platform.http.post(path, json={"decision": decision, **body}, headers=headers)
+    return answer.status_code, answer.json()
+
+
+async def wait_for_end(platform: AgentService, session: str) -> list[Any]:
+    """Watch the turn from its beginning to its end."""
+    async with platform.watch_turn(session) as watched:
+        return [event async for event in watched.iterate_events()]
+
+
+async def test_a_turn_says_what_it_waits_for_and_goes_on_once_that_is_approved(
+    platform: AgentService,
+) -> None:
+    session = await open_waiting_turn(platform)
+    opened = (await platform.fetch_json(f"/v1/sessions/{session}"))["open"]
+    (waiting,) = opened["approvals"]
+    assert (opened["running"], waiting["approval"], waiting["tool"]) == (False, 1, "shop_pay")
+    (turn,) = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
+    (use,) = turn["tools"]
+    assert (turn["status"], use["outcome"], use["approval"]["decision"]) == ("open", None, None)
+    assert platform.shop.tool_calls == []
+    status, done = await decide(platform, session, reason="he has money")
+    assert (status, done["turn"]) == (200, 1)
+    told = await wait_for_end(platform, session)
+    assert told[-1].name == "done"
+    assert platform.shop.tool_calls == [("pay", {"what": "hammer"})]
+    (turn,) = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
+    (use,) = turn["tools"]
+    assert (use["outcome"], use["approval"]["decision"]) == ("answered", "approve")
+    assert (use["approval"]["reason"], use["approval"]["by"] is not None) == ("he has money", True)
+    verified = await platform.fetch_json(f"/v1/sessions/{session}/verify")
+    assert verified["findings"] == []
+
+
+async def test_watchers_are_told_of_a_request_again_when_they_come_and_of_its_decision(
+    platform: AgentService,
+) -> None:
+    session = await open_waiting_turn(platform)
+    told = list[tuple[Any, Any]]()
+    async with platform.watch_turn(session) as watched:
+        async for event in watched.iterate_events():
+            if event.name != "approval":
+                continue
+            told.append((event.json["decision"], event.json["arguments"]))
+            if event.json["decision"] is None:
+                await decide(platform, session, "refuse")
+    assert told == [(None, '{"what": "hammer"}'), ("refuse", '{"what": "hammer"}')]
+    assert platform.shop.tool_calls == []
+    later = await wait_for_end(platform, session)
+    assert [event.name for event in later if event.name == "approval"] == []
+
+
+async def test_a_decision_is_made_once(platform: AgentService) -> None:
+    session = await open_waiting_turn(platform)
+    first = await decide(platform, session, key="one")
+    await wait_for_end(platform, session)
+    assert await decide(platform, session, key="one") == first
+    assert (await decide(platform, session, "refuse", key="one"))[1]["code"] == "key-reused"
+    status, problem = await decide(platform, session, "refuse")
+    assert (status, problem["code"]) == (409, "turn-not-open")
+    assert len(await platform.load_events(session, TurnCompleted)) == 1
+
+
+async def test_a_decision_that_cannot_be_made_is_refused_with_its_fix(
+    platform: AgentService,
+) -> None:
+    session = await open_waiting_turn(platform)
+    for decided, status, code in (
+        (await decide(platform, session, approval=2), 404, "unknown-approval"),
+        (await decide(platform, "nobody"), 404, "unknown-session"),
+        (await decide(platform, session, "perhaps"), 422, "invalid"),
+        (await decide(platform, session, reason="r" * 1_001), 422, "invalid"),
+    ):
+        assert (decided[0], decided[1]["code"]) == (status, code)
+    await platform.http.post(f"/v1/sessions/{session}/close", json={"reason": "enough"})
+    status, problem = await decide(platform, session)
+    assert (status, problem["code"]) == (409, "session-closed")
+    assert platform.shop.tool_calls == []
+
+
+async def test_a_decision_after_its_deadline_is_refused(platform: AgentService) -> None:
+    session = await open_waiting_turn(platform, approval_seconds=0.000001)
+    status, problem = await decide(platform, session)
+    assert (status, problem["code"]) == (409, "approval-overdue")
+    assert platform.shop.tool_calls == []
+    await platform.http.post(f"/v1/sessions/{session}/cancel")
+    assert len(await platform.load_events(session, ApprovalRequested)) == 1
+
+
+async def test_a_terminal_shows_what_waits(platform: AgentService) -> None:
+    session = await open_waiting_turn(platform)
+    found = await platform.fetch_json(f"/v1/sessions/{session}/history")
+    history = TypeAdapter(HistoryView).validate_python(found)
+    shown = StringIO()
+    Console(file=shown, width=140).print(render_conversation(history))
+    assert "shop_pay" in shown.getvalue()
+    assert "waits for approval 1" in " ".join(shown.getvalue().split())
+    await decide(platform, session, "refuse")
+    await wait_for_end(platform, session)
+
+
+@pytest.mark.parametrize("options", [{"only": ["look"]}, {"except": ["pay"]}])
+async def test_a_blueprint_approves_only_tools_that_it_offers(options: dict[str, Any]) -> None:
+    servers = {"shop": {"command": ["shop"], "approve": ["pay"], **options}}
+    (found,) = check_blueprint(build_loop_blueprint(tools={"servers": servers}))
+    assert found.path == ("tools", "servers", "shop", "approve")
+    assert found.what == "`pay` is not offered, so there is nothing to approve"

@@ -1,0 +1,262 @@
+"""Tools that a person must approve: the turn waits without a worker until the decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.agent_programs.agent_harness import (
+    TWO_STEP_SCRIPTS,
+    AgentHarness,
+    FakeToolServer,
+    build_agent_blueprint,
+    build_tool_script,
+    open_loop,
+)
+from tests.support.sessions.session_harness import TENANT, TESTER, build_delivery
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.errors import Refused
+from turnlog.events.model.call_events import AttemptStarted
+from turnlog.events.model.tool_events import (
+    ApprovalDecided,
+    ApprovalDecision,
+    ApprovalRequested,
+    ToolReturned,
+    ToolStarted,
+)
+from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.projections.session.commands import (
+    AttemptRef,
+    CancelTurn,
+    CloseSession,
+    DecideApproval,
+    StartTool,
+)
+from turnlog.services.worker.turn_queue import DeliveryDeferred, DeliverySettled
+
+GUARDED_TOOLS = {
+    "servers": {"shop": {"command": ["shop"], "idempotent": ["look"], "approve": ["pay"]}}
+}
+
+LOOK, PAY = ("shop_look", '{"what": "hammer"}'), ("shop_pay", '{"what": "hammer"}')
+
+
+async def open_guarded_loop(**changes: Any) -> AgentHarness:  # noqa: ANN401 - pieces of a blueprint
+    return await open_loop(tools={**GUARDED_TOOLS, **changes})
+
+
+async def submit_until_pause(
+    shop: AgentHarness, *requests: tuple[str, str], reply: str = "Done."
+) -> RecordedEvent:
+    """Submit a turn whose first answer calls these tools, and let a worker give it up."""
+    shop.house.model.scripts = [build_tool_script(*requests), [reply]]
+    submitted = await shop.house.submit_turn("Get me a hammer.")
+    assert await shop.house.run_turn(submitted) == DeliveryDeferred(0)
+    assert await shop.house.run_redelivered_turn(submitted) == DeliveryDeferred(300)
+    return submitted
+
+
+async def decide(
+    shop: AgentHarness, decision: ApprovalDecision, approval: int = 1, reason: str = ""
+) -> RecordedEvent:
+    """Decide, and return the event that is delivered to a worker."""
+    command = DecideApproval(1, approval, decision, reason)
+    done = await shop.house.sessions.handle(TENANT, "s", command, TESTER)
+    return done.events[-1]
+
+
+async def test_nothing_of_an_answer_runs_until_its_tools_are_approved() -> None:
+    shop = await open_guarded_loop()
+    await submit_until_pause(shop, PAY, LOOK)
+    assert shop.shop.tool_calls == []
+    assert shop.house.list_event_names()[-5:] == [
+        *("attempt-ended", "call-completed", "tool-called", "tool-called", "approval-requested")
+    ]
+    decided = await decide(shop, "approve")
+    assert await shop.house.run_turn(decided) == DeliverySettled()
+    assert [tool for tool, _ in shop.shop.tool_calls] == ["pay", "look"]
+    (reply,) = shop.list_events(TurnCompleted)
+    assert reply.text.text == "Done."
+    assert [decided.envelope.actor] == [TESTER.actor]
+
+
+async def test_the_model_reads_why_a_tool_was_refused_and_the_loop_goes_on() -> None:
+    shop = await open_guarded_loop()
+    await submit_until_pause(shop, LOOK, PAY)
+    await shop.house.run_turn(await decide(shop, "refuse", reason="too expensive"))
+    assert [tool for tool, _ in shop.shop.tool_calls] == ["look"]
+    outcomes = {each.tool: each.outcome for each in shop.list_events(ToolReturned)}
+    assert outcomes == {"shop_look": "answered", "shop_pay": "refused"}
+    told = shop.house.model.requests[1].messages[-1]["content"]
+    assert told == "refused: a person refused it: too expensive"
+    assert len(shop.list_events(TurnCompleted)) == 1
+
+
+async def test_several_tools_wait_at_once_and_the_last_decision_wakes_a_worker() -> None:
+    shop = await open_guarded_loop()
+    await submit_until_pause(shop, PAY, PAY)
+    assert [each.approval for each in shop.list_events(ApprovalRequested)] == [1, 2]
+    first = await decide(shop, "approve", 2)
+    assert await shop.house.run_turn(first) == DeliveryDeferred(300)
+    assert shop.shop.tool_calls == []
+    assert await shop.house.run_turn(await decide(shop, "refuse", 1)) == DeliverySettled()
+    assert len(shop.shop.tool_calls) == 1
+    assert [(each.id, each.outcome) for each in shop.list_events(ToolReturned)] == [
+        ("t1", "refused"),
+        ("t2", "answered"),
+    ]
+
+
+async def test_what_nobody_approved_in_time_is_refused_by_the_claim_after_the_deadline() -> None:
+    shop = await open_guarded_loop(approval_seconds=60)
+    submitted = await submit_until_pause_for(shop, 60)
+    shop.house.clock.advance_time(61)
+    assert await shop.house.run_redelivered_turn(submitted) == DeliverySettled()
+    (decided,) = shop.list_events(ApprovalDecided)
+    assert (decided.decision, decided.cause) == ("refuse", "deadline")
+    assert shop.shop.tool_calls == []
+    told = shop.house.model.requests[1].messages[-1]["content"]
+    assert told == "refused: nobody approved it in time"
+    assert len(shop.list_events(TurnCompleted)) == 1
+
+
+async def submit_until_pause_for(shop: AgentHarness, seconds: float) -> RecordedEvent:
+    """Submit a turn that pays, and require how long its message waits at most."""
+    shop.house.model.scripts = [build_tool_script(PAY), ["Done."]]
+    submitted = await shop.house.submit_turn("Get me a hammer.")
+    await shop.house.run_turn(submitted)
+    waits = await shop.house.run_redelivered_turn(submitted)
+    assert isinstance(waits, DeliveryDeferred)
+    assert 0 < waits.seconds <= seconds
+    return submitted
+
+
+async def test_the_deadline_of_a_turn_counts_again_from_the_decision() -> None:
+    shop = await open_guarded_loop()
+    submitted = await submit_until_pause(shop, PAY)
+    shop.house.clock.advance_time(1_000)  # A turn may be open for 300 s
+    assert await shop.house.run_redelivered_turn(submitted) == DeliveryDeferred(300)
+    assert await shop.house.run_turn(await decide(shop, "approve")) == DeliverySettled()
+    assert len(shop.list_events(TurnCompleted)) == 1
+
+
+async def test_a_turn_can_be_cancelled_while_it_waits() -> None:
+    shop = await open_guarded_loop()
+    submitted = await submit_until_pause(shop, PAY)
+    await shop.house.sessions.handle(TENANT, "s", CancelTurn(1), TESTER)
+    assert len(shop.list_events(TurnCancelled)) == 1
+    assert [each.outcome for each in shop.list_events(ToolReturned)] == ["refused"]
+    assert await shop.house.run_redelivered_turn(submitted) == DeliverySettled()
+    with pytest.raises(Refused, match="turn 1 is not open"):
+        await decide(shop, "approve")
+
+
+async def test_a_tool_starts_for_nobody_before_it_is_approved() -> None:
+    shop = await open_guarded_loop()
+    await submit_until_pause(shop, PAY)
+    state = await shop.house.load_state()
+    assert state.open is not None
+    start = StartTool(AttemptRef(1, "1.2", state.open.attempt), state.open.tools[0])
+    done = await shop.house.sessions.handle(TENANT, "s", start, TESTER)
+    assert done.events == ()
+    assert shop.list_events(ToolStarted) == []
+
+
+async def test_no_worker_claims_a_turn_that_waits() -> None:
+    shop = await open_guarded_loop()
+    await submit_until_pause(shop, PAY)
+    attempts = len(shop.list_events(AttemptStarted))
+    await shop.house.run_turn(await decide(shop, "approve"))
+    assert (attempts, len(shop.list_events(AttemptStarted))) == (1, 2)
+
+
+async def test_nobody_is_asked_about_a_call_that_could_not_run() -> None:
+    shop = await open_guarded_loop()
+    await shop.run_turn(build_tool_script(("shop_pay", "no JSON")), ["I could not pay."])
+    assert shop.list_events(ApprovalRequested) == []
+    assert [each.outcome for each in shop.list_events(ToolReturned)] == ["refused"]
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (DecideApproval(1, 2, "approve"), "unknown-approval"),
+        (DecideApproval(2, 1, "approve"), "unknown-turn"),
+        (DecideApproval(1, 1, "refuse"), "approval-decided"),
+    ],
+)
+async def test_a_decision_that_cannot_be_made_is_refused(
+    command: DecideApproval, code: str
+) -> None:
+    shop = await open_guarded_loop()
+    await submit_until_pause(shop, PAY)
+    await decide(shop, "approve")
+    with pytest.raises(Refused) as refused:
+        await shop.house.sessions.handle(TENANT, "s", command, TESTER)
+    assert refused.value.code == code
+
+
+async def test_the_same_decision_again_changes_nothing() -> None:
+    shop = await open_guarded_loop()
+    await submit_until_pause(shop, PAY)
+    await decide(shop, "approve")
+    again = DecideApproval(1, 1, "approve", "once more")
+    done = await shop.house.sessions.handle(TENANT, "s", again, TESTER)
+    assert done.events == ()
+
+
+async def test_a_decision_after_the_deadline_or_in_a_closed_session_is_refused() -> None:
+    shop = await open_guarded_loop(approval_seconds=60)
+    await submit_until_pause_for(shop, 60)
+    shop.house.clock.advance_time(61)
+    with pytest.raises(Refused) as overdue:
+        await decide(shop, "approve")
+    await shop.house.sessions.handle(TENANT, "s", CloseSession("enough"), TESTER)
+    with pytest.raises(Refused) as closed:
+        await decide(shop, "approve")
+    assert (overdue.value.code, closed.value.code) == ("approval-overdue", "session-closed")
+
+
+async def test_a_turn_fails_at_once_where_a_tool_to_be_approved_is_none_of_its_server() -> None:
+    servers = {"shop": {"command": ["shop"], "approve": ["pay", "refund"]}}
+    shop = await open_loop(tools={"servers": servers})
+    await shop.run_turn(["Hello."])
+    (failed,) = shop.list_events(TurnFailed)
+    assert (failed.code, failed.retryable) == ("tools_unknown", False)
+    assert "refund" in failed.detail
+    assert "pay" not in failed.detail
+
+
+async def test_all_tools_of_a_server_may_need_approval() -> None:
+    servers = {"shop": {"command": ["shop"], "approve": ["all"]}}
+    shop = await open_loop(tools={"servers": servers})
+    await submit_until_pause(shop, LOOK, PAY)
+    assert len(shop.list_events(ApprovalRequested)) == 2
+
+
+async def test_a_step_that_a_person_refused_is_not_taken_again() -> None:
+    kind = build_agent_blueprint(tools=GUARDED_TOOLS)
+    shop = await AgentHarness(FakeToolServer(), kind=kind).open_session()
+    shop.house.model.scripts = [*TWO_STEP_SCRIPTS]
+    submitted = await shop.house.submit_turn("Get me a hammer.")
+    assert await shop.house.run_turn(submitted) == DeliveryDeferred(0)
+    decided = await decide(shop, "refuse")
+    assert await shop.house.run_turn(decided) == DeliverySettled()
+    assert len(shop.house.model.requests) == 4
+    assert [tool for tool, _ in shop.shop.tool_calls] == ["look"]
+    assert len(shop.list_events(TurnCompleted)) == 1
+
+
+async def test_a_worker_with_an_old_state_leaves_a_turn_that_waits() -> None:
+    shop = await open_guarded_loop()
+    worker = shop.house.build_worker("w3")
+    shop.house.model.scripts = [build_tool_script(PAY), ["Done."]]
+    submitted = await shop.house.submit_turn("Get me a hammer.")
+    delivery = build_delivery(submitted)
+    # It has folded the turn as it was submitted, and has not seen what became of it
+    await worker.sessions.load_state(TENANT, "s")
+    await shop.house.run_turn(submitted)
+    verdict = await worker.run_turn(delivery)
+    assert isinstance(verdict, DeliveryDeferred)
+    assert shop.shop.tool_calls == []
