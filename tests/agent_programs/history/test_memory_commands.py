@@ -14,6 +14,7 @@ from tests.agent_programs.agent_service import (
     answer_with_plan,
     answer_with_text,
 )
+from tests.support.processes.process_host import run_turnlog
 from tests.support.servers.model_behaviours import ModelRefusal
 from turnlog.events.model.memory_events import HistorySummarised, SummaryFailed
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
@@ -142,6 +143,44 @@ async def test_what_is_shown_to_be_summed_up_is_no_growth_of_history(
     history = {each["call"]: each["components"]["history_tokens"] for each in growth["calls"]}
     assert history["4.1"] > history["4.2"] > 0
     assert growth["history_growth"] == history["4.2"] / 3
+
+
+async def test_excluding_a_turn_says_beforehand_which_summaries_it_undoes(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(
+        build_remembering_agent(above_tokens=3_000, keep_messages=2)
+    )
+    for number in range(1, 7):
+        summary = (answer_with_text(f"Up to {number}."),) if number in {4, 6} else ()
+        await run_long_turn(platform, session, number, *summary)
+    path = f"/v1/sessions/{session}"
+    first, second = (await platform.fetch_json(f"{path}/summaries"))["summaries"]
+    assert (first["turns"], second["turns"]) == (
+        [{"first": 1, "last": 2}],
+        [{"first": 1, "last": 4}],
+    )
+    both = await platform.fetch_json(f"{path}/turns/2/exclusion")
+    assert both["undone"] == [second, first]
+    assert both["uncovered"] == [
+        {"view": "recent", "turns": [{"first": 1, "last": 1}, {"first": 3, "last": 4}]}
+    ]
+    assert both["cost"]["micro_dollars"] == first["micro_dollars"] + second["micro_dollars"]
+    latest = await platform.fetch_json(f"{path}/turns/3/exclusion")
+    assert latest["undone"] == [second]
+    assert latest["uncovered"] == [{"view": "recent", "turns": [{"first": 4, "last": 4}]}]
+    assert (await platform.fetch_json(f"{path}/turns/6/exclusion"))["undone"] == []
+    assert (await platform.http.get(f"{path}/turns/7/exclusion")).json()["code"] == "unknown-turn"
+
+    words = ("exclude", session, "3", "--url", str(platform.http.base_url).rstrip("/"))
+    code, out, err = await run_turnlog(*words, "--dry-run")
+    assert (code, err) == (0, "")
+    assert "windows of recent show again turn 4" in out
+    assert (await platform.fetch_json(f"{path}/summaries"))["summaries"] == [first, second]
+    code, out, err = await run_turnlog(*words)
+    assert (code, err) == (0, "")
+    assert (await platform.fetch_json(f"{path}/summaries"))["summaries"] == [first]
+    assert (await platform.fetch_json(f"{path}/turns/3/exclusion"))["undone"] == []
 
 
 async def undo_summary(platform: AgentService, session: str, before: list[dict[str, str]]) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 from turnlog.events.model.turn_events import TurnRole
 from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy
 from turnlog.projections.blueprint.storable_json import JsonObject
+from turnlog.projections.read_models.call_costs import CostSum
 from turnlog.projections.session.reference_inheritance import InheritanceReason
 from turnlog.services.api.payload_models import ResponseModel
 
@@ -60,6 +61,32 @@ class SummariesView(ResponseModel):
     """The latest summary of each view that was not undone."""
     purged: int
     """The last turn that a purge excluded from windows; 0 without a purge."""
+
+
+class UncoveredTurns(ResponseModel):
+    """Turns of a view that no summary covers any more."""
+
+    view: str
+    """The history view of the blueprint."""
+    turns: tuple[TurnRangeView, ...]
+    """The turns, without the excluded one; the next turn may have a model summarise them again."""
+
+
+class ExclusionPreviewView(ResponseModel):
+    """What excluding a turn would undo; nothing is recorded."""
+
+    session: str
+    """The session id."""
+    turn: int
+    """The turn."""
+    sequence: int
+    """The sequence that the response reflects."""
+    undone: tuple[SummaryView, ...]
+    """The summaries that cover the turn and would be undone, the latest first."""
+    uncovered: tuple[UncoveredTurns, ...]
+    """The turns that windows would show again, by view."""
+    cost: CostSum
+    """What writing the undone summaries cost, as an estimate for writing them again."""
 
 
 class ReferencesView(ResponseModel):

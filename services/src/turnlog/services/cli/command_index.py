@@ -66,6 +66,7 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("approve", steering_commands.decide_approval),
             CommandEntry("schemas", steering_commands.request_schemas),
             CommandEntry("purge", memory_commands.purge_memory),
+            CommandEntry("exclude", memory_commands.exclude_turn),
             CommandEntry("undo", memory_commands.undo_summary),
             CommandEntry("fork", steering_commands.fork_session),
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pydantic import JsonValue
@@ -11,18 +11,24 @@ from rich.text import Text
 
 from turnlog.events.model.memory_events import TurnRange
 from turnlog.services.api.memory_payloads import (
+    ExclusionPreviewView,
     MemoryView,
     ReferencesView,
     ResolvedReferencesView,
     SummariesView,
     SummaryView,
+    TurnRangeView,
 )
 from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.cli.client.service_connection import send_command
 from turnlog.services.cli.console import OutputFormat, print_answer
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR, USER_COLOUR
-from turnlog.services.cli.views.text_format import format_one_line, format_turn_ranges
+from turnlog.services.cli.views.text_format import (
+    format_cost_sum,
+    format_one_line,
+    format_turn_ranges,
+)
 from turnlog.services.cli.views.theme import GOOD, MUTED, WARNING, render_labelled_text
 
 _MESSAGE_LABELS: Final = {
@@ -78,6 +84,33 @@ async def send_undo(
     )
 
 
+async def send_exclusion(
+    target: ServiceTarget, session: str, turn: int, output: OutputFormat
+) -> None:
+    path = f"/v1/sessions/{session}/turns/{turn}/exclusion"
+    done = await send_command(target, "PUT", path, {}, CommandResult)
+    print_answer(done, _render_confirmation(f"no later window shows turn {turn}", done), output)
+
+
+def render_exclusion_preview(found: ExclusionPreviewView) -> RenderableType:
+    """Render what excluding a turn would undo, and what it costs to write that again."""
+    if not found.undone:
+        return Text(f"no summary covers turn {found.turn}; excluding it undoes none")
+    shown = (
+        f"windows of {each.view} show again {_format_ranges(each.turns)}"
+        for each in found.uncovered
+    )
+    known = format_cost_sum(found.cost)
+    cost = f"cost {known}" if known else "have no known cost"
+    note = f"these summaries {cost}; the next turn may have them written again without the turn"
+    return Group(
+        Text(f"excluding turn {found.turn} undoes"),
+        *map(_render_summary_heading, found.undone),
+        *map(Text, shown),
+        Text(note, MUTED),
+    )
+
+
 async def send_purge(target: ServiceTarget, session: str, output: OutputFormat) -> None:
     done = await send_command(target, "POST", f"/v1/sessions/{session}/purge", {}, CommandResult)
     print_answer(done, _render_confirmation("no window shows any turn so far", done), output)
@@ -100,7 +133,11 @@ def render_summaries(found: SummariesView) -> RenderableType:
     return Group(*lines) if lines else Text("nothing was summed up", MUTED)
 
 
+def _format_ranges(turns: Iterable[TurnRangeView]) -> str:
+    return format_turn_ranges([TurnRange(first=run.first, last=run.last) for run in turns])
+
+
 def _render_summary_heading(each: SummaryView) -> Text:
-    turns = format_turn_ranges([TurnRange(first=run.first, last=run.last) for run in each.turns])
+    turns = _format_ranges(each.turns)
     line = Text(f"{each.sequence:>4} ", MUTED).append(f"{each.view}: {turns}", "default")
     return line.append(f"  call {each.call} · {each.model}", MUTED)

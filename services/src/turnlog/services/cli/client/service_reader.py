@@ -23,6 +23,7 @@ from turnlog.projections.audit.explain.turn_explanation import TurnExplanation
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint, CheckpointHead
 from turnlog.services.api.call_payloads import CallList, GrowthView, ToolResultView
 from turnlog.services.api.memory_payloads import (
+    ExclusionPreviewView,
     MemoryView,
     ReferencesView,
     ResolvedReferencesView,
@@ -135,6 +136,11 @@ class ServiceReader:
         """Return the messages of earlier turns that a turn would include."""
         query = {"reader": audience, "entity": entity}
         return await self._get_view(MemoryView, f"/v1/sessions/{session}/memory", query)
+
+    async def preview_exclusion(self, session: str, turn: int) -> ExclusionPreviewView:
+        """Return what excluding a turn would undo."""
+        path = f"/v1/sessions/{session}/turns/{turn}/exclusion"
+        return await self._get_view(ExclusionPreviewView, path)
 
     async def list_summaries(self, session: str) -> SummariesView:
         """Return the summaries that are in effect in the windows."""

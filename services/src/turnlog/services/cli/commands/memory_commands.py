@@ -106,6 +106,31 @@ def undo_summary(
     run_async(send_undo(target, session, sequence, output))
 
 
+def exclude_turn(
+    session: SessionArgument,
+    turn: Annotated[int, typer.Argument(metavar="TURN", min=1, help="Number of the turn.")],
+    *,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only say which summaries it would undo, and their cost."),
+    ] = False,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Exclude a turn from later windows; the summaries that cover it are undone."""
+    from turnlog.services.cli.actions.memory_actions import render_exclusion_preview, send_exclusion
+
+    if not dry_run:
+        run_async(send_exclusion(target, session, turn, output))
+        return
+    show_answer(
+        ReadTarget(url=target.url, data_dir=target.data_dir),
+        lambda reader: reader.preview_exclusion(session, turn),
+        render_exclusion_preview,
+        output,
+    )
+
+
 def purge_memory(
     session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:

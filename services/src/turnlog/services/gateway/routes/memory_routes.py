@@ -7,6 +7,7 @@ summaries and prompts.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
@@ -16,16 +17,23 @@ from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import get_plain_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.model.memory_events import HistorySummarised
+from turnlog.events.model.memory_events import HistorySummarised, TurnRange
 from turnlog.projections.blueprint.schema.history_specs import MemoryPolicy, MemoryReaderName
 from turnlog.projections.blueprint.storable_json import MAX_INT, check_json
 from turnlog.projections.prompt.history.memory_access import MemoryAccess
 from turnlog.projections.prompt.sources.session_material import find_phase_visibility
-from turnlog.projections.read_models.call_costs import is_guessed_price
+from turnlog.projections.read_models.call_costs import (
+    CostSum,
+    add_costs,
+    is_guessed_price,
+    sum_call_cost,
+)
 from turnlog.projections.session.commands import PurgeMemory, UndoSummary
 from turnlog.projections.session.reference_inheritance import StatedReferences, resolve_references
+from turnlog.projections.session.rules.exclusion_preview import preview_exclusion
 from turnlog.projections.session.state import LastReference
 from turnlog.services.api.memory_payloads import (
+    ExclusionPreviewView,
     MemoryMessageView,
     MemoryView,
     ReferencesView,
@@ -33,11 +41,13 @@ from turnlog.services.api.memory_payloads import (
     SummariesView,
     SummaryView,
     TurnRangeView,
+    UncoveredTurns,
 )
 from turnlog.services.api.requests import ResolveReferencesRequest
 from turnlog.services.api.turn_payloads import CommandResult
 from turnlog.services.gateway.dependencies import Dependencies, RequestTenant
 from turnlog.services.gateway.http.headers import set_etag
+from turnlog.services.gateway.http.request_checks import TurnPath
 from turnlog.services.gateway.http.request_identity import CallerIdentity
 from turnlog.services.gateway.routes.session_command_routes import handle_command
 from turnlog.services.sessions.prompt_inputs import load_memory_messages
@@ -152,6 +162,12 @@ async def show_summaries(
     )
 
 
+def _sum_summary_costs(recorded: Iterable[RecordedEvent]) -> CostSum:
+    events = (each.event for each in recorded)
+    summaries = (event for event in events if isinstance(event, HistorySummarised))
+    return add_costs(sum_call_cost([each.cost]) for each in summaries)
+
+
 def _create_summary_view(recorded: RecordedEvent) -> SummaryView:
     summary = recorded.event
     if not isinstance(summary, HistorySummarised):
@@ -159,7 +175,7 @@ def _create_summary_view(recorded: RecordedEvent) -> SummaryView:
     return SummaryView(
         sequence=recorded.sequence,
         view=summary.view,
-        turns=tuple(TurnRangeView(first=each.first, last=each.last) for each in summary.turns),
+        turns=_create_range_views(summary.turns),
         former=summary.former,
         phases=summary.phases,
         text=get_plain_text(summary.summary),
@@ -169,6 +185,35 @@ def _create_summary_view(recorded: RecordedEvent) -> SummaryView:
         micro_dollars=summary.cost.micro_dollars,
         guessed=is_guessed_price(summary.cost.price),
         at=recorded.envelope.time,
+    )
+
+
+def _create_range_views(turns: Iterable[TurnRange]) -> tuple[TurnRangeView, ...]:
+    return tuple(TurnRangeView(first=each.first, last=each.last) for each in turns)
+
+
+@router.get(
+    "/v1/sessions/{session}/turns/{turn}/exclusion", summary="Preview the exclusion of a turn"
+)
+async def show_exclusion_preview(
+    session: str, turn: TurnPath, tenant: RequestTenant, deps: Dependencies, response: Response
+) -> ExclusionPreviewView:
+    """Return which summaries excluding a turn would undo, and what they cost; record nothing."""
+    state = await deps.command_handler.require_state(tenant, session)
+    preview = preview_exclusion(state, turn)
+    places = [each.said.place for each in preview.undone]
+    events = await deps.log.read_events_at(tenant, places) if places else ()
+    set_etag(response, state.head.sequence)
+    return ExclusionPreviewView(
+        session=session,
+        turn=turn,
+        sequence=state.head.sequence,
+        undone=tuple(map(_create_summary_view, events)),
+        uncovered=tuple(
+            UncoveredTurns(view=view, turns=_create_range_views(turns))
+            for view, turns in preview.uncovered.items()
+        ),
+        cost=_sum_summary_costs(events),
     )
 
 
