@@ -198,6 +198,17 @@ async def test_the_layer_source_of_the_recipe_is_found_and_supplies_its_text(
     assert await source("s", {"task": "maths"}) == "Learns by example, in maths."
 
 
+@pytest.mark.parametrize("installed", ["Add a tool"], indirect=True)
+async def test_the_tool_of_the_recipe_is_described_by_its_signature_and_called(
+    installed: str,
+) -> None:
+    assert "own: {functions: [look_up]}" in installed
+    tool = plugins.load_tool("look_up")
+    assert (tool.read_only, tool.text) == (True, "Say how many of a thing are in stock.")
+    assert tool.schema["required"] == ["thing"]
+    assert await tool.call({"thing": "hammer"}) == {"in_stock": 3}
+
+
 def test_without_its_package_a_layer_source_is_refused() -> None:
     with pytest.raises(Refused) as refused:
         plugins.load_source("school_profile")

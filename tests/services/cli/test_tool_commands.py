@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import tests.support.servers.mcp_stdio_server
 from tests.agent_programs.agent_harness import build_loop_blueprint
 from tests.services.cli.conftest import RunCommand
@@ -18,7 +20,7 @@ SMALL = [sys.executable, "-I", "-S", str(Path(tests.support.servers.mcp_stdio_se
 def write_blueprint(folder: Path, **servers: dict[str, Any]) -> Path:
     kind = build_loop_blueprint(tools={"servers": servers})
     file = folder / kind.blueprint / BLUEPRINT_FILE
-    file.parent.mkdir()
+    file.parent.mkdir(parents=True)
     file.write_bytes(encode_blueprint(kind))
     return file.parent
 
@@ -63,6 +65,43 @@ def test_the_check_says_what_is_wrong_with_each_server(turnlog: RunCommand, tmp_
     assert "broken: it ended before it said what it is; correct what it says" in shown
     assert "No module named 'stock'" in shown
     assert "it has no `whom`, which `only`, `except` or `idempotent` names" in shown
+
+
+def test_the_check_lists_endpoints_and_says_what_they_lack(
+    turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = {"url": "http://127.0.0.1:1/", "description": "Order a thing.", "read_only": True}
+    order |= {"headers_from": {"Authorization": "SHOP_TOKEN"}}
+    folder = write_blueprint(tmp_path, shop={"endpoints": {"order": order}})
+    ran = turnlog("tools", "check", folder, "-o", "json")
+    assert (ran.code, ran.json[0]["code"]) == (1, "tools_not_started")
+    monkeypatch.setenv("SHOP_TOKEN", "t")
+    ran = turnlog("tools", "check", folder, "-o", "json")
+    assert ran.code == 0
+    assert [(tool["name"], tool["repeat"]) for tool in ran.json[0]["tools"]] == [
+        ("shop_order", "read-only")
+    ]
+
+
+def test_tools_that_cannot_be_called_are_faults_of_a_blueprint(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
+    order = {"url": "http://127.0.0.1:1/", "description": "Order.", "parameters": {"type": "array"}}
+    servers: dict[str, Any] = {"shop": {"endpoints": {"order": order}}}
+    folder = write_blueprint(tmp_path, **servers)
+    ran = turnlog("blueprint", "check", folder, "-o", "json")
+    assert ran.code == 1
+    faults = {each["path"]: each["what"] for each in ran.json[str(folder)]}
+    path = "tools.servers.shop.endpoints.order.parameters"
+    assert faults[path] == "its arguments are not of the type `object`"
+    tried = turnlog("tools", "check", folder, "-o", "json")
+    assert (tried.code, tried.json) == (1, ran.json)
+    assert f"✗ agent/blueprint.yaml:1 {path}" in turnlog("tools", "check", folder).out
+    write_blueprint(tmp_path / "other", own={"functions": ["nowhere"]})
+    ran = turnlog("blueprint", "check", tmp_path / "other/agent", "-o", "json")
+    assert [(each["path"], each["what"]) for each in ran.json[str(tmp_path / "other/agent")]] == [
+        ("tools.servers.own.functions.0", "no package registers a tool 'nowhere'")
+    ]
 
 
 def test_the_check_knows_shipped_blueprints_and_refuses_what_it_does_not_know(

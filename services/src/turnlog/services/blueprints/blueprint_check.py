@@ -21,6 +21,7 @@ from turnlog.projections.blueprint.schema.budget_specs import RegisteredStep
 from turnlog.projections.blueprint.schema.layer_specs import SourceLayer
 from turnlog.projections.blueprint.schema.policy_specs import SafetyCheckRule
 from turnlog.projections.blueprint.schema.resolver_specs import RegisteredResolverSpec
+from turnlog.projections.blueprint.schema.tool_specs import FunctionServerSpec
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
     BlueprintFinding,
@@ -30,7 +31,13 @@ from turnlog.projections.blueprint.validation.blueprint_faults import DocumentPa
 from turnlog.services.blueprints.blueprint_files import BlueprintFiles, read_data_file
 from turnlog.services.blueprints.blueprint_folders import read_folder
 from turnlog.services.blueprints.folder_files import DiskFolder
-from turnlog.services.extensions.plugins import load_check, load_resolver, load_source, load_step
+from turnlog.services.extensions.plugins import (
+    load_check,
+    load_resolver,
+    load_source,
+    load_step,
+    load_tool,
+)
 
 _SLOT_PATTERN: Final = re.compile(r"\{[^}]*\}")
 
@@ -109,6 +116,11 @@ def _check_plugins(blueprint: Blueprint) -> Iterator[BlueprintFinding]:
         if isinstance(rule, SafetyCheckRule):
             path = ("policies", "safety", "rules", number, "check")
             yield from _check_loadable(load_check, rule.check, path)
+    for name, server in blueprint.tools.servers.items() if blueprint.tools else ():
+        if isinstance(server, FunctionServerSpec):
+            for number, function in enumerate(server.functions):
+                function_path = ("tools", "servers", name, "functions", number)
+                yield from _check_loadable(load_tool, function, function_path)
 
 
 def _check_loadable(

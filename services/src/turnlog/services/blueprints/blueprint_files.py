@@ -39,6 +39,7 @@ from turnlog.projections.blueprint.schema.prompt_overrides import (
     OVERRIDES_FOLDER,
     list_prompt_layers,
 )
+from turnlog.projections.blueprint.schema.tool_specs import EndpointServerSpec
 from turnlog.projections.blueprint.template_slots import fill_slots, find_slots, format_prompt_value
 from turnlog.projections.blueprint.validation.blueprint_checks import (
     PROVIDER_SLOT,
@@ -56,6 +57,7 @@ from turnlog.projections.structured_output.json_repair import JsonSchema
 from turnlog.projections.structured_output.schema_validation import find_schema_fault
 from turnlog.services.blueprints.folder_files import FolderFiles
 from turnlog.services.blueprints.path_choices import find_wrong_choice
+from turnlog.services.extensions.tool_functions import find_parameters_fault
 
 AttributeValues = Mapping[str, JsonValue]
 
@@ -218,6 +220,7 @@ def _check_blueprint_files(files: FolderFiles, blueprint: Blueprint) -> Iterator
             yield from _check_layer_file(files, blueprint, ("layers", name, "override"), plain)
     yield from check_override_files(blueprint, files.list_files_under(OVERRIDES_FOLDER))
     yield from check_output_schemas(files, blueprint)
+    yield from _check_endpoint_schemas(blueprint)
 
 
 def _check_layer_file(
@@ -327,6 +330,18 @@ def _resolve_call_schema(files: FolderFiles, call: CallSpec) -> CallSpec:
     explicit_fields = spec.model_dump(exclude_unset=True, by_alias=True)
     output = OutputSpec.model_validate(explicit_fields | {"schema": schema})
     return call.model_copy(update={"output": output})
+
+
+def _check_endpoint_schemas(blueprint: Blueprint) -> Iterator[BlueprintFinding]:
+    """Yield what is wrong with the arguments of a blueprint's endpoints."""
+    for server, spec in blueprint.tools.servers.items() if blueprint.tools else ():
+        for name, endpoint in (
+            spec.endpoints.items() if isinstance(spec, EndpointServerSpec) else ()
+        ):
+            if fault := find_parameters_fault(endpoint.parameters):
+                path = ("tools", "servers", server, "endpoints", name, "parameters")
+                fix = "write a JSON Schema: `{type: object, properties: ...}`"
+                yield BlueprintFinding(path, fault, fix)
 
 
 def check_output_schemas(files: FolderFiles, blueprint: Blueprint) -> Iterator[BlueprintFinding]:

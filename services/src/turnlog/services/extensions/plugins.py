@@ -1,4 +1,4 @@
-"""What packages register as entry points: layer sources, ladder steps, checks and resolvers.
+"""What packages register as entry points: layer sources, ladder steps, checks, resolvers, tools.
 
 A name that no package registers is refused before a session opens. Entry points are loaded only
 when they are used, so a broken package does not affect sessions that do without it.
@@ -18,6 +18,7 @@ from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.layer_specs import SourceLayer
 from turnlog.projections.blueprint.schema.policy_specs import SafetyCheckRule
 from turnlog.projections.blueprint.schema.resolver_specs import RegisteredResolverSpec
+from turnlog.projections.blueprint.schema.tool_specs import FunctionServerSpec
 from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep, LayerBlock
 from turnlog.projections.prompt.sources.session_material import (
@@ -26,6 +27,7 @@ from turnlog.projections.prompt.sources.session_material import (
 )
 from turnlog.services.extensions.resolver_contract import Resolver
 from turnlog.services.extensions.tokenizers import SHIPPED_VOCABULARIES, TiktokenVocabulary
+from turnlog.services.extensions.tool_functions import ToolFunction, describe_function
 
 SOURCE_GROUP: Final = "turnlog.sources"
 
@@ -34,6 +36,8 @@ CHECK_GROUP: Final = "turnlog.checks"
 RESOLVER_GROUP: Final = "turnlog.resolvers"
 
 STEP_GROUP: Final = "turnlog.steps"
+
+TOOL_GROUP: Final = "turnlog.tools"
 
 SafetyCheck = Callable[[str, JsonValue], str | Awaitable[str | None] | None]
 """Given a text and the rule's argument, return what is wrong with the text, or None.
@@ -73,6 +77,11 @@ def load_step(name: str) -> ApplyRegisteredStep:
     return cast("ApplyRegisteredStep", _load_entry_point(STEP_GROUP, name))
 
 
+def load_tool(name: str) -> ToolFunction:
+    """Load a tool; raise `Refused` when no package registers it, or it cannot be called."""
+    return describe_function(_load_entry_point(TOOL_GROUP, name), name)
+
+
 def check_steps_registered(blueprint: Blueprint) -> None:
     """Check that all steps of a blueprint's ladders can be loaded; raise `Refused`."""
     for name in list_registered_steps(blueprint):
@@ -91,6 +100,10 @@ def check_plugins_registered(blueprint: Blueprint) -> None:
             _find_entry_point(CHECK_GROUP, rule.check)
     for name in list_registered_steps(blueprint):
         _find_entry_point(STEP_GROUP, name)
+    for server in blueprint.tools.servers.values() if blueprint.tools else ():
+        if isinstance(server, FunctionServerSpec):
+            for name in server.functions:
+                _find_entry_point(TOOL_GROUP, name)
 
 
 def _load_entry_point(group: str, name: str) -> object:

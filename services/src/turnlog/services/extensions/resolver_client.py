@@ -1,8 +1,4 @@
-"""The client of resolvers, in this process or over HTTP, with the blueprint's timeout.
-
-Redirects are not followed and proxies from the environment are not used, so that the request goes
-to the address that the blueprint's author wrote.
-"""
+"""The client of resolvers, in this process or over HTTP, with the blueprint's timeout."""
 
 from __future__ import annotations
 
@@ -19,6 +15,7 @@ from turnlog.projections.blueprint.schema.resolver_specs import (
     RegisteredResolverSpec,
     ResolverSpec,
 )
+from turnlog.services.extensions.json_endpoint import post_json
 from turnlog.services.extensions.plugins import load_resolver
 from turnlog.services.extensions.resolver_contract import (
     ResolverFailure,
@@ -30,9 +27,6 @@ from turnlog.services.extensions.resolver_contract import (
 
 MAX_ANSWER_BYTES: Final = 400_000
 """Maximum size of an answer, which is recorded in one event."""
-
-UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
-"""Compressed answers are not accepted, because they could expand without limit."""
 
 
 def format_resolver_name(spec: ResolverSpec) -> str:
@@ -75,31 +69,20 @@ async def _run_registered_resolver(name: str, request: ResolverRequest) -> objec
 async def _send_http_request(url: str, request: ResolverRequest) -> object:
     host = urlsplit(url).netloc
     try:
-        async with (
-            httpx.AsyncClient(timeout=None, trust_env=False) as client,  # noqa: S113 - `asked` ends it
-            client.stream("POST", url, json=request.render_json(), headers=UNCOMPRESSED) as answer,
-        ):
-            if not answer.is_success:
-                raise _create_status_failure(answer, host)
-            return _parse_body(await _read_body(answer, host), host)
+        answer = await post_json(url, request.render_json(), MAX_ANSWER_BYTES)
     except httpx.HTTPError as error:
         detail = f"{host}: {type(error).__name__}"
         raise ResolverFailure("resolver_unreachable", detail, retryable=True) from None
+    if not httpx.codes.is_success(answer.status):
+        raise _create_status_failure(answer.status, host)
+    if not answer.is_whole:
+        raise create_malformed_failure(f"{host} answered more than {MAX_ANSWER_BYTES} bytes")
+    return _parse_body(answer.body, host)
 
 
-def _create_status_failure(answer: httpx.Response, host: str) -> ResolverFailure:
-    busy = answer.status_code == HTTPStatus.TOO_MANY_REQUESTS
-    detail = f"{host} answered {answer.status_code}"
-    return ResolverFailure("resolver_failed", detail, retryable=answer.is_server_error or busy)
-
-
-async def _read_body(answer: httpx.Response, host: str) -> bytes:
-    body = bytearray()
-    async for piece in answer.aiter_raw():
-        body += piece
-        if len(body) > MAX_ANSWER_BYTES:
-            raise create_malformed_failure(f"{host} answered more than {MAX_ANSWER_BYTES} bytes")
-    return bytes(body)
+def _create_status_failure(status: int, host: str) -> ResolverFailure:
+    may_pass = httpx.codes.is_server_error(status) or status == HTTPStatus.TOO_MANY_REQUESTS
+    return ResolverFailure("resolver_failed", f"{host} answered {status}", retryable=may_pass)
 
 
 def _parse_body(body: bytes, host: str) -> object:

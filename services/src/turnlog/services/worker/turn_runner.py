@@ -44,9 +44,9 @@ from turnlog.services.worker.attempts.attempt_outcomes import (
 from turnlog.services.worker.attempts.call_context import CallContextBuilder, describe_turn_work
 from turnlog.services.worker.call_runner import CallRunner
 from turnlog.services.worker.model.model_types import LanguageModel
-from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.tool_runner import ToolSnapshots
 from turnlog.services.worker.tools.tool_servers import ToolServers
+from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
 from turnlog.services.worker.turn_queue import (
     DeliveryDeferred,
     DeliverySettled,
@@ -84,7 +84,7 @@ class TurnRunner:
     tracing: Tracing
     ack_wait: float
     """Seconds of silence after which an attempt counts as dead."""
-    servers: ToolServers = field(default_factory=McpToolServers)
+    servers: ToolServers = field(default_factory=WorkerToolServers)
     """The tool servers."""
     tool_snapshots: ToolSnapshots = field(default_factory=ToolSnapshots)
     """Snapshots of what the tool servers offer."""

@@ -30,6 +30,7 @@ from turnlog.services.worker.attempts.call_context import CallContextBuilder
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.server_endpoints import check_endpoints
+from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
 from turnlog.services.worker.turn_queue import QueueKeeper
 from turnlog.services.worker.turn_runner import TurnRunner
 
@@ -87,16 +88,19 @@ async def run_worker(settings: WorkerSettings, ending: Shutdown) -> AsyncGenerat
             await answering.servers.close()
 
 
-def _create_tool_servers(settings: WorkerSettings) -> McpToolServers:
+def _create_tool_servers(settings: WorkerSettings) -> WorkerToolServers:
     if settings.tools is None:
-        return McpToolServers()
+        return WorkerToolServers()
     tools = load_tools_file(settings.tools)
     check_endpoints(tools, os.environ)
-    return McpToolServers(tools=tools)
+    return WorkerToolServers(McpToolServers(tools=tools))
 
 
 def _build_turn_runner(
-    settings: WorkerSettings, parts: ProcessComponents, model: LitellmModel, servers: McpToolServers
+    settings: WorkerSettings,
+    parts: ProcessComponents,
+    model: LitellmModel,
+    servers: WorkerToolServers,
 ) -> TurnRunner:
     sessions = parts.create_command_handler(NoOlderCommands())
     library = BlueprintFolders((*settings.blueprints, SHIPPED_BLUEPRINTS))

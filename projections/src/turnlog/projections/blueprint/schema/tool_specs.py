@@ -1,15 +1,16 @@
 """Tool specs: the tool servers of a blueprint, and how much of a tool result prompts include.
 
-The worker connects to the servers. A blueprint contains no secrets: it names environment variables
-of the worker, whose values the worker passes on, or servers of the operator's tools file, which the
-worker reads.
+The worker connects to the servers, or is one itself: for Python functions that packages register,
+and for endpoints that take arguments and return a result over plain HTTP. A blueprint contains no
+secrets: it names environment variables of the worker, whose values the worker passes on, or servers
+of the operator's tools file, which the worker reads.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, JsonValue, Tag
 
 from turnlog.events.event_model import build_discriminator
 from turnlog.projections.blueprint.schema.strict_model import (
@@ -89,14 +90,49 @@ class ConfiguredServerSpec(ServerOptions):
         )
 
 
+class FunctionServerSpec(ServerOptions):
+    """Python functions that packages register under `turnlog.tools`; they run in the worker."""
+
+    functions: Annotated[ToolNames, Field(min_length=1)]
+    """The names under which the functions are registered."""
+
+
+class EndpointSpec(StrictModel):
+    """A tool that is called over HTTP: its arguments are posted as JSON, the body is its result."""
+
+    url: HttpAddress
+    """Its address, without a user, a query or a fragment."""
+    description: Annotated[str, Field(min_length=1)]
+    """What models are told of it."""
+    parameters: dict[str, JsonValue] = {"type": "object", "properties": {}}
+    """JSON Schema of its arguments."""
+    headers_from: dict[HeaderName, EnvironmentVariable] = {}
+    """Maps a header to the environment variable of the worker that contains its value."""
+    read_only: bool = False
+    """Whether it only reads, so that it may be called again."""
+    idempotent: bool = False
+    """Whether a repeated call changes nothing more, so that it may be called again."""
+
+
+class EndpointServerSpec(ServerOptions):
+    """Tools that are called over HTTP, without MCP."""
+
+    endpoints: Annotated[dict[Name, EndpointSpec], Field(min_length=1)]
+    """The tools by name."""
+
+
 ServerSpec = Annotated[
     Annotated[LocalServerSpec, Tag("(command)")]
     | Annotated[RemoteServerSpec, Tag("(url)")]
-    | Annotated[ConfiguredServerSpec, Tag("(configured)")],
+    | Annotated[ConfiguredServerSpec, Tag("(configured)")]
+    | Annotated[FunctionServerSpec, Tag("(functions)")]
+    | Annotated[EndpointServerSpec, Tag("(endpoints)")],
     Discriminator(
-        build_discriminator("command", "url", "configured"),
+        build_discriminator("command", "url", "configured", "functions", "endpoints"),
         custom_error_type="server_kind",
-        custom_error_message="a server needs one of: `command`, `url`, `configured`",
+        custom_error_message=(
+            "a server needs one of: `command`, `url`, `configured`, `functions`, `endpoints`"
+        ),
     ),
 ]
 

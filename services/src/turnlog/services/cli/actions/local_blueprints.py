@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -38,6 +38,7 @@ from turnlog.services.extensions.tools_file import FaultyToolsFile, load_tools_f
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.server_check import check_servers
 from turnlog.services.worker.tools.server_endpoints import find_endpoint_faults
+from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
 
 _BLUEPRINT_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
@@ -78,12 +79,16 @@ def check_blueprint_folders(
         configured, found[str(tools_file)] = _check_tools_file(tools_file)
     for folder in folders:
         found[str(folder)] = check_blueprint_folder(folder.absolute(), configured)
+    _print_faults(found, output)
+    return not any(fault.severity == "error" for faults in found.values() for fault in faults)
+
+
+def _print_faults(found: Mapping[str, tuple[BlueprintFault, ...]], output: OutputFormat) -> None:
     if output == "json":
         print_json({place: [asdict(fault) for fault in faults] for place, faults in found.items()})
     else:
         for place, faults in found.items():
             create_output_console().print(render_blueprint_faults(place, faults))
-    return not any(fault.severity == "error" for faults in found.values() for fault in faults)
 
 
 async def check_blueprint_tools(
@@ -94,9 +99,9 @@ async def check_blueprint_tools(
     try:
         spec = read_folder(_find_folder(blueprint), tools.servers if tools else None).tools
     except FaultyBlueprint as faulty:
-        create_output_console().print(render_blueprint_faults(blueprint, faulty.faults))
+        _print_faults({blueprint: faulty.faults}, output)
         return False
-    servers = McpToolServers(tools=tools)
+    servers = WorkerToolServers(McpToolServers(tools=tools))
     try:
         checked = await check_servers(spec, servers) if spec else ()
     finally:

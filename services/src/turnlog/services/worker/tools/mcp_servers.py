@@ -14,7 +14,6 @@ for a tool or a prompt is sent once and never repeated.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -41,6 +40,7 @@ from turnlog.services.worker.tools.tool_servers import (
     ToolAnswer,
     ToolServerFailure,
     attach_lines,
+    clean_arguments,
     format_detail,
     shorten_reason,
 )
@@ -310,7 +310,7 @@ class McpToolServers:
         """See `ToolServers.call_tool`."""
 
         async def run_tool(client: Client) -> ToolAnswer:
-            result = await client.call_tool(tool, _clean_arguments(arguments))
+            result = await client.call_tool(tool, clean_arguments(arguments))
             return ToolAnswer(replace_unstorable(_format_result(result)), failed=result.is_error)
 
         return await self._send_request(server, spec, run_tool)
@@ -361,17 +361,11 @@ class McpToolServers:
             return (*tools, *prompts)
 
 
-def _clean_arguments(arguments: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """Replace characters that cannot be sent: they would break the connection for all its users."""
-    sent: dict[str, Any] = json.loads(replace_unstorable(json.dumps(arguments, ensure_ascii=False)))
-    return sent
-
-
 def _build_prompt_arguments(arguments: Mapping[str, JsonValue]) -> dict[str, str]:
     """Return the arguments of a prompt, which are texts; other values are sent as JSON."""
     return {
         name: value if isinstance(value, str) else encode_canonical(value)
-        for name, value in _clean_arguments(arguments).items()
+        for name, value in clean_arguments(arguments).items()
     }
 
 

@@ -14,6 +14,8 @@ from typing import Final, assert_never
 
 from turnlog.projections.blueprint.schema.tool_specs import (
     ConfiguredServerSpec,
+    EndpointServerSpec,
+    FunctionServerSpec,
     LocalServerSpec,
     RemoteServerSpec,
     ServerSpec,
@@ -64,7 +66,7 @@ ServerEndpoint = ServerProgram | ServerAddress
 def resolve_endpoint(
     server: str, spec: ServerSpec, tools: ToolsFile | None, environ: Mapping[str, str]
 ) -> ServerEndpoint:
-    """Return how a server is reached; raise `ToolServerFailure` if the tools file lacks it."""
+    """Return how a server of MCP is reached; raise `ToolServerFailure` if it is none."""
     match spec:
         case LocalServerSpec(command=command, env_from=names):
             passed = tuple((name, environ[name]) for name in names if name in environ)
@@ -78,6 +80,8 @@ def resolve_endpoint(
                 detail = f"{server}: the worker's tools file has no server `{name}`"
                 raise ToolServerFailure("tools_unreachable", detail, retryable=False)
             return _resolve_entry(entry, environ)
+        case FunctionServerSpec() | EndpointServerSpec():
+            raise ToolServerFailure("tools_failed", f"{server} speaks no MCP", retryable=False)
         case _ as never:
             assert_never(never)
 

@@ -1,0 +1,52 @@
+"""JSON sent by POST to an address that a blueprint's author wrote, and a bounded response.
+
+Redirects are not followed and proxies from the environment are not used, so that the request goes
+to that address. The caller sets the timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import httpx
+from pydantic import JsonValue
+
+_UNCOMPRESSED: Final = {"Accept-Encoding": "identity"}
+"""Compressed responses are not accepted, because they could expand without limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointResponse:
+    """What an address answered."""
+
+    status: int
+    body: bytes
+    is_whole: bool
+    """Whether the body is not longer than the limit; of a longer one this is the beginning."""
+    is_encoded: bool
+    """Whether the body is compressed although that was not accepted."""
+
+
+async def post_json(
+    url: str, value: JsonValue, max_bytes: int, headers: Mapping[str, str] | None = None
+) -> EndpointResponse:
+    """Send a value and return the response; raises `httpx.HTTPError`."""
+    sent = {**(headers or {}), **_UNCOMPRESSED}
+    async with (
+        httpx.AsyncClient(timeout=None, trust_env=False) as client,  # noqa: S113 - the caller ends it
+        client.stream("POST", url, json=value, headers=sent) as answer,
+    ):
+        body = bytearray()
+        async for piece in answer.aiter_raw():
+            body += piece
+            if len(body) > max_bytes:
+                break
+        encoding = answer.headers.get("content-encoding", "identity")
+        return EndpointResponse(
+            answer.status_code,
+            bytes(body[:max_bytes]),
+            is_whole=len(body) <= max_bytes,
+            is_encoded=encoding != "identity",
+        )
