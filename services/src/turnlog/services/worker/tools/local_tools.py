@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -48,7 +49,7 @@ from turnlog.services.worker.tools.tool_servers import (
 MAX_RESPONSE_BYTES: Final = 8_000_000
 """Maximum size of a response, which is also the most that `most_bytes` may allow."""
 
-_REQUEST_TIMEOUT: Final = httpx.codes.REQUEST_TIMEOUT
+_REQUEST_TIMEOUT: Final = int(HTTPStatus.REQUEST_TIMEOUT)
 
 
 async def list_function_offers(server: str, spec: FunctionServerSpec) -> tuple[ToolOffer, ...]:
