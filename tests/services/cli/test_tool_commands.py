@@ -64,7 +64,7 @@ def test_the_check_says_what_is_wrong_with_each_server(turnlog: RunCommand, tmp_
     assert "✗ tools_not_started gone: there is no program 'no-such-program'; install it" in shown
     assert "broken: it ended before it said what it is; correct what it says" in shown
     assert "No module named 'stock'" in shown
-    assert "it has no `whom`, which `only`, `except` or `idempotent` names" in shown
+    assert "it has no `whom`, which an option names" in shown
 
 
 def test_the_check_lists_endpoints_and_says_what_they_lack(

@@ -156,9 +156,7 @@ def _render_checked_server(checked: CheckedServer) -> Iterator[RenderableType]:
         table.add_row("", escape_controls(tool.name), kind, Text(facts, colour), Text(size, MUTED))
     yield table
     for name in checked.unknown:
-        yield Text(f"    it has no `{escape_controls(name)}`, which `only`, ", BAD).append(
-            "`except` or `idempotent` names"
-        )
+        yield Text(f"    it has no `{escape_controls(name)}`, which an option names", BAD)
 
 
 _REPEAT_WORDS: Final[Mapping[RepeatRule, str]] = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from turnlog.events.content import encode_canonical
-from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
+from turnlog.projections.blueprint.schema.tool_specs import ALL_TOOLS, ToolsSpec
 from turnlog.projections.blueprint.token_counters import build_call_counter
 from turnlog.projections.tools.tool_catalog import ToolOffer, build_tool_catalog, format_definition
 from turnlog.services.worker.tools.tool_runner import list_server_offers
@@ -70,8 +70,9 @@ async def _check_server(spec: ToolsSpec, servers: ToolServers, name: str) -> Che
     left_out = build_tool_catalog("", spec, {name: offers}).event.left_out
     tools = tuple(_check_offer(spec, name, each, left_out) for each in offers)
     options = spec.servers[name]
-    named = {*(options.only or ()), *options.except_, *options.idempotent}
-    unknown = tuple(sorted(named - {each.tool for each in offers}))
+    lists = (options.only or (), options.except_, options.idempotent, options.approve)
+    known = {each.tool for each in offers} | {ALL_TOOLS}
+    unknown = tuple(sorted({tool for names in lists for tool in names} - known))
     return CheckedServer(name, tools, unknown=unknown)
 
 
