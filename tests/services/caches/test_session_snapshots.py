@@ -112,18 +112,32 @@ def test_the_key_of_a_data_directory_stays_and_only_its_owner_reads_it(
     tmp_path: Path,
 ) -> None:
     settings = AllInOneSettings(data_dir=tmp_path)
-    first = apply_directory_key(settings).snapshot_key
+    first = apply_directory_key(settings, creating=True).snapshot_key
     assert first is not None
-    assert apply_directory_key(settings).snapshot_key == first
+    assert apply_directory_key(settings, creating=True).snapshot_key == first
     assert (tmp_path / KEY_FILE).stat().st_mode & 0o777 == 0o600
-    assert first.get_secret_value() not in repr(apply_directory_key(settings))
+    assert first.get_secret_value() not in repr(apply_directory_key(settings, creating=True))
+
+
+def test_a_key_is_created_with_a_line_that_names_its_file_and_never_by_a_reader(
+    tmp_path: Path,
+) -> None:
+    settings = AllInOneSettings(data_dir=tmp_path)
+    assert apply_directory_key(settings, creating=False).snapshot_key is None
+    assert list(tmp_path.iterdir()) == []
+    with capture_logs() as logs:
+        made = apply_directory_key(settings, creating=True).snapshot_key
+    assert [(each["event"], each["file"]) for each in logs] == [
+        ("snapshot-key-created", str(tmp_path / KEY_FILE))
+    ]
+    assert apply_directory_key(settings, creating=False).snapshot_key == made
 
 
 @pytest.mark.parametrize("damaged", [b"", b"short", b"\xff" * 64])
 def test_a_damaged_key_is_replaced_with_a_warning(tmp_path: Path, damaged: bytes) -> None:
     (tmp_path / KEY_FILE).write_bytes(damaged)
     with capture_logs() as logs:
-        made = apply_directory_key(AllInOneSettings(data_dir=tmp_path)).snapshot_key
+        made = apply_directory_key(AllInOneSettings(data_dir=tmp_path), creating=True).snapshot_key
     assert made is not None
     assert (tmp_path / KEY_FILE).read_text() == f"{made.get_secret_value()}\n"
     assert [(each["event"], each["file"]) for each in logs] == [
@@ -133,5 +147,5 @@ def test_a_damaged_key_is_replaced_with_a_warning(tmp_path: Path, damaged: bytes
 
 def test_a_configured_key_leaves_no_file(tmp_path: Path) -> None:
     settings = AllInOneSettings(data_dir=tmp_path, snapshot_key=SecretStr("5e" * 32))
-    assert apply_directory_key(settings) is settings
+    assert apply_directory_key(settings, creating=True) is settings
     assert not (tmp_path / KEY_FILE).exists()

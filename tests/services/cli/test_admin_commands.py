@@ -8,6 +8,7 @@ import socket
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,7 +16,8 @@ from tests.services.cli.conftest import RecordedSession, RunCommand
 from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
 from turnlog.services.audit.checkpoint_signatures import KEY_FILE, load_or_create_key
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
-from turnlog.services.cli import doctor
+from turnlog.services.cli.doctor import machine_checks, setup_checks
+from turnlog.services.platform.process_settings import AllInOneSettings
 
 
 def test_a_machine_that_has_everything_is_told_so(turnlog: RunCommand, tmp_path: Path) -> None:
@@ -25,6 +27,73 @@ def test_a_machine_that_has_everything_is_told_so(turnlog: RunCommand, tmp_path:
     assert found["data directory"] == found["litellm"] == "good"
     assert "fsync-acked" in turnlog("doctor", "--data-dir", tmp_path).out
     assert list(tmp_path.iterdir()) == [], "looking changes nothing"
+
+
+def test_the_doctor_examines_the_roles_that_are_configured_and_not_the_directory(
+    turnlog: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nats_url: str
+) -> None:
+    rows = tmp_path / "rows.db"
+    monkeypatch.setenv("TURNLOG_NATS_URL", nats_url)
+    monkeypatch.setenv("TURNLOG_DATABASE_URL", f"sqlite:///{rows}")
+    monkeypatch.setenv("TURNLOG_HTTP", "127.0.0.1:0")
+    ran = turnlog("doctor", "--data-dir", tmp_path, "-o", "json")
+    found = {each["what"]: (each["verdict"], each["said"]) for each in ran.json}
+    assert found["set-up"] == (
+        "good",
+        "roles of their own, because of TURNLOG_NATS_URL, TURNLOG_DATABASE_URL",
+    )
+    assert found["NATS"][0] == "wary", "only the server can say that it syncs"
+    assert urlsplit(nats_url).hostname in found["NATS"][1]
+    assert found["read models"][0] == "good"
+    assert str(rows) in found["read models"][1]
+    assert found["snapshot key"][0] == "wary"
+    assert "data directory" not in found
+    assert (ran.code, list(tmp_path.iterdir())) == (0, []), "looking changes nothing"
+
+
+def test_a_server_that_does_not_answer_is_named_and_its_password_is_not(
+    turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNLOG_NATS_URL", "nats://me:hunter2@127.0.0.1:9")
+    monkeypatch.setenv("TURNLOG_DATABASE_URL", "postgresql://me:hunter2@127.0.0.1:9/turnlog")
+    ran = turnlog("doctor", "-o", "json")
+    found = {each["what"]: each for each in ran.json}
+    assert ran.code == 1
+    for what in ("NATS", "read models"):
+        assert found[what]["verdict"] == "bad"
+        assert "127.0.0.1:9" in found[what]["said"]
+    assert "hunter2" not in ran.out + ran.err
+
+
+def test_files_and_folders_that_are_configured_are_examined(tmp_path: Path) -> None:
+    def build_up(**settings: object) -> AllInOneSettings:
+        return AllInOneSettings.model_validate({"data_dir": tmp_path} | settings)
+
+    plain, nowhere = build_up(), tmp_path / "nowhere"
+    script = {"model": "scripted/nobody"}
+    assert [
+        setup_checks.check_blueprints(plain).verdict,
+        setup_checks.check_tools(plain.tools, {}).verdict,
+        setup_checks.check_prices(plain.prices).verdict,
+        setup_checks.check_model(plain, {}).verdict,
+        setup_checks.check_directory_key(plain).verdict,
+    ] == ["good"] * 5
+    assert [
+        setup_checks.check_blueprints(build_up(blueprints=(nowhere,))).verdict,
+        setup_checks.check_tools(nowhere, {}).verdict,
+        setup_checks.check_prices(nowhere).verdict,
+        setup_checks.check_model(build_up(**script), {}).verdict,
+        setup_checks.check_model(build_up(model="anthropic/claude"), {}).verdict,
+    ] == ["wary", "bad", "bad", "bad", "wary"]
+    keyed = setup_checks.check_model(
+        build_up(model="anthropic/claude"), {"ANTHROPIC_API_KEY": "sk-hunter2"}
+    )
+    assert (keyed.verdict, "hunter2" in keyed.said) == ("good", False)
+    folder = tmp_path / "own/mine"
+    folder.mkdir(parents=True)
+    (folder / "blueprint.yaml").write_text("blueprint: mine\n")
+    faulty = setup_checks.check_blueprints(build_up(blueprints=(tmp_path / "own",)))
+    assert (faulty.verdict, "mine" in faulty.said) == ("wary", True)
 
 
 def test_a_port_that_is_taken_is_named_with_a_way_out(
@@ -51,25 +120,25 @@ def test_a_directory_that_takes_no_files_is_named(tmp_path: Path) -> None:
     # Not by its mode: the suite may run as root, whom no mode stops.
     file = tmp_path / "file"
     file.touch()
-    found = doctor.check_data_dir(file)
+    found = machine_checks.check_data_dir(file)
     assert (found.verdict, found.fix != "") == ("bad", True)
 
 
 def test_a_log_of_which_no_checkpoint_was_signed_is_named_with_the_command(
     tmp_path: Path,
 ) -> None:
-    assert doctor.check_checkpoints(tmp_path).verdict == "good", "there is nothing to sign"
+    assert setup_checks.check_checkpoints(tmp_path).verdict == "good", "there is nothing to sign"
     (tmp_path / "jetstream").mkdir()
-    found = doctor.check_checkpoints(tmp_path)
+    found = setup_checks.check_checkpoints(tmp_path)
     assert (found.verdict, "turnlog checkpoint FILE" in found.fix) == ("wary", True)
     load_or_create_key(tmp_path / KEY_FILE)
-    assert doctor.check_checkpoints(tmp_path).verdict == "good"
+    assert setup_checks.check_checkpoints(tmp_path).verdict == "good"
 
 
 def test_a_clock_behind_what_was_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "server.log").touch()
     os.utime(tmp_path / "server.log", (4e9, 4e9))
-    assert doctor.check_clock(tmp_path).verdict == "wary"
+    assert machine_checks.check_clock(tmp_path).verdict == "wary"
 
 
 def test_read_models_of_a_later_release_are_named(turnlog: RunCommand, tmp_path: Path) -> None:

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from tests.services.cli.conftest import RunCommand
 from turnlog.events.errors import Refused
 from turnlog.services.cli.environment import read_settings
 from turnlog.services.platform.process_settings import (
+    PROVIDED_BY_UP,
     AllInOneSettings,
     GatewaySettings,
+    ProjectorSettings,
     WorkerSettings,
 )
 
@@ -24,6 +29,115 @@ def test_a_setting_is_shown_with_where_it_comes_from(
         "processes": ["worker", "up"],
     }
     assert settings["http"]["origin"] == "default"
+
+
+PROVIDED = {
+    "TURNLOG_NATS_URL": "nats://10.0.0.1:4222",
+    "TURNLOG_NATS_MONITOR": "http://10.0.0.1:8222",
+    "TURNLOG_DATABASE_URL": "postgresql://10.0.0.1/turnlog",
+    "TURNLOG_HEALTH": "127.0.0.1:8701",
+}
+
+
+@pytest.mark.parametrize("variable", PROVIDED)
+def test_what_a_data_directory_provides_is_refused_instead_of_ignored(
+    turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variable: str
+) -> None:
+    monkeypatch.setenv(variable, PROVIDED[variable])
+    for command in (["up"], ["sessions"], ["show", "s"]):
+        ran = turnlog(*command, "--data-dir", tmp_path)
+        assert ran.code == 2
+        assert f"not-for-up  {variable}" in ran.err
+        assert "unset it" in ran.err
+    assert list(tmp_path.iterdir()) == [], "nothing was started"
+
+
+def test_every_setting_that_up_replaces_is_refused_or_its_own() -> None:
+    up = AllInOneSettings(data_dir=Path("data"))
+    for kind in (GatewaySettings, WorkerSettings, ProjectorSettings):
+        taken = up.build_role_settings(kind, "nats://127.0.0.1:1", "http://127.0.0.1:2")
+        replaced = {name for name in kind.model_fields if getattr(taken, name) != getattr(up, name)}
+        assert replaced <= PROVIDED_BY_UP.keys()
+
+
+def show_entries(turnlog: RunCommand, setting: str, data_dir: Path) -> dict[str, tuple[str, str]]:
+    """Return the value and the origin of a setting by role."""
+    shown = turnlog("config", "show", "-o", "json", "--data-dir", data_dir).json
+    return {
+        role: (each["value"], each["origin"])
+        for each in shown
+        if each["setting"] == setting
+        for role in each["processes"]
+    }
+
+
+def test_each_role_is_shown_with_what_it_takes(
+    turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    data_dir = tmp_path / "data"
+    of_directory = (
+        f"sqlite:///{data_dir}/read-models.db",
+        "its read models are in the data directory",
+    )
+    database = show_entries(turnlog, "database_url", data_dir)
+    default = ("sqlite+aiosqlite:///turnlog.db", "default")
+    assert database == {
+        "gateway": default,
+        "projector": default,
+        "up": of_directory,
+        "commands": of_directory,
+    }
+    assert show_entries(turnlog, "data_dir", data_dir)["up"] == (str(data_dir), "--data-dir")
+    monkeypatch.setenv("TURNLOG_DATABASE_URL", "postgresql://me:hunter2@10.0.0.1/turnlog")
+    database = show_entries(turnlog, "database_url", data_dir)
+    assert database["gateway"] == ("postgresql://••••@10.0.0.1/turnlog", "TURNLOG_DATABASE_URL")
+    assert database["up"][0] is None
+    assert "TURNLOG_DATABASE_URL: refused" in database["up"][1]
+
+
+def test_what_comes_from_a_file_of_the_data_directory_is_shown_with_the_file(
+    turnlog: RunCommand, tmp_path: Path
+) -> None:
+    assert "made at the next start" in show_entries(turnlog, "snapshot_key", tmp_path)["up"][1]
+    key = tmp_path / "snapshot-key"
+    key.write_text("5e" * 32)
+    (tmp_path / "nats-address").write_text("127.0.0.1:4333\n")
+    assert show_entries(turnlog, "snapshot_key", tmp_path) == {
+        "gateway": (None, "default"),
+        "worker": (None, "default"),
+        "projector": (None, "default"),
+        "up": ("••••", f"file {key}"),
+        "commands": ("••••", f"file {key}"),
+    }
+    address = ("127.0.0.1:4333", f"file {tmp_path / 'nats-address'}")
+    assert show_entries(turnlog, "nats", tmp_path) == {"up": address}
+
+
+def test_an_empty_variable_is_one_that_is_not_set(
+    turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for variable in ("TURNLOG_TOOLS", "TURNLOG_MODEL", "TURNLOG_NATS_URL"):
+        monkeypatch.setenv(variable, "")
+    assert read_settings(AllInOneSettings, os.environ).tools is None
+    assert show_entries(turnlog, "model", tmp_path)["worker"] == ("scripted/demo", "default")
+
+
+def test_each_of_several_addresses_is_shown_without_its_credentials(
+    turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TURNLOG_NATS_URL", "nats://me:hunter2@a:4222,nats://me:hunter2@b:4222")
+    shown = show_entries(turnlog, "nats_url", tmp_path)["gateway"][0]
+    assert shown == "nats://••••@a:4222,nats://••••@b:4222"
+
+
+@pytest.mark.parametrize("proxies", ["10.0.0.1/8", "proxy.example", "10.0.0.1;10.0.0.2"])
+def test_proxies_are_addresses_or_networks(
+    turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, proxies: str
+) -> None:
+    monkeypatch.setenv("TURNLOG_ACTOR_PROXIES", proxies)
+    ran = turnlog("run", "gateway")
+    assert ran.code == 2
+    assert "TURNLOG_ACTOR_PROXIES" in ran.err
 
 
 def test_secrets_are_never_shown(turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,6 +121,7 @@ def build_dependencies(
         blueprint_folders=BlueprintFolders(
             (*settings.blueprints, *BLUEPRINT_FOLDERS, SHIPPED_BLUEPRINTS),
             load_configured_servers(settings.tools),
+            hides_shipped=settings.shipped_blueprints == "off",
         ),
         store=store,
         projection_signal=signal,

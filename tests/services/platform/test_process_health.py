@@ -22,7 +22,7 @@ async def fail_check() -> None:
 
 async def test_a_process_is_ready_when_every_part_answers() -> None:
     place = f"127.0.0.1:{find_free_port()}"
-    async with serve_health(place, {"nats": pass_check}), httpx.AsyncClient() as http:
+    async with serve_health(place, {"nats": pass_check}, "t"), httpx.AsyncClient() as http:
         assert (await http.get(f"http://{place}/healthz")).json() == {"alive": True}
         ready = await http.get(f"http://{place}/readyz")
         assert ready.status_code == 200
@@ -33,7 +33,7 @@ async def test_a_process_is_ready_when_every_part_answers() -> None:
 async def test_a_part_that_does_not_answer_is_named_and_the_process_still_runs() -> None:
     place = f"127.0.0.1:{find_free_port()}"
     async with (
-        serve_health(place, {"nats": pass_check, "database": fail_check}),
+        serve_health(place, {"nats": pass_check, "database": fail_check}, "t"),
         httpx.AsyncClient() as http,
     ):
         answer = await http.get(f"http://{place}/readyz")
@@ -46,7 +46,7 @@ async def test_a_part_that_does_not_answer_is_named_and_the_process_still_runs()
 async def test_damage_of_the_record_is_reported_and_the_process_stays_ready() -> None:
     place = f"127.0.0.1:{find_free_port()}"
     async with (
-        serve_health(place, {"nats": pass_check, "record": fail_check}),
+        serve_health(place, {"nats": pass_check, "record": fail_check}, "t"),
         httpx.AsyncClient() as http,
     ):
         answer = await http.get(f"http://{place}/readyz")
@@ -86,6 +86,6 @@ async def test_a_check_without_an_answer_counts_as_failed_until_the_next() -> No
 
 async def test_a_place_where_nobody_can_listen_is_refused_by_its_setting() -> None:
     with pytest.raises(Refused) as refused:
-        async with serve_health("nowhere", {}):
+        async with serve_health("nowhere", {}, "t"):
             pass
     assert refused.value.field == "health"

@@ -30,7 +30,12 @@ from turnlog.services.caches.session_snapshots import apply_directory_key
 from turnlog.services.gateway import main as gateway
 from turnlog.services.platform.concurrency import run_in_thread
 from turnlog.services.platform.durability import check_store_writable, fetch_monitor_page
-from turnlog.services.platform.nats_server import NatsConfig, NatsServer
+from turnlog.services.platform.nats_server import (
+    NatsConfig,
+    NatsServer,
+    choose_address,
+    keep_address,
+)
 from turnlog.services.platform.process_settings import (
     AllInOneSettings,
     GatewaySettings,
@@ -58,10 +63,11 @@ async def run_all_in_one(
     settings: AllInOneSettings, shutdown: Shutdown
 ) -> AsyncGenerator[ServiceAddresses]:
     """Run everything while the body runs; finish or hand back running work at the end."""
-    host, port = _parse_address(settings.nats)
+    host, port = _parse_address(choose_address(settings.data_dir, settings.nats))
     config = NatsConfig(settings.data_dir, host=host, port=port, monitor=True)
     async with await NatsServer.start(config) as server:
-        settings = apply_directory_key(settings)
+        keep_address(settings.data_dir, settings.nats)
+        settings = apply_directory_key(settings, creating=True)
         restarting = _restart_when_space_returns(server, settings.data_dir)
         async with (
             shutdown.run_part("nats-server", server.wait_for_exit()),

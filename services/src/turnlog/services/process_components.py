@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import structlog
+
 from turnlog.events.jetstream.jetstream_client import (
     JetStreamBlobStore,
     JetStreamLog,
@@ -26,10 +28,13 @@ from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.platform.clock import create_id, read_clock
 from turnlog.services.platform.durability import Durability, check_durability
 from turnlog.services.platform.process_settings import ProcessSettings
+from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.segment_service import SegmentService
+
+_log = structlog.get_logger("turnlog.process")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +91,11 @@ async def connect_components(
     )
     url, terms = settings.nats_url.get_secret_value(), StreamOptions(replicas=settings.replicas)
     key = settings.snapshot_key
+    if key is None:
+        _log.info("snapshot-key-missing", snapshots="only those of this process are believed")
     snapshot_key = key.get_secret_value() if key else create_process_key()
     traces = create_tracing(role, settings.otlp_endpoint)
+    _log.info("waiting-for-nats", role=role, address=hide_credentials(url))
     try:
         async with open_client(url, terms, name=f"turnlog-{role}", on_closed=on_closed) as on:
             yield ProcessComponents(

@@ -10,9 +10,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from turnlog.events.content import SHA256_PATTERN, Digest
+from turnlog.projections.blueprint.schema.blueprint_model import (
+    Blueprint,
+    compute_blueprint_digest,
+)
 from turnlog.projections.blueprint.storable_json import JsonObject
+from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 from turnlog.projections.store.read.pinned_versions import PinKind
 from turnlog.services.api.payload_models import RequestModel, ResponseModel
+from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.platform.durability import DurabilityLevel
 
 
@@ -47,6 +53,31 @@ class BlueprintList(ResponseModel):
     """The usable ones."""
     faulty: tuple[FaultyBlueprintView, ...]
     """Those that cannot be loaded."""
+
+
+def create_blueprint_list(folders: BlueprintFolders) -> BlueprintList:
+    """Return the blueprints that a session can be opened with, faulty ones apart. Blocks."""
+    usable: list[BlueprintView] = []
+    faulty: list[FaultyBlueprintView] = []
+    for name in folders.list_names():
+        try:
+            usable.append(create_blueprint_view(folders.load_blueprint(name)))
+        except FaultyBlueprint as fault:
+            faulty.append(FaultyBlueprintView(blueprint=name, detail=fault.detail))
+    return BlueprintList(blueprints=tuple(usable), faulty=tuple(faulty))
+
+
+def create_blueprint_view(blueprint: Blueprint) -> BlueprintView:
+    """Return what is shown of a blueprint, its default profile first."""
+    default = blueprint.default_profile
+    others = (name for name in blueprint.profiles if name != default)
+    return BlueprintView(
+        blueprint=blueprint.blueprint,
+        version=blueprint.version,
+        digest=compute_blueprint_digest(blueprint),
+        summary=blueprint.summary,
+        profiles=(default, *others),
+    )
 
 
 class BlueprintSchemas(BlueprintView):

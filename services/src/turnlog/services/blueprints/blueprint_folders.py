@@ -28,6 +28,8 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
 )
 from turnlog.services.blueprints.blueprint_files import BlueprintFiles, FoundPromptFile
 from turnlog.services.blueprints.folder_files import DiskFolder
+from turnlog.services.extensions.tools_file import load_configured_servers
+from turnlog.services.platform.process_settings import GatewaySettings
 
 SHIPPED_BLUEPRINTS: Final = Path(__file__).parent / "shipped"
 """The folder of the blueprints that come with Turnlog."""
@@ -43,6 +45,8 @@ class BlueprintFolders:
     folders: Sequence[Path] = (SHIPPED_BLUEPRINTS,)
     configured: ConfiguredServers | None = None
     """The tool servers of the operator's tools file; None if there is no such file."""
+    hides_shipped: bool = False
+    """Offer none of the shipped blueprints; sessions that have one go on with its files."""
     _cached_blueprints: dict[Path, tuple[FolderStamp, Blueprint]] = field(
         default_factory=dict[Path, tuple[FolderStamp, Blueprint]], init=False
     )
@@ -54,16 +58,35 @@ class BlueprintFolders:
         return {file.parent.name: file.parent for file in files}
 
     def list_names(self) -> tuple[str, ...]:
-        """Return the names of all blueprints, faulty ones included."""
-        return tuple(sorted(self._find_folders()))
+        """Return the names of all offered blueprints, faulty ones included."""
+        found = self._find_folders().items()
+        return tuple(sorted(name for name, folder in found if not self._is_hidden(folder)))
+
+    def _is_hidden(self, folder: Path) -> bool:
+        return self.hides_shipped and folder.parent == SHIPPED_BLUEPRINTS
+
+    def is_hidden(self, name: str) -> bool:
+        """Return whether there is a blueprint of this name that is not offered."""
+        folder = self._find_folders().get(name)
+        return folder is not None and self._is_hidden(folder)
 
     def find_folder(self, name: str) -> Path:
         """Return a blueprint's folder; raise `Refused` with the most similar name."""
         folders = self._find_folders()
         if name not in folders:
-            detail, fix = f"there is no blueprint {name[:80]!r}", suggest_word(name[:80], folders)
-            raise Refused("unknown-blueprint", detail, field="blueprint", fix=fix)
+            raise self._create_unknown_refusal(name)
         return folders[name]
+
+    def _create_unknown_refusal(self, name: str) -> Refused:
+        names = self.list_names()
+        detail, fix = f"there is no blueprint {name[:80]!r}", suggest_word(name[:80], names)
+        return Refused("unknown-blueprint", detail, field="blueprint", fix=fix)
+
+    def load_offered_blueprint(self, name: str) -> Blueprint:
+        """Return a blueprint for a new session; one that is hidden is refused as unknown."""
+        if self.is_hidden(name):
+            raise self._create_unknown_refusal(name)
+        return self.load_blueprint(name)
 
     def load_blueprint(self, name: str) -> Blueprint:
         """Return a blueprint as its file is now; raise `FaultyBlueprint` with all its faults."""
@@ -97,6 +120,15 @@ class BlueprintFolders:
     def open_files(self, name: str) -> BlueprintFiles:
         """Return the files of a blueprint; raise `Refused` with the most similar name."""
         return BlueprintFiles(DiskFolder(self.find_folder(name)), self.configured)
+
+
+def create_blueprint_folders(settings: GatewaySettings) -> BlueprintFolders:
+    """Return the folders that a gateway with these settings reads; raise `FaultyToolsFile`."""
+    return BlueprintFolders(
+        (*settings.blueprints, SHIPPED_BLUEPRINTS),
+        load_configured_servers(settings.tools),
+        hides_shipped=settings.shipped_blueprints == "off",
+    )
 
 
 def _compute_stamp(folder: Path) -> FolderStamp:

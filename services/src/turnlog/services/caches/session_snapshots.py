@@ -54,24 +54,35 @@ MAX_SNAPSHOT_BYTES: Final = 64 * 1024 * 1024
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
 
 
-def apply_directory_key(settings: AllInOneSettings) -> AllInOneSettings:
+def apply_directory_key(settings: AllInOneSettings, *, creating: bool) -> AllInOneSettings:
     """Return the settings with the snapshot key of their data directory, unless they have one.
 
-    A key that is missing or damaged is replaced, and what was stored under it is folded again. The
-    caller has locked the directory.
+    With `creating` a key that is missing or damaged is replaced, and what was stored under it is
+    folded again; a mere reader goes without. The caller has locked the directory.
     """
     if settings.snapshot_key:
         return settings
-    key = _load_or_create_key(settings.data_dir / KEY_FILE)
-    return settings.model_copy(update={"snapshot_key": SecretStr(key)})
+    file = settings.data_dir / KEY_FILE
+    key = _read_key(file)
+    if key is None and creating:
+        key = _create_key(file)
+    return settings.model_copy(update={"snapshot_key": SecretStr(key)}) if key else settings
 
 
-def _load_or_create_key(file: Path) -> str:
+def _read_key(file: Path) -> str | None:
+    """Return the key of a file; None if there is none, or one that no release has written."""
+    if not file.exists():
+        return None
+    key = file.read_text(errors="replace").strip()
+    return key if _KEY_FORM.fullmatch(key) else None
+
+
+def _create_key(file: Path) -> str:
+    place = str(file.absolute())
     if file.exists():
-        key = file.read_text(errors="replace").strip()
-        if _KEY_FORM.fullmatch(key):
-            return key
-        _log.warning("snapshot-key-replaced", file=str(file))
+        _log.warning("snapshot-key-replaced", file=place)
+    else:
+        _log.info("snapshot-key-created", file=place)
     key = secrets.token_hex(32)
     write_private_file(file, f"{key}\n")
     return key

@@ -1,32 +1,37 @@
-"""The effective settings, where each comes from, and the check for unknown variables.
+"""The effective settings of each role, where each comes from, and the checks of the environment.
 
-A misspelt variable is worse than a missing one, so every command that starts something checks the
-environment first. Secrets are never shown; an address is shown without its credentials.
+A misspelt variable is worse than a missing one, and one that is set and not used is as bad, so
+every command that starts something refuses both. Secrets are never shown; an address is shown
+without its credentials.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
-from urllib.parse import urlsplit
 
 from pydantic import JsonValue, SecretStr, TypeAdapter, ValidationError
 from rich.table import Table
 from rich.text import Text
 
 from turnlog.events.errors import Refused
+from turnlog.services.caches.session_snapshots import KEY_FILE
 from turnlog.services.cli.console import create_output_console, print_json
+from turnlog.services.cli.options import DEFAULT_DATA_DIR
 from turnlog.services.cli.views.theme import MUTED
+from turnlog.services.platform.nats_server import read_kept_address
 from turnlog.services.platform.process_settings import (
+    PROVIDED_BY_UP,
     AllInOneSettings,
     GatewaySettings,
     ProcessSettings,
     ProjectorSettings,
     WorkerSettings,
 )
-from turnlog.services.platform.secret_masking import SECRET_MASK
+from turnlog.services.platform.secret_masking import SECRET_MASK, hide_credentials
 
 
 def print_settings(settings: Sequence[EffectiveSetting], output: Literal["table", "json"]) -> None:
@@ -59,6 +64,18 @@ PROCESSES: Final[Mapping[str, type[ProcessSettings]]] = {
     "up": AllInOneSettings,
 }
 
+COMMAND_LINE: Final = "commands"
+"""The reader of settings beside the processes: commands that open a data directory themselves."""
+
+COMMAND_SETTINGS: Final = (
+    GatewaySettings.model_fields.keys() - {"http", "hosts", "actor_header", "actor_proxies"}
+) | {"data_dir"}
+"""What such a command takes: what a gateway reads, but for its address and its callers."""
+
+_PROVIDED_VARIABLES: Final = frozenset(
+    f"{VARIABLE_PREFIX}{name.upper()}" for name in PROVIDED_BY_UP
+)
+
 _JSON_ADAPTER: Final = TypeAdapter[JsonValue](JsonValue)
 
 SettingsT = TypeVar("SettingsT", bound=ProcessSettings)
@@ -71,9 +88,9 @@ class EffectiveSetting:
     setting: str
     value: JsonValue
     origin: str
-    """`default`, or the name of the variable that sets it."""
+    """`default`, the variable that sets it, or the file or rule of the data directory."""
     processes: tuple[str, ...]
-    """The processes that read the setting."""
+    """The roles that take this value; `commands` are those that open a data directory."""
 
 
 def format_variable(setting: str) -> str:
@@ -91,6 +108,18 @@ def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
             raise Refused("unknown-setting", "no process has this setting", field=name, fix=fix)
 
 
+def refuse_provided_variables(environ: Mapping[str, str]) -> None:
+    """Raise `Refused` for a variable that names what a data directory provides itself."""
+    for name, reason in PROVIDED_BY_UP.items():
+        if environ.get(format_variable(name)):
+            raise Refused(
+                "not-for-up",
+                f"what opens a data directory cannot use it: {reason}",
+                field=format_variable(name),
+                fix="unset it; or start roles with `turnlog run`, and give commands their --url",
+            )
+
+
 def read_settings(
     kind: type[SettingsT], environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None
 ) -> SettingsT:
@@ -99,6 +128,8 @@ def read_settings(
     Raises `Refused` with the option or the variable whose value is invalid.
     """
     refuse_unknown_variables(environ)
+    if issubclass(kind, AllInOneSettings):
+        refuse_provided_variables(environ)
     explicit_values = {
         name: value for name, value in (overrides or {}).items() if value is not None
     }
@@ -115,30 +146,73 @@ def read_settings(
         raise Refused("bad-setting", first["msg"], field=field, fix="change its value") from None
 
 
-def list_effective_settings(environ: Mapping[str, str]) -> tuple[EffectiveSetting, ...]:
-    """Return every setting of every process, those read by most processes first."""
-    found: dict[str, EffectiveSetting] = {}
+def list_effective_settings(
+    environ: Mapping[str, str], data_dir: Path
+) -> tuple[EffectiveSetting, ...]:
+    """Return what each role takes, those settings first that most roles read.
+
+    A setting has an entry for each value that differs by role or by where it comes from.
+    """
+    found: dict[tuple[str, str, str], EffectiveSetting] = {}
     for process, kind in PROCESSES.items():
+        for taken in _list_taken_settings(kind, environ, data_dir):
+            readers: tuple[str, ...] = (process,)
+            if kind is AllInOneSettings and taken.setting in COMMAND_SETTINGS:
+                readers = (process, COMMAND_LINE)
+            key = (taken.setting, str(taken.value), taken.origin)
+            before = found[key].processes if key in found else ()
+            found[key] = replace(taken, processes=(*before, *readers))
+    return tuple(sorted(found.values(), key=lambda each: -_count_readers(each, found.values())))
+
+
+def _count_readers(setting: EffectiveSetting, all_settings: Iterable[EffectiveSetting]) -> int:
+    """Count the roles that read a setting with any value, so that its entries stand together."""
+    return sum(len(each.processes) for each in all_settings if each.setting == setting.setting)
+
+
+def _list_taken_settings(
+    kind: type[ProcessSettings], environ: Mapping[str, str], data_dir: Path
+) -> Iterator[EffectiveSetting]:
+    if issubclass(kind, AllInOneSettings):
+        outside = {name: environ[name] for name in environ if name not in _PROVIDED_VARIABLES}
+        settings: ProcessSettings = read_settings(kind, outside, {"data_dir": data_dir})
+    else:
         settings = read_settings(kind, environ)
-        for setting in kind.model_fields:
-            readers = (*found[setting].processes, process) if setting in found else (process,)
-            origin = format_variable(setting) if format_variable(setting) in environ else "default"
-            value = _dump_setting(setting, getattr(settings, setting))
-            found[setting] = EffectiveSetting(setting, value, origin, readers)
-    return tuple(sorted(found.values(), key=lambda each: -len(each.processes)))
+    for setting in kind.model_fields:
+        variable = format_variable(setting)
+        origin = variable if environ.get(variable) else "default"
+        value = _dump_setting(setting, getattr(settings, setting))
+        taken = EffectiveSetting(setting, value, origin, ())
+        if isinstance(settings, AllInOneSettings):
+            taken = _find_directory_setting(taken, settings, environ)
+        yield taken
+
+
+def _find_directory_setting(
+    taken: EffectiveSetting, up: AllInOneSettings, environ: Mapping[str, str]
+) -> EffectiveSetting:
+    """Return a setting as `up` takes it from its data directory, if it does."""
+    name, key_file = taken.setting, up.data_dir / KEY_FILE
+    if name in PROVIDED_BY_UP:
+        if taken.origin != "default":
+            origin = f"{taken.origin}: refused, because {PROVIDED_BY_UP[name]}"
+            return replace(taken, value=None, origin=origin)
+        value = up.directory_database_url if name == "database_url" else None
+        return replace(taken, value=value, origin=PROVIDED_BY_UP[name])
+    if name == "data_dir" and taken.value != environ.get(
+        format_variable(name), str(DEFAULT_DATA_DIR)
+    ):
+        return replace(taken, origin="--data-dir")
+    if name == "snapshot_key" and taken.value is None:
+        state = "" if key_file.exists() else ", made at the next start"
+        return replace(taken, value=SECRET_MASK, origin=f"file {key_file}{state}")
+    if name == "nats" and taken.value is None and (kept := read_kept_address(up.data_dir)):
+        return replace(taken, value=kept.address, origin=f"file {kept.file}")
+    return taken
 
 
 def _dump_setting(setting: str, value: object) -> JsonValue:
     if isinstance(value, SecretStr):
         is_address = setting.endswith("_url")
-        return _format_address(value.get_secret_value()) if is_address else SECRET_MASK
+        return hide_credentials(value.get_secret_value()) if is_address else SECRET_MASK
     return _JSON_ADAPTER.validate_json(TypeAdapter(object).dump_json(value))
-
-
-def _format_address(address: str) -> str:
-    parts = urlsplit(address)
-    if not parts.scheme:
-        return SECRET_MASK
-    user, at, host = parts.netloc.rpartition("@")
-    masked = f"{SECRET_MASK if user else ''}{at}{host}"
-    return f"{parts.scheme}://{masked}{parts.path}"

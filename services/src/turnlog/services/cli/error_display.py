@@ -37,6 +37,8 @@ USAGE_CODES: Final = frozenset(
         "bad-option",
         "bad-setting",
         "invalid",
+        "no-key-file",
+        "not-for-up",
         "unknown-kind",
         "unknown-setting",
         "unknown-type",

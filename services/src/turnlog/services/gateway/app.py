@@ -6,6 +6,7 @@ scripts from other hosts; the OpenAPI document is served.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from fastapi import APIRouter, Depends, FastAPI, Request
@@ -19,7 +20,12 @@ from turnlog.events.ids import ID_PATTERN
 from turnlog.services.gateway import static_ui
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.http.component_schemas import add_event_components
-from turnlog.services.gateway.http.middleware import BodyLimitMiddleware, TracingMiddleware
+from turnlog.services.gateway.http.middleware import (
+    BodyLimitMiddleware,
+    TracingMiddleware,
+    find_route,
+)
+from turnlog.services.gateway.http.request_actor import get_actor
 from turnlog.services.gateway.http.request_checks import check_body, check_query
 from turnlog.services.gateway.http.request_origin import RequestOriginMiddleware, list_own_hosts
 from turnlog.services.gateway.problem_details import (
@@ -42,10 +48,12 @@ from turnlog.services.gateway.routes import (
     what_if_routes,
 )
 from turnlog.services.platform.concurrency import run_in_thread
+from turnlog.services.platform.telemetry.request_log import RequestLog
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     session_routes.router,
     turn_routes.router,
+    turn_routes.ask_router,
     session_command_routes.router,
     event_routes.router,
     call_routes.router,
@@ -58,6 +66,9 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     health_routes.router,
     static_ui.router,
 )
+REQUEST_CHECKS: Final = [Depends(get_actor), Depends(check_query), Depends(check_body)]
+"""What every request passes before its handler runs."""
+
 PROBLEM_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     "4XX": {"model": ProblemDetails, "description": "An error in the request"},
     "5XX": {
@@ -69,7 +80,7 @@ PROBLEM_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 
 def build_app(deps: GatewayDependencies) -> FastAPI:
     """Return the application that serves requests with these dependencies."""
-    app = create_routed_app()
+    app = create_routed_app(_list_routers(deps))
     app.state.dependencies = deps
     for kind in (TurnlogError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, handle_error)
@@ -86,10 +97,18 @@ def build_app(deps: GatewayDependencies) -> FastAPI:
         },
     )
     app.add_middleware(TracingMiddleware, tracing=deps.tracing)
+    app.add_middleware(RequestLog, tenant=settings.tenant, find_route=find_route)
     return app
 
 
-def create_routed_app() -> FastAPI:
+def _list_routers(deps: GatewayDependencies) -> Sequence[APIRouter]:
+    """Return the routers, without that of questions if their blueprint is hidden."""
+    if deps.blueprint_folders.is_hidden(deps.settings.ask):
+        return [router for router in ROUTERS if router is not turn_routes.ask_router]
+    return ROUTERS
+
+
+def create_routed_app(routers: Sequence[APIRouter] = ROUTERS) -> FastAPI:
     """Return an application that has its routes but no dependencies yet."""
     app = FastAPI(
         title="Turnlog",
@@ -101,8 +120,8 @@ def create_routed_app() -> FastAPI:
         redirect_slashes=False,
         responses=PROBLEM_RESPONSES,
     )
-    for router in ROUTERS:
-        app.include_router(router, dependencies=[Depends(check_query), Depends(check_body)])
+    for router in routers:
+        app.include_router(router, dependencies=REQUEST_CHECKS)
     app.add_api_route("/openapi.json", _serve_openapi, include_in_schema=False)
     # FastAPI builds a router's routes when the first request reaches it, which would have to wait.
     for _ in iter_route_contexts(app.routes):

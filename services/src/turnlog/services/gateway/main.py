@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 
+import structlog
+
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.codec import EventBatch
 from turnlog.events.errors import Unavailable
@@ -17,9 +19,8 @@ from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.projections.store.read.row_lookups import CommandLookup
 from turnlog.projections.store.schema.schema_migration import prepare_schema
-from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS, BlueprintFolders
+from turnlog.services.blueprints.blueprint_folders import create_blueprint_folders
 from turnlog.services.blueprints.model_prices import ModelPrices
-from turnlog.services.extensions.tools_file import load_configured_servers
 from turnlog.services.gateway.app import build_app
 from turnlog.services.gateway.dependencies import GatewayDependencies
 from turnlog.services.gateway.http.http_protocol import create_http_protocol
@@ -29,9 +30,12 @@ from turnlog.services.integrity.record_watch import DamagedSessionGuard, RecordW
 from turnlog.services.integrity.space_check import create_space_check
 from turnlog.services.platform.asgi_server import serve_asgi
 from turnlog.services.platform.process_settings import GatewaySettings
+from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.process_components import ProcessComponents, connect_components
 from turnlog.services.sessions.log_identity import watch_log_identity
+
+_log = structlog.get_logger("turnlog.gateway")
 
 
 @asynccontextmanager
@@ -47,8 +51,7 @@ async def run_gateway(
     ) as parts:
         store = open_store(settings.database_url.get_secret_value())
         try:
-            with suppress(Unavailable):
-                await prepare_schema(store)
+            await _prepare_read_models(settings, store)
             guard = LogGuard(parts.log, parts.library, RowPositions(store), settings.tenant)
             record = RecordWatch(parts.connection)
             guarded = _guard_appends(parts, store, guard, record)
@@ -63,9 +66,18 @@ async def run_gateway(
                 watch_log_identity(parts.connection, dependencies.command_handler, shutdown),
                 serve_app(dependencies) as address,
             ):
+                _log.info("gateway-listening", address=address, tenant=settings.tenant)
                 yield address
         finally:
             await store.close()
+
+
+async def _prepare_read_models(settings: GatewaySettings, store: ReadModelStore) -> None:
+    try:
+        await prepare_schema(store)
+    except Unavailable as error:
+        address = hide_credentials(settings.database_url.get_secret_value())
+        _log.warning("waiting-for-read-models", address=address, detail=error.detail)
 
 
 async def _check_integrity(store: ReadModelStore) -> None:
@@ -108,10 +120,7 @@ def _create_dependencies(
         segment_service=components.create_segment_service(),
         prompt_inputs=components.create_prompt_input_loader(sessions),
         blueprints=components.blueprints,
-        blueprint_folders=BlueprintFolders(
-            (*settings.blueprints, SHIPPED_BLUEPRINTS),
-            load_configured_servers(settings.tools),
-        ),
+        blueprint_folders=create_blueprint_folders(settings),
         store=store,
         projection_signal=projection_signal,
         tracing=components.tracing,

@@ -24,9 +24,12 @@ from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlue
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 
 STATUS_BY_CODE: Final[Mapping[str, HTTPStatus]] = {
+    "actor-not-configured": HTTPStatus.BAD_REQUEST,
+    "actor-not-trusted": HTTPStatus.BAD_REQUEST,
     "already-redacted": HTTPStatus.CONFLICT,
     "approval-decided": HTTPStatus.CONFLICT,
     "approval-overdue": HTTPStatus.CONFLICT,
+    "bad-actor": HTTPStatus.BAD_REQUEST,
     "bad-cursor": HTTPStatus.BAD_REQUEST,
     "bad-json": HTTPStatus.BAD_REQUEST,
     "bad-key": HTTPStatus.BAD_REQUEST,

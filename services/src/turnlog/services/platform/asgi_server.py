@@ -46,6 +46,8 @@ async def serve_asgi(
         loop="asyncio",
         log_config=None,
         access_log=False,
+        # Otherwise anything on this machine could choose its address by `X-Forwarded-For`.
+        proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=math.ceil(grace),
     )

@@ -34,11 +34,23 @@ from types import TracebackType
 from typing import BinaryIO, Self, cast
 from urllib.parse import urlsplit
 
+import structlog
+
 from turnlog.events.errors import Refused, Unavailable
+
+_log = structlog.get_logger("turnlog.process")
 
 NATS_USER = "turnlog"
 
 MAX_PAYLOAD = 4 * 1024 * 1024
+
+ANY_LOOPBACK_ADDRESS = "127.0.0.1:0"
+
+ADDRESS_FILE = "nats-address"
+"""Name of the file in a data directory that keeps the address of its server."""
+
+LOG_DIRECTORY = "jetstream"
+"""Name of the folder in a data directory that holds the log."""
 
 RANDOM_PORT = -1
 """nats-server uses its default port for 0 and any free port for -1."""
@@ -102,7 +114,7 @@ def _is_loopback(host: str) -> bool:
 
 def _load_password(path: Path) -> str:
     if not path.exists():
-        write_private_file(path, f"{NATS_USER}:{secrets.token_urlsafe(32)}\n")
+        _create_password(path)
     user, _, password = path.read_text(errors="replace").strip().partition(":")
     if user != NATS_USER or not password:
         raise Refused(
@@ -112,6 +124,52 @@ def _load_password(path: Path) -> str:
             fix=f"restore {path}, or delete it: the next start writes a new password",
         )
     return password
+
+
+def _create_password(path: Path) -> None:
+    write_private_file(path, f"{NATS_USER}:{secrets.token_urlsafe(32)}\n")
+    if (path.parent / LOG_DIRECTORY).exists():
+        # Clients that were configured with the earlier one do not connect any more.
+        _log.warning("nats-password-replaced", file=str(path.absolute()))
+    else:
+        _log.info("nats-password-created", file=str(path.absolute()))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAddress:
+    """The address of the nats-server that a data directory keeps, and the file that holds it."""
+
+    address: str
+    """Host and port."""
+    file: Path
+
+
+def read_kept_address(data_dir: Path) -> KeptAddress | None:
+    """Return the address that the server of a data directory always gets, or None."""
+    file = data_dir / ADDRESS_FILE
+    try:
+        return KeptAddress(file.read_text(errors="replace").strip(), file)
+    except FileNotFoundError:
+        return None
+
+
+def choose_address(data_dir: Path, asked: str | None) -> str:
+    """Return the address that is asked for, the kept one, or any free port of loopback."""
+    kept = read_kept_address(data_dir)
+    return asked or (kept.address if kept else ANY_LOOPBACK_ADDRESS)
+
+
+def keep_address(data_dir: Path, asked: str | None) -> None:
+    """Keep an address that was asked for, so that clients are configured once; port 0 ends that."""
+    kept = read_kept_address(data_dir)
+    if asked is None or (kept is not None and kept.address == asked):
+        return
+    if asked.endswith(":0"):
+        (data_dir / ADDRESS_FILE).unlink(missing_ok=True)
+        return
+    write_private_file(data_dir / ADDRESS_FILE, f"{asked}\n")
+    file = str((data_dir / ADDRESS_FILE).absolute())
+    _log.info("nats-address-kept", address=asked, file=file)
 
 
 def write_private_file(path: Path, text: str) -> None:

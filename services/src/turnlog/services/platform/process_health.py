@@ -14,8 +14,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import structlog
+
 from turnlog.events.errors import TurnlogError, Unavailable
 from turnlog.services.platform.asgi_server import serve_asgi
+from turnlog.services.platform.telemetry.request_log import RequestLog
+
+_log = structlog.get_logger("turnlog.process")
 
 CHECK_TIMEOUT: Final = 3.0
 """Seconds that a component has to answer."""
@@ -30,8 +35,11 @@ HealthCheck = Callable[[], Awaitable[object]]
 HealthChecks = Mapping[str, HealthCheck]
 """For each component, a request that it answers only when it is healthy."""
 
-ADVISORY_PARTS: Final = frozenset({"record"})
-"""Parts whose failure concerns some sessions only: it is reported, and the process stays ready."""
+ADVISORY_PARTS: Final = frozenset({"record", "model"})
+"""Parts that are reported while the process stays ready.
+
+A damaged record concerns some sessions only, and a reply waits for the model library by itself.
+"""
 
 
 def is_ready(failures: Mapping[str, str | None]) -> bool:
@@ -84,7 +92,9 @@ async def find_failure(check: Awaitable[object]) -> str | None:
 
 
 @asynccontextmanager
-async def serve_health(address: str | None, checks: HealthChecks) -> AsyncGenerator[None]:
+async def serve_health(
+    address: str | None, checks: HealthChecks, tenant: str
+) -> AsyncGenerator[None]:
     """Serve the health of this process while the body runs, if there is an address."""
     if address is None:
         yield
@@ -101,10 +111,16 @@ async def serve_health(address: str | None, checks: HealthChecks) -> AsyncGenera
             case _:
                 await _send_json(send, 404, {"detail": "only /healthz and /readyz are served"})
 
+    logged = RequestLog(app, tenant, _find_health_route)
     async with serve_asgi(
-        app, address, field="health", grace=HEALTH_GRACE, on_stopping=stopping.set
-    ):
+        logged, address, field="health", grace=HEALTH_GRACE, on_stopping=stopping.set
+    ) as url:
+        _log.info("health-listening", address=url)
         yield
+
+
+def _find_health_route(scope: Mapping[str, object]) -> str | None:
+    return next((path for path in ("/healthz", "/readyz") if path == scope["path"]), None)
 
 
 _AsgiSend = Callable[[Mapping[str, Any]], Awaitable[None]]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeVar
 
@@ -49,6 +51,16 @@ HostList = Annotated[
 """Hosts as the address bar of a browser shows them; in an environment variable separated by `,`."""
 
 
+NetworkList = Annotated[
+    tuple[IPv4Network | IPv6Network, ...], NoDecode, BeforeValidator(_split_hosts)
+]
+"""Addresses or networks (`10.0.0.0/24`); in an environment variable separated by `,`."""
+
+
+HEADER_PATTERN: Final = r"[A-Za-z][A-Za-z0-9-]{0,63}"
+"""The name of an HTTP header."""
+
+
 LogLevel = Literal["debug", "info", "warning", "error"]
 """The levels of a process's own log, from the least to the most important."""
 
@@ -56,7 +68,8 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 class ProcessSettings(BaseSettings):
     """Settings that every process has."""
 
-    model_config = SettingsConfigDict(env_prefix="TURNLOG_", frozen=True)
+    # An empty variable is one that is not set: compose files pass variables on that way.
+    model_config = SettingsConfigDict(env_prefix="TURNLOG_", frozen=True, env_ignore_empty=True)
 
     nats_url: SecretStr = SecretStr("nats://127.0.0.1:4222")
     """URL of NATS; it may contain a user and a password."""
@@ -93,6 +106,8 @@ class GatewaySettings(ProcessSettings):
     """SQLAlchemy URL of the read models."""
     blueprints: FolderList = ()
     """Folders of blueprints in addition to the shipped ones, separated by `:`."""
+    shipped_blueprints: Literal["on", "off"] = "on"
+    """`off` hides the blueprints that come with Turnlog: no session is opened with them."""
     body_limit: Annotated[int, Field(ge=1024)] = 262_144
     """Maximum bytes of a request body."""
     import_limit: Annotated[int, Field(ge=1024)] = 8 * 1024 * 1024
@@ -111,6 +126,10 @@ class GatewaySettings(ProcessSettings):
     """JSON file of own prices for a million tokens; they come before those that litellm ships."""
     ask: str = "araquem"
     """The blueprint that serves `/v1/ask`."""
+    actor_header: Annotated[str, Field(pattern=f"^{HEADER_PATTERN}$")] = "X-Forwarded-User"
+    """Header in which a trusted proxy names the user who sends a request."""
+    actor_proxies: NetworkList = ()
+    """Addresses of the proxies that may send this header; without one it is refused."""
 
 
 class WorkerSettings(ProcessSettings):
@@ -148,25 +167,42 @@ class ProjectorSettings(ProcessSettings):
 Role = TypeVar("Role", bound=ProcessSettings)
 
 
+PROVIDED_BY_UP: Final[Mapping[str, str]] = {
+    "nats_url": "it runs a nats-server of its own in the data directory",
+    "nats_monitor": "it asks its own nats-server",
+    "database_url": "its read models are in the data directory",
+    "health": "the gateway reports the health of all roles at its own address",
+}
+"""Settings of the roles that `turnlog up` provides, each with what it does instead."""
+
+
 class AllInOneSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
-    """Settings of `turnlog up`: one process with all roles, and a nats-server as its child."""
+    """Settings of `turnlog up`: one process with all roles, and a nats-server as its child.
+
+    A data directory is whole: its log and read models belong together, are copied together and are
+    opened by every command. So those of `PROVIDED_BY_UP` are refused instead of combined with it.
+    """
 
     data_dir: Path = Path(".turnlog")
     """Directory of the log and the read models."""
-    nats: str = "127.0.0.1:0"
-    """Host and port of the nats-server; port 0 is any free one."""
+    nats: str | None = None
+    """Host and port of the nats-server; kept in the data directory, port 0 is any free one."""
     ready_file: Path | None = None
     """Written when everything accepts work, like `ready.json` in the data directory."""
+
+    @property
+    def directory_database_url(self) -> str:
+        """The URL of the read models in the data directory."""
+        return f"sqlite:///{self.data_dir.absolute() / 'read-models.db'}"
 
     def build_role_settings(self, role: type[Role], url: str, monitor: str | None) -> Role:
         """Return the settings of one role, pointed at the server and database of this process."""
         own = {name: getattr(self, name) for name in role.model_fields}
-        database = f"sqlite:///{self.data_dir.absolute() / 'read-models.db'}"
-        placed = {
+        provided = {
             "nats_url": SecretStr(url),
             "nats_monitor": monitor,
-            "database_url": SecretStr(database),
+            "database_url": SecretStr(self.directory_database_url),
             # The gateway in this process reports its health.
             "health": None,
         }
-        return role.model_validate(own | {name: placed[name] for name in placed if name in own})
+        return role.model_validate(own | {name: provided[name] for name in provided if name in own})

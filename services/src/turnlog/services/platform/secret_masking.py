@@ -2,7 +2,7 @@
 
 Such a text is recorded and logged, so it must contain no secret (values that were passed to the
 server, and whatever has the form of a key). A text is masked before it is cut, so that no part of a
-secret remains.
+secret remains. An address that an operator set is shown without its credentials.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 SECRET_MASK: Final = "••••"  # noqa: S105 - what is shown instead of one
 
@@ -69,3 +70,17 @@ def replace_secrets(line: str, values: Iterable[str] = ()) -> str:
 def list_secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the values of the variables that are called like secrets, or like addresses."""
     return tuple(value for name, value in environ.items() if _SECRET_VARIABLE.fullmatch(name))
+
+
+def hide_credentials(address: str) -> str:
+    """Return a URL, or several separated by `,`, without credentials and query, to be shown."""
+    return ",".join(map(_hide_url_credentials, address.split(",")))
+
+
+def _hide_url_credentials(url: str) -> str:
+    parts = urlsplit(url)
+    if not parts.scheme:
+        return SECRET_MASK
+    user, at, host = parts.netloc.rpartition("@")
+    masked = f"{SECRET_MASK if user else ''}{at}{host}"
+    return f"{parts.scheme}://{masked}{parts.path}"

@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 
+import structlog
+
 from turnlog.events.store.ports import EventLog
 from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
@@ -15,6 +17,7 @@ from turnlog.services.integrity.record_watch import RecordWatch
 from turnlog.services.platform.clock import read_clock
 from turnlog.services.platform.process_health import PROBE_SESSION, HealthChecks, serve_health
 from turnlog.services.platform.process_settings import ProjectorSettings
+from turnlog.services.platform.secret_masking import hide_credentials
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.platform.telemetry.traces import Tracing
 from turnlog.services.process_components import connect_components
@@ -22,6 +25,8 @@ from turnlog.services.projector.log_fold import LogFolder
 from turnlog.services.projector.record_scrub import RecordScrub
 from turnlog.services.projector.segment_projector import SegmentProjector
 from turnlog.services.projector.session_projector import SessionProjector
+
+_log = structlog.get_logger("turnlog.projector")
 
 
 def build_projector(
@@ -66,8 +71,10 @@ async def run_projector(
                 ending.run_part("record", scrub.run()),
                 record.run_checks(),
                 answer_position_requests(parts.connection, store),
-                serve_health(settings.health, health_checks),
+                serve_health(settings.health, health_checks, settings.tenant),
             ):
+                database = hide_credentials(settings.database_url.get_secret_value())
+                _log.info("projector-started", tenant=settings.tenant, database=database)
                 yield
         finally:
             await store.close()

@@ -71,6 +71,7 @@ async def run_worker(settings: WorkerSettings, ending: Shutdown) -> AsyncGenerat
                 parts.connection, settings.tenant, settings.nats_monitor
             ).require_healthy,
             "record": record.check_record,
+            "model": model.require_loaded,
         }
         try:
             async with (
@@ -81,7 +82,7 @@ async def run_worker(settings: WorkerSettings, ending: Shutdown) -> AsyncGenerat
                 app.run_broker(broker, answering, settings.grace),
                 # Not before work is accepted: the import would delay everything else.
                 run_tasks(model.load_early()),
-                serve_health(settings.health, health_checks),
+                serve_health(settings.health, health_checks, settings.tenant),
             ):
                 yield answering
         finally:

@@ -30,15 +30,20 @@ _MIGRATION_LOCK: Final = 0x7475726E
 
 async def prepare_schema(store: ReadModelStore) -> None:
     """Bring the schema up to date; raises `Corrupt` if a later release created it."""
-    async with store.open_reader() as connection:
-        if await connection.run_sync(_read_revision) == SCHEMA_REVISION:
-            return
+    if await read_schema_revision(store) == SCHEMA_REVISION:
+        return
     for name in _ALEMBIC_MODULES:
         await asyncio.to_thread(import_module, name)
     async with store.open_writer() as connection:
         await _lock_database(connection)
         if await connection.run_sync(_read_revision) != SCHEMA_REVISION:
             await connection.run_sync(_run_migrations)
+
+
+async def read_schema_revision(store: ReadModelStore) -> str | None:
+    """Return the revision of a database's schema, or None if it has none."""
+    async with store.open_reader() as connection:
+        return await connection.run_sync(_read_revision)
 
 
 async def _lock_database(connection: AsyncConnection) -> None:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import JsonValue, ValidationError
 from rich.text import Text
 
 from turnlog.events.errors import Refused
 from turnlog.projections.audit.verify.signed_checkpoints import AuditCheckpoint, SignedCheckpoint
 from turnlog.services.audit.checkpoint_signatures import (
+    KEY_FILE,
     load_or_create_key,
     sign_checkpoint,
     verify_signatures,
 )
+from turnlog.services.cli.client.service_location import read_ready_address
 from turnlog.services.cli.client.service_reader import ServiceReader, fetch_checkpoint
 from turnlog.services.cli.console import (
     OutputFormat,
@@ -26,17 +29,31 @@ from turnlog.services.cli.console import (
     create_output_console,
     print_json,
 )
+from turnlog.services.cli.options import ReadTarget
 from turnlog.services.cli.views.text_format import format_count
 from turnlog.services.cli.views.theme import GOOD, MUTED
+
+
+def choose_key_file(target: ReadTarget, key: Path | None) -> Path:
+    """Return the file of the signing key; raises `Refused` if no data directory is known for it."""
+    if key is not None:
+        return key
+    if target.url is None or target.url.rstrip("/") == read_ready_address(target.data_dir):
+        return target.data_dir / KEY_FILE
+    raise Refused(
+        "no-key-file",
+        f"{target.data_dir} is not the data directory of {target.url}, so no key is made there",
+        field="--key",
+        fix="name the file of the signing key; a missing one is created",
+    )
 
 
 async def create_checkpoint_file(
     reader: ServiceReader, file: Path, key_file: Path, output: OutputFormat
 ) -> None:
     """Fetch a checkpoint, sign it and write it; raises `Refused` if the file exists."""
-    key = load_or_create_key(key_file)
     taken = await fetch_checkpoint(reader)
-    kept = sign_checkpoint(taken, key)
+    kept = sign_checkpoint(taken, _load_announced_key(key_file))
     try:
         with file.open("x") as writer:
             writer.write(kept.model_dump_json() + "\n")
@@ -44,6 +61,16 @@ async def create_checkpoint_file(
         detail = f"{file} is there already"
         raise Refused("file-exists", detail, field="FILE", fix="name another file") from None
     _print_checkpoint(kept, file, output)
+
+
+def _load_announced_key(file: Path) -> Ed25519PrivateKey:
+    """Return the key of a file, and say so on standard error if it is created."""
+    is_new = not file.exists()
+    key = load_or_create_key(file)
+    if is_new:
+        created = Text(f"created the signing key {file.absolute()}")
+        create_error_console().print(created, soft_wrap=True)
+    return key
 
 
 def _print_checkpoint(kept: SignedCheckpoint, file: Path, output: OutputFormat) -> None:

@@ -22,19 +22,36 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFault,
     FaultyBlueprint,
 )
+from turnlog.services.api.service_payloads import BlueprintList, create_blueprint_list
 from turnlog.services.blueprints.blueprint_check import check_blueprint_folder
 from turnlog.services.blueprints.blueprint_folders import (
     SHIPPED_BLUEPRINTS,
     BlueprintFolders,
+    create_blueprint_folders,
     read_folder,
 )
-from turnlog.services.cli.console import OutputFormat, create_output_console, print_json
+from turnlog.services.cli.client.service_connection import create_client
+from turnlog.services.cli.client.service_location import find_service
+from turnlog.services.cli.client.service_reader import ServiceReader
+from turnlog.services.cli.console import (
+    OutputFormat,
+    create_output_console,
+    print_answer,
+    print_json,
+)
+from turnlog.services.cli.environment import read_settings
+from turnlog.services.cli.options import ReadTarget
 from turnlog.services.cli.views.blueprint_view import (
     render_blueprint_faults,
+    render_blueprints,
     render_checked_servers,
 )
 from turnlog.services.cli.views.theme import MUTED
-from turnlog.services.extensions.tools_file import FaultyToolsFile, load_tools_file
+from turnlog.services.extensions.tools_file import (
+    FaultyToolsFile,
+    load_tools_file,
+)
+from turnlog.services.platform.process_settings import GatewaySettings
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
 from turnlog.services.worker.tools.server_check import check_servers
 from turnlog.services.worker.tools.server_endpoints import find_endpoint_faults
@@ -67,6 +84,27 @@ def create_blueprint_folder(name: str, pattern: str, parent: Path) -> None:
 def _describe_next_steps(parent: Path, name: str) -> str:
     check, use = f"turnlog blueprint check {parent / name}", f"turnlog up --blueprints {parent}"
     return f"change it, `{check}`, `{use}`"
+
+
+async def print_blueprint_list(
+    target: ReadTarget, folders: Sequence[Path], environ: Mapping[str, str], output: OutputFormat
+) -> None:
+    """Print the blueprints of the running service; without one, those of the folders here.
+
+    `folders` replace those of the settings, and are listed whether or not a service runs.
+    """
+    running = None if folders else find_service(target.url, target.data_dir)
+    if running is not None:
+        async with create_client(running.url) as reached:
+            found = await ServiceReader(reached).list_blueprints()
+    else:
+        found = _list_local_blueprints(folders, environ)
+    print_answer(found, render_blueprints(found), output)
+
+
+def _list_local_blueprints(folders: Sequence[Path], environ: Mapping[str, str]) -> BlueprintList:
+    settings = read_settings(GatewaySettings, environ, {"blueprints": tuple(folders) or None})
+    return create_blueprint_list(create_blueprint_folders(settings))
 
 
 def check_blueprint_folders(

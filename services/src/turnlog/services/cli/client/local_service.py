@@ -40,12 +40,12 @@ async def run_local_service(
     data_dir: Path, tenant: str, *, with_read_models: bool
 ) -> AsyncGenerator[str]:
     """Serve a data directory and yield the address; optionally bring its read models up to date."""
-    configure_log(sys.stderr, "console", minimum_level="error")
+    configure_log(sys.stderr, "console", minimum_level="warning")
     ending = Shutdown()
     overrides = {"data_dir": data_dir, "tenant": tenant, "http": "127.0.0.1:0"}
     settings = read_settings(AllInOneSettings, os.environ, overrides)
     async with await NatsServer.start(NatsConfig(data_dir, monitor=True)) as server:
-        settings = apply_directory_key(settings)
+        settings = apply_directory_key(settings, creating=False)
         places = (server.url, server.monitor_url)
         if with_read_models:
             await _wait_for_read_models(

@@ -41,11 +41,9 @@ DataLocation = RunningService | UnservedDirectory
 
 def locate_data(url: str | None, data_dir: Path) -> DataLocation:
     """Find what to read; raises `Refused` if there is neither a service nor a data directory."""
-    if url is not None:
-        return RunningService(url.rstrip("/"))
-    address = read_ready_address(data_dir)
-    if address is not None and is_answering(address):
-        return RunningService(address)
+    running = find_service(url, data_dir)
+    if running is not None:
+        return running
     if not data_dir.is_dir():
         raise Refused(
             "unknown-data-dir",
@@ -54,6 +52,14 @@ def locate_data(url: str | None, data_dir: Path) -> DataLocation:
             fix="start one with `turnlog up`, or name the place with --data-dir or --url",
         )
     return UnservedDirectory(data_dir)
+
+
+def find_service(url: str | None, data_dir: Path) -> RunningService | None:
+    """Return the service of a URL, answering or not, or the one that a data directory has."""
+    if url is not None:
+        return RunningService(url.rstrip("/"))
+    address = read_ready_address(data_dir)
+    return RunningService(address) if address is not None and is_answering(address) else None
 
 
 def require_service(target: ServiceTarget) -> RunningService:

@@ -8,6 +8,8 @@ import typer
 
 from turnlog.services.cli.commands.command_runner import run_async, show_answer
 from turnlog.services.cli.options import (
+    DEFAULT_DATA_DIR,
+    DataDirOption,
     LogTarget,
     OutputOption,
     ReadTarget,
@@ -17,8 +19,13 @@ from turnlog.services.cli.options import (
 
 
 def run_doctor(*, target: ServiceTarget, output: OutputOption = "table") -> None:
-    """Check that this machine has what a service needs."""
-    from turnlog.services.cli.doctor import print_findings, run_checks
+    """Check the set-up that is configured, and that this machine has what it needs.
+
+    With TURNLOG_NATS_URL or another variable of roles of their own, their NATS and database are
+    examined; otherwise the data directory.
+    """
+    from turnlog.services.cli.doctor.check_findings import print_findings
+    from turnlog.services.cli.doctor.doctor_run import run_checks
     from turnlog.services.cli.error_display import ExitCode
 
     findings = run_async(run_checks(target, os.environ))
@@ -26,11 +33,17 @@ def run_doctor(*, target: ServiceTarget, output: OutputOption = "table") -> None
         raise typer.Exit(ExitCode.ERROR)
 
 
-def show_config(*, output: OutputOption = "table") -> None:
-    """Show every setting in force and where it comes from; secrets are masked."""
+def show_config(
+    *, data_dir: DataDirOption = DEFAULT_DATA_DIR, output: OutputOption = "table"
+) -> None:
+    """Show what each role takes and where it comes from; secrets are masked.
+
+    `up` takes some settings from its data directory. `commands` are those of this program that open
+    a data directory without a running service.
+    """
     from turnlog.services.cli.environment import list_effective_settings, print_settings
 
-    print_settings(list_effective_settings(os.environ), output)
+    print_settings(list_effective_settings(os.environ, data_dir), output)
 
 
 def rebuild_read_models(*, target: LogTarget) -> None:

@@ -159,7 +159,8 @@ def create_checkpoint(
         typer.Option(
             "--key",
             metavar="FILE",
-            help="PEM file with the signing key; by default one is created in the data directory.",
+            help="PEM file with the signing key, created if it is missing; by default that of the"
+            " data directory. With --url it must be named.",
         ),
     ] = None,
     target: ReadTarget,
@@ -170,10 +171,12 @@ def create_checkpoint(
     Store it, and the public key that is printed, where nobody with write access to the log can
     change them.
     """
-    from turnlog.services.audit.checkpoint_signatures import KEY_FILE
-    from turnlog.services.cli.actions.checkpoint_files import create_checkpoint_file
+    from turnlog.services.cli.actions.checkpoint_files import (
+        choose_key_file,
+        create_checkpoint_file,
+    )
 
-    key_file = key or target.data_dir / KEY_FILE
+    key_file = choose_key_file(target, key)
     run_with_reader(target, lambda reader: create_checkpoint_file(reader, file, key_file, output))
 
 

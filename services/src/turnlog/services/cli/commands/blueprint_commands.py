@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -90,11 +91,22 @@ def create_blueprint(
     create_blueprint_folder(name, pattern, folder)
 
 
-def list_blueprints(*, target: ReadTarget, output: OutputOption = "table") -> None:
-    """List the blueprints that a session can be opened with."""
-    from turnlog.services.cli.views.blueprint_view import render_blueprints
+def list_blueprints(
+    *,
+    target: ReadTarget,
+    blueprints: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="List the folders here and not those of a service."),
+    ] = None,
+    output: OutputOption = "table",
+) -> None:
+    """List the blueprints that a session can be opened with.
 
-    show_answer(target, lambda reader: reader.list_blueprints(), render_blueprints, output)
+    A running service says which; without one they are those that `turnlog up` would have.
+    """
+    from turnlog.services.cli.actions.local_blueprints import print_blueprint_list
+
+    run_async(print_blueprint_list(target, blueprints or [], os.environ, output))
 
 
 def show_blueprint(

@@ -38,7 +38,9 @@ def start_all(
     nats: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="Address of its nats-server; port 0 chooses a free one."
+            metavar="HOST:PORT",
+            help="Address of its nats-server, kept in the data directory for later starts;"
+            " port 0 chooses a free one at each start.",
         ),
     ] = None,
     ready_file: Annotated[

@@ -135,6 +135,15 @@ class TracingMiddleware:
         parent = Headers(scope=scope).get("traceparent")
         with self.tracing.start_request_span(method, parent) as span:
             await self.app(scope, receive, send)
-            route: object = scope.get("route")
-            if isinstance(route, APIRoute):
-                span.update_name(f"{method} {route.path}")
+            route = find_route(scope)
+            if route is not None:
+                span.update_name(f"{method} {route}")
+
+
+def find_route(scope: Mapping[str, object]) -> str | None:
+    """Return the template of the route that handled a request, or None if there is no such route.
+
+    A path has the ids of sessions, so there are as many as requests; templates are few.
+    """
+    route = scope.get("route")
+    return route.path if isinstance(route, APIRoute) else None

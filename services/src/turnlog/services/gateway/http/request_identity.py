@@ -19,12 +19,11 @@ from turnlog.events import codec
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
 from turnlog.services.gateway.dependencies import RequestTenant
+from turnlog.services.gateway.http.request_actor import CLIENT_ACTOR, get_actor
 from turnlog.services.platform.telemetry.traces import get_traceparent
 from turnlog.services.sessions.history_handler import CommandMetadata
 
 IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
-
-CLIENT_ACTOR: Final = "client"
 
 _KEY_PATTERN: Final = re.compile(r"[!-~]([ -~]{0,198}[!-~])?")
 
@@ -37,11 +36,12 @@ class RequestIdentity:
     route: str
     """Method and path."""
     idempotency_key: str | None
+    actor: str = CLIENT_ACTOR
 
     @property
     def author(self) -> CommandMetadata:
         """The actor and trace context that are recorded with appended events."""
-        return CommandMetadata(CLIENT_ACTOR, traceparent=get_traceparent())
+        return CommandMetadata(self.actor, traceparent=get_traceparent())
 
     def create_command_key(self, payload: BaseModel | None = None) -> codec.CommandRef | None:
         """Return the key with the digest of the request, or None without a key."""
@@ -65,6 +65,7 @@ class RequestIdentity:
 async def get_request_identity(
     request: Request,
     tenant: RequestTenant,
+    actor: Annotated[str, Depends(get_actor)],
     key: Annotated[
         str | None,
         Header(
@@ -74,7 +75,8 @@ async def get_request_identity(
     ] = None,
 ) -> RequestIdentity:
     """Return the identity of a request; raises `Refused` `bad-key` for an invalid key."""
-    return RequestIdentity(tenant, f"{request.method} {request.url.path}", _check_key(request, key))
+    route = f"{request.method} {request.url.path}"
+    return RequestIdentity(tenant, route, _check_key(request, key), actor)
 
 
 CallerIdentity = Annotated[RequestIdentity, Depends(get_request_identity)]

@@ -40,11 +40,11 @@ from turnlog.services.api.service_payloads import (
     BlueprintList,
     BlueprintMoveResult,
     BlueprintSchemas,
-    BlueprintView,
-    FaultyBlueprintView,
     MoveBlueprintRequest,
     PinnedTextList,
     PinnedTextView,
+    create_blueprint_list,
+    create_blueprint_view,
 )
 from turnlog.services.extensions.plugins import check_plugins_registered
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
@@ -59,14 +59,7 @@ router = APIRouter()
 async def list_blueprints(tenant: RequestTenant, deps: Dependencies) -> BlueprintList:
     """List the blueprints; those that cannot be loaded are listed separately."""
     del tenant
-    usable: list[BlueprintView] = []
-    faulty: list[FaultyBlueprintView] = []
-    for name in deps.blueprint_folders.list_names():
-        try:
-            usable.append(_create_blueprint_view(deps.blueprint_folders.load_blueprint(name)))
-        except FaultyBlueprint as fault:
-            faulty.append(FaultyBlueprintView(blueprint=name, detail=fault.detail))
-    return BlueprintList(blueprints=tuple(usable), faulty=tuple(faulty))
+    return create_blueprint_list(deps.blueprint_folders)
 
 
 @router.get("/v1/blueprints/{blueprint}", summary="Show a blueprint")
@@ -75,23 +68,11 @@ async def show_blueprint(
 ) -> BlueprintSchemas:
     """Return a blueprint with the JSON Schemas of its attributes and inputs."""
     del tenant
-    found = deps.blueprint_folders.load_blueprint(blueprint)
+    found = deps.blueprint_folders.load_offered_blueprint(blueprint)
     return BlueprintSchemas(
-        **_create_blueprint_view(found).model_dump(),
+        **create_blueprint_view(found).model_dump(),
         attributes=build_values_schema(found.attributes),
         inputs=build_values_schema(found.inputs),
-    )
-
-
-def _create_blueprint_view(blueprint: Blueprint) -> BlueprintView:
-    default = blueprint.default_profile
-    others = (name for name in blueprint.profiles if name != default)
-    return BlueprintView(
-        blueprint=blueprint.blueprint,
-        version=blueprint.version,
-        digest=compute_blueprint_digest(blueprint),
-        summary=blueprint.summary,
-        profiles=(default, *others),
     )
 
 

@@ -225,7 +225,7 @@ async def create_open_command(
 
     Raises `Refused` when the request does not fit the blueprint.
     """
-    blueprint = deps.blueprint_folders.load_blueprint(form.blueprint)
+    blueprint = deps.blueprint_folders.load_offered_blueprint(form.blueprint)
     check_plugins_registered(blueprint)
     _require_known_profile(blueprint, form.profile)
     attributes = check_values(blueprint.attributes, form.attributes, "attributes")

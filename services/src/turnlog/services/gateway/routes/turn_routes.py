@@ -124,6 +124,9 @@ router = APIRouter()
 
 TURN_STREAM_CONTENT: Final = refer_to_component("TurnStreamEvent")
 
+ask_router = APIRouter()
+"""The route that a gateway lacks whose question blueprint is hidden."""
+
 MAX_WAIT_SECONDS = 300.0
 """The maximum number of seconds that a client may wait for a reply."""
 
@@ -344,7 +347,7 @@ QUESTION_UNROUTABLE = QuestionStatus(
 )
 
 
-@router.post("/v1/ask", summary="Ask a question")
+@ask_router.post("/v1/ask", summary="Ask a question")
 async def answer_question(
     caller: CallerIdentity, deps: Dependencies, form: QuestionRequest, request: Request
 ) -> QuestionAnswer:

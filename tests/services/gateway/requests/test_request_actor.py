@@ -1,0 +1,112 @@
+"""Who did it: the user that a trusted proxy names, and nobody that anyone else names."""
+
+from __future__ import annotations
+
+import uuid
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+
+from tests.services.gateway.gateway_service import RunningGateway
+from turnlog.services.gateway.http.request_actor import is_trusted_sender
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+HEADER = "X-Forwarded-User"
+LOOPBACK = (ip_network("127.0.0.0/8"),)
+
+
+async def open_clerk(gateway: RunningGateway, headers: Any) -> Any:  # noqa: ANN401 - httpx takes several forms
+    body = {"session": f"s-{uuid.uuid4().hex}", "blueprint": "clerk", "attributes": {"desk": "1"}}
+    return await gateway.http.post("/v1/sessions", json=body, headers=headers)
+
+
+async def list_actors(gateway: RunningGateway, session: str) -> list[str]:
+    events = (await gateway.fetch_json(f"/v1/sessions/{session}/events"))["events"]
+    return [each["actor"] for each in events]
+
+
+async def test_a_user_whom_a_trusted_proxy_names_is_the_actor_of_the_events(
+    bare: RunningGateway,
+) -> None:
+    async with bare.start_another_gateway(actor_proxies=LOOPBACK) as gateway:
+        opened = await open_clerk(gateway, {HEADER: "ada"})
+        assert opened.status_code == 201, opened.text
+        session = opened.json()["session"]
+        url = f"/v1/sessions/{session}/turns"
+        turn = await gateway.http.post(url, json={"text": "Hi"}, headers={HEADER: "Bo Li"})
+        assert turn.status_code == 202, turn.text
+        turn = await gateway.http.post(url, json={"text": "Again"})
+        assert turn.status_code == 202, turn.text
+        assert await list_actors(gateway, session) == ["user:ada", "user:Bo Li", "client"]
+
+
+@pytest.mark.parametrize("path", ["/v1/sessions", "/v1/blueprints", "/readyz", "/"])
+async def test_a_user_is_refused_where_no_proxy_is_trusted(bare: RunningGateway, path: str) -> None:
+    answer = await bare.http.get(path, headers={HEADER: "ada"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "actor-not-configured")
+    assert answer.json()["field"] == HEADER
+    assert "TURNLOG_ACTOR_PROXIES" in answer.json()["fix"]
+
+
+async def test_a_user_is_refused_from_an_address_that_is_not_trusted(bare: RunningGateway) -> None:
+    trusted = (ip_network("10.0.0.7/32"), ip_network("fd00::/8"))
+    async with bare.start_another_gateway(actor_proxies=trusted) as gateway:
+        # The address is that of the connection, whatever the request says of itself.
+        claims = {"X-Forwarded-For": "10.0.0.7", "Forwarded": "for=10.0.0.7"}
+        for headers in ({HEADER: "ada"}, {HEADER: "ada"} | claims):
+            answer = await open_clerk(gateway, headers)
+            assert (answer.status_code, answer.json()["code"]) == (400, "actor-not-trusted")
+            assert answer.json()["field"] == HEADER
+        assert (await open_clerk(gateway, {})).status_code == 201
+
+
+async def test_what_a_proxy_says_of_other_addresses_does_not_make_it_another(
+    bare: RunningGateway,
+) -> None:
+    async with bare.start_another_gateway(actor_proxies=LOOPBACK) as gateway:
+        answer = await open_clerk(gateway, {HEADER: "ada", "X-Forwarded-For": "203.0.113.9"})
+        assert answer.status_code == 201, answer.text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [(HEADER, "")],
+        [(HEADER, "a" * 129)],
+        [(HEADER, "ad\ta")],
+        [(HEADER, "adä".encode())],
+        [(HEADER, "ada"), (HEADER, "bo")],
+    ],
+)
+async def test_a_name_that_cannot_be_recorded_is_refused(
+    bare: RunningGateway, headers: list[tuple[str, str | bytes]]
+) -> None:
+    async with bare.start_another_gateway(actor_proxies=LOOPBACK) as gateway:
+        answer = await open_clerk(gateway, headers)
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad-actor")
+        assert answer.json()["field"] == HEADER
+
+
+async def test_the_header_has_the_name_that_is_configured(bare: RunningGateway) -> None:
+    async with bare.start_another_gateway(
+        actor_proxies=LOOPBACK, actor_header="X-Remote-User"
+    ) as gateway:
+        opened = await open_clerk(gateway, {"x-remote-user": "a" * 128})
+        assert await list_actors(gateway, opened.json()["session"]) == [f"user:{'a' * 128}"]
+
+
+async def test_an_actor_in_the_body_is_an_unknown_field(bare: RunningGateway) -> None:
+    body = {"blueprint": "clerk", "attributes": {"desk": "1"}, "actor": "ada"}
+    answer = await bare.http.post("/v1/sessions", json=body)
+    assert (answer.status_code, answer.json()["field"]) == (422, "actor")
+
+
+async def test_an_address_is_trusted_by_its_network() -> None:
+    trusted = (ip_network("10.0.0.0/24"), ip_network("fd00::/8"))
+    assert is_trusted_sender("10.0.0.200", trusted)
+    assert is_trusted_sender("::ffff:10.0.0.200", trusted)
+    assert is_trusted_sender("fd00::1", trusted)
+    for sender in ("10.0.1.1", "fe80::1", "", "unknown"):
+        assert not is_trusted_sender(sender, trusted)
