@@ -49,10 +49,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(CLIENT, folder, dirs_exist_ok=True)
     shutil.copy(CONSUMER, folder / "src/consumer.ts")
     document = ROOT / "docs/reference/openapi.json"
-    for command in (
+    commands: tuple[list[str | Path], ...] = (
         [PROGRAMS / "openapi-typescript", document, "--output", folder / "src/api.ts"],
         [PROGRAMS / "tsc", "--project", folder],
-    ):
+    )
+    for command in commands:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     return folder / "dist/consumer.js"

@@ -8,8 +8,9 @@ Everything that shows a duration of a call takes it from here, in whole millisec
 - The waiting before an attempt lasts from the end of the attempt before it until the request to the
   model: the delay before a retry, or the time until another worker took over. An attempt that
   nobody measured is waiting as a whole.
-- A call lasts from its first request to the end of its last attempt. It is the sum of its attempts
-  and its waiting. What came before the first request is not in it: tools, resolver, assembling.
+- A call lasts from its first request, or from the claim of a first attempt that nobody measured, to
+  the end of its last attempt. It is the sum of its attempts and its waiting. What came before the
+  first request is not in it: tools, resolver, assembling.
 
 Waiting is computed from the times of events, and the clocks of several machines may disagree: a
 waiting time that would be negative is zero. So it is where a worker was replaced and went on; its
