@@ -29,6 +29,7 @@ from turnlog.events.model.turn_events import TurnCancelled, TurnCompleted, TurnF
 from turnlog.projections.session.commands import (
     AttemptRef,
     CancelTurn,
+    ClaimTurn,
     CloseSession,
     DecideApproval,
     StartTool,
@@ -167,6 +168,8 @@ async def test_no_worker_claims_a_turn_that_waits() -> None:
     shop = await open_guarded_loop()
     await submit_until_pause(shop, PAY)
     attempts = len(shop.list_events(AttemptStarted))
+    claim = ClaimTurn(1, "w9", shop.kind.policies)
+    assert (await shop.house.sessions.handle(TENANT, "s", claim, TESTER)).events == ()
     await shop.house.run_turn(await decide(shop, "approve"))
     assert (attempts, len(shop.list_events(AttemptStarted))) == (1, 2)
 
