@@ -238,6 +238,16 @@ export class SessionClient {
     return this.command("cancel", { turn });
   }
 
+  /** Approve or refuse a tool that waits for it; the model reads the reason of a refusal. */
+  decideApproval(
+    turn: number,
+    approval: number,
+    decision: "approve" | "refuse",
+    options: { reason?: string } = {},
+  ): Promise<CommandAnswer> {
+    return this.command(`turns/${turn}/approvals/${approval}`, { decision, ...options });
+  }
+
   /** Close the session: it accepts no more turns. */
   closeSession(reason?: string): Promise<CommandAnswer> {
     return this.command("close", { reason });

@@ -15,6 +15,11 @@ export type TurnEvent = { cursor: string } & (
   | { name: "attempt-reset"; data: { attempt: number } }
   /** What the turn does before its reply begins; a hint. */
   | { name: "progress"; data: { call: string; doing: string; tool?: string } }
+  /** A tool that waits for a person's approval; `decision` is null until one is made. */
+  | {
+      name: "approval";
+      data: { approval: number; tool: string; arguments: string; deadline: string; decision: "approve" | "refuse" | null };
+    }
   /** The turn is completed; its reply is the joined text since the last reset. */
   | { name: "done"; data: Record<string, unknown> }
   /** The reply was withheld; the replacement stands for all text so far. */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from io import StringIO
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.agent_programs.agent_service import (
     answer_with_tool_calls,
 )
 from tests.agent_programs.approvals.test_approvals import GUARDED_TOOLS
+from turnlog.client import ApprovalEvent, AsyncTurnlogClient
 from turnlog.events.model.tool_events import ApprovalRequested
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
@@ -138,6 +140,21 @@ async def test_a_decision_after_its_deadline_is_refused(platform: AgentService) 
     assert platform.shop.tool_calls == []
     await platform.http.post(f"/v1/sessions/{session}/cancel")
     assert len(await platform.load_events(session, ApprovalRequested)) == 1
+
+
+async def test_a_program_decides_with_the_client(platform: AgentService) -> None:
+    session = await open_waiting_turn(platform)
+    told = list[tuple[str, str | None]]()
+    async with AsyncTurnlogClient(platform.gateway.address) as turnlog:
+        client = turnlog.use_session(session)
+        async with aclosing(client.watch_turn(1)) as events:
+            async for event in events:
+                if isinstance(event, ApprovalEvent):
+                    told.append((event.arguments, event.decision))
+                    if event.decision is None:
+                        await client.decide_approval(1, event.approval, "approve")
+    assert told == [('{"what": "hammer"}', None), ('{"what": "hammer"}', "approve")]
+    assert len(platform.shop.tool_calls) == 1
 
 
 async def test_a_terminal_shows_what_waits(platform: AgentService) -> None:

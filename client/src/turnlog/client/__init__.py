@@ -12,6 +12,7 @@ from turnlog.client.answers import (
 )
 from turnlog.client.async_client import AsyncSessionClient, AsyncTurnlogClient
 from turnlog.client.events import (
+    ApprovalEvent,
     AttemptResetEvent,
     CancelledEvent,
     DoneEvent,
@@ -36,6 +37,7 @@ from turnlog.client.request_errors import (
 from turnlog.client.sync_client import SessionClient, TurnlogClient
 
 __all__ = [
+    "ApprovalEvent",
     "AsyncSessionClient",
     "AsyncTurnlogClient",
     "AttemptResetEvent",

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import httpx
 
@@ -244,6 +244,19 @@ class AsyncSessionClient:
     async def cancel_turn(self, turn: int | None = None) -> CommandAnswer:
         """Cancel the open turn, or a queued one."""
         return await self.turnlog.send(operations.cancel_turn(self.session, turn))
+
+    async def decide_approval(
+        self,
+        turn: int,
+        approval: int,
+        decision: Literal["approve", "refuse"],
+        *,
+        reason: str = "",
+    ) -> CommandAnswer:
+        """Approve or refuse a tool that waits for it; the model reads the reason of a refusal."""
+        return await self.turnlog.send(
+            operations.decide_approval(self.session, turn, approval, decision, reason)
+        )
 
     async def close_session(self, reason: str | None = None) -> CommandAnswer:
         """Close the session: it accepts no more turns."""

@@ -88,6 +88,25 @@ class ProgressEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalEvent:
+    """A tool that waits for a person's approval, or about which it was decided.
+
+    It comes again where a stream is opened while the tool waits.
+    """
+
+    approval: int
+    """The number to decide it by."""
+    tool: str
+    arguments: str
+    """The arguments as the model wrote them."""
+    deadline: str
+    """Without a decision by then the tool is refused."""
+    decision: str | None
+    """`approve` or `refuse`; None while the tool waits."""
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
 class DoneEvent:
     """The turn is completed; its reply is the joined text since the last reset."""
 
@@ -138,6 +157,7 @@ TurnEvent = (
     TokenEvent
     | AttemptResetEvent
     | ProgressEvent
+    | ApprovalEvent
     | DoneEvent
     | RedactEvent
     | FailedEvent
@@ -188,6 +208,10 @@ def parse_turn_event(message: SseMessage) -> TurnEvent:
             return AttemptResetEvent(data["attempt"], cursor)
         case "progress":
             return ProgressEvent(data["call"], data["doing"], data.get("tool"), cursor)
+        case "approval":
+            approval, tool, arguments = data["approval"], data["tool"], data["arguments"]
+            deadline, decision = data["deadline"], data["decision"]
+            return ApprovalEvent(approval, tool, arguments, deadline, decision, cursor)
         case "done":
             return DoneEvent(data, cursor)
         case "redact":

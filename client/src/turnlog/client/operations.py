@@ -169,6 +169,14 @@ def cancel_turn(session: str, turn: int | None) -> ClientOperation[CommandAnswer
     return _build_command(f"{format_session_path(session)}/cancel", {"turn": turn}, CommandAnswer)
 
 
+def decide_approval(
+    session: str, turn: int, approval: int, decision: str, reason: str
+) -> ClientOperation[CommandAnswer]:
+    """Approve or refuse a tool that waits for it."""
+    path = f"{format_session_path(session)}/turns/{turn}/approvals/{approval}"
+    return _build_command(path, {"decision": decision, "reason": reason}, CommandAnswer)
+
+
 def close_session(session: str, reason: str | None) -> ClientOperation[CommandAnswer]:
     """Close a session."""
     return _build_command(
