@@ -30,6 +30,7 @@ from tests.support.sessions.puppet_model import PuppetModel
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.tool_specs import FunctionServerSpec
 from turnlog.services.extensions.plugins import list_entry_points
 from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
 from turnlog.services.worker.tools import local_tools
@@ -259,6 +260,8 @@ async def test_what_a_function_raises_is_told_by_its_type_unless_it_is_for_the_m
 async def test_a_function_that_takes_too_long_is_lost_and_the_turn_goes_on(
     real: AgentService,
 ) -> None:
+    spec = FunctionServerSpec(functions=("wait",))
+    await real.worker.servers.list_offers("own", spec)  # or the import would count as its time
     tools = {"servers": {"own": {"functions": ["wait"]}}, "seconds": 2}
     session = await real.open_session(build_loop_blueprint(tools=tools))
     called = answer_with_tool_calls(("own_wait", {}))
