@@ -21,7 +21,8 @@ async function converse(): Promise<void> {
   const names: string[] = [];
   for await (const event of opened.watchEvents()) {
     names.push(event.name);
-    if (event.name === "turn-excluded") break;
+    // The types of the OpenAPI document know the data of each type of event
+    if (event.envelope.type === "turnlog.turn-excluded.v1" && event.envelope.data.turn === 1) break;
   }
   print(names.filter((name) => name.startsWith("turn-")));
   const refused = await turnlog.openSession("asistant").catch((error: unknown) => error);

@@ -1,5 +1,7 @@
 /** The server-sent events of a service: decoding their frames, and what a turn stream says. */
 
+import type { components } from "./api.js";
+
 /** One server-sent event. */
 export interface SseMessage {
   name: string;
@@ -8,25 +10,14 @@ export interface SseMessage {
   cursor: string;
 }
 
+type Schemas = components["schemas"];
+
+type TurnEventOf<Frame> = Frame extends { event: infer Name; data: infer Data }
+  ? { name: Name; data: Data; cursor: string }
+  : never;
+
 /** One event of a turn stream; `cursor` is where a stream can go on after it. */
-export type TurnEvent = { cursor: string } & (
-  | { name: "token"; data: { text: string } }
-  /** The text so far is void, and the reply begins anew. */
-  | { name: "attempt-reset"; data: { attempt: number } }
-  /** What the turn does before its reply begins; a hint. */
-  | { name: "progress"; data: { call: string; doing: string; tool?: string } }
-  /** A tool that waits for a person's approval; `decision` is null until one is made. */
-  | {
-      name: "approval";
-      data: { approval: number; tool: string; arguments: string; deadline: string; decision: "approve" | "refuse" | null };
-    }
-  /** The turn is completed; its reply is the joined text since the last reset. */
-  | { name: "done"; data: Record<string, unknown> }
-  /** The reply was withheld; the replacement stands for all text so far. */
-  | { name: "redact"; data: { reason: string; replacement: string } }
-  | { name: "failed"; data: { code: string; retryable: boolean; partial: string } }
-  | { name: "cancelled"; data: { reason: string } }
-);
+export type TurnEvent = TurnEventOf<Schemas["TurnStreamEvent"]>;
 
 /** The names of the events that end a turn stream. */
 export const END_EVENTS: ReadonlySet<string> = new Set(["done", "redact", "failed", "cancelled"]);
@@ -37,8 +28,8 @@ export interface SessionEvent {
   name: string;
   /** The position to go on from: the sequence in a session, the stream sequence in a tenant. */
   cursor: string;
-  /** The CloudEvents envelope; the payload is its `data`. */
-  envelope: Record<string, unknown> & { sequence: number; data: Record<string, unknown> };
+  /** The CloudEvents envelope; the payload is its `data`, by its `type`. Ignore types that you do not know. */
+  envelope: Schemas["StoredEvent"];
 }
 
 /** Yield the events of a body as they become complete. */

@@ -1,0 +1,22 @@
+"""The client knows every event of a turn's stream that the reference of events lists."""
+
+from __future__ import annotations
+
+import runpy
+from typing import Any, Final
+
+import pytest
+
+from tests.docs.doc_pages import ROOT
+from turnlog.client.events import OtherEvent, SseMessage, parse_turn_event
+
+EXAMPLES: Final = runpy.run_path(str(ROOT / "docs/generate/event_reference.py"))["EXAMPLES"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: type(each[1]).__name__)
+def test_an_event_of_a_stream_is_one_that_the_client_knows(example: tuple[str, Any]) -> None:
+    cursor, payload = example
+    data: str = payload.model_dump_json()
+    event = parse_turn_event(SseMessage(payload.event, data, cursor))
+    assert not isinstance(event, OtherEvent)
+    assert event.cursor == cursor
