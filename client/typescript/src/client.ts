@@ -34,6 +34,8 @@ const MAX_TRIES = 8;
 const MAX_DELAY = 10;
 /** Seconds that the service waits for a reply within one request, at most. */
 const MAX_WAIT = 300;
+/** Seconds after which a stream has worked, though nothing happened on it. */
+const LASTING_STREAM = 10;
 const BASE_DELAY = 0.2;
 const RETRIED = new Set([429, 502, 503, 504]);
 
@@ -136,6 +138,7 @@ export class TurnlogClient {
       const position = cursor === "" ? {} : { "Last-Event-ID": cursor };
       const headers = { ...this.headers, Accept: "text/event-stream", ...position };
       let refusal: Response | null = null;
+      const begun = performance.now();
       const response = await fetch(new URL(path, this.url), { headers }).catch(() => null);
       if (response?.ok && response.body !== null) {
         const messages = decodeMessages(response.body);
@@ -155,6 +158,7 @@ export class TurnlogClient {
       } else {
         refusal = response;
       }
+      if (performance.now() - begun > LASTING_STREAM * 1000) tries = 1;
       const delay = computeRetryDelay(tries, refusal);
       if (delay === null) throw await createError(path, refusal);
       await sleep(delay);

@@ -130,7 +130,7 @@ class AsyncTurnlogClient:
         """
         tries = 0
         while True:
-            tries += 1
+            tries, begun = tries + 1, time.monotonic()
             refusal: httpx.Response | None = None
             with suppress(httpx.TransportError):  # Broken off, it goes on after the cursor.
                 async with self._open_stream(path, cursor) as response:
@@ -142,6 +142,8 @@ class AsyncTurnlogClient:
                     else:
                         await response.aread()
                         refusal = response
+            if time.monotonic() - begun > operations.LASTING_STREAM:
+                tries = 1
             delay = compute_retry_delay(tries, refusal)
             if delay is None:
                 raise create_error(path, refusal)

@@ -41,6 +41,9 @@ REQUEST_TIMEOUT: Final = httpx.Timeout(30.0, read=MAX_WAIT + 30.0)
 STREAM_TIMEOUT: Final = httpx.Timeout(30.0, read=60.0)
 """The service sends a comment every few seconds, so a stream without a byte for long is lost."""
 
+LASTING_STREAM: Final = 10.0
+"""Seconds after which a stream has worked, though nothing happened on it."""
+
 _BASE_DELAY: Final = 0.2
 
 SETTLED_STATUS: Final = 200

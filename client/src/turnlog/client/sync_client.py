@@ -124,7 +124,7 @@ class TurnlogClient:
         """
         tries = 0
         while True:
-            tries += 1
+            tries, begun = tries + 1, time.monotonic()
             refusal: httpx.Response | None = None
             with suppress(httpx.TransportError):  # Broken off, it goes on after the cursor.
                 with self._open_stream(path, cursor) as response:
@@ -136,6 +136,8 @@ class TurnlogClient:
                     else:
                         response.read()
                         refusal = response
+            if time.monotonic() - begun > operations.LASTING_STREAM:
+                tries = 1
             delay = compute_retry_delay(tries, refusal)
             if delay is None:
                 raise create_error(path, refusal)
