@@ -25,7 +25,10 @@ from tests.docs.doc_pages import (
     list_pages,
 )
 from tests.docs.doc_shell import SEPARATOR, DocShell, run_service
+from turnlog.projections.blueprint.schema.call_specs import ALLOWED_MODEL_PARAMETERS
 from turnlog.services.cli.environment import PROCESSES, format_variable
+
+BLUEPRINTS = ROOT / "docs/blueprints.md"
 
 NODE = shutil.which("node")
 
@@ -119,6 +122,15 @@ def test_the_table_of_settings_has_every_setting_with_its_default() -> None:
     }
 
 
+def test_the_table_of_model_parameters_has_every_one() -> None:
+    (section,) = re.findall(
+        r"^## Model parameters$(.*?)^## ", BLUEPRINTS.read_text(), re.MULTILINE | re.DOTALL
+    )
+    rows = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(named) == sorted(ALLOWED_MODEL_PARAMETERS)
+
+
 def format_default(default: object) -> str:
     plain = default.get_secret_value() if isinstance(default, SecretStr) else default
-    return "none" if plain in (None, ()) else str(plain)
+    return "none" if plain in (None, (), {}) else str(plain)

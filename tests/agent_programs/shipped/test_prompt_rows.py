@@ -6,6 +6,7 @@ blueprint, so a part that is missing, doubled or out of place fails.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from itertools import groupby
@@ -24,6 +25,8 @@ from tests.agent_programs.agent_service import (
 from turnlog.events.model.call_events import CallCompleted
 from turnlog.events.model.session_events import ProfileSwitched
 from turnlog.events.model.tool_events import StepPlanned, ToolReturned, ToolsSnapshotted
+from turnlog.projections.prompt.planned_output import SCHEMA_INSTRUCTION
+from turnlog.projections.tools.parsed_plan import PLAN_OUTPUT_SCHEMA
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.sample_servers.harbour import delay_report
@@ -73,6 +76,10 @@ BASE, STRATEGY, TALK, CHARTS, RECOVERY, TACTIC, REPLY = map(
 )
 
 HEADING = "# Instructions for this session"
+
+
+PLAN_FORM = f"{SCHEMA_INSTRUCTION}\n{json.dumps(PLAN_OUTPUT_SCHEMA)}"
+"""What a model is told of the form of a plan if it does not take `response_format`."""
 
 
 def include_in_plan(tools: str) -> str:
@@ -136,7 +143,7 @@ async def test_u1_the_system_prompt_is_base_strategy_tools_options_and_instructi
     session = await open_working_session(platform, charting=True, instructions=INSTRUCTIONS)
     await run_short_turn(platform, session)
     (system, user) = await read_messages(platform, session, "1.1")
-    whole = join_layers(BASE, include_in_plan(TOOLS), CHARTS, HEADING, INSTRUCTIONS)
+    whole = join_layers(BASE, include_in_plan(TOOLS), CHARTS, HEADING, INSTRUCTIONS, PLAN_FORM)
     assert system == ("system", whole)
     assert user == ("user", "Hello?")
     assert await read_messages(platform, session, "1.2") == [
@@ -146,7 +153,9 @@ async def test_u1_the_system_prompt_is_base_strategy_tools_options_and_instructi
     plain = await open_working_session(platform)
     await run_short_turn(platform, plain)
     (system, _) = await read_messages(platform, plain, "1.1")
-    assert system[1] == join_layers(BASE, include_in_plan(TOOLS)), "what is off leaves no trace"
+    assert system[1] == join_layers(BASE, include_in_plan(TOOLS), PLAN_FORM), (
+        "what is off leaves no trace"
+    )
 
 
 async def test_u1_the_system_prompt_has_the_tools_and_the_prompts_of_a_system_by_its_name(
@@ -157,7 +166,7 @@ async def test_u1_the_system_prompt_has_the_tools_and_the_prompts_of_a_system_by
     await run_short_turn(platform, session)
     await run_short_turn(platform, session)
     (system, _) = await read_messages(platform, session, "1.1")
-    options = (PROMPTS, CHARTS, HEADING, INSTRUCTIONS)
+    options = (PROMPTS, CHARTS, HEADING, INSTRUCTIONS, PLAN_FORM)
     assert system[1] == join_layers(BASE, include_in_plan(TOOLS), *options)
     (system, *_) = await read_messages(platform, session, "2.1")
     names = f"Tools of {SYSTEM}:\n- harbour_look\n- harbour_pay"
@@ -178,6 +187,7 @@ async def test_u2_every_contributor_is_a_component_of_its_own_and_measured(
         "instructions": ["instructions"],
         "history": ["history"],
         "hydration": ["hydration", "hydration"],
+        "output_schema": ["output_schema"],
         "query": ["input"],
     }
     assert await list_layers(platform, session, "2.3") == {
@@ -209,7 +219,8 @@ async def test_u14_the_tools_of_a_profile_are_one_text_until_a_schema_changes(
     read = ((first, "1.1"), (second, "1.1"), (third, "1.1"), (first, "2.1"))
     prompts = [(await read_messages(platform, *each))[0][1] for each in read]
     assert prompts == [
-        join_layers(BASE, include_in_plan(tools)) for tools in (TOOLS, TOOLS, more, TOOLS)
+        join_layers(BASE, include_in_plan(tools), PLAN_FORM)
+        for tools in (TOOLS, TOOLS, more, TOOLS)
     ]
     pinned = [await platform.load_events(each, ToolsSnapshotted) for each in (first, second, third)]
     ((one,), (two,), (three,)) = pinned
@@ -227,7 +238,7 @@ async def test_u15_each_operation_has_what_it_needs_and_no_more(platform: AgentS
         set(await list_layers(platform, session, f"1.{number}")) for number in range(1, 5)
     ]
     assert components == [
-        {"system_prompt", "task_prompt", "tools_context", "query"},
+        {"system_prompt", "task_prompt", "tools_context", "output_schema", "query"},
         {"system_prompt", "task_prompt", "plan", "tools_context", "query"},
         {"system_prompt", "task_prompt", "plan", "results", "tools_context", "query"},
         {"system_prompt", "task_prompt", "results", "query"},
@@ -262,7 +273,7 @@ async def test_u16_tool_enabled_plans_takes_tactics_and_answers(platform: AgentS
     names = f"Tools of {SYSTEM}:\n- harbour_look\n- harbour_pay"
     worked = "Planned:\n1. Find boats.\n2. Pay for one."
     assert await read_messages(platform, session, "2.1") == [
-        ("system", join_layers(BASE, include_in_plan(names))),
+        ("system", join_layers(BASE, include_in_plan(names), PLAN_FORM)),
         ("user", "Which boats?"),
         ("assistant", f"{worked}\n\nThree boats."),
         ("system", f"What tools gave in the turn before:\nr1:\n{look}\nr2:\n{pay}"),
@@ -316,7 +327,7 @@ async def test_u17_a_profile_has_its_own_words_for_the_categories_that_it_has(
     await platform.complete_turn(session, plan, look, look, answer_with_text("Three."), text="Hm?")
     base, plan_words, recovery, other, talk, charts = overrides.values()
     (system, _) = await read_messages(platform, session, "1.1")
-    assert system[1] == join_layers(base, plan_words, LIMIT, TOOLS, charts)
+    assert system[1] == join_layers(base, plan_words, LIMIT, TOOLS, charts, PLAN_FORM)
     failed = 'harbour_look {"what": "boat"}\n  failed: the shelf is locked'
     (system, _) = await read_messages(platform, session, "1.3")
     assert system[1] == join_layers(base, include_in_tactic("Find boats."), failed, recovery)
@@ -381,9 +392,8 @@ async def test_u20_a_prompt_of_a_real_server_is_planned_called_and_read_like_a_t
     )
     about = "Tell how the harbour master wants the delays of a day reported."
     (system, _) = await read_messages(platform, session, "1.1")
-    assert system[1].endswith(
-        f"\n\nPrompts of {SYSTEM}:\n- harbour_delay_report: {about}\n    day (string)"
-    )
+    prompts = f"Prompts of {SYSTEM}:\n- harbour_delay_report: {about}\n    day (string)"
+    assert system[1].endswith("\n\n" + join_layers(prompts, PLAN_FORM))
     assert platform.list_offered_tools() == [[], ["harbour_delay_report"], []]
     (offered,) = platform.bodies[1]["tools"]
     assert offered["function"]["description"] == about

@@ -40,6 +40,7 @@ from turnlog.services.worker.model.model_types import FailureCode
         (ModelRefusal(400, code="content_filter"), "content_filtered", False),
         (ModelRefusal(400, type="invalid_request_error"), "bad_request", False),
         (ModelRefusal(422), "bad_request", False),
+        (ModelRefusal(400, "Invalid schema for response_format"), "response_format_refused", False),
     ],
 )
 async def test_a_refusal_is_told_by_what_it_means(

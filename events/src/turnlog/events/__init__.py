@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         PlainText,
         SealedText,
         compute_digest,
+        parse_structured_text,
     )
     from turnlog.events.envelope import ChainHead, Envelope, RecordedEvent
     from turnlog.events.errors import (
@@ -156,6 +157,7 @@ __all__ = [
     "decode_event",
     "encode_batch",
     "format_event_name",
+    "parse_structured_text",
 ]
 
 _MODULES = ("errors", "content", "envelope", "registry", "model.manifest", "tokens", "codec")

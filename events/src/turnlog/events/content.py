@@ -7,10 +7,10 @@ digest and length. Only the codec seals and opens content.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from hashlib import sha256
-from json import JSONEncoder
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, JsonValue, Tag
@@ -113,7 +113,7 @@ Content = Annotated[
 ]
 
 
-_ENCODER: Final = JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def encode_canonical(value: JsonValue) -> str:
@@ -124,3 +124,21 @@ def encode_canonical(value: JsonValue) -> str:
 def get_plain_text(content: Content | None) -> str | None:
     """Return a readable text; None if it is sealed, erased or absent."""
     return content.text if isinstance(content, PlainText) else None
+
+
+def parse_structured_text(content: Content | None) -> JsonValue:
+    """Return the value of a text that is JSON, such as a structured reply.
+
+    None if the text is sealed, erased or absent, or if it is no JSON after all.
+    """
+    try:
+        value: JsonValue = json.loads(
+            get_plain_text(content) or "null", parse_constant=_refuse_constant
+        )
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")

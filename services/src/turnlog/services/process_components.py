@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -18,6 +18,7 @@ from turnlog.events.jetstream.stream_setup import StreamOptions
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
 from turnlog.events.store.ports import SnapshotStore
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
+from turnlog.services.blueprints.response_formats import ResponseFormats
 from turnlog.services.caches.session_snapshots import (
     AuthenticatedSnapshotStore,
     CheckedSnapshotStore,
@@ -70,11 +71,15 @@ class ProcessComponents:
             self.library, self.blobs, read_clock, create_id, f"/turnlog/{self.role}"
         )
 
-    def create_prompt_input_loader(self, command_handler: CommandHandler) -> PromptInputLoader:
+    def create_prompt_input_loader(
+        self, command_handler: CommandHandler, response_formats: Mapping[str, bool]
+    ) -> PromptInputLoader:
         """Create the loader of what prompts are assembled from."""
         segment_service = self.create_segment_service()
         return PromptInputLoader(
-            command_handler, SegmentFetcher(segment_service, command_handler.texts)
+            command_handler,
+            SegmentFetcher(segment_service, command_handler.texts),
+            ResponseFormats(response_formats),
         )
 
 

@@ -16,7 +16,7 @@ from turnlog.events.event_model import EventModel, build_discriminator
 
 MessageRole = Literal["system", "user", "assistant", "tool"]
 
-PartRole = MessageRole | Literal["tools", "tool_call"]
+PartRole = MessageRole | Literal["tools", "tool_call", "response_format"]
 
 PartTreatment = Literal[
     "kept", "trimmed", "compressed", "dropped", "condensed", "summarised", "absent"
@@ -169,7 +169,8 @@ class PromptPart(EventModel):
     role: PartRole | None = None
     """Role of that message; roles alternate in a run of history. `tools` is a tool offered beside
     the messages, and `tool_call` a tool call in an assistant's message: its text is the arguments,
-    and the event of its source has the id and the tool.
+    and the event of its source has the id and the tool. `response_format` is the schema of the
+    answer where the parameter of that name has it, and no message.
     """
     digest: Digest | None = None
     """Digest of the text, or of a run's message digests, one per line. None if the part was left

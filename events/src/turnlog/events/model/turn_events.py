@@ -139,6 +139,8 @@ class TurnCompleted(EventModel):
     """The turn's role in the session's state machine, if it has one."""
     work: Content | None = None
     """The plan and tool results, as the plans of later turns may include them."""
+    structured: bool = False
+    """Whether the text is JSON that matches the schema of its call: `parse_structured_text`."""
 
 
 class TurnFailed(EventModel):

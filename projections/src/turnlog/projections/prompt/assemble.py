@@ -43,6 +43,7 @@ from turnlog.projections.prompt.history.history_window import (
     render_history,
 )
 from turnlog.projections.prompt.part_template import PartTemplate, TextKey
+from turnlog.projections.prompt.planned_output import plan_output
 from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedSlot
 from turnlog.projections.prompt.render import render_plan
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, include_layers
@@ -143,19 +144,24 @@ def assemble(
         ),
         *(message.fill(texts, "tool rounds") for message in unfilled.rounds),
     )
+    output = plan_output(call.kind, spec, call.output_request)
+    plan = output.add_to(plan) if output else plan
     tools = unfilled.tools.fill(texts, "tools")
     offers = tuple(tool.build_part(counting) for tool in tools)
-    beside = _sum_tokens(offers)
+    beside = (*offers, *(output.list_parts(counting) if output else ()))
     fitting = (
-        BudgetContext(budget, counting, call.inputs, beside, material.registered_steps)
+        BudgetContext(
+            budget, counting, call.inputs, _sum_by_component(beside), material.registered_steps
+        )
         if budget
         else None
     )
     plan, steps = fit_plan(plan, fitting) if fitting else (plan, ())
     messages, message_parts = render_plan(plan, counting)
-    parts = (*message_parts, *offers)
+    parts = (*message_parts, *beside)
     offered = tuple(each.tool for each in tools)
-    request = ChatRequest(call.model, messages, offered, dict(spec.parameters))
+    parameters = {**spec.parameters, **(output.parameters if output else {})}
+    request = ChatRequest(call.model, messages, offered, parameters)
     manifest = Manifest(
         kind=call.kind,
         at=call.at,
@@ -176,6 +182,13 @@ def assemble(
 
 def _sum_tokens(parts: Iterable[PromptPart]) -> int:
     return sum(part.tokens for part in parts)
+
+
+def _sum_by_component(parts: Iterable[PromptPart]) -> dict[str, int]:
+    tokens: dict[str, int] = {}
+    for part in parts:
+        tokens[part.component] = tokens.get(part.component, 0) + part.tokens
+    return tokens
 
 
 def _compare_prefix(

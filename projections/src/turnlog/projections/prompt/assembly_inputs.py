@@ -13,6 +13,7 @@ from turnlog.events.model.manifest import Manifest
 from turnlog.projections.library.segment_selection import CallSegments
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.structured_output.output_requests import OutputRequest
 
 ASSEMBLER_VERSION: Final = 3
 """Version of the assembler; raised when the same record gives a different prompt.
@@ -20,7 +21,8 @@ ASSEMBLER_VERSION: Final = 3
 Version 2 condenses repeated questions by `repeats-2`. Version 3 includes what was carried into
 every visible phase, and not only into the current one, shows the work of a turn without the results
 that the same call lists in a layer, and estimates what distilled results, summaries and exclusions
-save.
+save. How a call asks for the form of its answer needs no version: its manifest says so, and a
+manifest without a word of it is of a call that did not ask.
 """
 
 SUPPORTED_ASSEMBLERS: Final = frozenset((1, 2, ASSEMBLER_VERSION))
@@ -53,6 +55,8 @@ class PromptCall:
     """The segments that the library returned for this call; recorded with it."""
     assembler: int = ASSEMBLER_VERSION
     """The version of the rules it is assembled by."""
+    output_request: OutputRequest | None = None
+    """How it asks for the form of its answer; recorded with it. None if it does not ask."""
     is_foreseen: bool = False
     """Whether it is a later call of the turn, assembled to see if it has room: what may come true
     until then counts as true.

@@ -125,7 +125,7 @@ def _sort_parts(parts: Iterable[PromptPart]) -> tuple[PromptPart, ...]:
 
 
 def _is_message_part(part: PromptPart) -> bool:
-    return part.role != "tools"
+    return part.role not in {"tools", "response_format"}
 
 
 def _sum_tokens(parts: Iterable[PromptPart]) -> int:

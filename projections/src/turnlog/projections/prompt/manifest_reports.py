@@ -45,10 +45,10 @@ class LayerReport:
 
 
 def list_layer_reports(manifest: Manifest) -> tuple[LayerReport, ...]:
-    """Return a report for every layer in prompt order, except history and tools."""
+    """Return a report for every layer in prompt order, except history and what is beside it."""
     layers: dict[str, list[PromptPart]] = {}
     for part in manifest.parts:
-        if part.layer != "history" and part.role != "tools":
+        if part.layer != "history" and part.role not in {"tools", "response_format"}:
             layers.setdefault(part.layer, []).append(part)
     return tuple(_build_layer_report(layer, parts) for layer, parts in layers.items())
 

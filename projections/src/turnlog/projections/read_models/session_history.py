@@ -91,6 +91,8 @@ class HistoryTurn:
     """Whose text it is; a turn of the system has no reply."""
     display: TurnDisplay | None = None
     """The display form, where a client supplied one."""
+    structured: bool = False
+    """Whether the reply is JSON that matches the schema of its call."""
 
     @cached_property
     def messages(self) -> TurnMessages:
@@ -162,6 +164,7 @@ def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
                 fallback=event.fallback,
                 work=event.work,
                 settled_at=at,
+                structured=event.structured,
             )
         case AttemptStarted() | AttemptEnded() | CallCompleted() | ContextAssembled():
             pass
@@ -219,6 +222,7 @@ def _redact_turn(turn: HistoryTurn, event: ReplyRedacted, at: str) -> HistoryTur
         status="completed",
         reply=event.replacement,
         redacted=True,
+        structured=False,
         work=None,
         display=TurnDisplay(turn.display.text) if turn.display else None,
         reason=event.reason,

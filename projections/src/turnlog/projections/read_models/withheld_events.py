@@ -121,7 +121,7 @@ def _withhold_texts(event: Event, instead: Content) -> KnownEvent | None:
     """Return an event without what is withheld; None if it says nothing of it."""
     match event:
         case TurnCompleted():
-            return event.model_copy(update={"text": instead, "work": None})
+            return event.model_copy(update={"text": instead, "work": None, "structured": False})
         case TurnDisplayed(reply=reply) if reply is not None:
             return event.model_copy(update={"reply": instead})
         case TurnResolved():

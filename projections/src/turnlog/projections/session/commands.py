@@ -423,6 +423,8 @@ class CompleteTurn:
     """Summary of how the turn was worked out, where later prompts include it."""
     excludes_filtered: bool = False
     """Whether the turn is excluded from windows if a filter of the provider cut the answer."""
+    structured: bool = False
+    """Whether the text is JSON that matches the schema of its call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,36 @@ PLAN_SCHEMA: Final[dict[str, JsonValue]] = {
 of the previous turn that answers it, or the one whose rows it loops over.
 """
 
+PLAN_OUTPUT_SCHEMA: Final[dict[str, JsonValue]] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["steps"],
+    "properties": {
+        "steps": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["goal"],
+                "properties": {
+                    "goal": {"type": "string"},
+                    "tools": {"type": "array", "items": {"type": "string"}},
+                    "from": {"type": "string"},
+                    "loop": {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "required": ["source"],
+                        "properties": {"source": {"type": "string"}},
+                    },
+                },
+            },
+        }
+    },
+}
+"""The plan that a model is asked for. It is narrower than `PLAN_SCHEMA`, by which the answer is
+validated: what is too much there is left out as a repair.
+"""
+
 MAX_GOAL_CHARACTERS: Final = 1_000
 """Maximum length of the goal of a step; every prompt of the step includes it."""
 

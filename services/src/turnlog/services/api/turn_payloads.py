@@ -48,6 +48,8 @@ class SettledTurnView(SubmittedTurn):
     """What went wrong, for people; null unless it failed."""
     fallback: str | None = None
     """Why the reply is a fallback; null when a model wrote it."""
+    output: JsonValue = None
+    """The reply as the value that it is, where its call requires a schema; otherwise null."""
 
 
 class CommandResult(ResponseModel):
@@ -107,6 +109,8 @@ class TurnView(ResponseModel):
     """Whether later prompts may include it."""
     fallback: str | None = None
     """Why the reply is a fallback; null when a model wrote it."""
+    output: JsonValue = None
+    """The reply as the value that it is, where its call requires a schema; otherwise null."""
     phase: str | None = None
     """The phase it belongs to."""
     display: DisplayView | None = None

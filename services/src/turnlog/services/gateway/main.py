@@ -118,7 +118,7 @@ def _create_dependencies(
         tokens=components.tokens,
         command_handler=sessions,
         segment_service=components.create_segment_service(),
-        prompt_inputs=components.create_prompt_input_loader(sessions),
+        prompt_inputs=components.create_prompt_input_loader(sessions, settings.response_format),
         blueprints=components.blueprints,
         blueprint_folders=create_blueprint_folders(settings),
         store=store,

@@ -61,6 +61,24 @@ HEADER_PATTERN: Final = r"[A-Za-z][A-Za-z0-9-]{0,63}"
 """The name of an HTTP header."""
 
 
+def _split_model_answers(value: object) -> object:
+    """Split `openai/ours=yes,openai/older=no`."""
+    if not isinstance(value, str):
+        return value
+    pairs = (each.strip().rpartition("=") for each in value.split(",") if each.strip())
+    named = {model.strip(): _MODEL_ANSWERS.get(answer.strip()) for model, _, answer in pairs}
+    if not all(named) or None in named.values():
+        message = "it must be models with `=yes` or `=no`, separated by `,`"
+        raise PydanticCustomError("bad_model_answers", message)
+    return named
+
+
+_MODEL_ANSWERS: Final = {"yes": True, "no": False}
+
+ModelAnswers = Annotated[dict[str, bool], NoDecode, BeforeValidator(_split_model_answers)]
+"""Yes or no for each model; in an environment variable `MODEL=yes,MODEL=no`."""
+
+
 LogLevel = Literal["debug", "info", "warning", "error"]
 """The levels of a process's own log, from the least to the most important."""
 
@@ -124,6 +142,10 @@ class GatewaySettings(ProcessSettings):
     """The model that prompt previews assume where a profile says `default`."""
     prices: Path | None = None
     """JSON file of own prices for a million tokens; they come before those that litellm ships."""
+    response_format: ModelAnswers = {}
+    """Which models take the schema of an answer as `response_format`, such as `openai/ours=yes`;
+    before what litellm's table says.
+    """
     ask: str = "araquem"
     """The blueprint that serves `/v1/ask`."""
     actor_header: Annotated[str, Field(pattern=f"^{HEADER_PATTERN}$")] = "X-Forwarded-User"
@@ -142,6 +164,10 @@ class WorkerSettings(ProcessSettings):
     """Model of profiles that say `default`, as litellm names it; `off` calls no model."""
     prices: Path | None = None
     """JSON file of own prices for a million tokens; they come before those that litellm ships."""
+    response_format: ModelAnswers = {}
+    """Which models take the schema of an answer as `response_format`, such as `openai/ours=yes`;
+    before what litellm's table says.
+    """
     scripts: Path | None = None
     """Folder of scripts for `scripted/...` models, in addition to the shipped ones."""
     blueprints: FolderList = ()

@@ -59,6 +59,8 @@ from turnlog.projections.prompt.sources.segment_layers import (
 from turnlog.projections.prompt.sources.session_material import PhaseVisibility, SessionMaterial
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
+from turnlog.projections.structured_output.output_requests import find_output_request
+from turnlog.services.blueprints.response_formats import ResponseFormats
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.segment_service import SegmentService
@@ -237,6 +239,7 @@ class PromptInputLoader:
 
     command_handler: CommandHandler
     segment_fetcher: SegmentFetcher
+    response_formats: ResponseFormats = field(default_factory=ResponseFormats)
 
     async def load_new_call(
         self,
@@ -253,7 +256,12 @@ class PromptInputLoader:
         `segments-unavailable` when a required segment cannot be read.
         """
         turn = unrecorded.turn
-        call = replace(call, inputs=turn.inputs if turn else await self.load_turn_inputs(state))
+        spec = material.blueprint.calls[call.kind]
+        call = replace(
+            call,
+            inputs=turn.inputs if turn else await self.load_turn_inputs(state),
+            output_request=await self.response_formats.choose_request(spec, call.model),
+        )
         if requests := list_segment_requests(material, state, call):
             segments = await self.segment_fetcher.fetch_segments(
                 state.tenant,
@@ -268,12 +276,22 @@ class PromptInputLoader:
     async def load_recorded_call(
         self, material: SessionMaterial, state: SessionState, call: PromptCall, manifest: Manifest
     ) -> PromptInputs:
-        """Load the inputs of a recorded call, with the clock and segments of its manifest."""
+        """Load the inputs of a recorded call.
+
+        The clock, the segments and the way to ask for the form of the answer are its manifest's.
+        """
         inputs, assembler = (
             await self.load_turn_inputs(state),
             choose_assembler(manifest.assembler),
         )
-        call = replace(call, at=manifest.at, inputs=inputs, assembler=assembler)
+        output_request = find_output_request(manifest)
+        call = replace(
+            call,
+            at=manifest.at,
+            inputs=inputs,
+            assembler=assembler,
+            output_request=output_request,
+        )
         digests = (segment.digest for segment in list_segments(manifest))
         blobs = await self.command_handler.texts.read_blobs(state.tenant, digests)
         requests = list_segment_requests(material, state, call)

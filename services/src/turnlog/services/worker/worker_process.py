@@ -114,7 +114,7 @@ def _build_turn_runner(
             parts.blueprints,
             parts.blobs,
             library,
-            parts.create_prompt_input_loader(sessions),
+            parts.create_prompt_input_loader(sessions, settings.response_format),
             settings.model,
         ),
         tokens=parts.tokens,

@@ -38,6 +38,7 @@ from turnlog.projections.audit.explain.exclusion_provenance import (
     find_displacing_event,
 )
 from turnlog.projections.audit.explain.provenance_events import find_segment_edit
+from turnlog.projections.blueprint.schema.layer_specs import OUTPUT_LAYER
 from turnlog.projections.prompt.assembly_inputs import parse_provider
 from turnlog.projections.prompt.budget.budget_error import (
     WHOLE_PROMPT,
@@ -223,7 +224,9 @@ def _find_definition_causes(pair: EntryPair, comparison: CallComparison) -> Iter
         yield from assign_reason("kind", _select_unshared(sides, _get_phase_events))
     elif _get_definition_pins(left) != _get_definition_pins(right):
         yield from assign_reason("blueprint", _select_unshared(sides, _get_definition_events))
-    elif parse_provider(left.call.model) != parse_provider(right.call.model):
+    elif parse_provider(left.call.model) != parse_provider(right.call.model) or (
+        pair.entry.part.layer == OUTPUT_LAYER and left.call.model != right.call.model
+    ):
         yield from assign_reason("model", [each.recorded for each in sides])
     elif left.state.attributes != right.state.attributes:
         yield from assign_reason("attribute", _select_unshared(sides, _get_definition_events))

@@ -78,9 +78,9 @@ def find_differences(
 
 
 def list_included(entries: EntriesByKey) -> list[ManifestEntry]:
-    """Return the included entries in the order of providers, tools first."""
+    """Return the included entries in the order of providers, those beside the messages first."""
     included = (entry for entry in entries.values() if entry.is_included)
-    return sorted(included, key=lambda entry: entry.part.role != "tools")
+    return sorted(included, key=lambda entry: entry.part.role not in {"tools", "response_format"})
 
 
 def _compare_pair(pair: EntryPair, moved: frozenset[EntryKey]) -> ChangeKind | None:

@@ -101,7 +101,7 @@ def _join_message(messages: list[ChatMessage], part: PromptPart, text: str) -> N
     role, message = part.role, part.message
     if message is None or message > len(messages):
         raise Corrupt(f"part {part.layer}", "it names no place among the messages")
-    if role is None or role == "tools" or role == "tool_call":  # noqa: PLR1714 - narrows the type
+    if role is None or role == "tools" or role == "tool_call" or role == "response_format":  # noqa: PLR1714 - narrows the type
         raise Corrupt(f"part {part.layer}", "it is no text of a message")
     if message == len(messages):
         messages.append(ChatMessage(role, text))

@@ -49,6 +49,7 @@ from turnlog.projections.session.pinned_prompts import list_pinned_files
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import TextRef
 from turnlog.projections.session.tool_disclosure import list_tool_texts
+from turnlog.projections.structured_output.output_requests import find_output_request
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +161,8 @@ def rebuild_call_request(
     """Rebuild the request for a call from its record."""
     kind, model, at = call.manifest.kind, call.model, call.manifest.at
     assembler = choose_assembler(call.manifest.assembler)
-    bare = PromptCall(kind, model, at, inputs, assembler=assembler)
+    output_request = find_output_request(call.manifest)
+    bare = PromptCall(kind, model, at, inputs, assembler=assembler, output_request=output_request)
     requests = list_segment_requests(material, state, bare)
     segments = restore_segments(requests, call.manifest, blobs)
     return replace(bare, gathered=segments)

@@ -7,7 +7,7 @@ that the record does not contain, it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from turnlog.projections.audit.record.session_replay import RecordedCallInputs
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
 from turnlog.projections.blueprint.loading.memory_policy_source import LoadedMemoryPolicy
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
+from turnlog.projections.blueprint.schema.call_specs import CallSpec
 from turnlog.projections.blueprint.schema.layer_specs import FileLayer, SourceLayer
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
 from turnlog.projections.blueprint.validation.input_values import check_recorded_values
@@ -40,6 +41,7 @@ from turnlog.projections.session.pinned_prompts import find_pinned_files
 from turnlog.projections.session.rules.upgrade_rules import build_misfit, require_allowed_model
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.text_refs import InputsRef
+from turnlog.projections.structured_output.output_requests import OutputRequest
 
 ValuesByName = Mapping[str, JsonValue]
 
@@ -48,6 +50,9 @@ PromptTexts = Mapping[str, tuple[str, str]]
 
 _DefinitionKey = tuple[MaterialPins, str]
 """The pins that define a session, and its attributes."""
+
+
+ChooseOutputRequest = Callable[[CallSpec, str], OutputRequest | None]
 
 
 class WhatIfFolder(Protocol):
@@ -84,6 +89,10 @@ class WhatIfChange:
     model: str | None = None
     default_model: str | None = None
     """The model for profiles with model `default`, if it was another one when the call was made."""
+    choose_output_request: ChooseOutputRequest | None = None
+    """Returns how a call would ask a model for the form of its answer; without it a changed call
+    asks as the recorded one did.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +134,14 @@ class ChangeApplier:
         state = self._add_prompts(state, recorded_call, material, provider)
         inputs = self._convert_inputs(recorded_call)
         recorded = recorded_call.call_request
-        call = PromptCall(kind, model, recorded.at, inputs, assembler=recorded.assembler)
+        call = PromptCall(
+            kind,
+            model,
+            recorded.at,
+            inputs,
+            assembler=recorded.assembler,
+            output_request=self._choose_output_request(recorded_call, material, kind, model),
+        )
         call = self._recall_segments(recorded_call, material, state, call)
         return HypotheticalCall(material, _replace_inputs(state, inputs), call)
 
@@ -165,6 +181,17 @@ class ChangeApplier:
             if was == named
             else self.change.default_model or recorded_call.call_request.model
         )
+
+    def _choose_output_request(
+        self, recorded_call: RecordedCallInputs, material: SessionMaterial, kind: str, model: str
+    ) -> OutputRequest | None:
+        """Return how the call asks for the form of its answer: as recorded, unless that changes."""
+        recorded, spec = recorded_call.call_request, material.blueprint.calls[kind]
+        before = recorded_call.material.blueprint.calls.get(kind)
+        is_same = recorded.model == model and before and before.output == spec.output
+        if is_same or self.change.choose_output_request is None:
+            return recorded.output_request
+        return self.change.choose_output_request(spec, model)
 
     def _convert_inputs(self, recorded_call: RecordedCallInputs) -> ValuesByName:
         """Return the inputs in the form that the changed blueprint accepts."""

@@ -202,11 +202,16 @@ class CallSpec(StrictModel):
     input: Literal["none"] | None = None
     """`none` for a call that a phase makes without user input."""
     parameters: dict[str, JsonValue] = {}
-    """Model parameters of `ALLOWED_MODEL_PARAMETERS`, such as `temperature`."""
+    """Model parameters: `frequency_penalty`, `max_completion_tokens`, `max_tokens`,
+    `parallel_tool_calls`, `presence_penalty`, `reasoning_effort`, `response_format`, `seed`,
+    `stop`, `temperature`, `tool_choice` and `top_p`.
+    """
     fallback: Literal["resolved.answer"] | None = None
     """The answer if the model is off or fails; without it the turn fails."""
     output: OutputSpec | None = None
-    """The required form of the answer; without it any text is accepted."""
+    """The required form of the answer, which the model is asked for; without it any text is
+    accepted.
+    """
 
     @property
     def layers(self) -> tuple[Name, ...]:

@@ -35,6 +35,9 @@ QUERY_COMPONENT: Final = "query"
 ROUNDS_COMPONENT: Final = "tool_rounds"
 """The tool calls of the open turn and their results, where its program is `loop`."""
 
+OUTPUT_COMPONENT: Final = "output_schema"
+"""The schema of the answer, in the prompt or beside it."""
+
 STANDARD_COMPONENTS: Final = (
     SYSTEM_PROMPT_COMPONENT,
     TOOLS_COMPONENT,
@@ -49,6 +52,10 @@ TOOL_CALLS_LAYER: Final = "tool_calls"
 
 TOOL_RESULTS_LAYER: Final = "tool_results"
 """The built-in layer of the messages with the results of these tools, one for each call."""
+
+
+OUTPUT_LAYER: Final = "output_schema"
+"""The built-in layer with the schema of the answer, of a call that has `output`."""
 
 
 ROUNDS_LAYERS: Final = frozenset({TOOL_CALLS_LAYER, TOOL_RESULTS_LAYER})

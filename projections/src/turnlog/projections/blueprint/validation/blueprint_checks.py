@@ -22,6 +22,7 @@ from turnlog.projections.blueprint.schema.call_specs import (
 )
 from turnlog.projections.blueprint.schema.layer_specs import (
     INPUT_LAYER,
+    OUTPUT_LAYER,
     TOOL_CALLS_LAYER,
     TOOL_RESULTS_LAYER,
     AttributeLayer,
@@ -72,7 +73,13 @@ from turnlog.projections.blueprint.validation.value_spec_checks import check_val
 PROVIDER_SLOT: Final = "provider"
 """The slot of file paths that is not an attribute."""
 
-BUILT_IN_LAYERS: Final = (INPUT_LAYER, "history", TOOL_CALLS_LAYER, TOOL_RESULTS_LAYER)
+BUILT_IN_LAYERS: Final = (
+    INPUT_LAYER,
+    "history",
+    OUTPUT_LAYER,
+    TOOL_CALLS_LAYER,
+    TOOL_RESULTS_LAYER,
+)
 """Layers that exist without being defined."""
 
 PATH_VALUE_TYPES: Final = frozenset({"id", "locale"})

@@ -30,6 +30,7 @@ from turnlog.projections.blueprint.schema.call_specs import CallSpec, HistoryMes
 from turnlog.projections.blueprint.schema.layer_specs import (
     HISTORY_COMPONENT,
     INPUT_LAYER,
+    OUTPUT_COMPONENT,
     QUERY_COMPONENT,
     ROUNDS_COMPONENT,
     STANDARD_COMPONENTS,
@@ -62,7 +63,7 @@ def check_component_budgets(
         TOOL_RESULTS_LAYER: ROUNDS_COMPONENT,
         **{name: each.component for name, each in blueprint.layers.items()},
     }
-    known = (*STANDARD_COMPONENTS, ROUNDS_COMPONENT, *under.values())
+    known = (*STANDARD_COMPONENTS, OUTPUT_COMPONENT, ROUNDS_COMPONENT, *under.values())
     for name, component in budget.components.items():
         component_path = (*path, "components", name)
         if name not in known:

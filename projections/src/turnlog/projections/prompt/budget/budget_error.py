@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,7 +80,7 @@ class BudgetExceeded(Refused):
 
 
 def measure_layers(
-    plan: PromptPlan, of: BudgetScope, counting: TokenCounter, beside: int
+    plan: PromptPlan, of: BudgetScope, counting: TokenCounter, beside: Mapping[str, int]
 ) -> Iterator[LayerSize]:
     """Yield the size of everything that is included within these bounds."""
     for slot in plan:
@@ -91,5 +91,7 @@ def measure_layers(
         for block in slot.blocks:
             if block.included_pieces and of.has_layer(block.layer, block.component):
                 yield LayerSize(block.layer, counting.count_tokens(block.content), block.keep)
-    if beside and of.has_layer("tools", TOOLS_COMPONENT):
-        yield LayerSize("tools", beside)
+    for component, tokens in beside.items():
+        layer = "tools" if component == TOOLS_COMPONENT else component
+        if tokens and of.has_layer(layer, component):
+            yield LayerSize(layer, tokens)

@@ -42,7 +42,6 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     HISTORY_COMPONENT,
     ROUNDS_COMPONENT,
     TOOL_RESULTS_LAYER,
-    TOOLS_COMPONENT,
 )
 from turnlog.projections.blueprint.token_counters import TokenCounter
 from turnlog.projections.prompt.budget.block_trims import (
@@ -187,8 +186,8 @@ class BudgetContext:
     budget: BudgetSpec
     counting: TokenCounter
     inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    tool_tokens: int = 0
-    """Tokens of the tools that are offered with the prompt."""
+    beside: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Tokens of what is sent beside the messages, such as tools, by component."""
     registered: Mapping[str, ApplyRegisteredStep] = field(
         default_factory=dict[str, ApplyRegisteredStep]
     )
@@ -216,7 +215,7 @@ def fit_plan(
 
 
 def _list_ladder_runs(fitting: BudgetContext) -> list[LadderRun]:
-    budget, counting, beside = fitting.budget, fitting.counting, fitting.tool_tokens
+    budget, counting, beside = fitting.budget, fitting.counting, fitting.beside
     sections = [
         LadderRun(
             section.ladder,
@@ -229,14 +228,16 @@ def _list_ladder_runs(fitting: BudgetContext) -> list[LadderRun]:
     components = [
         LadderRun(
             component.ladder,
-            partial(measure_component, component=name, counting=counting, beside=beside),
+            partial(
+                measure_component, component=name, counting=counting, beside=beside.get(name, 0)
+            ),
             resolve_limit(component.tokens, fitting.inputs),
             BudgetScope(component=name),
             is_soft=not component.fixed,
         )
         for name, component in budget.components.items()
     ]
-    measure = partial(measure_plan, counting=counting, beside=beside)
+    measure = partial(measure_plan, counting=counting, beside=sum(beside.values()))
     return [*sections, *components, LadderRun(budget.ladder, measure, fitting.limit)]
 
 
@@ -278,7 +279,7 @@ def _apply_ladder(
             if size != before:
                 steps.append(_build_step_record(step.action_name, on, run, before, size))
     if size.tokens > run.limit and not run.is_soft:
-        sizes = measure_layers(plan, run.scope, fitting.counting, fitting.tool_tokens)
+        sizes = measure_layers(plan, run.scope, fitting.counting, fitting.beside)
         raise BudgetExceeded(size.tokens, run.limit, sizes, run.scope)
     return plan, steps
 
@@ -324,7 +325,7 @@ def measure_component(
 
     Each text is counted by itself, so that cutting one component does not lengthen another.
     """
-    tokens, characters = beside if component == TOOLS_COMPONENT else 0, 0
+    tokens, characters = beside, 0
     for slot in plan:
         if isinstance(slot, PlannedMessage):
             texts = [each.text for each in place_pieces(slot) if each.block.component == component]

@@ -62,6 +62,8 @@ class AttemptAnswer:
     tools: tuple[ToolRequest, ...] = ()
     plan: ParsedPlan | None = None
     repairs: tuple[str, ...] = ()
+    structured: bool = False
+    """Whether the text is JSON that matches the schema of its call."""
 
     @property
     def continues_turn(self) -> bool:
@@ -199,6 +201,7 @@ def _build_answer_command(
                 repairs=answer.repairs,
                 work=report.work,
                 excludes_filtered=report.excludes_filtered,
+                structured=answer.structured,
             )
 
 

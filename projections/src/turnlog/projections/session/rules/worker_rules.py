@@ -179,6 +179,7 @@ def _build_reply_event(
         finish=command.finish,
         exchange=build_exchange(state, command.phases, step),
         work=None if command.work is None else PlainText(text=command.work),
+        structured=command.structured,
     )
 
 

@@ -249,8 +249,9 @@ def _annotate_fields(schema: JsonSchema, kind: type[BaseModel]) -> None:
 
 def _remove_null(field: JsonSchema) -> None:
     del field["default"]
-    kinds = [each for each in field.pop("anyOf") if each != {"type": "null"}]
-    field |= kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+    if "anyOf" in field:  # A field of any JSON has neither kinds nor a type.
+        kinds = [each for each in field.pop("anyOf") if each != {"type": "null"}]
+        field |= kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
 
 
 _NONE_PATTERN: Final = re.compile(r"(^|[.] )?\bNone\b")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.events.model.turn_events import FinishReason
@@ -88,6 +88,8 @@ class ReplyDonePayload(StreamPayload):
     """The turn number."""
     fallback: str | None = Field(default=None, exclude_if=lambda fallback: fallback is None)
     """Why the reply is a fallback; absent when a model wrote it."""
+    output: JsonValue = Field(default=None, exclude_if=lambda output: output is None)
+    """The reply as the value that it is; absent without a schema of its call."""
     sequence: int
     """The sequence of the event that holds the reply."""
 
@@ -103,6 +105,8 @@ class ExchangeDonePayload(StreamPayload):
     """The next phase; null if the phase goes on."""
     exchanges_count: int
     """The number of exchanges in the phase so far, including this one."""
+    output: JsonValue = Field(default=None, exclude_if=lambda output: output is None)
+    """The reply as the value that it is; absent without a schema of its call."""
 
 
 class DebriefDonePayload(StreamPayload):
@@ -112,6 +116,8 @@ class DebriefDonePayload(StreamPayload):
 
     debrief_complete: Literal[True]
     """Always true."""
+    output: JsonValue = Field(default=None, exclude_if=lambda output: output is None)
+    """The reply as the value that it is; absent without a schema of its call."""
 
 
 class ReplyFailedPayload(StreamPayload):

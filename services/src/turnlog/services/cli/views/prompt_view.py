@@ -30,6 +30,7 @@ from turnlog.events.model.manifest import (
     SegmentSource,
 )
 from turnlog.events.tokens import ToolRequest
+from turnlog.projections.blueprint.schema.layer_specs import OUTPUT_LAYER
 from turnlog.projections.prompt.chat_request import ChatMessage
 from turnlog.projections.read_models.call_costs import is_guessed_price
 from turnlog.services.api.prompt_payloads import (
@@ -237,7 +238,8 @@ def render_parts(manifest: Manifest) -> Table:
         if part.is_included:
             layer = Text(part.layer, colours[part.layer])
             numbers = (f"{part.characters:,}", f"{part.tokens:,}")
-            table.add_row(layer, part.component, render_source(part.source), *numbers)
+            source = render_source(part.source).append(describe_output_request(part), MUTED)
+            table.add_row(layer, part.component, source, *numbers)
     return table
 
 
@@ -259,6 +261,14 @@ def _describe_reason(part: PromptPart) -> str:
     if part.rule:
         return part.rule
     return "it had nothing to say" if part.treatment == "absent" else ""
+
+
+def describe_output_request(part: PromptPart) -> str:
+    """Return how the schema of the answer is asked for, and why so; empty for other layers."""
+    if part.layer != OUTPUT_LAYER:
+        return ""
+    way = "as `response_format`" if part.role == "response_format" else "stated in the prompt"
+    return f"  {way}: {part.rule}"
 
 
 def render_source(origin: PartSource | None) -> Text:

@@ -15,6 +15,7 @@ from turnlog.events.model.manifest import (
     BlueprintTextSource,
     EventTextSource,
     HistorySource,
+    PartRole,
     PartSource,
     PromptPart,
     ResolutionSource,
@@ -28,7 +29,11 @@ from turnlog.projections.audit.explain.part_provenance import (
     RemovedTurns,
 )
 from turnlog.services.api.prompt_payloads import RecordedPromptView
-from turnlog.services.cli.views.prompt_view import render_source, split_prompt
+from turnlog.services.cli.views.prompt_view import (
+    describe_output_request,
+    render_source,
+    split_prompt,
+)
 from turnlog.services.cli.views.text_format import format_count, format_one_line, format_time
 from turnlog.services.cli.views.theme import (
     MUTED,
@@ -99,7 +104,9 @@ def format_turn_run(first: int, last: int) -> str:
 
 
 def _describe_treatment(part: PromptPart) -> str:
-    return "" if part.treatment == "kept" else f" · {part.treatment} by {part.rule}"
+    if part.treatment == "kept":
+        return describe_output_request(part)
+    return f" · {part.treatment} by {part.rule}"
 
 
 def _choose_verb(origin: PartSource | None) -> str:
@@ -162,15 +169,21 @@ def render_traced_prompt(
                 part.layer, passage.visible_text, colours[part.layer], width, colours[part.layer]
             )
         yield _render_below(render_origin(by_part[id(part)]), width)
-    yield from _render_tools(origins, colours, width)
+    yield from _render_beside("tools offered", "tools", origins, colours, width)
+    yield from _render_beside("response format", "response_format", origins, colours, width)
 
 
-def _render_tools(
-    origins: Sequence[PartProvenance], colours: Mapping[str, str], width: int
+def _render_beside(
+    heading: str,
+    role: PartRole,
+    origins: Sequence[PartProvenance],
+    colours: Mapping[str, str],
+    width: int,
 ) -> Iterator[RenderableType]:
-    offered = [each for each in origins if each.part.role == "tools"]
+    """Render what is sent beside the messages."""
+    offered = [each for each in origins if each.part.role == role]
     if offered:
-        yield Text("tools offered", "bold")
+        yield Text(heading, "bold")
     for each in offered:
         layer = each.part.layer
         yield render_labelled_text(

@@ -20,7 +20,7 @@ from starlette.types import Receive
 
 from turnlog.events.async_tasks import run_tasks
 from turnlog.events.codec import CommandRef
-from turnlog.events.content import PlainText, get_plain_text
+from turnlog.events.content import PlainText, get_plain_text, parse_structured_text
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ReplyRedacted
@@ -293,6 +293,7 @@ def _create_settled_response(submitted: SubmittedTurn, settlement: SettledTurn) 
         reason=turn.reason,
         detail=turn.detail,
         fallback=turn.fallback.code if turn.fallback else None,
+        output=parse_structured_text(turn.reply) if turn.structured else None,
     )
     return _create_settled_answer(settled)
 
@@ -463,6 +464,7 @@ def _create_turn_view(turn: HistoryTurn, activity: TurnActivity, phase: str | No
         settled_at=turn.settled_at,
         remembered=turn.remembered,
         fallback=turn.fallback.code if turn.fallback else None,
+        output=parse_structured_text(turn.reply) if turn.structured else None,
         phase=phase,
         display=_create_display_view(turn),
         steps=activity.steps,

@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.model.call_events import TokenUsage
 from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef, SessionOpened
-from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange
+from turnlog.projections.audit.what_if.hypothetical_change import WhatIfChange, WhatIfFolder
 from turnlog.projections.audit.what_if.reassembled_calls import ReassembledCall, rebuild_calls
 from turnlog.projections.audit.what_if.what_if_report import (
     AlterationCount,
@@ -28,7 +28,7 @@ from turnlog.projections.audit.what_if.what_if_report import (
     build_what_if_report,
     merge_reports,
 )
-from turnlog.projections.blueprint.schema.blueprint_model import compute_blueprint_digest
+from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_blueprint_digest
 from turnlog.projections.prompt.budget.budget_error import BudgetExceeded
 from turnlog.projections.read_models.call_costs import is_guessed_price
 from turnlog.projections.store.read.read_your_writes import wait_for_sequence
@@ -102,9 +102,7 @@ async def _create_change(deps: GatewayDependencies, form: WhatIfRequest) -> What
         if form.budget is None and form.model is None:
             fix = "send a blueprint, a budget or a model"
             raise Refused("invalid", "the request names no change", field="blueprint", fix=fix)
-        return WhatIfChange(
-            deps.blueprint_folders, None, form.budget, form.model, deps.settings.model
-        )
+        return await _build_change(deps, form, deps.blueprint_folders, None)
     files = BlueprintFiles(
         UploadedFolder(form.blueprint.blueprint, form.blueprint.files),
         deps.blueprint_folders.configured,
@@ -112,7 +110,24 @@ async def _create_change(deps: GatewayDependencies, form: WhatIfRequest) -> What
     blueprint = files.read_blueprint()
     check_plugins_registered(blueprint)
     await load_vocabularies(blueprint)
-    return WhatIfChange(files, blueprint, form.budget, form.model, deps.settings.model)
+    return await _build_change(deps, form, files, blueprint)
+
+
+async def _build_change(
+    deps: GatewayDependencies,
+    form: WhatIfRequest,
+    folder: WhatIfFolder,
+    blueprint: Blueprint | None,
+) -> WhatIfChange:
+    formats = await deps.prompt_inputs.response_formats.load_table()
+    return WhatIfChange(
+        folder,
+        blueprint,
+        form.budget,
+        form.model,
+        deps.settings.model,
+        formats.choose_request,
+    )
 
 
 async def _measure_projection_lag(deps: GatewayDependencies, tenant: str) -> int:

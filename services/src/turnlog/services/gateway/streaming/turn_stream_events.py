@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from turnlog.events.content import PlainText
+from turnlog.events.content import PlainText, parse_structured_text
 from turnlog.events.log_token_join import (
     ReplyItem,
     ReplyPosition,
@@ -190,18 +190,21 @@ def _build_done_payload(
     reply: TurnCompleted, sequence: int
 ) -> ReplyDonePayload | ExchangeDonePayload | DebriefDonePayload:
     """Return the data of the `done` event, in the format of the turn's phase if it has one."""
+    output = parse_structured_text(reply.text) if reply.structured else None
     exchange = reply.exchange
     if exchange is None:
         return ReplyDonePayload(
             finish=reply.finish,
             turn=reply.turn,
             fallback=reply.fallback.code if reply.fallback else None,
+            output=output,
             sequence=sequence,
         )
     if exchange.kind == "debrief":
-        return DebriefDonePayload(debrief_complete=True)
+        return DebriefDonePayload(debrief_complete=True, output=output)
     return ExchangeDonePayload(
         phase_transition=exchange.signal,
         next_phase=exchange.next,
         exchanges_count=exchange.count,
+        output=output,
     )

@@ -51,6 +51,10 @@ from turnlog.projections.structured_output.json_repair import (
     JsonSchema,
     validate_answer,
 )
+from turnlog.projections.structured_output.output_requests import (
+    RESPONSE_FORMAT,
+    find_output_request,
+)
 from turnlog.projections.tools.parsed_plan import (
     PLAN_SCHEMA,
     ParsedPlan,
@@ -59,6 +63,7 @@ from turnlog.projections.tools.parsed_plan import (
 )
 from turnlog.projections.tools.result_condensation import list_rows
 from turnlog.services.blueprints.model_prices import PriceTable, compute_cost
+from turnlog.services.blueprints.response_formats import RESPONSE_FORMAT_VARIABLE
 from turnlog.services.extensions.resolver_contract import ResolverFailure
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
@@ -248,6 +253,8 @@ class OutcomeRecorder:
         if failure.code == "context_overflow" and active.manifest:
             detail = self.drift.explain_overflow(active.request.model, active.manifest)
             fault = fault.model_copy(update={"detail": detail})
+        if failure.code == "response_format_refused":
+            fault = _explain_refused_format(active, fault)
         retries = active.material.blueprint.policies.retries
         seconds = compute_retry_delay(
             active.context.prior_attempts, failure, retries, self.jitter()
@@ -282,6 +289,20 @@ class OutcomeRecorder:
         return AttemptUsage(usage, cost, timings, end.response_id, end.ratings)
 
 
+def _explain_refused_format(active: ActiveAttempt, fault: AttemptFault) -> AttemptFault:
+    """Add what to do about a refused schema; it is no such failure if the request had none."""
+    request, manifest = active.request, active.manifest
+    if RESPONSE_FORMAT not in request.parameters:
+        return fault.model_copy(update={"code": "bad_request"})
+    fix = (
+        f"set {RESPONSE_FORMAT_VARIABLE}={request.model}=no, so that the prompt states it"
+        if manifest and find_output_request(manifest)
+        else f"correct `{RESPONSE_FORMAT}` among the call's `parameters`"
+    )
+    detail = f"the provider refuses the schema of the answer ({fault.detail}): {fix}"
+    return fault.model_copy(update={"detail": detail})
+
+
 _PLAN_OUTPUT = OutputSpec.model_validate({"schema": "plan"})
 
 
@@ -295,7 +316,9 @@ def parse_answer(active: ActiveAttempt, end: FinishedAnswer) -> AttemptAnswer:
         return answer
     found = validate_answer(text, get_answer_schema(spec), repair=spec.repair)
     if active.stage != "plan":
-        return AttemptAnswer(found.text, end.finish_reason, tools, repairs=found.repairs)
+        return AttemptAnswer(
+            found.text, end.finish_reason, tools, repairs=found.repairs, structured=True
+        )
     plan, setup = validate_answer(found.text, PLAN_SCHEMA), active.progress.setup
     planned = parse_plan(plan, setup.tools, _get_max_steps(active), setup.prior_results)
     repairs = (*found.repairs, *plan.repairs)

@@ -34,11 +34,13 @@ FailureCode = Literal[
     "unauthorised",
     "unknown_model",
     "bad_request",
+    "response_format_refused",
 ]
 """`incomplete` is an end without a finish reason, `malformed` an unreadable chunk, `empty` an end
 without text. `content_filtered` is a refusal before the answer began; an answer that a filter
 stopped is a `FinishedAnswer` with that reason. `too_long` is an answer that no event could hold.
-`model_off` is a service that was started without a model.
+`model_off` is a service that was started without a model. `response_format_refused` is a request
+that the provider, or litellm for it, refused because of the schema of its answer.
 """
 
 RETRYABLE_CODES: frozenset[FailureCode] = frozenset(

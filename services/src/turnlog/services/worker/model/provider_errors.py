@@ -45,6 +45,13 @@ _CODE_BY_ERROR_CODE: Mapping[str, FailureCode] = {
     "model_not_found": "unknown_model",
 }
 
+_RESPONSE_FORMAT_WORDS = re.compile(
+    r"response_?(?:format|schema|json_?schema)|output_(?:format|config)|json_schema"
+    r"|text\.format|response.?mime",
+    re.IGNORECASE,
+)
+"""What providers and litellm call the schema of an answer in their messages."""
+
 _MAX_ERROR_BYTES = 65_536
 """Maximum bytes of an error body in which a code is searched."""
 
@@ -69,6 +76,8 @@ def map_error(error: BaseException, *, accepted: bool, now: float) -> ModelFailu
         or _find_transport_code(links)
         or _find_fallback_code(links, accepted=accepted)
     )
+    if code == "bad_request" and _RESPONSE_FORMAT_WORDS.search(str(links[0])):
+        code = "response_format_refused"
     return ModelFailure(code, type(links[-1]).__name__)
 
 
@@ -85,6 +94,10 @@ def _map_response(
         or _CODE_BY_STATUS.get(status, default)
     )
     detail = f"HTTP {status} {error_code}".rstrip()
+    if code == "bad_request" and _RESPONSE_FORMAT_WORDS.search(
+        _read_error_message(links, response)
+    ):
+        code = "response_format_refused"
     return ModelFailure(code, detail, retry_after=parse_retry_after(response.headers, now))
 
 
@@ -143,6 +156,15 @@ def _read_error_code(response: httpx.Response) -> str:
         if isinstance(value, str) and _ERROR_CODE_FORM.fullmatch(value):
             return value
     return ""
+
+
+def _read_error_message(links: tuple[BaseException, ...], response: httpx.Response) -> str:
+    """Return what an error says; it is searched and never stored."""
+    try:
+        body = response.content[:_MAX_ERROR_BYTES].decode(errors="replace")
+    except httpx.ResponseNotRead:
+        body = ""
+    return f"{body} {str(links[0])[:_MAX_ERROR_BYTES]}"
 
 
 def _get_field(value: object, name: str) -> object:

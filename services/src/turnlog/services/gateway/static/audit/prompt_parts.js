@@ -37,6 +37,12 @@ export const listShortenedParts = (manifest) => manifest.parts.filter((part) => 
 // Tools are offered outside the messages: their parts have a role but no message.
 export const listToolParts = (manifest) => manifest.parts.filter((part) => part.role === "tools");
 
+// How the schema of the answer is asked for, and why so; empty for other layers.
+export function describeOutputRequest(part) {
+  if (part.layer !== "output_schema" || !isIncluded(part)) return "";
+  return ` · ${part.role === "response_format" ? "as response_format" : "stated in the prompt"}: ${part.rule}`;
+}
+
 export function sumByComponent(manifest) {
   const shares = new Map();
   for (const part of manifest.parts.filter(isIncluded)) {

@@ -5,7 +5,7 @@ import { createElement, setChildren } from "../app/dom.js";
 import { formatCount, formatNumber, formatPercent } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { linkToCall, linkToEvent } from "../app/links.js";
-import { chooseLayerHues, formatSource, listShortenedParts, listToolParts, splitMessages, sumByComponent } from "./prompt_parts.js";
+import { chooseLayerHues, describeOutputRequest, formatSource, listShortenedParts, listToolParts, splitMessages, sumByComponent } from "./prompt_parts.js";
 
 export function createPromptView(session) {
   const callChart = createElement("nav", { class: "growth", "aria-label": "Calls" });
@@ -47,7 +47,7 @@ export function createPromptView(session) {
     const hues = chooseLayerHues(manifest);
     return [
       renderReproduction(prompt, session), renderTokenBar(manifest, hues), renderShortenedParts(manifest, hues), renderMessages(prompt.messages, manifest, hues),
-      renderTools(prompt, hues), renderParameters(prompt),
+      renderTools(prompt, hues), renderResponseFormat(prompt, hues), renderParameters(prompt),
     ];
   }
 
@@ -88,7 +88,7 @@ function renderMessages(messages, manifest, hues) {
 }
 
 function renderPassage(part, text, hues, first) {
-  const origin = first ? [createElement("span", { title: part.source?.of?.join(", ") }, formatSource(part.source)), createElement("span", {}, formatCount(part.tokens, "token"))] : null;
+  const origin = first ? [createElement("span", { title: part.source?.of?.join(", ") }, `${formatSource(part.source)}${describeOutputRequest(part)}`), createElement("span", {}, formatCount(part.tokens, "token"))] : null;
   return createElement("div", { class: `passage ${hues[part.layer]}` },
     createElement("div", { class: "margin" }, createElement("strong", {}, part.layer), origin), createElement("div", { class: "text" }, text));
 }
@@ -98,6 +98,13 @@ function renderTools(prompt, hues) {
   const parts = listToolParts(prompt.manifest);
   return createElement("section", { class: "message" }, createElement("h3", {}, "beside", createElement("span", { class: "role" }, "tools")),
     prompt.tools.map((tool, place) => renderPassage(parts[place], JSON.stringify(tool, null, 2), hues, true)));
+}
+
+function renderResponseFormat(prompt, hues) {
+  const part = prompt.manifest.parts.find(({ role }) => role === "response_format");
+  if (!part) return null;
+  return createElement("section", { class: "message" }, createElement("h3", {}, "beside", createElement("span", { class: "role" }, "response_format")),
+    renderPassage(part, JSON.stringify(JSON.parse(part.source.text), null, 2), hues, true));
 }
 
 function renderShortenedParts(manifest, hues) {

@@ -5,7 +5,7 @@ import { createElement, setChildren } from "../app/dom.js";
 import { formatCount, formatNumber } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { formatTurnRange, renderEventLink, renderEventLinks } from "../events/event_links.js";
-import { chooseLayerHues, formatSource } from "./prompt_parts.js";
+import { chooseLayerHues, describeOutputRequest, formatSource } from "./prompt_parts.js";
 
 export function createWhyView(session) {
   const element = createElement("div", { class: "audit scroll" });
@@ -60,7 +60,7 @@ function renderFacts(why, session) {
 const formatVisibility = ({ shared, hidden }) => `${shared.length ? `, sees ${shared.join(", ")}` : ""}${hidden.length ? `, not ${hidden.join(", ")}` : ""}`;
 
 function renderOrigin({ part, by, filled, because, removed, tool }, hues, session) {
-  const treatment = part.treatment === "kept" ? "" : ` · ${part.treatment}${part.rule ? ` by ${part.rule}` : ""}`;
+  const treatment = part.treatment === "kept" ? describeOutputRequest(part) : ` · ${part.treatment}${part.rule ? ` by ${part.rule}` : ""}`;
   const size = part.tokens ? ` · ${formatCount(part.tokens, "token")}` : "";
   return createElement("article", { class: `origin ${hues[part.layer]}` },
     createElement("h3", {}, createElement("span", { class: "layer" }, part.layer), part.item ? ` ${part.item}` : "",
