@@ -22,7 +22,7 @@ from turnlog.client.answers import (
     TurnAnswer,
     TurnEntry,
 )
-from turnlog.client.events import SseDecoder
+from turnlog.client.events import DoneEvent, SseDecoder, SseMessage, parse_turn_event
 from turnlog.client.operations import MAX_DELAY, MAX_TRIES, compute_retry_delay
 
 SCHEMAS: dict[str, Any] = json.loads((ROOT / "docs/reference/openapi.json").read_text())[
@@ -74,6 +74,13 @@ def load_generator() -> ModuleType:
 def test_the_blocking_client_is_written_from_the_asynchronous_one() -> None:
     generator = load_generator()
     assert generator.build_sync_client() == generator.TARGET.read_text()
+
+
+def test_the_end_of_a_stream_has_the_value_of_a_structured_reply() -> None:
+    for data, output in (('{"turn":1,"output":{"mood":"fine"}}', {"mood": "fine"}), ("{}", None)):
+        end = parse_turn_event(SseMessage("done", data, "1.1.9.done"))
+        assert isinstance(end, DoneEvent)
+        assert end.output == output
 
 
 def test_messages_are_decoded_however_their_bytes_arrive() -> None:

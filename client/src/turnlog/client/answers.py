@@ -56,6 +56,8 @@ class TurnAnswer(SubmitAnswer):
     """What went wrong, for people; None unless it failed."""
     fallback: str | None = None
     """Why the reply is a fallback; None when a model wrote it."""
+    output: JsonValue = None
+    """The reply as the value that it is, where its call requires a schema; otherwise None."""
 
 
 class TurnEntry(_Answer):
@@ -79,6 +81,8 @@ class TurnEntry(_Answer):
     """What went wrong, for people; None unless it failed."""
     phase: str | None = None
     """The phase it belongs to."""
+    output: JsonValue = None
+    """The reply as the value that it is, where its call requires a schema; otherwise None."""
 
 
 class HistoryAnswer(_Answer):

@@ -114,6 +114,11 @@ class DoneEvent:
     """`finish`, `turn` and `sequence`, or what the phase of the turn says."""
     cursor: str
 
+    @property
+    def output(self) -> Any:  # noqa: ANN401 - JSON of the form that the blueprint requires
+        """The reply as the value that it is, where its call requires a schema; otherwise None."""
+        return self.data.get("output")
+
 
 @dataclass(frozen=True, slots=True)
 class RedactEvent:
