@@ -18,6 +18,7 @@ TOOLS: Final = (
 RESOLVER: Final = "what a resolver returns is its own"
 CALLER: Final = "stored for the caller and never interpreted"
 IDENTIFIERS: Final = "the blueprint chooses the names of identifiers"
+OUTPUT: Final = "a blueprint's schema decides its form"
 
 ANY_JSON: Final = {
     "AssembleRequest.attributes": ATTRIBUTES,
@@ -28,6 +29,8 @@ ANY_JSON: Final = {
     "BlueprintSchemas.inputs": "it is a JSON Schema",
     "CallFacts.parameters": PARAMETERS,
     "ContextAssembledData.parameters": PARAMETERS,
+    "DebriefDonePayload.output": OUTPUT,
+    "ExchangeDonePayload.output": OUTPUT,
     "OpenSessionRequest.attributes": ATTRIBUTES,
     "PromptAssemblyMeta.truncated": "the names of its fields contain those of layers",
     "QuestionAnswer.meta": RESOLVER,
@@ -36,11 +39,13 @@ ANY_JSON: Final = {
     "RecordedPromptView.tools": TOOLS,
     "ReferenceUpdatedData.identifiers": IDENTIFIERS,
     "ReferencesView.last_reference": IDENTIFIERS,
+    "ReplyDonePayload.output": OUTPUT,
     "ResolveReferencesRequest.identifiers": IDENTIFIERS,
     "ResolvedReferencesView.identifiers": IDENTIFIERS,
     "SessionOpenedData.attributes": ATTRIBUTES,
     "SessionRow.attributes": ATTRIBUTES,
     "SessionView.attributes": ATTRIBUTES,
+    "SettledTurnView.output": OUTPUT,
     "SubmitTurnRequest.inputs": ATTRIBUTES,
     "SubmitTurnRequest.meta": CALLER,
     "SubmitTurnRequest.references": IDENTIFIERS,
@@ -52,6 +57,7 @@ ANY_JSON: Final = {
     "TurnSubmittedData.inputs": ATTRIBUTES,
     "TurnSubmittedData.meta": CALLER,
     "TurnSubmittedData.references": IDENTIFIERS,
+    "TurnView.output": OUTPUT,
     "WindowPreviewRequest.inputs": ATTRIBUTES,
     "WindowView.tools": TOOLS,
 }
