@@ -56,6 +56,7 @@ async def play_sessions(stand: RunningGateway) -> tuple[str, ...]:
         await play_questions(stand),
         await play_segments(stand),
         await play_agent_phases(stand),
+        await play_tool_loop(stand),
     )
 
 
@@ -244,4 +245,13 @@ async def play_agent_phases(stand: RunningGateway) -> str:
         ["Still 153."],
     ]
     assert await submit_turn(stand, session, "Count again.") == "completed"
+    return session
+
+
+async def play_tool_loop(stand: RunningGateway) -> str:
+    """A turn whose answer calls a tool that is not offered, and which then replies."""
+    session = await stand.open_session("agent", session="loop")
+    fly = build_tool_script(("harbour_fly", "{}"))
+    stand.model.scripts = [fly, ["I cannot fly."]]
+    assert await submit_turn(stand, session, "Fly to Tallinn.") == "completed"
     return session
