@@ -23,6 +23,7 @@ from tests.agent_programs.agent_service import (
     answer_with_tool_calls,
 )
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
+from turnlog.projections.prompt.planned_output import SCHEMA_INSTRUCTION
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.extensions.tools_file import ToolsFile, load_tools_file
 from turnlog.services.worker.tools.mcp_servers import McpToolServers
@@ -83,6 +84,7 @@ async def test_tools_of_a_configured_server_are_described_offered_and_run(
     assert "18" in await run_turn_with_secret(configured, session)
     system = (await configured.fetch_prompt(session, "1.1"))["messages"][0]["content"]
     (_, tools) = system.split("# Tools\n\n")
+    (tools, _) = tools.split(f"\n\n{SCHEMA_INSTRUCTION}")
     assert tools.splitlines() == [
         "Tools of the shop in Holm:",
         "- small_who: ",
