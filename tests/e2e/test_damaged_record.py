@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -17,7 +18,9 @@ from tests.support.processes.process_host import POLL_INTERVAL, find_free_port
 from tests.support.processes.separate_roles import WITHOUT_LITELLM, SeparateRoles
 from tests.support.servers.nats_store_copies import copy_store, extend_store, restore_store
 from tests.support.servers.store_damage import StoredStream
-from turnlog.events.store.ports import EventLog
+from turnlog.events.store.ports import EventLog, SnapshotStore
+from turnlog.events.subjects import SESSIONS_STREAM, SNAPSHOTS_STREAM
+from turnlog.services.integrity.scrub_notes import NOTES_OWNER
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
@@ -48,6 +51,8 @@ async def test_a_lost_event_stops_its_session_until_the_stream_is_restored(
         assert readiness["parts"]["record"]["detail"].startswith("stream SESSIONS: sequence 1 is")
         assert readiness["ready"], readiness
     await assert_stopped(separate, f"/v1/sessions/{damaged}/cancel", {})
+    await assert_note_outlives_snapshots(separate)
+    await wait_for_damage(separate, "", f"stopped: {damaged}")
     # A gateway that has not seen a session would open it again, but for its read models.
     separate.gateway.kill_process()
     await separate.gateway.wait_for_exit()
@@ -68,6 +73,24 @@ async def assert_stopped(separate: SeparateRoles, path: str, body: dict[str, str
     refused = await separate.service.http.post(path, json=body)
     assert (refused.status_code, refused.json()["code"]) == (500, "corrupt"), refused.text
     assert "it is stopped, for an event is lost" in refused.json()["detail"]
+
+
+async def assert_note_outlives_snapshots(separate: SeparateRoles) -> None:
+    """Drop all snapshots; the projector saves its note again, without reading for it."""
+    nats = separate.service.nats
+    note = await wait_for_note(nats.snapshots)
+    await nats.connection.nc.jetstream().purge_stream(SNAPSHOTS_STREAM)
+    assert await wait_for_note(nats.snapshots) == note
+
+
+async def wait_for_note(snapshots: SnapshotStore) -> dict[str, Any]:
+    """Return the note about a reading of all sessions, once it is stored."""
+    async with asyncio.timeout(60):
+        while True:
+            stored = await snapshots.get_snapshot(NOTES_OWNER, SESSIONS_STREAM)
+            if stored is not None and (note := dict(json.loads(stored)))["is_complete"]:
+                return note
+            await asyncio.sleep(POLL_INTERVAL)
 
 
 async def stop_in_good_order(log: EventLog) -> None:

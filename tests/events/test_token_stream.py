@@ -12,8 +12,8 @@ from turnlog.events.jetstream.jetstream_client import JetStreamClient, build_cli
 from turnlog.events.jetstream.nats_connection import NatsConnection, open_connection
 from turnlog.events.jetstream.stream_setup import (
     StreamOptions,
+    provision_lost_streams,
     provision_streams,
-    provision_token_stream,
 )
 from turnlog.events.jetstream.subscriptions import (
     LIVE_BUFFER_BYTES,
@@ -179,7 +179,7 @@ async def test_a_server_that_restarts_forgets_tokens_and_a_watcher_hears_those_t
     made_again = asyncio.Event()
 
     async def make_again(connection: NatsConnection) -> None:
-        await provision_token_stream(connection, StreamOptions())
+        await provision_lost_streams(connection, StreamOptions())
         made_again.set()
 
     async with open_connection(own_server.url, patience=1, on_reconnect=make_again) as connection:

@@ -1,10 +1,17 @@
-"""When a nats-server whose store was full is restarted."""
+"""When a nats-server whose store was full, or that hangs, is restarted."""
 
 from __future__ import annotations
 
+import json
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
 import pytest
 
-from turnlog.services.all_in_one import can_gain_room
+from turnlog.services.all_in_one import SILENT_REASON, can_gain_room, find_restart_reason
 
 MEGABYTE = 1024 * 1024
 
@@ -25,3 +32,60 @@ def test_a_server_is_restarted_only_when_it_refuses_writes_and_would_gain_room(
 ) -> None:
     gains = can_gain_room(room * MEGABYTE, is_stuck=is_stuck, free=free * MEGABYTE)
     assert gains is helps
+
+
+@contextmanager
+def run_monitor(pages: Mapping[str, object]) -> Generator[str]:
+    """Serve pages of a nats-server's monitoring address; for any other it does not answer."""
+
+    class Monitor(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path not in pages:
+                self.close_connection = True
+                return
+            body = json.dumps(pages[self.path]).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Monitor) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+ROOM = {"config": {"max_storage": 500 * MEGABYTE}, "storage": 100 * MEGABYTE}
+FULL = {"config": {"max_storage": MEGABYTE}, "storage": MEGABYTE}
+
+
+def test_a_server_that_answers_but_not_about_its_streams_hangs_and_is_not_full(
+    tmp_path: Path,
+) -> None:
+    with run_monitor({"/jsz": ROOM}) as monitor:
+        assert find_restart_reason(monitor, tmp_path) == SILENT_REASON
+    with run_monitor({}) as monitor:
+        assert find_restart_reason(monitor, tmp_path) is None
+    assert find_restart_reason(monitor, tmp_path) is None
+
+
+def test_a_server_that_is_well_is_not_restarted(tmp_path: Path) -> None:
+    with run_monitor({"/jsz": ROOM, "/healthz": {"status": "ok"}}) as monitor:
+        assert find_restart_reason(monitor, tmp_path) is None
+
+
+def test_the_reason_of_a_restart_is_what_the_server_says_of_its_writes(tmp_path: Path) -> None:
+    unwell = {"status": "unavailable", "error": "write error: no space left on device"}
+    with run_monitor({"/jsz": ROOM, "/healthz": unwell}) as monitor:
+        reason = find_restart_reason(monitor, tmp_path)
+    assert reason == "it has space, and took no writes: write error: no space left on device"
+    with run_monitor({"/jsz": FULL, "/healthz": {"status": "ok"}}) as monitor:
+        reason = find_restart_reason(monitor, tmp_path)
+    assert reason == "it has space, and took no writes: its store was full"

@@ -36,6 +36,17 @@ async def scrub(log: MemoryLog, note: ScrubNote) -> ScrubNote:
     return reading.note
 
 
+async def test_a_note_that_the_store_has_lost_is_remembered_and_saved_again() -> None:
+    store = MemorySnapshotStore()
+    notes = ScrubNotes(store)
+    await notes.save_note("SESSIONS", NOTE)
+    store.snapshots.clear()
+    assert await notes.load_note("SESSIONS", NOTE.created) == NOTE
+    assert await notes.load_note("SESSIONS", "another stream") is None
+    await notes.save_if_lost("SESSIONS", NOTE)
+    assert await ScrubNotes(store).load_note("SESSIONS", NOTE.created) == NOTE
+
+
 async def test_a_hole_is_noted_with_the_session_that_a_later_event_continues(
     log: MemoryLog,
 ) -> None:

@@ -50,11 +50,11 @@ class StoredStream:
             yield number, begin, end
             begin = end
 
-    def flip_byte(self, sequence: int) -> None:
-        """Change one byte in the body of a message."""
+    def flip_byte(self, sequence: int, offset: int | None = None) -> None:
+        """Change one byte of a message's record, by default in the middle."""
         begin, end = self.list_records()[sequence]
         stored = bytearray(self.block.read_bytes())
-        stored[(begin + end) // 2] ^= 1
+        stored[(begin + end) // 2 if offset is None else begin + offset] ^= 1
         self.block.write_bytes(stored)
 
     def drop_messages(self, subjects: str) -> None:

@@ -5,7 +5,8 @@ projection signal. The ready file exists while all of them accept work.
 
 nats-server fixes its limit when it starts, at three quarters of the free disk, and a stream that
 met a full disk takes no writes until the server is restarted. So the server is restarted when it
-refuses writes although the disk has space again; its clients reconnect.
+refuses writes although the disk has space again, and also when one of its streams hangs, which
+its health page shows by not answering; its clients reconnect.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from turnlog.events.errors import Refused, Unavailable
 from turnlog.projections.store.read.read_your_writes import ProjectionSignal
 from turnlog.services.caches.session_snapshots import apply_directory_key
 from turnlog.services.gateway import main as gateway
+from turnlog.services.integrity.snapshot_check import find_snapshot_fault
 from turnlog.services.platform.concurrency import run_in_thread
-from turnlog.services.platform.durability import check_store_writable, fetch_monitor_page
+from turnlog.services.platform.durability import fetch_monitor_page, fetch_store_fault
 from turnlog.services.platform.nats_server import (
     NatsConfig,
     NatsServer,
@@ -67,8 +69,10 @@ async def run_all_in_one(
     config = NatsConfig(settings.data_dir, host=host, port=port, monitor=True)
     async with await NatsServer.start(config) as server:
         keep_address(settings.data_dir, settings.nats)
+        if fault := await find_snapshot_fault(server.url):
+            await server.restart_without_snapshots(fault)
         settings = apply_directory_key(settings, creating=True)
-        restarting = _restart_when_space_returns(server, settings.data_dir)
+        restarting = _restart_when_stuck(server, settings.data_dir)
         async with (
             shutdown.run_part("nats-server", server.wait_for_exit()),
             shutdown.run_part("nats-server", restarting),
@@ -129,8 +133,11 @@ def _write_ready_file(file: Path, addresses: ServiceAddresses) -> None:
     half.replace(file)
 
 
-SPACE_CHECK_INTERVAL: Final = 3.0
-"""Seconds between two looks at the space of the store."""
+STORE_CHECK_INTERVAL: Final = 3.0
+"""Seconds between two looks at the server's store."""
+
+MAX_SILENT_LOOKS: Final = 5
+"""Looks in a row at a health page that does not answer until the server counts as hanging."""
 
 LOW_ROOM_BYTES: Final = 2 * 1024 * 1024
 """With less room than this the server may refuse an event."""
@@ -138,27 +145,40 @@ LOW_ROOM_BYTES: Final = 2 * 1024 * 1024
 WORTHWHILE_BYTES: Final = 16 * 1024 * 1024
 """The least room that a restart must gain."""
 
+SILENT_REASON: Final = "it answers, but not about its streams"
 
-async def _restart_when_space_returns(server: NatsServer, data_dir: Path) -> None:
+
+async def _restart_when_stuck(server: NatsServer, data_dir: Path) -> None:
+    silent_looks = 0
     while True:
-        await asyncio.sleep(SPACE_CHECK_INTERVAL)
-        if await run_in_thread(partial(_can_restart_help, server.monitor_url or "", data_dir)):
-            _log.warning("nats-server-restarts", reason="its store was full and has space again")
-            await server.restart()
+        await asyncio.sleep(STORE_CHECK_INTERVAL)
+        look = partial(find_restart_reason, server.monitor_url or "", data_dir)
+        reason = await run_in_thread(look)
+        silent_looks = silent_looks + 1 if reason == SILENT_REASON else 0
+        if reason is not None and silent_looks in {0, MAX_SILENT_LOOKS}:
+            _log.warning("nats-server-restarts", reason=reason)
+            if silent_looks:
+                await server.restart_without_snapshots(reason)
+            else:
+                await server.restart()
+            silent_looks = 0
 
 
-def _can_restart_help(monitor: str, data_dir: Path) -> bool:
+def find_restart_reason(monitor: str, data_dir: Path) -> str | None:
+    """Return why a restart would help the server, if it would."""
     try:
         facts = _StoreFacts.model_validate(fetch_monitor_page(monitor, "jsz"))
-        is_stuck = False
-        try:
-            check_store_writable(monitor)
-        except Unavailable:
-            is_stuck = True
     except (Unavailable, ValidationError):
-        return False
+        return None
+    try:
+        fault = fetch_store_fault(monitor)
+    except Unavailable:
+        return SILENT_REASON
     room = facts.config.max_storage - facts.storage
-    return can_gain_room(room, is_stuck=is_stuck, free=shutil.disk_usage(data_dir).free)
+    free = shutil.disk_usage(data_dir).free
+    if not can_gain_room(room, is_stuck=fault is not None, free=free):
+        return None
+    return f"it has space, and took no writes: {fault or 'its store was full'}"
 
 
 def can_gain_room(room: int, *, is_stuck: bool, free: int) -> bool:

@@ -18,8 +18,8 @@ from turnlog.events.jetstream.stream_setup import (
     StreamOptions,
     WorkQueueOptions,
     ensure_work_queue,
+    provision_lost_streams,
     provision_streams,
-    provision_token_stream,
 )
 
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
     "ensure_work_queue",
     "open_client",
     "open_connection",
+    "provision_lost_streams",
     "provision_streams",
-    "provision_token_stream",
     "subscribe_events",
 ]

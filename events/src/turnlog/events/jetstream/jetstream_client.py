@@ -42,8 +42,8 @@ from turnlog.events.jetstream.nats_connection import (
 from turnlog.events.jetstream.stream_setup import (
     StreamOptions,
     check_message_size,
+    provision_lost_streams,
     provision_streams,
-    provision_token_stream,
 )
 from turnlog.events.jetstream.token_stream import JetStreamTokenStream
 from turnlog.events.store.ports import AppendOutcome, LogIdentity, RawEvent
@@ -112,7 +112,14 @@ class _StreamPurged(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class JetStreamSnapshotStore:
-    """Snapshots of all sessions; the stream keeps only the latest message of each subject."""
+    """Snapshots of all sessions; the stream keeps only the latest message of each subject.
+
+    To store a message, nats-server removes the one before it under that subject. If it cannot read
+    that one (2.15.1, seen), it never answers, or it acknowledges the new message and removes it
+    instead, or it loops for ever and with it everything that asks about the stream. So what is to
+    be replaced is read first. If it is damaged, all snapshots are dropped: they only save time, and
+    no smaller removal mends the server's counts.
+    """
 
     connection: NatsConnection
 
@@ -122,23 +129,35 @@ class JetStreamSnapshotStore:
         """See `SnapshotStore.put_snapshot`."""
         check_message_size(self.connection, "snapshot", len(data))
         subject = build_snapshot_subject(tenant, session, interval)
+        if await self._is_damaged(subject):
+            await self._drop_all(subject)
         try:
             await request_json(self.connection, subject, PublishAck, data)
         except RequestUnanswered:
-            if not await self._is_damaged(subject):
+            # An earlier release may have left a damaged message before one that can be read.
+            if not await self._is_damaged(subject, at_rest=True):
                 raise
-            # The server cannot remove a message that it cannot read, and then does not answer.
-            _log.warning("snapshots-dropped: one of %s is damaged", subject)
-            await request_json(
-                self.connection, f"$JS.API.STREAM.PURGE.{SNAPSHOTS_STREAM}", _StreamPurged
-            )
+            await self._drop_all(subject)
             await request_json(self.connection, subject, PublishAck, data)
 
-    async def _is_damaged(self, subject: str) -> bool:
-        """Return whether the server counts a snapshot that it cannot read beside the latest."""
-        latest = await get_last_message_at_leader(self.connection, SNAPSHOTS_STREAM, subject)
+    async def _is_damaged(self, subject: str, *, at_rest: bool = False) -> bool:
+        """Return whether the server counts a snapshot that it cannot read.
+
+        Unless the stream is `at_rest`, two may be counted for a moment while one replaces another.
+        """
         info = await fetch_stream_info(self.connection, SNAPSHOTS_STREAM, subject)
-        return info.subject_count > (latest is not None)
+        if info.message_count < info.distinct_subjects:
+            return True
+        if info.subject_count == 0:
+            return False
+        latest = await get_last_message_at_leader(self.connection, SNAPSHOTS_STREAM, subject)
+        return latest is None or (at_rest and info.subject_count > 1)
+
+    async def _drop_all(self, subject: str) -> None:
+        _log.warning("snapshots-dropped: %s or another one is damaged", subject)
+        await request_json(
+            self.connection, f"$JS.API.STREAM.PURGE.{SNAPSHOTS_STREAM}", _StreamPurged
+        )
 
     async def get_snapshot(
         self, tenant: str, session: str, interval: int | None = None
@@ -319,8 +338,8 @@ async def open_client(
     name: str = "turnlog",
     on_closed: Callable[[], None] | None = None,
 ) -> AsyncGenerator[JetStreamClient]:
-    """Connect, create and verify the streams, and create TOKENS again after each reconnect."""
-    again = partial(provision_token_stream, terms=terms)
+    """Connect, create and verify the streams; create lost ones again after each reconnect."""
+    again = partial(provision_lost_streams, terms=terms)
     async with open_connection(
         url, name=name, on_reconnect=again, on_closed=on_closed
     ) as connection:

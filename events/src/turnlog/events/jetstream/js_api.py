@@ -78,6 +78,8 @@ class StreamInfo:
     """The most bytes that the stream takes; -1 without a limit."""
     subject_count: int = 0
     """Messages that the server counts under the subjects asked for, readable or not."""
+    distinct_subjects: int = 0
+    """Subjects under which the server counts a message, readable or not."""
 
     @property
     def lost_count(self) -> int:
@@ -91,6 +93,7 @@ class _StreamStateReply(BaseModel):
     messages: int
     bytes: int = 0
     subjects: dict[str, int] | None = None
+    num_subjects: int = 0
 
 
 class _StreamLimits(BaseModel):
@@ -124,4 +127,5 @@ async def fetch_stream_info(
         state.bytes,
         info.config.max_bytes,
         sum((state.subjects or {}).values()),
+        state.num_subjects,
     )

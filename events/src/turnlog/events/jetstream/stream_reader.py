@@ -67,20 +67,26 @@ class DeliveredBatch:
 
 
 async def stream_deliveries(
-    connection: NatsConnection, stream: str, subjects: str, after: int
+    connection: NatsConnection,
+    stream: str,
+    subjects: str,
+    after: int,
+    *,
+    headers_only: bool = False,
 ) -> AsyncGenerator[DeliveredBatch]:
     """Yield everything under `subjects` after a stream sequence, then what arrives live.
 
-    Raises `Unavailable` at the first problem; see the module.
+    With `headers_only` they come without their payloads. Raises `Unavailable` at the first problem;
+    see the module.
     """
     inflow = _DeliveryBuffer(connection.nc)
     inbox = connection.nc.new_inbox()
     try:
         with connection.watch_reconnects(inflow.mark_ended):
             async with subscribe_raw(connection.nc, inbox, inflow.add_frame):
-                request = json.dumps(
-                    _build_consumer_config(stream, subjects, inbox, after)
-                ).encode()
+                config = _build_consumer_config(subjects, inbox, after)
+                config["headers_only"] = headers_only
+                request = json.dumps({"stream_name": stream, "config": config}).encode()
                 made = await request_json(
                     connection, f"$JS.API.CONSUMER.CREATE.{stream}", _ConsumerCreated, request
                 )
@@ -95,24 +101,19 @@ class _ConsumerCreated(BaseModel):
     num_pending: int = 0
 
 
-def _build_consumer_config(
-    stream: str, subjects: str, inbox: str, after: int
-) -> dict[str, JsonValue]:
+def _build_consumer_config(subjects: str, inbox: str, after: int) -> dict[str, JsonValue]:
     return {
-        "stream_name": stream,
-        "config": {
-            "filter_subject": subjects,
-            "deliver_subject": inbox,
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": after + 1,
-            "ack_policy": "none",
-            "max_deliver": 1,
-            "flow_control": True,
-            "idle_heartbeat": HEARTBEAT_SECONDS * NANOSECONDS,
-            "inactive_threshold": INACTIVE_SECONDS * NANOSECONDS,
-            "mem_storage": True,
-            "num_replicas": 1,
-        },
+        "filter_subject": subjects,
+        "deliver_subject": inbox,
+        "deliver_policy": "by_start_sequence",
+        "opt_start_seq": after + 1,
+        "ack_policy": "none",
+        "max_deliver": 1,
+        "flow_control": True,
+        "idle_heartbeat": HEARTBEAT_SECONDS * NANOSECONDS,
+        "inactive_threshold": INACTIVE_SECONDS * NANOSECONDS,
+        "mem_storage": True,
+        "num_replicas": 1,
     }
 
 

@@ -81,14 +81,18 @@ def build_durable_streams(terms: StreamOptions) -> tuple[JetStreamConfig, ...]:
             "allow_atomic": True,
         },
         _build_append_only_stream(terms, BLOBS_STREAM, ALL_BLOB_SUBJECTS),
-        {
-            **_build_durable_config(terms),
-            "name": SNAPSHOTS_STREAM,
-            "subjects": [ALL_SNAPSHOT_SUBJECTS],
-            "discard": "old",
-            "max_msgs_per_subject": 1,
-        },
+        _build_snapshot_stream(terms),
     )
+
+
+def _build_snapshot_stream(terms: StreamOptions) -> JetStreamConfig:
+    return {
+        **_build_durable_config(terms),
+        "name": SNAPSHOTS_STREAM,
+        "subjects": [ALL_SNAPSHOT_SUBJECTS],
+        "discard": "old",
+        "max_msgs_per_subject": 1,
+    }
 
 
 def build_token_stream(terms: StreamOptions) -> JetStreamConfig:
@@ -168,11 +172,15 @@ async def provision_streams(
         await _ensure_stream(connection, config, patience)
 
 
-async def provision_token_stream(
+async def provision_lost_streams(
     connection: NatsConnection, terms: StreamOptions, *, patience: float = 30.0
 ) -> None:
-    """Create TOKENS again after a reconnect: a restarted server has lost it."""
-    await _ensure_stream(connection, build_token_stream(terms), patience)
+    """Create again, after a reconnect, what a restarted server lacks.
+
+    It has lost TOKENS, and SNAPSHOTS where those were dropped.
+    """
+    for config in (build_token_stream(terms), _build_snapshot_stream(terms)):
+        await _ensure_stream(connection, config, patience)
 
 
 def check_config(what: str, required: JetStreamConfig, effective: JetStreamConfig) -> None:

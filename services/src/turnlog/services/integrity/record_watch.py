@@ -74,6 +74,10 @@ class RecordWatch:
         default_factory=dict[str, tuple[RecordHole, ...]]
     )
     """Holes that readers of this process met, by stream."""
+    _notes: ScrubNotes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._notes = ScrubNotes(JetStreamSnapshotStore(self.connection))
 
     async def check_record(self) -> None:
         """Raise `Corrupt` for the first loss that is known."""
@@ -116,9 +120,7 @@ class RecordWatch:
 
     async def _find_damage(self, stream: str) -> list[RecordDamage]:
         info = await fetch_stream_info(self.connection, stream)
-        note = await ScrubNotes(JetStreamSnapshotStore(self.connection)).load_note(
-            stream, info.created
-        )
+        note = await self._notes.load_note(stream, info.created)
         reported = self._reported.get(stream, ())
         found = (*reported, *(note.holes if note else ()))
         noted = {(hole.first, hole.last): hole for hole in found}

@@ -3,11 +3,15 @@
 One process reads: the projector. Its notes lie beside the snapshots, so that gateways and workers
 see them, and the next projector goes on where the last one stopped. A note is never believed, it
 says where to look: whoever reads it asks the server whether the messages are there.
+
+One damaged snapshot drops all of them, and the notes with them. A process remembers what it has
+read or saved, so that no session that is stopped goes on meanwhile, and the projector saves its
+notes again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -53,19 +57,32 @@ _NOTE_ADAPTER: Final = TypeAdapter(ScrubNote)
 
 @dataclass(frozen=True, slots=True)
 class ScrubNotes:
-    """Loads and saves the notes about the streams of the record."""
+    """Loads, saves and remembers the notes about the streams of the record."""
 
     store: SnapshotStore
+    _known: dict[str, ScrubNote] = field(default_factory=dict[str, ScrubNote])
 
     async def load_note(self, stream: str, created: str) -> ScrubNote | None:
-        """Return the note about this very stream, if there is one."""
-        stored = await self.store.get_snapshot(NOTES_OWNER, stream)
-        try:
-            note = _NOTE_ADAPTER.validate_json(stored or b"")
-        except ValidationError:
+        """Return the note about this very stream; if none is stored, the last that was known."""
+        note = await self._read_note(stream) or self._known.get(stream)
+        if note is None or note.created != created:
             return None
-        return note if note.created == created else None
+        self._known[stream] = note
+        return note
 
     async def save_note(self, stream: str, note: ScrubNote) -> None:
         """Replace the note about a stream."""
+        self._known[stream] = note
         await self.store.put_snapshot(NOTES_OWNER, stream, _NOTE_ADAPTER.dump_json(note))
+
+    async def save_if_lost(self, stream: str, note: ScrubNote) -> None:
+        """Save a note about a stream of which none is stored."""
+        if await self._read_note(stream) is None:
+            await self.save_note(stream, note)
+
+    async def _read_note(self, stream: str) -> ScrubNote | None:
+        stored = await self.store.get_snapshot(NOTES_OWNER, stream)
+        try:
+            return _NOTE_ADAPTER.validate_json(stored or b"")
+        except ValidationError:
+            return None

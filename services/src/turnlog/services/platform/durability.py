@@ -54,14 +54,20 @@ def _has_sync_always(monitor: str) -> bool:
 
 
 def check_store_writable(monitor: str) -> None:
-    """Raise `Unavailable` if the server could not write to its disk.
+    """Raise `Unavailable` if the server could not write to its disk, or does not say. Blocks."""
+    fault = fetch_store_fault(monitor)
+    if fault is not None:
+        raise Unavailable("log", f"its server is unwell: {fault}")
 
-    It then answers no append, also when the disk has space again, until it is restarted. Blocks.
+
+def fetch_store_fault(monitor: str) -> str | None:
+    """Return why the server could not write to its disk, if it could not. Blocks.
+
+    It then answers no append, also when the disk has space again, until it is restarted.
     """
     facts = fetch_monitor_page(monitor, "healthz")
     error = facts.get("error") if isinstance(facts, dict) else None
-    if error:
-        raise Unavailable("log", f"its server is unwell: {error}")
+    return str(error) if error else None
 
 
 def fetch_monitor_page(monitor: str, page: str) -> JsonValue:

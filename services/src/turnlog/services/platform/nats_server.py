@@ -14,6 +14,10 @@ The server never outlives its parent: a shell waits on a pipe that only the pare
 stops the server when it closes. Unlike the kernel's parent death signal this works on every Unix,
 and from any thread. Nothing else supervises the server: the caller awaits `wait_for_exit` and
 decides what to do.
+
+A server that reads a damaged stream sequence in one of its files counts up to it for ever (2.15.1,
+seen), at its start or whenever it reads that file. The snapshots only save time, so a server that
+does not become ready is started once more without them.
 """
 
 from __future__ import annotations
@@ -25,9 +29,11 @@ import ipaddress
 import json
 import os
 import secrets
+import shutil
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +43,8 @@ from urllib.parse import urlsplit
 import structlog
 
 from turnlog.events.errors import Refused, Unavailable
+from turnlog.events.subjects import SNAPSHOTS_STREAM
+from turnlog.services.platform.concurrency import run_in_thread
 
 _log = structlog.get_logger("turnlog.process")
 
@@ -80,6 +88,10 @@ class NatsConfig:
     @property
     def pid_file(self) -> Path:
         return self.data_dir / "server.pid"
+
+    @property
+    def snapshots_folder(self) -> Path:
+        return self.data_dir / "jetstream/$G/streams" / SNAPSHOTS_STREAM
 
     @property
     def log_file(self) -> Path:
@@ -239,6 +251,10 @@ class NatsRun:
     monitor_url: str | None
 
 
+class NatsNotReady(Unavailable):
+    """The server runs, and does not accept work in time."""
+
+
 async def start_run(config: NatsConfig, binary: Path, *, timeout: float) -> NatsRun:
     """Start the server on the files of `write_config` and wait until it accepts work."""
     with await _lock_run(config, timeout) as lock:
@@ -255,7 +271,7 @@ async def start_run(config: NatsConfig, binary: Path, *, timeout: float) -> Nats
         if watcher is not None:
             await _stop_process(watcher, timeout=0)
         if isinstance(failure, TimeoutError):
-            raise Unavailable(
+            raise NatsNotReady(
                 SERVER_NAME, f"not ready in {timeout:g} s; see {config.log_file}"
             ) from None
         raise
@@ -372,6 +388,26 @@ def _read_last_log_line(config: NatsConfig) -> str:
 START_TIMEOUT = 60.0
 """Seconds for a start; a store of millions of subjects takes several to recover."""
 
+_log = structlog.get_logger("turnlog.nats")
+
+
+async def start_recoverable_run(config: NatsConfig, binary: Path, *, timeout: float) -> NatsRun:
+    """Start the server; if it is not ready in `timeout` seconds, drop the snapshots and retry."""
+    try:
+        return await start_run(config, binary, timeout=timeout)
+    except NatsNotReady as failure:
+        if not config.snapshots_folder.exists():
+            raise
+        await drop_snapshots(config, str(failure))
+        return await start_run(config, binary, timeout=START_TIMEOUT)
+
+
+async def drop_snapshots(config: NatsConfig, reason: str) -> None:
+    """Delete the snapshots from the store of a server that does not run."""
+    _log.warning("snapshots-dropped", reason=reason)
+    await run_in_thread(partial(shutil.rmtree, config.snapshots_folder, ignore_errors=True))
+
+
 STOP_TIMEOUT = 10.0
 """Seconds from asking the server to stop until it is killed."""
 
@@ -404,13 +440,15 @@ class NatsServer:
         """With user and password: never log it."""
 
     @classmethod
-    async def start(cls, config: NatsConfig, *, binary: Path | None = None) -> Self:
+    async def start(
+        cls, config: NatsConfig, *, binary: Path | None = None, timeout: float = START_TIMEOUT
+    ) -> Self:
         """Return a server that accepts work; raise `Refused` when `data_dir` is in use."""
         binary = binary or find_server_binary()
         owner = _lock_data_dir(config.data_dir)
         try:
             password = write_config(config)
-            run = await start_run(config, binary, timeout=START_TIMEOUT)
+            run = await start_recoverable_run(config, binary, timeout=timeout)
         except BaseException:
             owner.close()
             raise
@@ -437,8 +475,18 @@ class NatsServer:
         """Stop the current run if it has not ended, and start one on the same store and ports."""
         async with self._restart_lock:
             await stop_run(self._run, timeout=STOP_TIMEOUT)
-            write_config(self._config)
-            self._run = await start_run(self._config, self._binary, timeout=START_TIMEOUT)
+            await self._start_again()
+
+    async def restart_without_snapshots(self, reason: str) -> None:
+        """Restart on a store without its snapshots, which only save time."""
+        async with self._restart_lock:
+            await stop_run(self._run, timeout=STOP_TIMEOUT)
+            await drop_snapshots(self._config, reason)
+            await self._start_again()
+
+    async def _start_again(self) -> None:
+        write_config(self._config)
+        self._run = await start_recoverable_run(self._config, self._binary, timeout=START_TIMEOUT)
 
     async def stop(self, *, timeout: float = STOP_TIMEOUT) -> None:
         """Stop the server, by force after `timeout` seconds, and release its data directory."""

@@ -72,16 +72,16 @@ class RecordScrub:
             LIBRARY_STREAM: lambda after: self.library.stream_raw_events(None, after, live=False),
             BLOBS_STREAM: self.blobs.stream_raw_blobs,
         }
+        notes = ScrubNotes(JetStreamSnapshotStore(self.connection))
         while True:
             for stream, read_after in readers.items():
                 try:
-                    await self._read_if_due(stream, read_after)
+                    await self._read_if_due(stream, read_after, notes)
                 except TurnlogError as error:
                     _log.warning("record-not-read", stream=stream, detail=str(error))
             await asyncio.sleep(DUE_SECONDS)
 
-    async def _read_if_due(self, stream: str, read_after: ReadAfter) -> None:
-        notes = ScrubNotes(JetStreamSnapshotStore(self.connection))
+    async def _read_if_due(self, stream: str, read_after: ReadAfter, notes: ScrubNotes) -> None:
         info = await fetch_stream_info(self.connection, stream)
         # A standalone server forgets this stream when it ends: its creation tells the runs apart.
         run = (await fetch_stream_info(self.connection, TOKENS_STREAM)).created
@@ -90,7 +90,9 @@ class RecordScrub:
         note = begun if found is None else found
         if found is not None and is_outdated(found, begun):
             note = replace(begun, holes=found.holes)
-        if not note.is_complete:
+        if note.is_complete:
+            await notes.save_if_lost(stream, note)
+        else:
             await StreamScrub(stream, notes, note).run(read_after)
 
 
