@@ -157,7 +157,8 @@ def build_machine(
             tries = filter_checkable(self.history.tries, {e.envelope.commandkey for e in events})
             replies = [each for each in self.history.heard if each.end != "redact"]
             evidence.history.tries[:], evidence.history.heard[:] = tries, replies
-            assert check_evidence(evidence) == ()
+            findings = check_evidence(evidence)
+            assert not findings, findings
             for session, expected in self.model.items():
                 await self._compare(session, expected)
 
