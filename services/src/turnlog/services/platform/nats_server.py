@@ -388,8 +388,6 @@ def _read_last_log_line(config: NatsConfig) -> str:
 START_TIMEOUT = 60.0
 """Seconds for a start; a store of millions of subjects takes several to recover."""
 
-_log = structlog.get_logger("turnlog.nats")
-
 
 async def start_recoverable_run(config: NatsConfig, binary: Path, *, timeout: float) -> NatsRun:
     """Start the server; if it is not ready in `timeout` seconds, drop the snapshots and retry."""
