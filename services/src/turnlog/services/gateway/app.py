@@ -25,9 +25,9 @@ from turnlog.services.gateway.http.middleware import (
     TracingMiddleware,
     find_route,
 )
-from turnlog.services.gateway.http.request_actor import get_actor
 from turnlog.services.gateway.http.request_checks import check_body, check_query
 from turnlog.services.gateway.http.request_origin import RequestOriginMiddleware, list_own_hosts
+from turnlog.services.gateway.http.trusted_proxy import get_actor
 from turnlog.services.gateway.problem_details import (
     PROBLEM_MEDIA_TYPE,
     ProblemDetails,

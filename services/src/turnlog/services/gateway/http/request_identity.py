@@ -19,7 +19,7 @@ from turnlog.events import codec
 from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
 from turnlog.services.gateway.dependencies import RequestTenant
-from turnlog.services.gateway.http.request_actor import CLIENT_ACTOR, get_actor
+from turnlog.services.gateway.http.trusted_proxy import CLIENT_ACTOR, get_actor
 from turnlog.services.platform.telemetry.traces import get_traceparent
 from turnlog.services.sessions.history_handler import CommandMetadata
 
