@@ -108,7 +108,7 @@ def test_a_secret_in_an_address_is_refused_and_not_said_again(address: str) -> N
     ("written", "instead", "fix"),
     [
         ("tools: [for_step]", "output: {shema: plan}", "write `schema`"),
-        ("command: [", "colour: red, command: [", "use one of: command, env_from, except, idem"),
+        ("command: [", "colour: red, command: [", "use one of: approve, command, env_from, ex"),
         (
             "call: reply}}",
             "call: reply}}\nphases: {x: 1}",

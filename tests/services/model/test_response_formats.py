@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -40,7 +40,7 @@ async def test_anthropic_gets_the_schema_and_no_tool_that_it_must_call(
     monkeypatch.setenv("ANTHROPIC_API_BASE", server.root)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant")
     usage = {"input_tokens": 25, "output_tokens": 1}
-    message = {
+    message: dict[str, Any] = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",
@@ -94,11 +94,12 @@ def encode_sse(*each: dict[str, object]) -> RawFrames:
 
 def iterate_objects(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON of any shape
     if isinstance(value, dict):
-        yield value
-        for each in value.values():
+        entries = cast("dict[str, Any]", value)
+        yield entries
+        for each in entries.values():
             yield from iterate_objects(each)
     elif isinstance(value, list):
-        for each in value:
+        for each in cast("list[Any]", value):
             yield from iterate_objects(each)
 
 

@@ -14,6 +14,7 @@ from typing import cast
 import pytest
 import pytest_asyncio
 from pyarrow import parquet  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
+from structlog.testing import capture_logs
 
 from tests.services.gateway.gateway_service import MemoryBackend, RunningGateway, start_service
 from turnlog.events.errors import Refused
@@ -131,7 +132,7 @@ async def export_to_terminal(house: SpoiledService, session: str, form: str) -> 
 async def test_what_is_piped_on_keeps_every_byte(
     house: SpoiledService, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    with os.fdopen(os.dup(1), "w") as pipe, redirect_stdout(pipe):
+    with capture_logs(), os.fdopen(os.dup(1), "w") as pipe, redirect_stdout(pipe):
         await export_files(house.reader, ["evil"], ExportForm("ndjson"), None)
     stored = house.list_stored_events("evil")
     assert capfdbinary.readouterr().out == b"".join(line + b"\n" for line in stored)

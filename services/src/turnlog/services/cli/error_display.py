@@ -51,6 +51,7 @@ NOT_FOUND_CODES: Final = frozenset(
         "no-withheld-text",
         "not-stopped",
         "not-there-yet",
+        "unknown-approval",
         "unknown-blueprint",
         "unknown-call",
         "unknown-data-dir",
@@ -66,6 +67,8 @@ NOT_FOUND_CODES: Final = frozenset(
 CONFLICT_CODES: Final = frozenset(
     {
         "already-redacted",
+        "approval-decided",
+        "approval-overdue",
         "blueprint-changed",
         "blueprint-does-not-fit",
         "busy",
@@ -89,6 +92,7 @@ CONFLICT_CODES: Final = frozenset(
         "session-exists",
         "fork-unfinished",
         "signal-not-offered",
+        "turn-not-open",
         "turn-open",
     }
 )
