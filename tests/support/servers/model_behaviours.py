@@ -92,7 +92,8 @@ class EchoAnswer:
 class AgentAnswer:
     """The model of an agent: a plan of two steps, one tool in each, then an echo.
 
-    It decides by the request alone, so a repeated call gets the same answer.
+    It decides by the request alone, so a repeated call gets the same answer. Other tools than its
+    own, such as the one that ends a phase, it leaves alone.
     """
 
     otherwise: EchoAnswer = field(default_factory=EchoAnswer)
@@ -100,7 +101,7 @@ class AgentAnswer:
     def build_answer(self, body: Mapping[str, object]) -> ModelAnswer:
         """Build the answer to a request."""
         messages = cast("Sequence[Mapping[str, str]]", body["messages"])
-        if body.get("tools"):
+        if "time_get_current_time" in _list_offered_tools(body):
             now = ("time_get_current_time", '{"timezone": "UTC"}')
             then = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "UTC"}
             calls = (now, ("time_convert_time", json.dumps(then)))
@@ -113,6 +114,11 @@ class AgentAnswer:
 def build_echo(text: str) -> str:
     """Return the echo of a text."""
     return f"You said, and I quote: {text} That is all there is to it."
+
+
+def _list_offered_tools(body: Mapping[str, object]) -> list[str]:
+    tools = cast("Sequence[Mapping[str, Mapping[str, str]]]", body.get("tools", ()))
+    return [tool["function"]["name"] for tool in tools]
 
 
 ModelBehaviour = ModelAnswer | EchoAnswer | AgentAnswer | ModelRefusal | ModelSilence | RawFrames
