@@ -92,14 +92,14 @@ def encode_sse(*each: dict[str, object]) -> RawFrames:
     return RawFrames(tuple(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in each))
 
 
-def iterate_objects(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - JSON of any shape
+def iterate_objects(value: object) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         entries = cast("dict[str, Any]", value)
         yield entries
         for each in entries.values():
             yield from iterate_objects(each)
     elif isinstance(value, list):
-        for each in cast("list[Any]", value):
+        for each in cast("list[object]", value):
             yield from iterate_objects(each)
 
 
