@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 import structlog
 
@@ -36,6 +39,9 @@ from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFe
 from turnlog.services.sessions.segment_service import SegmentService
 
 _log = structlog.get_logger("turnlog.process")
+
+NOTICED_WAIT: Final = 1.0
+"""Seconds without a connection after which a start says what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +106,14 @@ async def connect_components(
         _log.info("snapshot-key-missing", snapshots="only those of this process are believed")
     snapshot_key = key.get_secret_value() if key else create_process_key()
     traces = create_tracing(role, settings.otlp_endpoint)
-    _log.info("waiting-for-nats", role=role, address=hide_credentials(url))
+    # A server that answers at once was not waited for, and a first start says little.
+    notice = asyncio.get_running_loop().call_later(
+        NOTICED_WAIT,
+        partial(_log.info, "waiting-for-nats", role=role, address=hide_credentials(url)),
+    )
     try:
         async with open_client(url, terms, name=f"turnlog-{role}", on_closed=on_closed) as on:
+            notice.cancel()
             yield ProcessComponents(
                 role=role,
                 connection=on.connection,
@@ -116,4 +127,5 @@ async def connect_components(
                 tracing=traces,
             )
     finally:
+        notice.cancel()
         traces.close()
