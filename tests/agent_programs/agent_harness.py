@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import JsonValue
 
-from tests.support.sessions.puppet_model import ScriptStep
+from tests.support.sessions.puppet_model import PuppetModel, ScriptStep
 from tests.support.sessions.session_harness import TENANT, TESTER, SessionHarness, build_delivery
 from turnlog.events.envelope import RecordedEvent
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint, compute_history_reach
@@ -18,7 +18,13 @@ from turnlog.projections.blueprint.schema.tool_specs import ServerSpec
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.tools.tool_catalog import ToolOffer
-from turnlog.services.worker.model.model_types import FinishedAnswer, ModelToolCall, ModelUsage
+from turnlog.services.worker.model.model_types import (
+    FinishedAnswer,
+    ModelRequest,
+    ModelToolCall,
+    ModelUsage,
+    TextDelta,
+)
 from turnlog.services.worker.tools.tool_servers import ToolAnswer
 from turnlog.services.worker.turn_queue import DeliverySettled
 
@@ -171,6 +177,31 @@ TWO_STEP_SCRIPTS: tuple[list[ScriptStep], ...] = (
     ["It is ", "yours."],
 )
 """The scripts of a turn of two steps."""
+
+
+class RoundKeyedModel(PuppetModel):
+    """A model that looks, pays and replies, by the number of tool results that it is sent.
+
+    So a call that is made again after a crash gets the same answer.
+    """
+
+    server: ClassVar = "shop"
+    """The server whose tools it calls."""
+    arguments_of_look: ClassVar = '{"what": "hammer"}'
+
+    async def stream(
+        self, request: ModelRequest
+    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+        """See `Model.stream`."""
+        rounds = (
+            build_tool_script((f"{self.server}_look", self.arguments_of_look)),
+            build_tool_script((f"{self.server}_pay", '{"what": "hammer"}')),
+            ["It is ", "yours."],
+        )
+        results = [each for each in request.messages if each["role"] == "tool"]
+        self.scripts = [rounds[len(results)]]
+        async for each in super().stream(request):
+            yield each
 
 
 @dataclass

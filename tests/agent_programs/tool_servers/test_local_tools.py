@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
 from typing import Any, Literal
 
@@ -14,9 +14,9 @@ import pytest_asyncio
 
 from tests.agent_programs.agent_harness import (
     AgentHarness,
+    RoundKeyedModel,
     build_agent_blueprint,
     build_loop_blueprint,
-    build_tool_script,
 )
 from tests.agent_programs.agent_service import (
     AgentService,
@@ -26,13 +26,11 @@ from tests.agent_programs.agent_service import (
 )
 from tests.agent_programs.turns.test_turn_crashes import run_crashing_turn
 from tests.resolvers.resolver_server import ResolverServer, start_resolver_server
-from tests.support.sessions.puppet_model import PuppetModel
 from turnlog.events.model.call_events import AttemptEnded
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.schema.tool_specs import FunctionServerSpec
 from turnlog.services.extensions.plugins import list_entry_points
-from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
 from turnlog.services.worker.tools import local_tools
 from turnlog.services.worker.tools.worker_tool_servers import WorkerToolServers
 
@@ -346,24 +344,11 @@ async def test_a_function_that_no_package_registers_opens_no_session(real: Agent
         await real.open_session(kind)
 
 
-_SCRIPTS = (
-    build_tool_script(("own_look", '{"thing": {"name": "hammer"}}')),
-    build_tool_script(("own_pay", '{"what": "hammer"}')),
-    ["It is ", "yours."],
-)
+class StockRoomModel(RoundKeyedModel):
+    """The model of the crash walk, with the functions as its tools."""
 
-
-class StockRoomModel(PuppetModel):
-    """A model that looks, pays and replies, by the number of results that it is sent."""
-
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
-        """See `Model.stream`."""
-        results = [each for each in request.messages if each["role"] == "tool"]
-        self.scripts = [_SCRIPTS[len(results)]]
-        async for each in super().stream(request):
-            yield each
+    server = "own"
+    arguments_of_look = '{"thing": {"name": "hammer"}}'
 
 
 def build_stock_room() -> Blueprint:

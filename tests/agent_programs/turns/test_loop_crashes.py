@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Literal
 
 import pytest
 
-from tests.agent_programs.agent_harness import AgentHarness, build_tool_script, open_loop
+from tests.agent_programs.agent_harness import AgentHarness, RoundKeyedModel, open_loop
 from tests.agent_programs.approvals.test_approvals import GUARDED_TOOLS, decide
 from tests.agent_programs.turns.test_turn_crashes import (
     WHEN,
@@ -17,7 +17,6 @@ from tests.agent_programs.turns.test_turn_crashes import (
     build_crashing_worker,
     run_crashing_turn,
 )
-from tests.support.sessions.puppet_model import PuppetModel
 from tests.support.sessions.session_harness import build_delivery
 from turnlog.events.async_tasks import cancel_tasks
 from turnlog.events.model.call_events import CallCompleted, ContextAssembled
@@ -32,29 +31,9 @@ from turnlog.events.model.tool_events import (
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.audit.verify.approval_checks import check_approvals
 from turnlog.projections.session.program import list_undecided_tools
-from turnlog.services.worker.model.model_types import FinishedAnswer, ModelRequest, TextDelta
 
 APPENDS = 12
 """The number of appends of the turn in these tests."""
-
-_SCRIPTS = (
-    build_tool_script(("shop_look", '{"what": "hammer"}')),
-    build_tool_script(("shop_pay", '{"what": "hammer"}')),
-    ["It is ", "yours."],
-)
-
-
-class RoundKeyedModel(PuppetModel):
-    """A model that answers by the number of results that it is sent."""
-
-    async def stream(
-        self, request: ModelRequest
-    ) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
-        """See `Model.stream`."""
-        results = [each for each in request.messages if each["role"] == "tool"]
-        self.scripts = [_SCRIPTS[len(results)]]
-        async for each in super().stream(request):
-            yield each
 
 
 async def crash_loop(at: int, when: Literal["before", "after"]) -> tuple[AgentHarness, bool]:

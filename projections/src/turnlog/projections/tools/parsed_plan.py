@@ -17,59 +17,33 @@ from pydantic import JsonValue
 from turnlog.projections.blueprint.storable_json import cut_text, replace_unstorable
 from turnlog.projections.structured_output.json_repair import ValidatedAnswer
 
-PLAN_SCHEMA: Final[dict[str, JsonValue]] = {
-    "type": "object",
-    "required": ["steps"],
-    "properties": {
-        "steps": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["goal"],
-                "properties": {
-                    "goal": {"type": "string", "pattern": r"\S"},
-                    "tools": {"type": "array"},
-                    "from": {"type": "string"},
-                    "loop": {
-                        "type": "object",
-                        "required": ["source"],
-                        "properties": {"source": {"type": "string"}},
-                    },
-                },
-            },
-        }
-    },
-}
+
+def _build_plan_schema(
+    goal: JsonValue, tools: JsonValue, of_objects: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """Build a schema of plans from those of a goal and of its tools, and a rule of all objects."""
+
+    def build_object(required: str, properties: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        named: dict[str, JsonValue] = {"required": [required], "properties": properties}
+        return {"type": "object", **of_objects, **named}
+
+    string: JsonValue = {"type": "string"}
+    loop = build_object("source", {"source": string})
+    fields: dict[str, JsonValue] = {"goal": goal, "tools": tools, "from": string, "loop": loop}
+    steps: JsonValue = {"type": "array", "items": build_object("goal", fields)}
+    return build_object("steps", {"steps": steps})
+
+
+PLAN_SCHEMA: Final = _build_plan_schema({"type": "string", "pattern": r"\S"}, {"type": "array"}, {})
 """The JSON Schema of a plan: steps, each with a goal and either the tools it may use or the result
 of the previous turn that answers it, or the one whose rows it loops over.
 """
 
-PLAN_OUTPUT_SCHEMA: Final[dict[str, JsonValue]] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["steps"],
-    "properties": {
-        "steps": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["goal"],
-                "properties": {
-                    "goal": {"type": "string"},
-                    "tools": {"type": "array", "items": {"type": "string"}},
-                    "from": {"type": "string"},
-                    "loop": {
-                        "type": "object",
-                        "additionalProperties": False,
-                        "required": ["source"],
-                        "properties": {"source": {"type": "string"}},
-                    },
-                },
-            },
-        }
-    },
-}
+PLAN_OUTPUT_SCHEMA: Final = _build_plan_schema(
+    {"type": "string"},
+    {"type": "array", "items": {"type": "string"}},
+    {"additionalProperties": False},
+)
 """The plan that a model is asked for. It is narrower than `PLAN_SCHEMA`, by which the answer is
 validated: what is too much there is left out as a repair.
 """

@@ -19,6 +19,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -144,8 +145,9 @@ def _create_refusal(detail: str) -> Refused:
     return Refused("bad-setting", detail, field="TURNLOG_PRICES", fix=fix)
 
 
+@cache
 def read_shipped_table() -> PriceTable:
-    """Read the price table that litellm ships; takes about 20 milliseconds."""
+    """Read the table of models that litellm ships, once a process; takes about 20 milliseconds."""
     litellm = distribution("litellm")
     entries = json.loads(Path(str(litellm.locate_file(_PRICE_FILE))).read_bytes())
     return PriceTable(f"litellm-{litellm.version}", entries)
