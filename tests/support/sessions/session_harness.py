@@ -30,7 +30,7 @@ from turnlog.services.caches.session_snapshots import CheckedSnapshotStore
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.platform.telemetry.traces import Tracing, create_tracing
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
-from turnlog.services.sessions.history_handler import CommandMetadata
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, SegmentFetcher
 from turnlog.services.sessions.segment_service import SegmentService
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat

@@ -1,7 +1,7 @@
 """The command handler of sessions, which appends every event of the gateway and of the worker.
 
-It binds the core of `history_handler` to the rules and the fold of sessions, and reads sessions for
-whoever explains or copies them.
+It binds the core of `idempotent_commands` to the rules and the fold of sessions, and reads
+sessions for whoever explains or copies them.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from turnlog.services.caches.state_cache import (
 )
 from turnlog.services.caches.text_cache import TextReader
 from turnlog.services.platform.clock import Clock, CreateId
-from turnlog.services.sessions.history_handler import (
+from turnlog.services.sessions.idempotent_commands import (
     CommandMetadata,
     HandledCommand,
-    HistoryHandler,
+    IdempotentCommandHandler,
 )
 
 ChooseCommand = Callable[[SessionState | None], Awaitable[Command | None]]
@@ -60,18 +60,18 @@ class CommandHandler:
     source: str
     """The `source` of appended events, such as `/turnlog/gateway`."""
     state_cache: StateCache = field(init=False)
-    _handler: HistoryHandler[SessionState, IdempotencyRecord] = field(init=False)
+    _handler: IdempotentCommandHandler[SessionState, IdempotencyRecord] = field(init=False)
 
     def __post_init__(self) -> None:
         self.state_cache = StateCache(self.snapshots, self.texts, self.older_commands)
-        self._handler = HistoryHandler(
+        self._handler = IdempotentCommandHandler(
             self.log, SESSION_HISTORY, self.state_cache, self.clock, self.create_id, self.source
         )
 
     async def load_state(
         self, tenant: str, session: str, *, leader: bool = False
     ) -> SessionState | None:
-        """Return the state of a session, or None; see `HistoryHandler.load_state`."""
+        """Return the state of a session, or None; see `IdempotentCommandHandler.load_state`."""
         return await self._handler.load_state(tenant, session, leader=leader)
 
     def apply_observed_event(self, recorded: RecordedEvent) -> None:
@@ -135,7 +135,7 @@ class CommandHandler:
         *,
         expected_state: SessionState | None = None,
     ) -> CommandOutcome:
-        """Carry out a command, or the one that `choose` returns; see `HistoryHandler.handle`."""
+        """Carry out a command, or the one that `choose` returns, at most once for each key."""
 
         async def decide_events(state: SessionState | None) -> NewEvents:
             chosen = await choose(state) if callable(choose) else choose

@@ -17,7 +17,7 @@ from turnlog.events.jetstream.nats_connection import NatsConnection, wait_backof
 from turnlog.services.caches.session_snapshots import has_event
 from turnlog.services.platform.shutdown import Shutdown
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.history_handler import create_rollback_error
+from turnlog.services.sessions.idempotent_commands import create_rollback_error
 
 LOG_CHECK_TIMEOUT: Final = 5.0
 """Seconds to wait for the log: after an election a leader may not know its own end yet."""

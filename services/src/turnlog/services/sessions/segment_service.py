@@ -33,7 +33,7 @@ from turnlog.projections.library.segment_library import (
     fold,
 )
 from turnlog.services.platform.clock import Clock, CreateId
-from turnlog.services.sessions.history_handler import CommandMetadata, HistoryHandler
+from turnlog.services.sessions.idempotent_commands import CommandMetadata, IdempotentCommandHandler
 
 BLOB_WRITE_BATCH: Final = 64
 """Segment texts stored concurrently."""
@@ -98,10 +98,10 @@ class SegmentService:
     source: str
     """The `source` of appended events."""
     _states: SegmentStates = field(default_factory=SegmentStates)
-    _handler: HistoryHandler[SegmentLibrary, LibraryCommandRecord] = field(init=False)
+    _handler: IdempotentCommandHandler[SegmentLibrary, LibraryCommandRecord] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._handler = HistoryHandler(
+        self._handler = IdempotentCommandHandler(
             self.log,
             LIBRARY_HISTORY,
             self._states,
@@ -116,7 +116,7 @@ class SegmentService:
         return self._states.get_state(tenant, SEGMENT_FAMILY)
 
     async def load_state(self, tenant: str) -> SegmentLibrary:
-        """Return the state of a tenant's segments; see `HistoryHandler.load_state`."""
+        """Return the state of a tenant's segments; see `IdempotentCommandHandler.load_state`."""
         state = await self._handler.load_state(tenant, SEGMENT_FAMILY)
         return state or SegmentLibrary(tenant)
 
@@ -135,7 +135,7 @@ class SegmentService:
         metadata: CommandMetadata,
         key: codec.CommandRef | None = None,
     ) -> LibraryCommandOutcome:
-        """Carry out a command; see `HistoryHandler.handle`."""
+        """Carry out a command; see `IdempotentCommandHandler.handle`."""
 
         async def decide_events(state: SegmentLibrary | None) -> Sequence[LibraryEvent]:
             events = decide(state or SegmentLibrary(tenant), command)

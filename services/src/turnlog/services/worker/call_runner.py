@@ -22,7 +22,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.services.extensions.resolver_contract import ResolverFailure
 from turnlog.services.platform.telemetry.traces import Tracing, record_answer, record_failure
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.history_handler import CommandMetadata
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.attempts.active_attempt import (
     REPLY_STAGES,
     ActiveAttempt,

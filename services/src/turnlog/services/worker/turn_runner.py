@@ -28,7 +28,7 @@ from turnlog.services.blueprints.model_prices import compute_cost
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.platform.telemetry.traces import Tracing, get_traceparent
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.history_handler import CommandMetadata
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.attempt_heartbeat import AttemptHeartbeat
 from turnlog.services.worker.attempts.active_attempt import (
     AttemptContext,

@@ -21,7 +21,7 @@ from turnlog.events.errors import Refused
 from turnlog.services.gateway.dependencies import RequestTenant
 from turnlog.services.gateway.http.trusted_proxy import CLIENT_ACTOR, get_actor
 from turnlog.services.platform.telemetry.traces import get_traceparent
-from turnlog.services.sessions.history_handler import CommandMetadata
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
 
 IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
 

@@ -67,7 +67,7 @@ from turnlog.services.blueprints.response_formats import RESPONSE_FORMAT_VARIABL
 from turnlog.services.extensions.resolver_contract import ResolverFailure
 from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler, CommandOutcome
-from turnlog.services.sessions.history_handler import CommandMetadata
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt, list_tool_requests
 from turnlog.services.worker.attempts.output_guard import GuardViolation, SafetyCheckFailure
 from turnlog.services.worker.attempts.token_drift import TokenCountDrift

@@ -46,7 +46,7 @@ from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.text_cache import TextReader, read_event
 from turnlog.services.extensions.plugins import load_source
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.history_handler import CommandMetadata
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
 from turnlog.services.worker.model.model_types import ModelFailure
 from turnlog.services.worker.turn_takeover import AttemptSuperseded

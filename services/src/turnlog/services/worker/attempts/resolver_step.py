@@ -29,7 +29,7 @@ from turnlog.projections.session.text_refs import TextRef
 from turnlog.services.extensions.resolver_client import format_resolver_name, request_outcome
 from turnlog.services.extensions.resolver_contract import ResolverRequest
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.history_handler import CommandMetadata
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import load_memory_messages
 from turnlog.services.worker.turn_takeover import AttemptSuperseded
 

@@ -23,7 +23,7 @@ from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, BeginSummary
 from turnlog.projections.session.state import SessionState
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.history_handler import CommandMetadata
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.attempts.active_attempt import ActiveAttempt
 from turnlog.services.worker.attempts.call_context import MODEL_OFF, CallContextBuilder
 

@@ -59,7 +59,7 @@ from turnlog.projections.tools.tool_catalog import (
 )
 from turnlog.services.caches.text_cache import read_event
 from turnlog.services.sessions.command_handler import CommandHandler
-from turnlog.services.sessions.history_handler import CommandMetadata
+from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.tools.tool_servers import (
     ToolAnswer,
     ToolServerFailure,

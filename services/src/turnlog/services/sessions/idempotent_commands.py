@@ -126,7 +126,7 @@ class _CommandRequest(Generic[State]):
 
 
 @dataclass
-class HistoryHandler(Generic[State, Record]):
+class IdempotentCommandHandler(Generic[State, Record]):
     """Handles commands and loads states for all histories of one kind."""
 
     log: EventLog
