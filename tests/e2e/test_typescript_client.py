@@ -83,10 +83,11 @@ async def test_a_conversation_from_the_first_turn_to_the_last(
 ) -> None:
     provider.queue_behaviours(ModelAnswer(("Paris.",)), ModelAnswer(("About two ", "million.")))
     async with run_consumer(program, "converse", str(up.service.http.base_url)) as process:
-        first, *streamed, replies, excluded, names, refused = await read_lines(process)
+        first, *streamed, replies, preview, excluded, names, refused = await read_lines(process)
     assert first == ["completed", "Paris."]
     assert "".join(streamed) == "About two million.done"
     assert (replies, excluded) == (["Paris.", "About two million."], 1)
+    assert preview == [1, [], [], 0]
     settled = ["turn-submitted", "turn-completed"]
     assert names == [*settled, *settled, "turn-excluded"]
     assert refused == ["unknown-blueprint", "blueprint", "write `assistant`"]

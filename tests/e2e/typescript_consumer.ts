@@ -17,6 +17,8 @@ async function converse(): Promise<void> {
     print(event.name === "token" ? event.data.text : event.name);
   }
   print((await opened.fetchHistory()).turns.map((turn) => turn.reply));
+  const preview = await opened.previewExclusion(1);
+  print([preview.turn, preview.undone, preview.uncovered, preview.cost.micro_dollars]);
   print((await opened.excludeTurn(1)).turn);
   const names: string[] = [];
   for await (const event of opened.watchEvents()) {

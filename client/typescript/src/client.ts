@@ -7,6 +7,7 @@ import type { SessionEvent, SseMessage, TurnEvent } from "./events.js";
 
 type Schemas = components["schemas"];
 export type CommandAnswer = Schemas["CommandResult"];
+export type ExclusionPreviewAnswer = Schemas["ExclusionPreviewView"];
 export type HistoryAnswer = Schemas["HistoryView"];
 export type SessionAnswer = Schemas["SessionView"];
 export type SessionListAnswer = Schemas["SessionPage"];
@@ -277,6 +278,11 @@ export class SessionClient {
     return this.turnlog.send(this.buildExclusion(turn, "PUT"));
   }
 
+  /** Return which summaries `excludeTurn` would undo, and what they cost. */
+  previewExclusion(turn: number): Promise<ExclusionPreviewAnswer> {
+    return this.turnlog.send({ method: "GET", path: this.formatExclusionPath(turn) });
+  }
+
   /** Include an excluded turn again. */
   restoreTurn(turn: number): Promise<CommandAnswer> {
     return this.turnlog.send(this.buildExclusion(turn, "DELETE"));
@@ -298,7 +304,10 @@ export class SessionClient {
   }
 
   private buildExclusion(turn: number, method: string): Operation {
-    const path = `${this.path}/turns/${turn}/exclusion`;
-    return { method, path, key: crypto.randomUUID() };
+    return { method, path: this.formatExclusionPath(turn), key: crypto.randomUUID() };
+  }
+
+  private formatExclusionPath(turn: number): string {
+    return `${this.path}/turns/${turn}/exclusion`;
   }
 }

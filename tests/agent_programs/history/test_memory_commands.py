@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -16,6 +17,12 @@ from tests.agent_programs.agent_service import (
 )
 from tests.support.processes.process_host import run_turnlog
 from tests.support.servers.model_behaviours import ModelRefusal
+from turnlog.client import (
+    AsyncTurnlogClient,
+    ExclusionPreviewAnswer,
+    TurnlogClient,
+    TurnRangeAnswer,
+)
 from turnlog.events.model.memory_events import HistorySummarised, SummaryFailed
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 
@@ -172,6 +179,8 @@ async def test_excluding_a_turn_says_beforehand_which_summaries_it_undoes(
     assert (await platform.fetch_json(f"{path}/turns/6/exclusion"))["undone"] == []
     assert (await platform.http.get(f"{path}/turns/7/exclusion")).json()["code"] == "unknown-turn"
 
+    assert await fetch_client_previews(platform, session, 2) == [both, both]
+
     words = ("exclude", session, "3", "--url", str(platform.http.base_url).rstrip("/"))
     code, out, err = await run_turnlog(*words, "--dry-run")
     assert (code, err) == (0, "")
@@ -181,6 +190,29 @@ async def test_excluding_a_turn_says_beforehand_which_summaries_it_undoes(
     assert (code, err) == (0, "")
     assert (await platform.fetch_json(f"{path}/summaries"))["summaries"] == [first]
     assert (await platform.fetch_json(f"{path}/turns/3/exclusion"))["undone"] == []
+
+
+async def fetch_client_previews(
+    platform: AgentService, session: str, turn: int
+) -> list[dict[str, Any]]:
+    """Return an exclusion's preview as both Python clients read it, with what they leave out."""
+    address = platform.gateway.address
+
+    def fetch_blocking() -> ExclusionPreviewAnswer:
+        with TurnlogClient(address) as turnlog:
+            return turnlog.use_session(session).preview_exclusion(turn)
+
+    async with AsyncTurnlogClient(address) as turnlog:
+        awaited = await turnlog.use_session(session).preview_exclusion(turn)
+    (uncovered,) = awaited.uncovered
+    assert uncovered.turns == (TurnRangeAnswer(first=1, last=1), TurnRangeAnswer(first=3, last=4))
+    whole = await platform.fetch_json(f"/v1/sessions/{session}/turns/{turn}/exclusion")
+    found = list[dict[str, Any]]()
+    for answer in (awaited, await asyncio.to_thread(fetch_blocking)):
+        read = answer.model_dump(mode="json")
+        undone = zip(whole["undone"], read["undone"], strict=True)
+        found.append({**read, "undone": [theirs | mine for theirs, mine in undone]})
+    return found
 
 
 async def undo_summary(platform: AgentService, session: str, before: list[dict[str, str]]) -> None:

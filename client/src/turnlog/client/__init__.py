@@ -2,13 +2,18 @@
 
 from turnlog.client.answers import (
     CommandAnswer,
+    CostAnswer,
+    ExclusionPreviewAnswer,
     HistoryAnswer,
     SessionAnswer,
     SessionListAnswer,
     SessionListEntry,
     SubmitAnswer,
+    SummaryAnswer,
     TurnAnswer,
     TurnEntry,
+    TurnRangeAnswer,
+    UncoveredTurnsAnswer,
 )
 from turnlog.client.async_client import AsyncSessionClient, AsyncTurnlogClient
 from turnlog.client.events import (
@@ -43,7 +48,9 @@ __all__ = [
     "AttemptResetEvent",
     "CancelledEvent",
     "CommandAnswer",
+    "CostAnswer",
     "DoneEvent",
+    "ExclusionPreviewAnswer",
     "FailedEvent",
     "HistoryAnswer",
     "InvalidRequest",
@@ -62,10 +69,13 @@ __all__ = [
     "SessionListAnswer",
     "SessionListEntry",
     "SubmitAnswer",
+    "SummaryAnswer",
     "TokenEvent",
     "TurnAnswer",
     "TurnEntry",
     "TurnEvent",
+    "TurnRangeAnswer",
     "TurnUnsettled",
     "TurnlogClient",
+    "UncoveredTurnsAnswer",
 ]

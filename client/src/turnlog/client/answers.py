@@ -141,3 +141,66 @@ class SessionListAnswer(_Answer):
     """The sessions."""
     next: str | None = None
     """The `before` of the next page; None on the last page."""
+
+
+class TurnRangeAnswer(_Answer):
+    """Consecutive turns."""
+
+    first: int
+    """The first turn."""
+    last: int
+    """The last turn."""
+
+
+class SummaryAnswer(_Answer):
+    """A summary that replaces older turns in windows."""
+
+    sequence: int
+    """The sequence of its event, by which it is undone."""
+    view: str
+    """The history view of the blueprint that contains it."""
+    turns: tuple[TurnRangeAnswer, ...]
+    """The turns it replaces."""
+    text: str | None
+    """Its text; None when it is no longer readable."""
+    micro_dollars: int | None
+    """What writing it cost, in millionths of a dollar; None when unknown."""
+    guessed: bool
+    """Whether that price is a guess, because no table has the very model."""
+
+
+class UncoveredTurnsAnswer(_Answer):
+    """Turns of a view that no summary covers any more."""
+
+    view: str
+    """The history view of the blueprint."""
+    turns: tuple[TurnRangeAnswer, ...]
+    """The turns, without the excluded one; the next turn may have a model summarise them again."""
+
+
+class CostAnswer(_Answer):
+    """What some calls cost, and how well that is known."""
+
+    micro_dollars: int | None = 0
+    """Millionths of a dollar, as far as known; None if nothing of it is known."""
+    guessed: bool = False
+    """Whether a price in it is a guess, because no table has that very model."""
+    unpriced_calls: int = 0
+    """Calls that have an attempt without a price; what such an attempt cost is in no sum."""
+
+
+class ExclusionPreviewAnswer(_Answer):
+    """What excluding a turn would undo; nothing is recorded."""
+
+    session: str
+    """The session id."""
+    turn: int
+    """The turn."""
+    sequence: int
+    """The sequence that the answer reflects."""
+    undone: tuple[SummaryAnswer, ...]
+    """The summaries that cover the turn and would be undone, the latest first."""
+    uncovered: tuple[UncoveredTurnsAnswer, ...]
+    """The turns that windows would show again, by view."""
+    cost: CostAnswer
+    """What writing the undone summaries cost, as an estimate for writing them again."""

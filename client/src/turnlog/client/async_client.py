@@ -18,6 +18,7 @@ import httpx
 from turnlog.client import operations
 from turnlog.client.answers import (
     CommandAnswer,
+    ExclusionPreviewAnswer,
     HistoryAnswer,
     SessionAnswer,
     SessionListAnswer,
@@ -281,6 +282,10 @@ class AsyncSessionClient:
     async def exclude_turn(self, turn: int) -> CommandAnswer:
         """Exclude a turn from all later windows; the record keeps it."""
         return await self.turnlog.send(operations.exclude_turn(self.session, turn, excluded=True))
+
+    async def preview_exclusion(self, turn: int) -> ExclusionPreviewAnswer:
+        """Return which summaries `exclude_turn` would undo, and what they cost."""
+        return await self.turnlog.send(operations.preview_exclusion(self.session, turn))
 
     async def restore_turn(self, turn: int) -> CommandAnswer:
         """Include an excluded turn again."""

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from turnlog.client.answers import (
     CommandAnswer,
+    ExclusionPreviewAnswer,
     HistoryAnswer,
     SessionAnswer,
     SessionListAnswer,
@@ -209,9 +210,18 @@ def switch_profile(
 
 def exclude_turn(session: str, turn: int, *, excluded: bool) -> ClientOperation[CommandAnswer]:
     """Exclude a turn from later windows, or include it again."""
-    path = f"{format_session_path(session)}/turns/{turn}/exclusion"
+    path = _format_exclusion_path(session, turn)
     command = _build_command(path, {}, CommandAnswer, "PUT" if excluded else "DELETE")
     return ClientOperation(command.method, path, CommandAnswer, headers=command.headers)
+
+
+def preview_exclusion(session: str, turn: int) -> ClientOperation[ExclusionPreviewAnswer]:
+    """Fetch what excluding a turn would undo."""
+    return _build_read(_format_exclusion_path(session, turn), ExclusionPreviewAnswer)
+
+
+def _format_exclusion_path(session: str, turn: int) -> str:
+    return f"{format_session_path(session)}/turns/{turn}/exclusion"
 
 
 def redact_reply(

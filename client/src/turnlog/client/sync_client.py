@@ -14,6 +14,7 @@ import httpx
 from turnlog.client import operations
 from turnlog.client.answers import (
     CommandAnswer,
+    ExclusionPreviewAnswer,
     HistoryAnswer,
     SessionAnswer,
     SessionListAnswer,
@@ -275,6 +276,10 @@ class SessionClient:
     def exclude_turn(self, turn: int) -> CommandAnswer:
         """Exclude a turn from all later windows; the record keeps it."""
         return self.turnlog.send(operations.exclude_turn(self.session, turn, excluded=True))
+
+    def preview_exclusion(self, turn: int) -> ExclusionPreviewAnswer:
+        """Return which summaries `exclude_turn` would undo, and what they cost."""
+        return self.turnlog.send(operations.preview_exclusion(self.session, turn))
 
     def restore_turn(self, turn: int) -> CommandAnswer:
         """Include an excluded turn again."""
