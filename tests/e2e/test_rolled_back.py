@@ -9,7 +9,7 @@ import pytest
 from tests.support.processes.process_host import wait_for_exit_code
 from tests.support.processes.separate_roles import WITHOUT_LITELLM, SeparateRoles
 from tests.support.servers.nats_store_copies import copy_store, restore_store
-from turnlog.services.cli.error_display import ExitCode
+from turnlog.services.api.published_errors.error_code import ExitCode
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 

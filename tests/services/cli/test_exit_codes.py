@@ -7,13 +7,11 @@ import pytest
 from rich.console import Console
 
 from turnlog.events.errors import Conflict, Corrupt, Refused, TooLarge, TurnlogError, Unavailable
+from turnlog.services.api.published_errors.error_catalogue import ERROR_CODES
+from turnlog.services.api.published_errors.error_code import ExitCode
 from turnlog.services.cli.client.http_responses import require_success
-from turnlog.services.cli.error_display import ExitCode, describe_error, print_error
-from turnlog.services.gateway.problem_details import (
-    PROBLEM_MEDIA_TYPE,
-    STATUS_BY_CODE,
-    convert_error,
-)
+from turnlog.services.cli.error_display import describe_error, print_error
+from turnlog.services.gateway.problem_details import PROBLEM_MEDIA_TYPE, convert_error
 
 ERRORS: list[tuple[TurnlogError, ExitCode]] = [
     (Refused("unknown-session", "there is no such session", field="session"), ExitCode.NOT_FOUND),
@@ -47,7 +45,7 @@ def test_an_error_has_the_same_exit_code_here_and_over_http(
 
 
 def test_every_conflict_of_the_gateway_is_one_at_the_terminal() -> None:
-    conflicts = [code for code, status in STATUS_BY_CODE.items() if status in {409, 429}]
+    conflicts = [code for code, each in ERROR_CODES.items() if each.status in {409, 429}]
     assert conflicts
     assert {describe_error(Refused(code, "")).exit_code for code in conflicts} == {
         ExitCode.CONFLICT
@@ -55,7 +53,7 @@ def test_every_conflict_of_the_gateway_is_one_at_the_terminal() -> None:
 
 
 def test_everything_the_gateway_does_not_find_is_not_found_at_the_terminal() -> None:
-    missing = [code for code, status in STATUS_BY_CODE.items() if status == 404]
+    missing = [code for code, each in ERROR_CODES.items() if each.status == 404]
     assert {describe_error(Refused(code, "")).exit_code for code in missing} == {ExitCode.NOT_FOUND}
 
 

@@ -7,7 +7,6 @@ arrived as problem+json over HTTP. Any other exception is a bug and keeps its tr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final
 
 from rich.console import Console
@@ -15,87 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
+from turnlog.services.api.published_errors.error_catalogue import get_error_code
+from turnlog.services.api.published_errors.error_code import ExitCode
 from turnlog.services.cli.views.text_format import escape_controls
 from turnlog.services.cli.views.theme import BAD, GOOD, MUTED
-
-
-class ExitCode(IntEnum):
-    """The exit codes of the command line."""
-
-    OK = 0
-    ERROR = 1
-    USAGE = 2
-    NOT_FOUND = 3
-    CONFLICT = 4
-    VERIFICATION_FAILED = 5
-
-
-USAGE_CODES: Final = frozenset(
-    {
-        "bad-address",
-        "bad-id",
-        "bad-option",
-        "bad-setting",
-        "invalid",
-        "no-key-file",
-        "not-for-up",
-        "unknown-kind",
-        "unknown-setting",
-        "unknown-type",
-    }
-)
-
-NOT_FOUND_CODES: Final = frozenset(
-    {
-        "no-front-door",
-        "no-withheld-text",
-        "not-stopped",
-        "not-there-yet",
-        "unknown-approval",
-        "unknown-blueprint",
-        "unknown-call",
-        "unknown-data-dir",
-        "unknown-segment",
-        "unknown-session",
-        "unknown-stay",
-        "unknown-summary",
-        "unknown-tool-use",
-        "unknown-turn",
-    }
-)
-
-CONFLICT_CODES: Final = frozenset(
-    {
-        "already-redacted",
-        "approval-decided",
-        "approval-overdue",
-        "blueprint-changed",
-        "blueprint-does-not-fit",
-        "busy",
-        "choice-not-offered",
-        "data-dir-in-use",
-        "file-exists",
-        "folder-exists",
-        "key-reused",
-        "no-phases",
-        "no-reply",
-        "no-tools",
-        "not-at-a-boundary",
-        "still-stopped",
-        "nothing-to-cancel",
-        "phase-takes-no-turns",
-        "queue-full",
-        "reply-withheld",
-        "segment-moved",
-        "segment-taken",
-        "session-closed",
-        "session-exists",
-        "fork-unfinished",
-        "signal-not-offered",
-        "turn-not-open",
-        "turn-open",
-    }
-)
 
 COMMAND_FIXES: Final = {
     "not-stopped": "`turnlog quarantine list` lists those that are",
@@ -149,19 +71,8 @@ def describe_error(error: TurnlogError | OSError) -> DisplayedError:
 
 def _describe_refusal(error: Refused) -> DisplayedError:
     fix = COMMAND_FIXES.get(error.code) or error.fix or ""
-    return DisplayedError(
-        error.code, error.detail, fix, _choose_exit_code(error.code), error.field or ""
-    )
-
-
-def _choose_exit_code(code: str) -> ExitCode:
-    if code in USAGE_CODES:
-        return ExitCode.USAGE
-    if code in NOT_FOUND_CODES:
-        return ExitCode.NOT_FOUND
-    if code == "other-signer":
-        return ExitCode.VERIFICATION_FAILED
-    return ExitCode.CONFLICT if code in CONFLICT_CODES else ExitCode.ERROR
+    exit_code = get_error_code(error.code).get_exit_code()
+    return DisplayedError(error.code, error.detail, fix, exit_code, error.field or "")
 
 
 def print_error(error: DisplayedError, console: Console) -> None:

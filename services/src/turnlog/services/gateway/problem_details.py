@@ -1,4 +1,4 @@
-"""Error responses: the table from error codes to HTTP status, as problem details (RFC 9457).
+"""Error responses: errors as problem details (RFC 9457), by the catalogue of codes.
 
 Every response that is not a success has this form, whether a domain rule, payload validation, a
 limit or routing raised the error. It has a code for programs, the field at fault and a fix. It
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from typing import Any, Final
 
 from fastapi import Request
@@ -20,89 +19,10 @@ from starlette.responses import JSONResponse, Response
 
 from turnlog.events.errors import Conflict, Corrupt, LogRolledBack, Refused, Unavailable
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
+from turnlog.services.api.published_errors.error_catalogue import get_error_code
+from turnlog.services.api.published_errors.error_code import INVALID_VALUE_STATUS
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
-
-STATUS_BY_CODE: Final[Mapping[str, HTTPStatus]] = {
-    "actor-not-configured": HTTPStatus.BAD_REQUEST,
-    "actor-not-trusted": HTTPStatus.BAD_REQUEST,
-    "already-redacted": HTTPStatus.CONFLICT,
-    "approval-decided": HTTPStatus.CONFLICT,
-    "approval-overdue": HTTPStatus.CONFLICT,
-    "bad-actor": HTTPStatus.BAD_REQUEST,
-    "bad-cursor": HTTPStatus.BAD_REQUEST,
-    "bad-json": HTTPStatus.BAD_REQUEST,
-    "bad-key": HTTPStatus.BAD_REQUEST,
-    "bad-request": HTTPStatus.BAD_REQUEST,
-    "blueprint-changed": HTTPStatus.CONFLICT,
-    "blueprint-does-not-fit": HTTPStatus.CONFLICT,
-    "behind": HTTPStatus.GATEWAY_TIMEOUT,
-    "busy": HTTPStatus.TOO_MANY_REQUESTS,
-    "choice-not-offered": HTTPStatus.CONFLICT,
-    "cross-site": HTTPStatus.FORBIDDEN,
-    "key-reused": HTTPStatus.CONFLICT,
-    "no-front-door": HTTPStatus.NOT_FOUND,
-    "no-phases": HTTPStatus.CONFLICT,
-    "no-tools": HTTPStatus.CONFLICT,
-    "no-reply": HTTPStatus.CONFLICT,
-    "not-acceptable": HTTPStatus.NOT_ACCEPTABLE,
-    "not-at-a-boundary": HTTPStatus.CONFLICT,
-    "not-answered": HTTPStatus.BAD_GATEWAY,
-    "not-in-time": HTTPStatus.GATEWAY_TIMEOUT,
-    "not-installed": HTTPStatus.NOT_ACCEPTABLE,
-    "not-stopped": HTTPStatus.NOT_FOUND,
-    "nothing-to-cancel": HTTPStatus.CONFLICT,
-    "phase-takes-no-turns": HTTPStatus.CONFLICT,
-    "queue-full": HTTPStatus.TOO_MANY_REQUESTS,
-    "reply-withheld": HTTPStatus.CONFLICT,
-    "result-gone": HTTPStatus.GONE,
-    "session-closed": HTTPStatus.CONFLICT,
-    "segment-moved": HTTPStatus.CONFLICT,
-    "segment-taken": HTTPStatus.CONFLICT,
-    "session-exists": HTTPStatus.CONFLICT,
-    "fork-unfinished": HTTPStatus.CONFLICT,
-    "signal-not-offered": HTTPStatus.CONFLICT,
-    "still-stopped": HTTPStatus.CONFLICT,
-    "too-large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    "too-slow": HTTPStatus.REQUEST_TIMEOUT,
-    "turn-not-open": HTTPStatus.CONFLICT,
-    "turn-open": HTTPStatus.CONFLICT,
-    "unknown-approval": HTTPStatus.NOT_FOUND,
-    "unknown-blueprint": HTTPStatus.NOT_FOUND,
-    "unknown-call": HTTPStatus.NOT_FOUND,
-    "unknown-host": HTTPStatus.MISDIRECTED_REQUEST,
-    "unknown-segment": HTTPStatus.NOT_FOUND,
-    "unknown-session": HTTPStatus.NOT_FOUND,
-    "unknown-stay": HTTPStatus.NOT_FOUND,
-    "unknown-summary": HTTPStatus.NOT_FOUND,
-    "unknown-tool-use": HTTPStatus.NOT_FOUND,
-    "unknown-turn": HTTPStatus.NOT_FOUND,
-    "unsupported-encoding": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    "unsupported-media": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-}
-"""The HTTP status of each refusal code; other codes are answered with `INVALID_VALUE_STATUS`."""
-
-INVALID_VALUE_STATUS: Final = HTTPStatus.UNPROCESSABLE_ENTITY
-
-FIX_BY_CODE: Final[Mapping[str, str]] = {
-    "already-redacted": "nothing is left to do",
-    "no-reply": "choose a turn that was completed; `/history` shows them",
-    "session-closed": "open another session",
-    "unknown-call": "see `/calls` for the calls of the session",
-    "unknown-segment": "see `/v1/segments` for the segments",
-    "unknown-session": "see `/v1/sessions` for the sessions",
-    "unknown-tool-use": "see `tools` of the turn in `/history`",
-    "unknown-turn": "see `/history` for the turns of the session",
-}
-"""The fix of codes that are raised by layers which do not know HTTP."""
-
-RETRY_AFTER_BY_CODE: Final[Mapping[str, int]] = {
-    "queue-full": 1,
-    "behind": 1,
-    "not-in-time": 1,
-    "busy": 5,
-}
-"""The `Retry-After` value in seconds, for codes where a retry may succeed."""
 
 ROUTING_CODES: Final[Mapping[int, str]] = {404: "unknown-route", 405: "method-not-allowed"}
 
@@ -156,7 +76,7 @@ def create_problem(
     sequence: int | None = None,
     faults: Sequence[RequestFault] = (),
 ) -> ProblemDetails:
-    """Return the problem details for a code; type and title follow from it."""
+    """Return the problem details for a code; type, title and the usual fix follow from it."""
     return ProblemDetails(
         type=f"urn:turnlog:problem:{code}",
         title=code.replace("-", " ").capitalize(),
@@ -164,7 +84,7 @@ def create_problem(
         detail=detail,
         code=code,
         field=field,
-        fix=fix or None,
+        fix=fix or get_error_code(code).action or None,
         sequence=sequence,
         faults=tuple(faults) or None,
     )
@@ -181,32 +101,27 @@ def convert_error(error: Exception) -> ProblemDetails:
                 INVALID_VALUE_STATUS, code, detail, field=field, fix=fix, faults=faults
             )
         case Refused(code=code, detail=detail, field=field, fix=fix):
-            fix = fix or FIX_BY_CODE.get(code, "")
             return create_problem(
-                STATUS_BY_CODE.get(code, INVALID_VALUE_STATUS), code, detail, field=field, fix=fix
+                get_error_code(code).status or INVALID_VALUE_STATUS,
+                code,
+                detail,
+                field=field,
+                fix=fix,
             )
         case Conflict(actual=actual):
-            fix = "read the session again, and repeat the request if it still applies"
-            return create_problem(409, "conflict", str(error), fix=fix, sequence=actual)
+            return create_problem(409, "conflict", str(error), sequence=actual)
         case Unavailable():
-            fix = "send the very same request again"
-            return create_problem(503, "unavailable", str(error), fix=fix)
+            return create_problem(503, "unavailable", str(error))
         case LogRolledBack():
-            fix = "tell the operator; writes are accepted again when log and read models agree"
-            return create_problem(503, "log-rolled-back", str(error), fix=fix)
+            return create_problem(503, "log-rolled-back", str(error))
         case Corrupt():
-            fix = "tell the operator; `verify` names the first bad event"
-            return create_problem(500, "corrupt", str(error), fix=fix)
+            return create_problem(500, "corrupt", str(error))
         case RequestValidationError():
             return _convert_validation_error(error)
         case HTTPException(status_code=status):
-            fix = "see /openapi.json for the routes"
-            return create_problem(
-                status, ROUTING_CODES.get(status, "refused"), str(error.detail), fix=fix
-            )
+            return create_problem(status, ROUTING_CODES.get(status, "refused"), str(error.detail))
         case _:
-            fix = "tell the operator; the log of the gateway says more"
-            return create_problem(500, "bug", "unexpected error in the gateway", fix=fix)
+            return create_problem(500, "bug", "unexpected error in the gateway")
 
 
 def _convert_validation_error(error: RequestValidationError) -> ProblemDetails:
@@ -242,8 +157,9 @@ def create_error_response(error: Exception, *, closing: bool = False) -> Respons
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     if isinstance(error, Unavailable):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
-    if problem.code in RETRY_AFTER_BY_CODE:
-        headers["Retry-After"] = str(RETRY_AFTER_BY_CODE[problem.code])
+    seconds = get_error_code(problem.code).retry_after
+    if seconds is not None:
+        headers["Retry-After"] = str(seconds)
     if closing:
         headers["Connection"] = "close"
     content = problem.model_dump(mode="json", exclude_none=True)

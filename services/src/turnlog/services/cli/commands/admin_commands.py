@@ -24,9 +24,9 @@ def run_doctor(*, target: ServiceTarget, output: OutputOption = "table") -> None
     With TURNLOG_NATS_URL or another variable of roles of their own, their NATS and database are
     examined; otherwise the data directory.
     """
+    from turnlog.services.api.published_errors.error_code import ExitCode
     from turnlog.services.cli.doctor.check_findings import print_findings
     from turnlog.services.cli.doctor.doctor_run import run_checks
-    from turnlog.services.cli.error_display import ExitCode
 
     findings = run_async(run_checks(target, os.environ))
     if not print_findings(findings, output):

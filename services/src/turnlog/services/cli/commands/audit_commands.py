@@ -126,9 +126,9 @@ def verify_record(
     version cannot assemble again are reported separately from failures. A bundle is verified by
     this release's copy of the bundle verifier, never by the copy inside the bundle.
     """
+    from turnlog.services.api.published_errors.error_code import ExitCode
     from turnlog.services.cli.actions.checkpoint_files import load_signed_checkpoint
     from turnlog.services.cli.actions.verification import print_verification, verify_bundle
-    from turnlog.services.cli.error_display import ExitCode
 
     if session and everything:
         raise typer.BadParameter("name a session, or ask for all", param_hint="--all")

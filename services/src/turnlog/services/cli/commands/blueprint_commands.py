@@ -67,8 +67,8 @@ def check_blueprint(
     Each error is shown with its line and a fix; the exit code is 1 if there is any. Warnings (`!`)
     name what some providers refuse; the blueprint can be used.
     """
+    from turnlog.services.api.published_errors.error_code import ExitCode
     from turnlog.services.cli.actions.local_blueprints import check_blueprint_folders
-    from turnlog.services.cli.error_display import ExitCode
 
     if not check_blueprint_folders(folders, tools, output):
         raise typer.Exit(ExitCode.ERROR)

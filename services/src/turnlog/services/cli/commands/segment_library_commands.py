@@ -185,8 +185,8 @@ def import_segments(
 
     Each error is shown with its file, line and a fix; the exit code is 1 if there is any.
     """
+    from turnlog.services.api.published_errors.error_code import ExitCode
     from turnlog.services.cli.actions.segment_actions import import_segment_files
-    from turnlog.services.cli.error_display import ExitCode
 
     if not run_async(import_segment_files(target, files, output)):
         raise typer.Exit(ExitCode.ERROR)

@@ -27,8 +27,8 @@ def check_tools(
     The servers are started by this command, with the variables of its environment. The exit code
     is 1 if a server cannot be used.
     """
+    from turnlog.services.api.published_errors.error_code import ExitCode
     from turnlog.services.cli.actions.local_blueprints import check_blueprint_tools
-    from turnlog.services.cli.error_display import ExitCode
 
     if not run_async(check_blueprint_tools(blueprint, tools, output)):
         raise typer.Exit(ExitCode.ERROR)

@@ -16,12 +16,12 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
+from turnlog.services.api.published_errors.error_code import ExitCode
 from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.cli.client.service_reader import EventQuery, ServiceReader
 from turnlog.services.cli.console import create_output_console
 from turnlog.services.cli.conversation.reply_display import LabelledTextWriter, ReplyDisplay
 from turnlog.services.cli.conversation.session_conversation import SessionConversation
-from turnlog.services.cli.error_display import ExitCode
 from turnlog.services.cli.views.event_view import render_events
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, USER_COLOUR
 from turnlog.services.cli.views.theme import FAMILY_COLOURS, MUTED
