@@ -27,6 +27,7 @@ from turnlog.services.cli.views.text_format import format_duration, format_money
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WHOLE = ModelAnswer(("An ", "answer."))
+UNOFFERED = ModelAnswer((), finish="tool_calls", tool_calls=(("shop_fly", "{}"),))
 FILTERED = ModelRefusal(400, type="invalid_request_error", code="content_filter")
 
 
@@ -79,6 +80,9 @@ CASES = {
     "empty answer every time": FailureCase(
         (ModelAnswer((), usage=None),) * 3, ("failed", "empty"), ("empty",) * 3
     ),
+    "call of a tool that nobody offered instead of an answer": FailureCase(
+        (UNOFFERED, WHOLE), RETRIED, ("tools_not_offered", None), known="reported"
+    ),
     "content filter instead of an answer": FailureCase(
         (FILTERED,), ("failed", "content_filtered"), ("content_filtered",)
     ),
@@ -106,6 +110,24 @@ async def test_a_failing_provider_never_leaves_half_an_answer(
         # Unknown usage is not zero, and streamed tokens are not free.
         assert (each.cost.micro_dollars is None) == (each.usage.known == "unknown")
         assert each.cost.micro_dollars != 0
+
+
+async def test_a_turn_fails_whose_model_only_calls_tools_that_nobody_offered(
+    up: TurnlogUp, provider: OpenAIServer
+) -> None:
+    session = await up.service.open_session("persistent")
+    provider.queue_behaviours(*(UNOFFERED,) * 3)
+    turn = await up.service.run_turn(session)
+    assert (turn["status"], turn["reply"]) == ("failed", None)
+    assert (turn["reason"], turn["detail"]) == (
+        "tools_not_offered",
+        "it called 'shop_fly', which nobody offered, and wrote nothing",
+    )
+    report = await up.service.get_json(f"/v1/sessions/{session}/verify")
+    assert report["verified"], report
+    spoken = ModelAnswer(("Look: ",), finish="tool_calls", tool_calls=(("shop_fly", "{}"),))
+    provider.queue_behaviours(spoken)
+    assert (await up.service.run_turn(session))["reply"] == "Look: "
 
 
 async def test_tokens_that_a_provider_does_not_count_are_estimated(

@@ -35,6 +35,7 @@ TURN_FAILURES: Final[Mapping[str, str]] = {
     "timeout_total": "the answer took too long as a whole",
     "too_long": "the answer is longer than an event may be",
     "tools_failed": "a tool server answered with an error",
+    "tools_not_offered": "the answer only calls tools that nobody offered, and has no text",
     "tools_not_started": "the program of a tool server is missing, or ends before it answers",
     "tools_timeout": "a tool server did not answer in time",
     "tools_unknown": "a tool server lacks a tool that the blueprint names",

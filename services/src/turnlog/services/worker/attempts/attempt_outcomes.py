@@ -202,6 +202,9 @@ class OutcomeRecorder:
         has_used_rounds = active.progress.setup.has_used_rounds and active.stage == "reply"
         if has_used_rounds and answer.continues_turn and not answer.text:
             return AttemptFailed(ROUNDS_FAULT, is_from_call=True)
+        if names := _list_unoffered_tools(active, answer):
+            what = f"it called {names}, which nobody offered, and wrote nothing"
+            return self._find_failure_outcome(active, ModelFailure("tools_not_offered", what))
         if active.stage != "summarise":
             _log_unusual_answer(active, answer)
         # A repair may have removed what separated two halves of a forbidden text, and the escapes
@@ -333,6 +336,15 @@ def _get_max_steps(active: ActiveAttempt) -> int:
 def get_answer_schema(spec: OutputSpec) -> JsonSchema:
     """Return the schema of an answer; a schema file has been loaded by then."""
     return spec.schema_ if isinstance(spec.schema_, dict) else PLAN_SCHEMA
+
+
+def _list_unoffered_tools(active: ActiveAttempt, answer: AttemptAnswer) -> str:
+    """Name the tools that a reply consists of, if none of them was offered; otherwise nothing."""
+    if active.stage != "reply" or answer.text.strip() or active.manifest is None:
+        return ""
+    offered = {part.layer for part in active.manifest.parts if part.role == "tools"}
+    called = dict.fromkeys(request.tool for request in answer.tools)
+    return "" if offered & called.keys() else ", ".join(repr(name[:80]) for name in called)
 
 
 def _log_unusual_answer(active: ActiveAttempt, answer: AttemptAnswer) -> None:

@@ -27,6 +27,7 @@ FailureCode = Literal[
     "incomplete",
     "malformed",
     "empty",
+    "tools_not_offered",
     "content_filtered",
     "context_overflow",
     "too_long",
@@ -37,7 +38,8 @@ FailureCode = Literal[
     "response_format_refused",
 ]
 """`incomplete` is an end without a finish reason, `malformed` an unreadable chunk, `empty` an end
-without text. `content_filtered` is a refusal before the answer began; an answer that a filter
+without text, `tools_not_offered` a reply that consists of calls of tools that its request did not
+offer. `content_filtered` is a refusal before the answer began; an answer that a filter
 stopped is a `FinishedAnswer` with that reason. `too_long` is an answer that no event could hold.
 `model_off` is a service that was started without a model. `response_format_refused` is a request
 that the provider, or litellm for it, refused because of the schema of its answer.
@@ -55,6 +57,7 @@ RETRYABLE_CODES: frozenset[FailureCode] = frozenset(
         "incomplete",
         "malformed",
         "empty",
+        "tools_not_offered",
     }
 )
 """Codes for which the same request may succeed later. A call that used up its whole time is not
