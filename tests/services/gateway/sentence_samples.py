@@ -9,13 +9,20 @@ from pydantic import JsonValue
 
 from tests.support.generators.event_samples import build_samples
 from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
-from turnlog.events.model.call_events import AttemptCost, AttemptEnded, AttemptTimings, TokenUsage
+from turnlog.events.model.call_events import (
+    AttemptCost,
+    AttemptEnded,
+    AttemptTimings,
+    ContextAssembled,
+    TokenUsage,
+)
 from turnlog.events.model.memory_events import SummaryBegun, SummaryUndone, TurnRange
 from turnlog.events.model.session_events import BlueprintRef, ProfileSwitched, SessionOpened
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnDisplayed, TurnQueued, TurnResolved
 from turnlog.events.registry import KnownEvent
 from turnlog.events.testing import record_events
+from turnlog.projections.read_models.withheld_events import WITHHELD_DIGEST
 from turnlog.services.cli.views.event_view import describe_event
 
 
@@ -46,6 +53,10 @@ def _iterate_variants() -> Iterator[KnownEvent]:
     yield SummaryUndone(sequence=4, view="chat")
     yield ProfileSwitched(profile="agent", before="agent", reason="asked")
     yield ToolsSnapshotted(profile="agent", digest=digest, tools={}, full=digest, names=digest)
+    withheld = build_samples()["context-assembled"]
+    assert isinstance(withheld, ContextAssembled)
+    manifest = withheld.manifest.model_copy(update={"digest": WITHHELD_DIGEST})
+    yield withheld.model_copy(update={"manifest": manifest})
     yield ToolReturned(
         turn=1,
         call="1.1",

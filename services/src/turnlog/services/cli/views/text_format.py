@@ -25,9 +25,12 @@ _VISIBLE_CONTROLS: Final = {code: chr(0x2400 + code) for code in _LOW_CONTROLS} 
 
 
 def format_digest(digest: Digest) -> str:
-    """Format a digest with its first twelve digits."""
-    algorithm, _, digits = digest.partition(":")
-    return f"{algorithm}:{digits[:12]}"
+    """Format a digest with its first twelve digits.
+
+    An event of a withheld text has the word `withheld` in place of a digest; it stays as it is.
+    """
+    algorithm, colon, digits = digest.partition(":")
+    return f"{algorithm}{colon}{digits[:12]}"
 
 
 def format_time(time: str) -> str:

@@ -56,10 +56,8 @@ export function formatCostSum(cost) {
   return [formatCost(cost), lacking].filter(Boolean).join(" · ");
 }
 
-export function formatDigest(digest) {
-  const [algorithm, digits] = digest.split(":");
-  return `${algorithm}:${digits.slice(0, 12)}`;
-}
+// `sha256:` and twelve digits; an event of a withheld text has the word `withheld` in place of a digest.
+export const formatDigest = (digest) => digest.replace(/^([^:]*:.{12}).*$/u, "$1");
 
 // A text may be sealed or erased; then only its length is shown.
 export function readContent(content) {
