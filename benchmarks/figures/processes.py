@@ -88,7 +88,7 @@ async def _is_ready(address: str) -> bool:
         reader, writer = await asyncio.open_connection(host, int(port))
     except OSError:
         return False
-    writer.write(b"GET /readyz HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")
+    writer.write(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
     answer = await reader.read()
     writer.close()
     return answer.startswith(b"HTTP/1.1 200")

@@ -59,14 +59,14 @@ class HttpCaller:
         await self._send_head("POST", path, {"text": text}, "text/event-stream")
         line = b""
         while not line.startswith(END_EVENT_LINES):
-            line = (await self.reader.readline()).strip()
-            yield line
-        if line != b"event: done":
+            line = await self.reader.readuntil(b"\n")
+            yield line.strip()
+        if line.strip() != b"event: done":
             raise RuntimeError(line.decode())
 
     async def read_stream_end(self) -> None:
         """Read what follows the end of a stream, so that the connection can be reused."""
-        while await self.reader.readline() != b"0\r\n":
+        while await self.reader.readuntil(b"\n") != b"0\r\n":
             pass
         await self.reader.readline()
 
@@ -75,7 +75,7 @@ class HttpCaller:
     ) -> tuple[int, int]:
         """Send a request and read the answer's head: status and length, 0 when in chunks."""
         raw = json.dumps(body).encode() if body is not None else b""
-        lines = [f"{method} {path} HTTP/1.1", "host: bench", f"accept: {accept}"]
+        lines = [f"{method} {path} HTTP/1.1", "host: localhost", f"accept: {accept}"]
         if raw:
             lines += ["content-type: application/json", f"content-length: {len(raw)}"]
         self.writer.write("\r\n".join([*lines, "", ""]).encode() + raw)

@@ -1,0 +1,157 @@
+"""How far a turn is from the least that its promises cost, in time and in processor time.
+
+`turnlog up` and the program of `benchmarks/floor.py` run side by side and are asked in turn, with
+one session and with fifty. A calibration task beside each run tells how fast the machine was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import time
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.figure_types import BenchmarkTerms, Figure, FigureTarget, require_at_most
+from benchmarks.support.benchmark_service import run_service
+from benchmarks.support.http_caller import HttpCaller, connect_caller
+from benchmarks.support.processor_time import measure_calibration, read_processor_seconds
+from benchmarks.support.random_prose import RandomProse
+
+CHARACTERS: Final = 350
+"""Of a text and of a reply."""
+SINGLE_TURNS: Final = 60
+"""Turns of the one session in a run."""
+SESSIONS: Final = 50
+TURNS_EACH: Final = 6
+"""Turns of each of the fifty in a run."""
+WARM_UP_TURNS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One load, measured once."""
+
+    milliseconds: float
+    """Median time of a turn, from its submit to `done`."""
+    turns_per_second: float
+    processor_milliseconds: float
+    """Processor time of all processes for each turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A service that is asked."""
+
+    http: str
+    pid: int
+
+
+@asynccontextmanager
+async def run_floor(folder: Path) -> AsyncGenerator[Target]:
+    """Run the floor program in a process of its own."""
+    words = ("-m", "benchmarks.floor", str(folder))
+    process = await asyncio.create_subprocess_exec(sys.executable, *words, stdout=PIPE)
+    assert process.stdout
+    line = b""
+    while not line.startswith(b"http"):
+        line = await process.stdout.readline()
+    try:
+        yield Target(line.decode().strip(), process.pid)
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def measure_figures(terms: BenchmarkTerms) -> Sequence[Figure]:
+    """Ask both in turn, once with one session and once with fifty in each run."""
+    ours: dict[int, list[Measured]] = {1: [], SESSIONS: []}
+    floor: dict[int, list[Measured]] = {1: [], SESSIONS: []}
+    calibrations: list[float] = []
+    async with AsyncExitStack() as stack:
+        up = await stack.enter_async_context(run_service(terms.folder / "up", CHARACTERS))
+        least = await stack.enter_async_context(run_floor(terms.folder / "floor"))
+        services = ((Target(up.http, up.pid), ours), (least, floor))
+        for service, _ in services:
+            await _measure_load(service, 1, WARM_UP_TURNS)
+        for _ in range(terms.runs):
+            for sessions, turns in ((1, SINGLE_TURNS), (SESSIONS, TURNS_EACH)):
+                for service, measured in services:
+                    calibrations.append(measure_calibration())
+                    measured[sessions].append(await _measure_load(service, sessions, turns))
+    return (
+        *_build_figures(1, ours[1], floor[1]),
+        *_build_figures(SESSIONS, ours[SESSIONS], floor[SESSIONS]),
+        Figure(
+            "calibration",
+            "processor time of a fixed task in pure Python before each run; 2.5 ms at best",
+            "ms",
+            tuple(calibrations),
+        ),
+    )
+
+
+def _build_figures(
+    sessions: int, ours: Sequence[Measured], floor: Sequence[Measured]
+) -> Sequence[Figure]:
+    what = f"of turns in {sessions} sessions at once, scripted model through litellm"
+
+    def compare(name: str, field: str, unit: str, bound: FigureTarget | None) -> Sequence[Figure]:
+        own = [float(getattr(each, field)) for each in ours]
+        least = [float(getattr(each, field)) for each in floor]
+        ratios = tuple(mine / its for mine, its in zip(own, least, strict=True))
+        return (
+            Figure(f"{name}, {sessions}", f"{what}; `turnlog up`", unit, tuple(own)),
+            Figure(f"{name} of the floor, {sessions}", f"{what}; floor", unit, tuple(least)),
+            Figure(f"{name} over the floor, {sessions}", "the ratio", "x", ratios, bound),
+        )
+
+    return (
+        *compare("time of a turn", "milliseconds", "ms", require_at_most(2)),
+        *compare("processor time a turn", "processor_milliseconds", "ms", require_at_most(2)),
+        *compare("turns", "turns_per_second", "turns/s", None),
+    )
+
+
+async def _measure_load(service: Target, sessions: int, turns: int) -> Measured:
+    names = [await _open_session(service.http) for _ in range(sessions)]
+    prose = RandomProse()
+    async with AsyncExitStack() as stack:
+        callers = [await stack.enter_async_context(connect_caller(service.http)) for _ in names]
+        before, began = read_processor_seconds(service.pid), time.perf_counter()
+        taken = await asyncio.gather(
+            *(
+                _run_turns(caller, name, prose, turns)
+                for caller, name in zip(callers, names, strict=True)
+            )
+        )
+        took = time.perf_counter() - began
+        processor = read_processor_seconds(service.pid) - before
+    count = sessions * turns
+    times = [each for session in taken for each in session]
+    return Measured(statistics.median(times) * 1000, count / took, processor / count * 1000)
+
+
+async def _open_session(http: str) -> str:
+    async with connect_caller(http) as caller:
+        opened = await caller.request_json("POST", "/v1/sessions", {"blueprint": "assistant"})
+    return str(opened["session"])
+
+
+async def _run_turns(
+    caller: HttpCaller, session: str, prose: RandomProse, turns: int
+) -> Sequence[float]:
+    """Run turns one after another and return the seconds of each."""
+    taken: list[float] = []
+    for _ in range(turns):
+        text = prose.generate_text(CHARACTERS)
+        began = time.perf_counter()
+        await caller.run_turn(session, text)
+        taken.append(time.perf_counter() - began)
+        await caller.read_stream_end()
+    return taken
