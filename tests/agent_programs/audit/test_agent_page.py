@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from tests.agent_programs.agent_harness import build_loop_blueprint
 from tests.agent_programs.agent_service import (
@@ -16,7 +17,14 @@ from tests.agent_programs.agent_service import (
 )
 from tests.agent_programs.approvals.test_approvals import GUARDED_TOOLS
 from tests.agent_programs.phases.test_phases import build_four_phase_blueprint, enter_phase
-from tests.e2e.browser import CHROMIUM, build_click_script, build_texts_script, run_browser
+from tests.e2e.browser import (
+    CHROMIUM,
+    Browser,
+    build_click_script,
+    build_texts_script,
+    run_browser,
+)
+from tests.support.servers.model_behaviours import ModelAnswer
 from turnlog.events.model.tool_events import ToolStarted
 
 pytestmark = [
@@ -24,59 +32,174 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on PATH"),
 ]
 
+MARKUP = "<img src=/x onerror=alert(1)> <b>bold</b> &amp; ${1}"
+
+MADE_OF_TEXT = (
+    "[...document.querySelectorAll('main img, main b')]"
+    ".filter((made) => made.tagName === 'IMG' || made.textContent).length"
+)
+
+ANSWER = "document.querySelector('.answer')?.textContent"
+
+
+ANSWER_PLACE = """(() => {
+    const [prompt, answer] = ['.prompt-pane', '.answer-pane']
+        .map((each) => document.querySelector(each).getBoundingClientRect());
+    return [answer.left >= prompt.right, answer.top >= prompt.bottom];
+})()"""
+"""Whether the answer is beside the prompt, and whether it is below it."""
+
+
+BROKEN_FIGURES = """[...document.querySelectorAll('.figure, .legend li')]
+    .filter((each) => each.offsetHeight > 30 || each.scrollWidth > each.clientWidth + 1)
+    .map((each) => each.textContent)"""
+"""Figures that stand on two lines, or that are cut."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chromium(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
+    async with run_browser(tmp_path_factory.mktemp("chromium")) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def browser(chromium: Browser) -> AsyncIterator[Browser]:
+    """A browser whose page must show no error."""
+    await chromium.send_command("Page.navigate", url="about:blank")
+    chromium.events.clear()
+    yield chromium
+    await chromium.send_command("Emulation.clearDeviceMetricsOverride")
+    assert chromium.list_complaints() == []
+
+
+async def show_at_width(browser: Browser, width: int) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    await browser.send_command("Emulation.setDeviceMetricsOverride", **size)
+
 
 async def test_the_page_shows_plans_tools_and_phases_and_leads_to_hidden_calls(
-    platform: AgentService, tmp_path: Path
+    platform: AgentService, browser: Browser
 ) -> None:
     session = await platform.open_session(build_four_phase_blueprint())
     address = f"{platform.gateway.address}/#/sessions/{session}"
-    async with run_browser(tmp_path) as browser:
-        await browser.open_page(address)
-        await browser.wait_for(f"{build_texts_script('.threshold')}.join() === 'ideate'")
-        await platform.complete_turn(session, answer_with_text("A boat."), text="What could it be?")
-        await enter_phase(platform, session, "operate", "a boat")
-        carried = "Summary from ideate phase: a boat"
-        heading = f"operateafter ideate · sees focus · does not see ideate{carried}"
-        await browser.wait_for(
-            f"{build_texts_script('.threshold')}.at(-1) === {json.dumps(heading)}"
-        )
-        await platform.complete_turn(session, *TWO_STEP_ANSWERS)
-        await browser.wait_for(f"{build_texts_script('.bubble.reply')}.at(-1) === 'It is yours.'")
-        live = await browser.run_script(build_texts_script(".work li"))
-        assert [step.partition(".")[0] for step in live] == ["Find a hammer", "Pay for it"]
-        assert 'shop_look{"what": "hammer"}answered · 10 characters' in live[0]
-        calls = "call 2.1 plan,call 2.2 tactic,call 2.3 tactic,call 2.4 synthesise"
-        await browser.wait_for(
-            f"{build_texts_script('.turn:last-child .why')}.join() === '{calls}'"
-        )
-        await browser.trigger_click(".use.answered summary a")
-        await browser.wait_for(f"{build_texts_script('.proof .good')}.length")
-        assert (await browser.run_script("location.hash")).endswith("/calls/2.2")
-        recorded = await platform.load_recorded_events(session)
-        begun = next(each.sequence for each in recorded if isinstance(each.event, ToolStarted))
-        await browser.open_page(f"{address}/at/{begun}")
-        await browser.wait_for(
-            f"{build_texts_script('.work .use .faint')}.join() === 'is under way'"
-        )
-        assert browser.list_complaints() == []
+    await browser.open_page(address)
+    await browser.wait_for(f"{build_texts_script('.threshold')}.join() === 'ideate'")
+    await platform.complete_turn(session, answer_with_text("A boat."), text="What could it be?")
+    await enter_phase(platform, session, "operate", "a boat")
+    carried = "Summary from ideate phase: a boat"
+    heading = f"operateafter ideate · sees focus · does not see ideate{carried}"
+    await browser.wait_for(f"{build_texts_script('.threshold')}.at(-1) === {json.dumps(heading)}")
+    await platform.complete_turn(session, *TWO_STEP_ANSWERS)
+    await browser.wait_for(f"{build_texts_script('.bubble.reply')}.at(-1) === 'It is yours.'")
+    live = await browser.run_script(build_texts_script(".work li"))
+    assert [step.partition(".")[0] for step in live] == ["Find a hammer", "Pay for it"]
+    assert 'shop_look{"what": "hammer"}answered · 10 characters' in live[0]
+    calls = "call 2.1 plan,call 2.2 tactic,call 2.3 tactic,call 2.4 synthesise"
+    await browser.wait_for(f"{build_texts_script('.turn:last-child .why')}.join() === '{calls}'")
+    await browser.trigger_click(".use.answered summary a")
+    await browser.wait_for(f"{build_texts_script('.proof .good')}.length")
+    assert (await browser.run_script("location.hash")).endswith("/calls/2.2")
+    recorded = await platform.load_recorded_events(session)
+    begun = next(each.sequence for each in recorded if isinstance(each.event, ToolStarted))
+    await browser.open_page(f"{address}/at/{begun}")
+    await browser.wait_for(f"{build_texts_script('.work .use .faint')}.join() === 'is under way'")
 
 
 async def test_the_page_asks_for_approvals_and_shows_what_was_decided(
-    platform: AgentService, tmp_path: Path
+    platform: AgentService, browser: Browser
 ) -> None:
     session = await platform.open_session(build_loop_blueprint(tools=GUARDED_TOOLS))
     payment = answer_with_tool_calls(("shop_pay", {"what": "hammer"}))
     platform.provider.queue_behaviours(payment, answer_with_text("It is yours."))
-    async with run_browser(tmp_path) as browser:
-        await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}")
-        await platform.http.post(f"/v1/sessions/{session}/turns", json={"text": "A hammer."})
-        facts = build_texts_script(".work .use summary .faint")
-        await browser.wait_for(f"{facts}.join() === 'waits for approval 1'")
-        arguments = await browser.run_script(build_texts_script(".work .use pre"))
-        assert arguments == ['{"what": "hammer"}']
-        assert platform.shop.tool_calls == []
-        await browser.wait_for(build_click_script(".work .use button", "Approve"))
-        await browser.wait_for(f"{build_texts_script('.bubble.reply')}.at(-1) === 'It is yours.'")
-        assert await browser.run_script(build_texts_script(".work .use button")) == []
-        assert platform.shop.tool_calls == [("pay", {"what": "hammer"})]
-        assert browser.list_complaints() == []
+    await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}")
+    await platform.http.post(f"/v1/sessions/{session}/turns", json={"text": "A hammer."})
+    facts = build_texts_script(".work .use summary .faint")
+    await browser.wait_for(f"{facts}.join() === 'waits for approval 1'")
+    arguments = await browser.run_script(build_texts_script(".work .use pre"))
+    assert arguments == ['{"what": "hammer"}']
+    assert platform.shop.tool_calls == []
+    await browser.wait_for(build_click_script(".work .use button", "Approve"))
+    await browser.wait_for(f"{build_texts_script('.bubble.reply')}.at(-1) === 'It is yours.'")
+    assert await browser.run_script(build_texts_script(".work .use button")) == []
+    assert platform.shop.tool_calls == [("pay", {"what": "hammer"})]
+
+
+async def test_a_prompt_is_shown_beside_what_the_model_answered(
+    platform: AgentService, browser: Browser
+) -> None:
+    session = await platform.open_session(build_loop_blueprint())
+    platform.shop.results = [MARKUP]
+    usage = {
+        "prompt_tokens": 1000,
+        "completion_tokens": 100,
+        "completion_tokens_details": {"reasoning_tokens": 60},
+    }
+    call = (("shop_look", json.dumps({"what": MARKUP})),)
+    asked = ModelAnswer((MARKUP,), finish="tool_calls", usage=usage, tool_calls=call)
+    await platform.complete_turn(session, asked, ModelAnswer(("Half of",), finish="length"))
+    address = f"{platform.gateway.address}/#/sessions/{session}"
+    await browser.open_page(f"{address}/calls/1.1")
+    await browser.wait_for("document.querySelector('.answer .use.answered')")
+    figures = await browser.run_script(build_texts_script(".answer h2 .figure"))
+    assert figures[:3] == ["1,000 tokens sent", "100 tokens received", "60 reasoning tokens"]
+    assert await browser.run_script(build_texts_script(".answer .finish")) == [
+        "the model asked for tools tool_calls"
+    ]
+    assert await browser.run_script(build_texts_script(".answer-text")) == [MARKUP]
+    arguments, result = await browser.run_script(build_texts_script(".answer .use pre"))
+    assert arguments == call[0][1]
+    assert MARKUP in result
+    assert await browser.run_script(MADE_OF_TEXT) == 0
+    for width, is_beside in ((1400, True), (390, False)):
+        await show_at_width(browser, width)
+        assert await browser.run_script(ANSWER_PLACE) == [is_beside, not is_beside]
+        assert await browser.run_script("document.documentElement.scrollWidth") <= width
+        assert await browser.run_script(BROKEN_FIGURES) == []
+    await browser.open_page(f"{address}/calls/1.2")
+    await browser.wait_for(f"{ANSWER}?.includes('Half of')")
+    assert "the text is incomplete" in await browser.run_script(ANSWER)
+
+
+async def test_what_a_guard_withheld_is_shown_as_withheld(
+    platform: AgentService, browser: Browser
+) -> None:
+    rule = {"name": "no-names", "pattern": "Example"}
+    policies = {"safety": {"rules": [rule]}, "replacement": "(Not said.)"}
+    session = await platform.open_session(build_loop_blueprint(policies=policies))
+    await platform.submit_turn(session, answer_with_text("It was Ms. Example."))
+    await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}/calls/1.1")
+    await browser.wait_for("document.querySelector('.answer .withheld')")
+    (withheld,) = await browser.run_script(build_texts_script(".answer .withheld"))
+    assert withheld.startswith("withheld by the rule no-names: ")
+    assert "Example" not in await browser.run_script("document.body.textContent")
+    await browser.trigger_click(".answer .withheld a")
+    opened = await browser.wait_for("document.querySelector('.detail pre')?.textContent")
+    assert '"turnlog.reply-redacted.v1"' in opened
+
+
+async def test_a_long_text_is_folded_until_it_is_unfolded_and_then_stays_so(
+    platform: AgentService, browser: Browser
+) -> None:
+    session = await platform.open_session(build_loop_blueprint())
+    text = "\n".join(f"line {number}" for number in range(40))
+    await platform.complete_turn(session, answer_with_text(text))
+    await browser.open_page(f"{platform.gateway.address}/#/sessions/{session}")
+    await browser.wait_for("document.querySelector('.reply .unfold')")
+    height = "document.querySelector('.bubble.reply').offsetHeight"
+    folded = await browser.run_script(height)
+    assert await browser.run_script(build_texts_script(".reply .unfold")) == [
+        f"show all {len(text)} characters"
+    ]
+    await browser.run_script("document.querySelector('.reply .unfold').focus()")
+    for kind in ("keyDown", "keyUp"):
+        key = {"type": kind, "key": "Enter", "code": "Enter", "text": "\r"}
+        await browser.send_command("Input.dispatchKeyEvent", windowsVirtualKeyCode=13, **key)
+    expanded = "document.querySelector('.reply .unfold').getAttribute('aria-expanded')"
+    await browser.wait_for(f"{expanded} === 'true'")
+    assert await browser.run_script(height) > 2 * folded
+    # The turn is drawn again with its new mark; what is unfolded and where the focus is stays.
+    await platform.http.put(f"/v1/sessions/{session}/turns/1/exclusion")
+    await browser.wait_for("document.querySelector('.turn.excluded')")
+    assert await browser.run_script(expanded) == "true"
+    assert await browser.run_script("document.activeElement.className") == "quiet unfold"
+    assert await browser.run_script(build_texts_script(".reply .unfold")) == ["show less"]

@@ -2,30 +2,52 @@
 // and whether the prompt was reproduced as recorded.
 
 import { createElement, setChildren } from "../app/dom.js";
+import { renderFigures } from "../app/figures.js";
+import { renderFoldedText } from "../app/folding.js";
 import { formatCount, formatNumber, formatPercent } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { linkToCall, linkToEvent } from "../app/links.js";
+import { renderCallAnswer } from "../turn/call_answer.js";
 import { chooseLayerHues, describeOutputRequest, formatSource, listShortenedParts, listToolParts, splitMessages, sumByComponent } from "./prompt_parts.js";
 
-export function createPromptView(session) {
+// `loadTurn` returns a turn of the session with its events; the answer of a call is taken from them.
+export function createPromptView(session, loadTurn) {
   const callChart = createElement("nav", { class: "growth", "aria-label": "Calls" });
-  const body = createElement("div", { class: "scroll" });
-  const element = createElement("div", { class: "prompt" }, callChart, body);
+  const promptPane = createElement("div", { class: "prompt-pane" });
+  const answerPane = createElement("div", { class: "answer-pane" });
+  const element = createElement("div", { class: "prompt" }, callChart, createElement("div", { class: "prompt-and-answer" }, promptPane, answerPane));
   const prompts = new Map();
   let shown = null;
 
   async function showCall(call, calls) {
     drawCallChart(call, calls);
-    if (call === shown) return;
+    const isNew = call !== shown;
     shown = call;
-    setChildren(body, createElement("p", { class: "faint" }, "reading back …"));
+    await Promise.all([isNew ? showPrompt(call) : null, showAnswer(call, calls, isNew)]);
+  }
+
+  async function showPrompt(call) {
+    setChildren(promptPane, createElement("p", { class: "faint" }, "reading back …"));
     try {
       if (!prompts.has(call)) prompts.set(call, await fetchJson(buildSessionPath(session, "calls", call, "prompt")));
-      if (call === shown) setChildren(body, renderPrompt(prompts.get(call)));
+      if (call === shown) setChildren(promptPane, renderPrompt(prompts.get(call)));
     } catch (problem) {
-      if (call === shown) setChildren(body, createElement("p", { class: "fault" }, problem.message));
+      if (call === shown) setChildren(promptPane, createElement("p", { class: "fault" }, problem.message));
     }
-    body.scrollTop = 0;
+    promptPane.scrollTop = 0;
+  }
+
+  async function showAnswer(name, calls, isNew) {
+    const call = calls.find((each) => each.call === name);
+    if (isNew) setChildren(answerPane);
+    if (!call) return;
+    try {
+      const { turn, events } = await loadTurn(call.turn);
+      if (name === shown) setChildren(answerPane, renderCallAnswer(session, call, turn, events));
+    } catch (problem) {
+      if (name === shown) setChildren(answerPane, createElement("p", { class: "fault" }, problem.message));
+    }
+    if (isNew) answerPane.scrollTop = 0;
   }
 
   // Context growth: one column for each call, relative to the largest call.
@@ -45,9 +67,10 @@ export function createPromptView(session) {
   function renderPrompt(prompt) {
     const { manifest } = prompt;
     const hues = chooseLayerHues(manifest);
+    const key = `${session} prompt ${prompt.call}`;
     return [
-      renderReproduction(prompt, session), renderTokenBar(manifest, hues), renderShortenedParts(manifest, hues), renderMessages(prompt.messages, manifest, hues),
-      renderTools(prompt, hues), renderResponseFormat(prompt, hues), renderParameters(prompt),
+      renderReproduction(prompt, session), createElement("button", { type: "button", class: "quiet to-answer", on: { click: () => answerPane.scrollIntoView() } }, "what it answered ↓"), renderTokenBar(manifest, hues), renderShortenedParts(manifest, hues), renderMessages(key, prompt.messages, manifest, hues),
+      renderTools(key, prompt, hues), renderResponseFormat(key, prompt, hues), renderParameters(prompt),
     ];
   }
 
@@ -73,38 +96,38 @@ function renderTokenBar(manifest, hues) {
   }));
   const legend = createElement("ul", { class: "legend" }, shares.map((share) => createElement("li", { class: hues[share.layer] },
     createElement("b", {}), share.component, createElement("span", { class: "faint" }, ` ${formatNumber(share.tokens)} · ${formatPercent(share.tokens / totalTokens)}`))));
-  const budget = manifest.budget ? ` of ${formatNumber(manifest.budget)} · ${formatPercent(manifest.tokens / manifest.budget)}` : "";
+  const budget = manifest.budget ? [`of ${formatNumber(manifest.budget)}`, formatPercent(manifest.tokens / manifest.budget)] : [];
   const counter = `counted by ${manifest.counter.name}${manifest.counter.exact ? "" : ", an estimate"}`;
   return createElement("section", { class: "tokens" },
-    createElement("h2", {}, formatCount(manifest.tokens, "token"), createElement("span", { class: "faint" }, `${budget} · ${counter}`)), strip, legend);
+    createElement("h2", {}, formatCount(manifest.tokens, "token"), " ", renderFigures([...budget, counter], { class: "faint" })), strip, legend);
 }
 
-function renderMessages(messages, manifest, hues) {
+function renderMessages(key, messages, manifest, hues) {
   const passages = splitMessages(messages, manifest);
   return messages.map((message, place) => createElement("section", { class: "message" },
     createElement("h3", {}, String(place + 1), createElement("span", { class: "role" }, message.role)),
     // The source is shown once for each part, because one range of history spans many messages.
-    passages[place].map(({ part, text }) => renderPassage(part, text, hues, place === part.message))));
+    passages[place].map(({ part, text }, at) => renderPassage(`${key} message ${place} ${at}`, part, text, hues, place === part.message))));
 }
 
-function renderPassage(part, text, hues, first) {
+function renderPassage(key, part, text, hues, first) {
   const origin = first ? [createElement("span", { title: part.source?.of?.join(", ") }, `${formatSource(part.source)}${describeOutputRequest(part)}`), createElement("span", {}, formatCount(part.tokens, "token"))] : null;
   return createElement("div", { class: `passage ${hues[part.layer]}` },
-    createElement("div", { class: "margin" }, createElement("strong", {}, part.layer), origin), createElement("div", { class: "text" }, text));
+    createElement("div", { class: "margin" }, createElement("strong", {}, part.layer), origin), renderFoldedText(key, text, { class: "text" }));
 }
 
-function renderTools(prompt, hues) {
+function renderTools(key, prompt, hues) {
   if (!prompt.tools.length) return null;
   const parts = listToolParts(prompt.manifest);
   return createElement("section", { class: "message" }, createElement("h3", {}, "beside", createElement("span", { class: "role" }, "tools")),
-    prompt.tools.map((tool, place) => renderPassage(parts[place], JSON.stringify(tool, null, 2), hues, true)));
+    prompt.tools.map((tool, place) => renderPassage(`${key} tool ${place}`, parts[place], JSON.stringify(tool, null, 2), hues, true)));
 }
 
-function renderResponseFormat(prompt, hues) {
+function renderResponseFormat(key, prompt, hues) {
   const part = prompt.manifest.parts.find(({ role }) => role === "response_format");
   if (!part) return null;
   return createElement("section", { class: "message" }, createElement("h3", {}, "beside", createElement("span", { class: "role" }, "response_format")),
-    renderPassage(part, JSON.stringify(JSON.parse(part.source.text), null, 2), hues, true));
+    renderPassage(`${key} response_format`, part, JSON.stringify(JSON.parse(part.source.text), null, 2), hues, true));
 }
 
 function renderShortenedParts(manifest, hues) {

@@ -54,6 +54,6 @@ export function createTimeTravel(session) {
 
 function renderTurn(session, turn) {
   const marks = [turn.excluded && "excluded", turn.purged && "purged", turn.redacted && "redacted", turn.status !== "completed" && turn.status].filter(Boolean);
-  return createElement("article", { class: `turn ${turn.status}${turn.excluded ? " excluded" : ""}` }, renderInput(turn), renderTurnActivity(session, turn), renderReply(turn),
+  return createElement("article", { class: `turn ${turn.status}${turn.excluded ? " excluded" : ""}` }, renderInput(session, turn), renderTurnActivity(session, turn), renderReply(session, turn),
     createElement("footer", {}, createElement("span", { class: "faint" }, `turn ${turn.turn}`), marks.map((mark) => createElement("span", { class: `badge ${mark}` }, mark))));
 }

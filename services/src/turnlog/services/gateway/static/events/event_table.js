@@ -1,6 +1,7 @@
 // The event table of a session, with the stored envelope of each event.
 
 import { createElement, setChildren } from "../app/dom.js";
+import { renderFoldedText } from "../app/folding.js";
 import { formatDateTime, formatTime } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { linkToEvent, linkToPast, linkToSession } from "../app/links.js";
@@ -54,7 +55,7 @@ export function createEventTable(session) {
     const detail = createElement("tr", { class: "detail" },
       createElement("td", { colspan: columns.length },
         createElement("p", { class: "links" }, createElement("a", { href: linkToPast(session, sequence) }, "the conversation as it was after this event")),
-        createElement("pre", {}, JSON.stringify(envelope, null, 2))));
+        renderFoldedText(`${session} event ${sequence}`, JSON.stringify(envelope, null, 2), {}, "pre")));
     line.after(detail);
     line.classList.add("open");
     detail.scrollIntoView({ block: "nearest" });

@@ -2,10 +2,11 @@
 // from the turn stream; the recorded reply replaces it.
 
 import { createElement, setChildren } from "../app/dom.js";
-import { formatCost, formatCount, formatDuration, formatNumber, readContent } from "../app/formatting.js";
+import { renderFoldedText } from "../app/folding.js";
+import { readContent } from "../app/formatting.js";
 import { buildSessionPath, postJson } from "../app/http_client.js";
-import { linkToCall } from "../app/links.js";
 import { formatEventName } from "../events/event_sentences.js";
+import { renderCallLines } from "../turn/call_figures.js";
 import { buildPhaseVisit, drawInOrder, renderPhaseDivider } from "./phase_dividers.js";
 import { ACTIVITY_FOLDS, renderTurnActivity } from "./turn_activity.js";
 import { watchTurn } from "./turn_stream.js";
@@ -46,7 +47,8 @@ export function createConversation(session) {
     const number = envelope.data.turn;
     const isFoldedAway = turns.has(number) && !articles.has(number);
     const before = turns.get(number) ?? {};
-    turns.set(number, { ...before, ...fold(envelope.data, before) });
+    const start = turns.has(number) ? {} : { sequence: envelope.sequence, submitted_at: envelope.time };
+    turns.set(number, { ...before, ...start, ...fold(envelope.data, before) });
     if (TURN_STARTS.includes(name)) moveToCurrentPhase(number);
     if (!isFoldedAway) drawTurn(number);
   }
@@ -87,7 +89,7 @@ export function createConversation(session) {
     const stream = streams.get(number);
     articles.get(number).className = `turn ${turn.status}${turn.excluded ? " excluded" : ""}`;
     articles.get(number).dataset.turn = number;
-    setChildren(articles.get(number), renderInput(turn), renderTurnActivity(session, turn, true), renderReply(turn, stream), renderFooter(turn));
+    setChildren(articles.get(number), renderInput(session, turn), renderTurnActivity(session, turn, true), renderReply(session, turn, stream), renderFooter(turn));
     composer.busy([...turns.values()].some((each) => each.status === "open"));
     if (isNearEnd) scroll.scrollTop = scroll.scrollHeight;
   }
@@ -115,22 +117,12 @@ export function createConversation(session) {
     if (turn.purged) parts.push(createElement("span", { class: "badge excluded" }, "purged"));
     if (turn.redacted) parts.push(createElement("span", { class: "badge redacted", title: turn.reason }, "redacted"));
     if (turn.finish === "length") parts.push(createElement("span", { class: "badge length" }, "cut at the model's limit"));
-    const calls = turn.calls ?? [];
-    for (const call of calls) parts.push(renderCallLink(call, calls.length > 1 ? ` ${call.kind}` : ""));
-    return createElement("footer", {}, parts);
-  }
-
-  function renderCallLink(call, kind) {
-    const isCounted = call.input_tokens !== null && call.output_tokens !== null;
-    const figures = [isCounted ? `${formatNumber(call.input_tokens + call.output_tokens)} tokens` : null, formatCost(call.cost), formatTimes(call)];
-    return [
-      createElement("a", { href: linkToCall(session, call.call), class: call.call === markedCall ? "why here" : "why", title: "The exact prompt of this call" }, `call ${call.call}${kind}`),
-      createElement("span", { class: "faint figures", title: call.attempts.map(formatAttempt).join("\n") }, figures.filter(Boolean).join(" · ")),
-    ];
+    return createElement("footer", {}, parts, renderCallLines(session, turn, markedCall));
   }
 
   return {
     element, load: loadHistory, apply: applyEvent,
+    findTurn: (number) => turns.get(number),
     title: () => turns.values().next().value?.text,
     setCalls: (calls) => {
       for (const turn of turns.values()) turn.calls = calls.filter((call) => call.turn === turn.turn);
@@ -144,20 +136,6 @@ export function createConversation(session) {
     },
     close: () => streams.forEach((stream) => stream.close()),
   };
-}
-
-// `3.2 s in 2 attempts, 2.0 s waiting`
-function formatTimes({ times, attempts }) {
-  const taken = [times.total_ms === null ? null : formatDuration(times.total_ms), attempts.length > 1 ? `in ${formatCount(attempts.length, "attempt")}` : null];
-  const waiting = times.waiting_ms ? `${formatDuration(times.waiting_ms)} waiting` : null;
-  return [taken.filter(Boolean).join(" "), waiting].filter(Boolean).join(", ");
-}
-
-// `attempt 2 answered · 1.2 s after waiting 2.0 s`
-function formatAttempt({ attempt, outcome, fault, total_ms: total, waited_ms: waited }) {
-  const taken = total === null ? null : formatDuration(total);
-  const before = waited ? `after waiting ${formatDuration(waited)}` : null;
-  return [`attempt ${attempt} ${outcome ?? "is running"}${fault ? ` (${fault})` : ""}`, [taken, before].filter(Boolean).join(" ")].filter(Boolean).join(" · ");
 }
 
 const TURN_STARTS = ["turn-submitted", "turn-queued", "turn-released"];
@@ -174,12 +152,15 @@ const FOLDS = {
   "reply-redacted": (data) => ({ status: "completed", redacted: true, reply: readContent(data.replacement), reason: data.reason }),
 };
 
-export const renderInput = (turn) => (turn.text === null || turn.text === undefined ? null : createElement("div", { class: `bubble input${turn.role === "system" ? " faint" : ""}` }, turn.text));
+export function renderInput(session, turn) {
+  if (turn.text === null || turn.text === undefined) return null;
+  return createElement("div", { class: `bubble input${turn.role === "system" ? " faint" : ""}` }, renderFoldedText(`${session} turn ${turn.turn} input`, turn.text));
+}
 
-export function renderReply(turn, stream) {
+export function renderReply(session, turn, stream) {
   if (turn.role === "system") return createElement("div", { class: "faint" }, "system");
   switch (turn.status) {
-    case "completed": return createElement("div", { class: `bubble reply${turn.redacted ? " redacted" : ""}` }, turn.reply ?? "(sealed)");
+    case "completed": return createElement("div", { class: `bubble reply${turn.redacted ? " redacted" : ""}` }, renderFoldedText(`${session} turn ${turn.turn} reply`, turn.reply ?? "(sealed)"));
     case "failed": return createElement("div", { class: "bubble reply fault" }, [turn.reason, turn.detail].filter(Boolean).join(": "));
     case "cancelled": return createElement("div", { class: "bubble reply given-up" }, `cancelled: ${turn.reason}`);
     default: return stream?.element ?? createElement("div", { class: "bubble reply waiting" }, "waits");

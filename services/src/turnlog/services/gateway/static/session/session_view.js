@@ -15,6 +15,7 @@ import { createWhatIfView } from "../audit/what_if_view.js";
 import { createWhyView } from "../audit/why_view.js";
 import { formatEventName } from "../events/event_sentences.js";
 import { createEventTable } from "../events/event_table.js";
+import { createTurnEvents } from "../turn/turn_events.js";
 import { createConversation } from "./conversation.js";
 import { countForks } from "./session_forks.js";
 import { createSessionHeader } from "./session_header.js";
@@ -32,7 +33,8 @@ export function createSessionView(session) {
   const element = createElement("div", { class: "session" }, header.element, panes);
   const eventTable = createEventTable(session);
   const timeTravel = createTimeTravel(session);
-  const prompt = createPromptView(session);
+  const prompt = createPromptView(session, loadTurn);
+  const turnEvents = createTurnEvents(session);
   const why = createWhyView(session);
   const diff = createDiffView(session);
   const growth = createGrowthView(session);
@@ -68,6 +70,7 @@ export function createSessionView(session) {
   function applyEvent(envelope) {
     eventTable.add(envelope);
     conversation.apply(envelope);
+    turnEvents.apply(envelope);
     facts.sequence = envelope.sequence;
     const name = formatEventName(envelope.type);
     if (name === "session-closed") facts.closed = true;
@@ -78,6 +81,12 @@ export function createSessionView(session) {
     if (CALL_EVENTS.includes(name)) refreshCalls(envelope.sequence);
     header.showUnverified();
     drawHeader();
+    if (path[0] === "calls" && envelope.data.turn === Number.parseInt(path[1], 10)) drawSidePane();
+  }
+
+  async function loadTurn(number) {
+    const turn = conversation.findTurn(number);
+    return { turn, events: await turnEvents.load(number, turn.sequence) };
   }
 
   function applyMove({ version: number, digest }) {

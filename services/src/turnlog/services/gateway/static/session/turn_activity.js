@@ -1,12 +1,12 @@
 // What a turn did before its reply: the steps of its plan and the tools of each step. A tool links to the
 // prompt of its call, because no other view shows that call.
 
-import { createElement } from "../app/dom.js";
+import { createElement, setChildren } from "../app/dom.js";
+import { renderFigures } from "../app/figures.js";
+import { renderDetails, renderFoldedText } from "../app/folding.js";
 import { formatCount, formatDuration, formatOneLine, readContent } from "../app/formatting.js";
-import { buildSessionPath, postJson } from "../app/http_client.js";
+import { buildSessionPath, fetchJson, postJson } from "../app/http_client.js";
 import { linkToCall } from "../app/links.js";
-
-const MAX_CHARACTERS = 2000;
 
 export function renderTurnActivity(session, turn, isLive = false) {
   const { steps = [], tools = [] } = turn;
@@ -33,17 +33,58 @@ function renderDecision(session, turn, approval) {
 }
 
 // `turn` is the number of a turn that may be decided about; null where an earlier event is looked at.
-function renderToolUse(session, use, turn) {
+export function renderToolUse(session, use, turn) {
+  const isWaiting = Boolean(use.approval) && !use.approval.decision && !use.outcome;
+  const key = `${session} tool ${use.call} ${use.id}`;
+  return renderDetails(key, isWaiting, { class: `use ${use.outcome ?? "open"}` },
+    createElement("summary", {}, createElement("a", { href: linkToCall(session, use.call), title: `The prompt of call ${use.call}, which used the tool` }, use.tool),
+      createElement("code", {}, formatOneLine(use.arguments)), renderFigures(listToolFigures(use, isWaiting), { class: "faint" }),
+      use.detail ? createElement("span", { class: "reason" }, formatOneLine(use.detail.split("\n")[0])) : null),
+    isWaiting && turn !== null ? renderDecision(session, turn, use.approval.approval) : null,
+    renderToolTexts(key, use, isWaiting),
+    use.condensed && use.text ? renderWholeResult(session, use, key) : null);
+}
+
+// Whole results that were asked for; they stay when the view is drawn again.
+const wholeResults = new Map();
+
+function renderWholeResult(session, use, key) {
+  const place = createElement("div", { class: "whole" });
+  const button = createElement("button", { type: "button", class: "quiet", "data-key": `${key} whole`, on: { click: load } }, `read the whole result, ${formatCount(use.characters, "character")}`);
+
+  async function load() {
+    try {
+      const { result } = await fetchJson(buildSessionPath(session, "calls", use.call, "tools", use.id));
+      wholeResults.set(key, result);
+      draw();
+    } catch (problem) {
+      setChildren(place, createElement("p", { class: "fault" }, [problem.message, problem.fix].filter(Boolean).join(" · ")));
+    }
+  }
+
+  function draw() {
+    setChildren(place, wholeResults.has(key) ? [createElement("h4", {}, "the whole result"), renderFoldedText(`${key} whole result`, wholeResults.get(key), {}, "pre")] : button);
+  }
+
+  draw();
+  return place;
+}
+
+// The arguments as the model wrote them, and what prompts say of the result.
+function renderToolTexts(key, use, isWaiting) {
+  const section = (name, text) => [isWaiting ? null : createElement("h4", {}, name), renderFoldedText(`${key} ${name}`, text, {}, "pre")];
+  return [
+    use.detail?.includes("\n") ? section("what failed", use.detail) : null,
+    use.arguments ? section("arguments", use.arguments) : null,
+    use.outcome ? section("result", use.text ?? "(not in prompts)") : null,
+  ];
+}
+
+// `answered · 20 characters · 310 ms`
+export function listToolFigures(use, isWaiting) {
   const size = use.characters ? `${formatCount(use.characters, "character")}${use.condensed ? ", condensed" : ""}` : null;
   const duration = (use.milliseconds ?? null) === null ? null : formatDuration(use.milliseconds);
-  const isWaiting = Boolean(use.approval) && !use.approval.decision && !use.outcome;
-  const facts = [use.outcome ?? (isWaiting ? `waits for approval ${use.approval.approval}` : "is under way"), formatOneLine(use.detail ?? ""), size, duration].filter(Boolean).join(" · ");
-  return createElement("details", { class: `use ${use.outcome ?? "open"}`, open: isWaiting },
-    createElement("summary", {}, createElement("a", { href: linkToCall(session, use.call), title: `The prompt of call ${use.call}, which used the tool` }, use.tool),
-      createElement("code", {}, formatOneLine(use.arguments)), createElement("span", { class: "faint" }, facts)),
-    isWaiting && turn !== null ? renderDecision(session, turn, use.approval.approval) : null,
-    createElement("pre", {}, isWaiting ? use.arguments : (use.text ?? "(not in prompts)").slice(0, MAX_CHARACTERS)),
-    use.condensed ? createElement("a", { href: buildSessionPath(session, "calls", use.call, "tools", use.id), target: "_blank" }, "the whole result") : null);
+  return [use.outcome ?? (isWaiting ? `waits for approval ${use.approval.approval}` : "is under way"), size, duration];
 }
 
 const applyToolResult = (turn, data) => ({ tools: (turn.tools ?? []).map((use) => (use.call === data.call && use.id === data.id

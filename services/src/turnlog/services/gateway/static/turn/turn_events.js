@@ -1,0 +1,60 @@
+// The events of one turn, read once and then kept up with the live events of the session. Manifests are
+// left out, because they are long and the calls of the session have their figures.
+
+import { buildSessionPath, fetchJson } from "../app/http_client.js";
+import { formatEventName } from "../events/event_sentences.js";
+
+const TURN_ENDS = ["turn-completed", "turn-failed", "turn-cancelled", "reply-redacted"];
+const TURN_EVENTS = [
+  "turn-submitted", "turn-queued", "turn-released", "turn-resolved", "attempt-started", "attempt-ended", "call-completed", "plan-made", "step-planned",
+  "tool-called", "tool-started", "tool-returned", "approval-requested", "approval-decided", ...TURN_ENDS,
+];
+const PAGE_SIZE = 1000;
+
+export function createTurnEvents(session) {
+  const loading = new Map();
+
+  // `sequence` is that of the event which submitted the turn.
+  function loadTurn(turn, sequence) {
+    if (!loading.has(turn)) {
+      const events = fetchTurnEvents(session, turn, sequence);
+      loading.set(turn, events);
+      events.catch(() => loading.delete(turn));
+    }
+    return loading.get(turn);
+  }
+
+  // Texts of a turn are withheld from its earlier events too, so these are read again.
+  function applyEvent(envelope) {
+    const { turn } = envelope.data;
+    const name = formatEventName(envelope.type);
+    if (!loading.has(turn) || !TURN_EVENTS.includes(name)) return;
+    if (name === "reply-redacted") loading.delete(turn);
+    else loading.set(turn, loading.get(turn).then((events) => (events.some((each) => each.sequence === envelope.sequence) ? events : [...events, envelope])));
+  }
+
+  return { load: loadTurn, apply: applyEvent };
+}
+
+async function fetchTurnEvents(session, turn, sequence) {
+  const events = [];
+  let after = sequence - 1;
+  for (;;) {
+    const page = await fetchJson(buildSessionPath(session, "events"), { after, types: TURN_EVENTS.join(","), limit: PAGE_SIZE });
+    events.push(...page.events.filter((each) => each.data.turn === turn));
+    if (!page.more || events.some((each) => TURN_ENDS.includes(formatEventName(each.type)))) break;
+    after = page.after;
+  }
+  return [...events, ...(await fetchRedaction(session, events))];
+}
+
+// A reply may be withheld long after its turn; the events then name the redaction.
+async function fetchRedaction(session, events) {
+  const sequence = events.find((each) => each.withheldby)?.withheldby;
+  if (!sequence || events.some((each) => each.sequence === sequence)) return [];
+  const page = await fetchJson(buildSessionPath(session, "events"), { after: sequence - 1, limit: 1 });
+  return page.events;
+}
+
+export const findEvents = (events, name, fields = {}) => events.filter((each) => formatEventName(each.type) === name
+  && Object.entries(fields).every(([field, value]) => each.data[field] === value));
