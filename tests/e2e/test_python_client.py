@@ -147,6 +147,8 @@ async def test_a_refusal_names_the_field_and_the_fix(turnlog: AsyncTurnlogClient
     assert error.fix == "write `assistant`"
     with pytest.raises(InvalidRequest, match=r"attributes\.langage"):
         await turnlog.open_session("assistant", attributes={"langage": "French"})
+    with pytest.raises(InvalidRequest, match=r"^invalid: reason: String.*; send at least 1 ch"):
+        await turnlog.use_session("nobody").redact_reply(1, "")
     with pytest.raises(NotFound):
         await turnlog.use_session("nobody/../1").fetch_state()
     with pytest.raises(NotFound, match="unknown-session"):

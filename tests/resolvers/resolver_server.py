@@ -21,6 +21,8 @@ class ResolverServer:
 
     port: int
     requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    heads: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    """The headers of each request, their names in lower case."""
     _behaviours: list[Behaviour] = field(default_factory=list[Behaviour])
 
     @property
@@ -35,8 +37,10 @@ class ResolverServer:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         try:
-            head = (await reader.readuntil(b"\r\n\r\n")).lower()
-            length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
+            lines = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()[1:-1]
+            head = {name.lower(): value.strip() for name, _, value in map(_split_line, lines)}
+            self.heads.append(head)
+            length = int(head["content-length"])
             self.requests.append(json.loads(await reader.readexactly(length)))
             behaviour = self._behaviours.pop(0) if self._behaviours else {}
             if behaviour == "silence":
@@ -46,6 +50,10 @@ class ResolverServer:
                 await writer.drain()
         finally:
             writer.close()
+
+
+def _split_line(line: str) -> tuple[str, str, str]:
+    return line.partition(":")
 
 
 def _format_response(behaviour: Behaviour) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
 from collections import Counter
@@ -43,9 +44,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from turnlog.services.extensions.tool_context import get_tool_context
 from turnlog.services.extensions.tool_functions import ToolError, ToolFunction
 
 runs = []
+keys = []
 ended = threading.Event()
 
 
@@ -55,6 +58,7 @@ class Thing(BaseModel):
 
 def look(thing: Thing, limit: Annotated[int, Field(ge=1, description="How many.")] = 5):
     '''Look for a thing.'''
+    keys.append(get_tool_context().key)
     runs.append(("look", threading.current_thread() is threading.main_thread()))
     return [{"name": thing.name, "stock": 3}]
 
@@ -81,6 +85,15 @@ def wait() -> None:
     ended.wait()
 
 
+def tell_thread():
+    context = get_tool_context()
+    return [context.session, context.turn, context.key, dict(context.attributes)]
+
+
+async def tell_loop():
+    return tell_thread()
+
+
 def scribble():
     return {1: object()}
 
@@ -104,10 +117,23 @@ break_off = stock_room_tools:break_off
 leave = stock_room_tools:leave
 wait = stock_room_tools:wait
 scribble = stock_room_tools:scribble
+tell_thread = stock_room_tools:tell_thread
+tell_loop = stock_room_tools:tell_loop
 gone = stock_room_tools_that_are_gone:look
 """
 
-FUNCTIONS = ["look", "pay", "write", "refuse", "break_off", "leave", "wait", "scribble"]
+FUNCTIONS = [
+    "look",
+    "pay",
+    "write",
+    "refuse",
+    "break_off",
+    "leave",
+    "wait",
+    "scribble",
+    "tell_thread",
+    "tell_loop",
+]
 
 OWN = {"own": {"functions": FUNCTIONS}}
 
@@ -203,6 +229,29 @@ async def test_functions_and_endpoints_are_offered_pinned_and_run_in_a_loop(
     (snapshot,) = await real.load_events(session, ToolsSnapshotted)
     repeatable = {name for name, pin in snapshot.tools.items() if pin.idempotent}
     assert repeatable == {"own_look", "own_write", "shop_order"}
+
+
+async def test_a_tool_knows_its_session_its_turn_and_a_key_of_its_call_which_no_model_writes(
+    real: AgentService, endpoint: ResolverServer
+) -> None:
+    servers = {**OWN, **build_endpoint(endpoint.url)}
+    session = await real.open_session(build_loop_blueprint(tools={"servers": servers}))
+    since = len(endpoint.heads)
+    await real.complete_turn(session, answer_with_text("Yes?"))
+    same = ("shop_order", {"what": "hammer"})
+    called = answer_with_tool_calls(same, same, ("own_tell_thread", {}), ("own_tell_loop", {}))
+    await real.complete_turn(session, called, answer_with_text("So."))
+    first, second = endpoint.heads[since:]
+    *_, in_thread, on_loop = [
+        json.loads(each["content"]) for each in real.bodies[2]["messages"] if each["role"] == "tool"
+    ]
+    for head in (first, second):
+        assert (head["turnlog-session"], head["turnlog-turn"]) == (session, "2")
+    keys = {first["idempotency-key"], second["idempotency-key"], in_thread[2], on_loop[2]}
+    assert len(keys) == 4
+    attributes = (await real.fetch_json(f"/v1/sessions/{session}"))["attributes"]
+    for told in (in_thread, on_loop):
+        assert (told[0], told[1], told[3]) == (session, 2, attributes)
 
 
 async def test_functions_are_tools_of_a_plan(real: AgentService) -> None:
@@ -359,16 +408,21 @@ def build_stock_room() -> Blueprint:
 async def test_a_function_that_only_its_first_run_may_do_never_runs_twice_after_a_crash(
     when: Literal["before", "after"],
 ) -> None:
-    outcomes = Counter[str]()
+    outcomes, repeated = Counter[str](), 0
+    keys: list[str] = import_module("stock_room_tools").keys
     for at in range(1, 13):
         shop = AgentHarness(kind=build_stock_room())
         shop.house.servers = WorkerToolServers()
         await shop.open_session()
         list_runs()
+        keys.clear()
         assert await run_crashing_turn(shop, at, when, StockRoomModel)
         ran = Counter(name for name, _ in list_runs())
         assert ran["pay"] <= 1
         (paid,) = [each for each in shop.list_events(ToolReturned) if each.tool == "own_pay"]
         assert (paid.outcome == "answered") <= (ran["pay"] == 1)
         outcomes[paid.outcome] += 1
+        assert len(set(keys)) == 1
+        repeated += len(keys) - 1
     assert set(outcomes) == {"answered", "lost"}
+    assert bool(repeated) is (when == "before")  # where a result was not recorded, it runs again

@@ -153,6 +153,19 @@ async def test_u29_a_rate_limit_is_waited_for_with_a_warning_each_time(
     assert list_log_levels(log_lines, "attempt-failed") == ["warning"] * 2
 
 
+async def test_a_refusal_that_ends_the_turn_is_an_error_in_the_log_that_names_model_and_reason(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_plain_blueprint())
+    platform.provider.queue_behaviours(ModelRefusal(401))
+    with capture_logs() as log_lines:
+        assert (await platform.submit_turn(session))["status"] == "failed"
+    (line,) = [each for each in log_lines if each["event"] == "attempt-failed"]
+    assert (line["log_level"], line["code"], line["session"]) == ("error", "unauthorised", session)
+    assert line["why"].startswith("HTTP 401")
+    assert line["model"] in {each["model"] for each in await platform.list_calls(session)}
+
+
 async def test_u29_a_turn_that_is_off_is_left_out_of_a_prompt_with_a_word_for_who_debugs(
     platform: AgentService,
 ) -> None:

@@ -82,6 +82,16 @@ profiles: {agent: {default: true, program: tools, plan: plan, act: act, call: re
             'url: "http://shop.example", headers_from: {Auth: "two words"}',
             "tools.servers.time.headers_from.Auth: `two words` is no variable",
         ),
+        (
+            "command: [mcp-server-time]",
+            "functions: [look_up, pay], approve: [pya]",
+            "tools.servers.time.approve: server `time` has no tool `pya`; write `pay`",
+        ),
+        (
+            "command: [mcp-server-time]",
+            "endpoints: {pay: {url: 'http://shop.example', description: Pay.}}, idempotent: [look]",
+            "tools.servers.time.idempotent: server `time` has no tool `look`; use one of: pay",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_told(written: str, instead: str, fault: str) -> None:
@@ -117,7 +127,7 @@ def test_a_secret_in_an_address_is_refused_and_not_said_again(address: str) -> N
         (
             "call: reply}}",
             "call: reply}}\nbudget: {window: {tokens: 1, counter: provider}}",
-            "counter is one of: `chars_per_token`, `tiktoken`; add one of: chars_per_token, tikt",
+            "counter is one of: `chars_per_token`, `tiktoken`; write one of them: `chars_per_tok",
         ),
     ],
 )
@@ -126,3 +136,10 @@ def test_a_fix_names_the_words_of_an_author(written: str, instead: str, fix: str
     with pytest.raises(FaultyBlueprint) as found:
         load_blueprint_source(TEXT.replace(written, instead))
     assert any(fix in str(each) for each in found.value.faults)
+
+
+def test_options_may_name_every_listed_tool_and_all_tools_of_a_server_that_lists_its_own() -> None:
+    listed = "functions: [look, pay], only: [pay, look], approve: [all], idempotent: [look]"
+    for server in (listed, "command: [mcp-server-time], approve: [pya]"):
+        written = TEXT.replace("command: [mcp-server-time]", server)
+        assert load_blueprint_source(written).blueprint.tools

@@ -102,6 +102,8 @@ def test_tools_that_cannot_be_called_are_faults_of_a_blueprint(
     assert [(each["path"], each["what"]) for each in ran.json[str(tmp_path / "other/agent")]] == [
         ("tools.servers.own.functions.0", "no package registers a tool 'nowhere'")
     ]
+    (fault,) = ran.json[str(tmp_path / "other/agent")]
+    assert "install its package, with the entry point group `turnlog.tools`" in fault["fix"]
 
 
 def test_the_check_knows_shipped_blueprints_and_refuses_what_it_does_not_know(

@@ -27,7 +27,8 @@ class RequestFailed(Exception):
         fix: str | None = None,
         problem: Mapping[str, Any] | None = None,
     ) -> None:
-        place = f"{field}: " if field else ""
+        is_named = field is None or detail.startswith(f"{field}: ")
+        place = "" if is_named else f"{field}: "
         super().__init__(f"{code}: {place}{detail}" + (f"; {fix}" if fix else ""))
         self.detail = detail
         self.status = status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -314,3 +315,23 @@ async def test_every_refusal_is_a_problem_with_a_name_and_a_way_out(bare: Runnin
             {"field": "y", "detail": "Extra inputs are not permitted"},
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "fix"),
+    [
+        ("redactions", {"turn": 1, "reason": ""}, "send at least 1 character(s)"),
+        ("redactions", {"turn": 0, "reason": "r"}, "send 1 or more"),
+        ("redactions", {"turn": "1", "reason": "r"}, "send a whole number"),
+        ("redactions", {"turn": 1}, "add reason"),
+        ("turns/1/approvals/1", {"decision": "yes"}, "send one of: 'approve' or 'refuse'"),
+        ("turns", {"text": 1}, "send a text"),
+        ("turns", {"text": "a", "inputs": []}, "send an object"),
+    ],
+)
+async def test_the_way_out_of_a_wrong_value_is_a_right_one(
+    bare: RunningGateway, path: str, body: dict[str, Any], fix: str
+) -> None:
+    session = await bare.open_session()
+    refused = await bare.http.post(f"/v1/sessions/{session}/{path}", json=body)
+    assert (refused.status_code, refused.json()["fix"]) == (422, fix)

@@ -6,7 +6,7 @@ when they are used, so a broken package does not affect sessions that do without
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cache
 from importlib import metadata
 from typing import Final, Protocol, cast
@@ -19,7 +19,7 @@ from turnlog.projections.blueprint.schema.layer_specs import SourceLayer
 from turnlog.projections.blueprint.schema.policy_specs import SafetyCheckRule
 from turnlog.projections.blueprint.schema.resolver_specs import RegisteredResolverSpec
 from turnlog.projections.blueprint.schema.tool_specs import FunctionServerSpec
-from turnlog.projections.blueprint.validation.blueprint_faults import suggest_word
+from turnlog.projections.blueprint.validation.blueprint_faults import find_near_word, format_words
 from turnlog.projections.prompt.sources.layer_content import ApplyRegisteredStep, LayerBlock
 from turnlog.projections.prompt.sources.session_material import (
     InstalledExtensions,
@@ -115,8 +115,17 @@ def _find_entry_point(group: str, name: str) -> metadata.EntryPoint:
     if name not in found:
         kind = group.removeprefix("turnlog.").removesuffix("s")
         detail = f"no package registers a {kind} {name[:80]!r}"
-        raise Refused(f"unknown-{kind}", detail, field=kind, fix=suggest_word(name, found))
+        fix = _suggest_entry_point(group, name, found)
+        raise Refused(f"unknown-{kind}", detail, field=kind, fix=fix)
     return found[name]
+
+
+def _suggest_entry_point(group: str, name: str, registered: Iterable[str]) -> str:
+    if near := find_near_word(name, registered):
+        return f"write `{near}`"
+    fix = f"install its package, with the entry point group `{group}`, where this service runs"
+    known = format_words(sorted(registered))
+    return f"{fix}; registered are: {known}" if known else fix
 
 
 # Looking for packages reads the disk, and the installed packages do not change in a process.

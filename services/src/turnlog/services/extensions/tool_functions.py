@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, cast
@@ -71,7 +72,8 @@ class ToolFunction:
         work = cast("Callable[[], Any]", partial(self._checked_function, **arguments))
         try:
             is_async = inspect.iscoroutinefunction(inspect.unwrap(self.run))
-            found = work() if is_async else await run_in_thread(work)
+            in_context = partial(copy_context().run, work)  # a thread has no context of its own
+            found = work() if is_async else await run_in_thread(in_context)
             return await cast("Awaitable[object]", found) if inspect.isawaitable(found) else found
         except ValidationError as error:
             if error.title != getattr(self.run, "__name__", None):

@@ -130,18 +130,51 @@ def _convert_validation_error(error: RequestValidationError) -> ProblemDetails:
     faults = [
         RequestFault(field=_format_location(each["loc"]), detail=each["msg"]) for each in reported
     ]
-    first = found[0]
-    match first["type"]:
-        case "extra_forbidden":
-            fix = "leave it out"
-        case "missing":
-            fix = f"add {faults[0].field}"
-        case _:
-            fix = "change the value"
+    fix = _suggest_fix(found[0], faults[0].field)
     detail = f"{faults[0].field}: {faults[0].detail}"
     return create_problem(
         INVALID_VALUE_STATUS, "invalid", detail, field=faults[0].field, fix=fix, faults=faults
     )
+
+
+_TYPE_FIXES: Final = {
+    "bool_type": "send `true` or `false`",
+    "dict_type": "send an object",
+    "float_type": "send a number",
+    "int_parsing": "send a whole number",
+    "int_type": "send a whole number",
+    "list_type": "send a list",
+    "model_attributes_type": "send an object",
+    "model_type": "send an object",
+    "string_type": "send a text",
+    "tuple_type": "send a list",
+}
+"""What to send instead of a value of another type, by pydantic's name of the error."""
+
+_LIMIT_FIXES: Final = {
+    "greater_than_equal": "send {ge} or more",
+    "less_than_equal": "send {le} or less",
+    "literal_error": "send one of: {expected}",
+    "string_pattern_mismatch": "send what matches {pattern}",
+    "string_too_long": "send at most {max_length} characters",
+    "string_too_short": "send at least {min_length} character(s)",
+    "too_long": "send at most {max_length}",
+    "too_short": "send at least {min_length}",
+}
+"""The same for a value beyond a limit, with the names of pydantic's context."""
+
+
+def _suggest_fix(error: Mapping[str, Any], field: str) -> str:
+    kind, context = str(error["type"]), error.get("ctx", {})
+    match kind:
+        case "extra_forbidden":
+            return "leave it out"
+        case "missing":
+            return f"add {field}"
+        case _ if kind in _LIMIT_FIXES and context:
+            return _LIMIT_FIXES[kind].format_map(context)
+        case _:
+            return _TYPE_FIXES.get(kind, "change the value")
 
 
 def _format_location(loc: Sequence[str | int]) -> str:

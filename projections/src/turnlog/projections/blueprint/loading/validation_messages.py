@@ -111,7 +111,8 @@ def _suggest_union_word(known: list[str], written: object) -> str:
     """Suggest the known word that is nearest to one of the written words."""
     words = map(str, cast("dict[object, object]", written)) if isinstance(written, dict) else ()
     suggestions = (near for word in words for near in get_close_matches(word, known, n=1))
-    return next((f"write `{near}`" for near in suggestions), f"add one of: {', '.join(known)}")
+    forms = ", ".join(f"`{each}: ...`" for each in known)
+    return next((f"write `{near}`" for near in suggestions), f"write one of them: {forms}")
 
 
 def list_words_at(loc: tuple[str | int, ...], kind: object) -> tuple[str, ...]:

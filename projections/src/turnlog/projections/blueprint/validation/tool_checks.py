@@ -15,11 +15,17 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     ToolsLayer,
 )
 from turnlog.projections.blueprint.schema.strict_model import Name
-from turnlog.projections.blueprint.schema.tool_specs import ALL_TOOLS
+from turnlog.projections.blueprint.schema.tool_specs import (
+    ALL_TOOLS,
+    EndpointServerSpec,
+    FunctionServerSpec,
+    ServerSpec,
+)
 from turnlog.projections.blueprint.validation.blueprint_faults import (
     BlueprintFinding,
     BlueprintFindings,
     DocumentPath,
+    suggest_word,
 )
 
 _SERVER_TOOL_WORDS = frozenset({"all", "for_step"})
@@ -44,6 +50,7 @@ def check_tools(blueprint: Blueprint) -> BlueprintFindings:
         what = "no step is taken by it, so there are no tools of a step"
         yield BlueprintFinding(("calls", name, "tools"), what, "write `tools: [all]`")
     yield from _check_server_filters(blueprint)
+    yield from _check_listed_tools(blueprint)
     for name, profile in blueprint.profiles.items():
         if profile.program == "tools":
             yield from _check_tools_program(blueprint, name, profile)
@@ -112,6 +119,37 @@ def _check_server_filters(blueprint: Blueprint) -> BlueprintFindings:
                 what = f"`{tool}` is not offered, so there is nothing to approve"
                 fix = "name a tool that `only` and `except` leave, or `all`"
                 yield BlueprintFinding(("tools", "servers", name, "approve"), what, fix)
+
+
+def _check_listed_tools(blueprint: Blueprint) -> BlueprintFindings:
+    """Find options that name a tool which their server, whose tools are listed, does not have."""
+    for name, server in (blueprint.tools.servers if blueprint.tools else {}).items():
+        known = _list_tools(server)
+        if known is None:
+            continue
+        options = {
+            "only": server.only or (),
+            "except": server.except_,
+            "idempotent": server.idempotent,
+            "approve": tuple(tool for tool in server.approve if tool != ALL_TOOLS),
+        }
+        for option, tools in options.items():
+            for tool in tools:
+                if tool not in known:
+                    what = f"server `{name}` has no tool `{tool}`"
+                    path = ("tools", "servers", name, option)
+                    yield BlueprintFinding(path, what, suggest_word(tool, known))
+
+
+def _list_tools(server: ServerSpec) -> frozenset[str] | None:
+    """Return the tools of a server as the blueprint lists them; None where the server does."""
+    match server:
+        case FunctionServerSpec(functions=functions):
+            return frozenset(functions)
+        case EndpointServerSpec(endpoints=endpoints):
+            return frozenset(endpoints)
+        case _:
+            return None
 
 
 def _find_calls_without_rounds(blueprint: Blueprint) -> Iterator[Name]:

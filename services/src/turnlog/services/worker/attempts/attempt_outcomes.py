@@ -262,9 +262,7 @@ class OutcomeRecorder:
         seconds = compute_retry_delay(
             active.context.prior_attempts, failure, retries, self.jitter()
         )
-        if seconds is not None:
-            described = describe_attempt(active)
-            _log.warning("attempt-failed", code=fault.code, next_in=seconds, **described)
+        _log_failed_attempt(active, fault, seconds)
         return AttemptFailed(fault, seconds, is_from_call=is_from_call)
 
     async def _compute_spent(
@@ -290,6 +288,16 @@ class OutcomeRecorder:
         if end is None:
             return AttemptUsage(usage, cost, timings)
         return AttemptUsage(usage, cost, timings, end.response_id, end.ratings)
+
+
+def _log_failed_attempt(active: ActiveAttempt, fault: AttemptFault, next_in: float | None) -> None:
+    """Log why an attempt failed; it is an error where no other attempt follows."""
+    described = {**describe_attempt(active), "model": active.request.model}
+    why = fault.detail.partition("\n")[0]
+    if next_in is None:
+        _log.error("attempt-failed", code=fault.code, why=why, **described)
+    else:
+        _log.warning("attempt-failed", code=fault.code, why=why, next_in=next_in, **described)
 
 
 def _explain_refused_format(active: ActiveAttempt, fault: AttemptFault) -> AttemptFault:

@@ -29,6 +29,7 @@ from turnlog.projections.blueprint.storable_json import replace_unstorable
 from turnlog.projections.tools.tool_catalog import ToolOffer
 from turnlog.services.extensions.json_endpoint import EndpointResponse, post_json
 from turnlog.services.extensions.plugins import load_tool
+from turnlog.services.extensions.tool_context import get_tool_context
 from turnlog.services.extensions.tool_functions import (
     ArgumentsRefused,
     ToolError,
@@ -127,7 +128,9 @@ async def call_endpoint(
     server: str, endpoint: EndpointSpec, arguments: Mapping[str, JsonValue]
 ) -> ToolAnswer:
     """Send arguments to an endpoint once; raises `ToolServerFailure`."""
-    headers, sent = _read_headers(server, endpoint), clean_arguments(arguments)
+    headers = httpx.Headers(_build_context_headers())
+    headers.update(_read_headers(server, endpoint))
+    sent = clean_arguments(arguments)
     try:
         await check_arguments(sent, endpoint.parameters)
     except ArgumentsRefused as refused:
@@ -154,6 +157,15 @@ def _build_answer(response: EndpointResponse, host: str) -> ToolAnswer:
     reason = f"{host} answered HTTP {status}" + (f": {said}" if said else "")
     was_refused = httpx.codes.is_client_error(status) and status != _REQUEST_TIMEOUT
     return ToolAnswer(reason, failed=True, unsure=not was_refused, detail=reason)
+
+
+def _build_context_headers() -> dict[str, str]:
+    context = get_tool_context()
+    return {
+        "Idempotency-Key": context.key,
+        "Turnlog-Session": context.session,
+        "Turnlog-Turn": str(context.turn),
+    }
 
 
 def _read_headers(server: str, endpoint: EndpointSpec) -> dict[str, str]:

@@ -21,7 +21,7 @@ from typing import Final, Literal
 import structlog
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, PlainText
+from turnlog.events.content import Digest, PlainText, compute_digest, encode_canonical
 from turnlog.events.model.tool_events import (
     ApprovalDecided,
     ToolCalled,
@@ -58,6 +58,7 @@ from turnlog.projections.tools.tool_catalog import (
     find_unknown_approvals,
 )
 from turnlog.services.caches.text_cache import read_event
+from turnlog.services.extensions.tool_context import ToolContext, use_tool_context
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.worker.tools.tool_servers import (
@@ -209,7 +210,7 @@ class ToolRunner:
                 await self._record_start(state, use)
                 begun.append((use, called, arguments))
         runs = (
-            self._run_tool(state, called, pins[use.tool], spec, arguments)
+            self._run_tool(state, use, called, pins[use.tool], spec, arguments)
             for use, called, arguments in begun
         )
         # All are waited for, also where one cannot be recorded.
@@ -230,6 +231,7 @@ class ToolRunner:
     async def _run_tool(
         self,
         state: SessionState,
+        use: ToolUse,
         called: ToolCalled,
         pin: ToolPin,
         spec: ToolsSpec,
@@ -237,7 +239,9 @@ class ToolRunner:
     ) -> ToolReturned:
         clock = asyncio.get_running_loop()
         since = clock.time()
-        answered = await self._guard_answer(await self._call_server(pin, spec, arguments))
+        with use_tool_context(_build_context(state, use, called)):
+            answered = await self._call_server(pin, spec, arguments)
+        answered = await self._guard_answer(answered)
         taken = round((clock.time() - since) * 1000)
         returned = await self._build_return(state.tenant, called, answered, pin, spec)
         return returned.model_copy(update={"milliseconds": taken})
@@ -318,6 +322,13 @@ class ToolRunner:
         if find_claimed_turn(done.state, self.attempt) is None:
             raise AttemptSuperseded
         return done.state
+
+
+def _build_context(state: SessionState, use: ToolUse, called: ToolCalled) -> ToolContext:
+    """Return the context of a tool call, by the event that requested it."""
+    identity: list[JsonValue] = [state.tenant, state.session, use.asked.sequence, use.id]
+    key = compute_digest(encode_canonical(identity))
+    return ToolContext(state.session, called.turn, key, state.attributes)
 
 
 def _log_failure(failure: ToolServerFailure) -> None:
