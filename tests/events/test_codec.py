@@ -120,6 +120,13 @@ def test_junk_is_told_with_its_place(junk: bytes) -> None:
     assert "4711" in raised.value.where
 
 
+def test_bytes_that_two_readers_would_take_for_two_events_are_refused() -> None:
+    excluded = encode_event(build_samples()["turn-excluded"])
+    forged = excluded.replace(b'"subject"', b'"type":"turnlog.turn-restored.v1","subject"', 1)
+    with pytest.raises(Corrupt, match="two types"):
+        decode_event(forged, 4711)
+
+
 def test_an_event_of_a_later_release_is_unknown_and_keeps_its_data() -> None:
     wire = change_fields(GOLDEN[0], type="turnlog.turn-sung.v2", data={"melody": ["c", "e"]})
     event = decode_event(wire, 1)

@@ -29,7 +29,7 @@ def test_whatever_was_released_is_still_understood(path: Path) -> None:
     event = decode_event(path.read_bytes(), 42)
     assert not isinstance(event.event, UnknownEvent)
     assert event.stored == path.read_bytes()
-    current, _ = apply_upcasters(event.envelope.type, event.envelope.data)
+    current, _ = apply_upcasters(event.envelope.type, event.load_data())
     assert type(event.event) is EVENT_TYPES[current]
 
 

@@ -7,20 +7,20 @@ implemented yet; all content is stored as plain text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Protocol, cast
 
-from pydantic import ValidationError
+from pydantic import ValidationError, create_model
 
 from turnlog.events.content import Digest, compute_digest
-from turnlog.events.envelope import ChainHead, Envelope, RecordedEvent
+from turnlog.events.envelope import TYPE_START, ChainHead, Envelope, EventHeader, RecordedEvent
 from turnlog.events.errors import Corrupt, TooLarge
 from turnlog.events.registry import (
     EVENT_TYPES,
     LIBRARY_EVENT_TYPES,
-    Event,
+    UPCASTERS,
     KnownEvent,
     LibraryEvent,
     UnknownEvent,
@@ -118,7 +118,7 @@ def _encode_event(
     prevhash: Digest | None,
     draft: EventDraft,
 ) -> bytes:
-    envelope = Envelope(
+    header = EventHeader(
         id=draft.id,
         source=draft.source,
         type=draft.event.type,
@@ -134,33 +134,57 @@ def _encode_event(
         commandkey=draft.command.key if draft.command else None,
         commandhash=draft.command.hash if draft.command else None,
         traceparent=draft.traceparent,
-        data=draft.event.model_dump(mode="json", exclude_defaults=True),
     )
-    payload = envelope.model_dump_json(exclude_none=True).encode()
+    data = draft.event.model_dump_json(exclude_defaults=True)
+    payload = f'{header.model_dump_json(exclude_none=True)[:-1]},"data":{data}}}'.encode()
     if len(payload) > MAX_EVENT_BYTES:
         raise TooLarge("event", len(payload), MAX_EVENT_BYTES)
     return payload
 
 
+class _TypedEnvelope(Protocol):
+    """An envelope whose data is an event."""
+
+    data: KnownEvent
+
+
+def _build_reader(kind: type[KnownEvent]) -> Callable[[bytes], EventHeader]:
+    """Return what reads an event of one type in one pass, without plain values in between."""
+    form = create_model(f"{kind.__name__}Envelope", __base__=EventHeader, data=(kind, ...))
+    # Call the validator directly: `model_validate_json` first checks options not used here.
+    return form.__pydantic_validator__.validate_json
+
+
+_READERS: Final = {
+    wire_type.encode(): _build_reader(kind)
+    for wire_type, kind in EVENT_TYPES.items()
+    if wire_type not in UPCASTERS
+}
+"""Readers by the type that stored bytes begin with; all others are read by way of plain values."""
+
+
 def decode_event(stored: bytes, stream_sequence: int) -> RecordedEvent:
     """Decode stored bytes; raises `Corrupt` for bytes that no release can have written."""
+    start = TYPE_START.match(stored)
+    reader = _READERS.get(start[1]) if start else None
     try:
-        # Call the validators directly: `model_validate` first checks options that are not used
-        # here.
-        envelope = Envelope.__pydantic_validator__.validate_json(stored)
-        event = _decode_payload(envelope)
+        if reader is None:
+            return _decode_plain_values(stored, stream_sequence)
+        envelope = reader(stored)
     except ValidationError as error:
         raise _describe_invalid(f"stream sequence {stream_sequence}", error) from None
+    event = cast("_TypedEnvelope", envelope).data
+    if envelope.type != event.type:
+        raise Corrupt(f"stream sequence {stream_sequence}", "it has two types")
     return RecordedEvent(envelope, event, stream_sequence, stored)
 
 
-def _decode_payload(envelope: Envelope) -> Event:
+def _decode_plain_values(stored: bytes, stream_sequence: int) -> RecordedEvent:
+    envelope = Envelope.model_validate_json(stored)
     wire_type, data = apply_upcasters(envelope.type, envelope.data)
     kind = EVENT_TYPES.get(wire_type)
-    if kind is None:
-        return UnknownEvent(wire_type, data)
-    event: KnownEvent = kind.__pydantic_validator__.validate_python(data)
-    return event
+    event = kind.model_validate(data) if kind else UnknownEvent(wire_type, data)
+    return RecordedEvent(envelope, event, stream_sequence, stored)
 
 
 def decode_library_event(recorded: RecordedEvent) -> LibraryEvent | UnknownEvent:

@@ -26,6 +26,12 @@ ENVELOPE_START: Final = re.compile(
 """How every event begins that a release of Turnlog wrote; other bytes are parsed as JSON."""
 
 
+TYPE_START: Final = re.compile(
+    rb'\{"specversion":"1\.0","id":"[^"\\]*","source":"[^"\\]*","type":"([^"\\]*)"'
+)
+"""The beginning of the same, with the event's type."""
+
+
 class ChainHeader(NamedTuple):
     """The chain fields of an event as its own bytes state them; nothing here is verified."""
 
@@ -55,7 +61,7 @@ def parse_chain_header(stored: bytes) -> ChainHeader | None:
         return None  # The quoted bytes are not valid UTF-8.
 
 
-def get_chain_header(envelope: Envelope) -> ChainHeader:
+def get_chain_header(envelope: EventHeader) -> ChainHeader:
     """Return the chain header of a decoded event."""
     return ChainHeader(
         envelope.tenant,
@@ -107,8 +113,8 @@ SEQUENCE_LIMIT: Final = 2**64
 """Upper bound (exclusive) of every sequence number."""
 
 
-class Envelope(BaseModel):
-    """Metadata around an event's data; field names follow CloudEvents, hence no underscores."""
+class EventHeader(BaseModel):
+    """Metadata of an event; field names follow CloudEvents, hence no underscores."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -148,6 +154,11 @@ class Envelope(BaseModel):
     """W3C trace context."""
     copyof: str | None = None
     """Id of the original event, in the session that this one was forked from."""
+
+
+class Envelope(EventHeader):
+    """An event as it is stored: its metadata and, last, its data."""
+
     data: dict[str, JsonValue]
     """The event's own fields."""
 
@@ -169,7 +180,7 @@ class ChainHead:
 class RecordedEvent:
     """An event as stored on the log."""
 
-    envelope: Envelope
+    envelope: EventHeader
     event: Event
     stream_sequence: int
     stored: bytes
@@ -189,6 +200,10 @@ class RecordedEvent:
     def tenant(self) -> str:
         """The tenant that owns the session."""
         return self.envelope.tenant
+
+    def load_data(self) -> dict[str, JsonValue]:
+        """Return the event's fields as they are stored, those of a later release included."""
+        return Envelope.model_validate_json(self.stored).data
 
     @cached_property
     def head(self) -> ChainHead:

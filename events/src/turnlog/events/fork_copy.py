@@ -56,7 +56,7 @@ def copy_events(
 
 
 def _copy_envelope(original: RecordedEvent, session: str, source: str) -> Envelope:
-    envelope = original.envelope
+    envelope = Envelope.model_validate_json(original.stored)
     return envelope.model_copy(
         update={
             "id": str(uuid5(NAMESPACE_URL, f"{envelope.tenant}/{session}/{envelope.id}")),

@@ -185,7 +185,7 @@ def _read_event_field(events: Sequence[RecordedEvent], sequence: int, field: str
     content = getattr(recorded.event, field, None)
     if isinstance(content, PlainText):
         return content.text
-    value: JsonValue = recorded.envelope.data
+    value: JsonValue = recorded.load_data()
     for step in field.split("."):
         value = value.get(step) if isinstance(value, dict) else None
     return format_prompt_value(value)
