@@ -20,7 +20,11 @@ from turnlog.services.api.published_errors.turn_failures import TURN_FAILURES
 
 TARGET = Path(__file__).parents[1] / "reference" / "errors.md"
 
-CLIENT_CLASSES = {"no-answer": "`ServiceUnavailable`", "unsettled": "`TurnUnsettled`"}
+CLIENT_CLASSES = {
+    "approval-needed": "`ApprovalNeeded`",
+    "no-answer": "`ServiceUnavailable`",
+    "unsettled": "`TurnUnsettled`",
+}
 """The classes of what a client finds out without an answer."""
 
 HEAD = """\
@@ -37,7 +41,7 @@ only the command line or a client gives. The command line shows code, field, det
 with the exit code of the table.
 
 A refused request has recorded nothing, and its `Idempotency-Key` is free; only after `not-answered`,
-`not-in-time`, `unavailable`, `no-answer` and `unsettled` it is, or may be, recorded. Whether the
+`not-in-time`, `unavailable` and the codes of clients (`-`) it is, or may be, recorded. Whether the
 *same* request with the *same* key helps:
 
 - **yes**: after a while, by itself. The clients do that, and wait for `Retry-After`;

@@ -15,17 +15,23 @@ from tests.docs.doc_pages import ROOT
 from turnlog.client.answers import (
     CommandAnswer,
     CostAnswer,
+    DebriefDone,
+    ExchangeDone,
     ExclusionPreviewAnswer,
     HistoryAnswer,
+    PendingApprovalAnswer,
+    ReplyDone,
     SessionAnswer,
     SessionListAnswer,
     SessionListEntry,
+    StoredEnvelope,
     SubmitAnswer,
     SummaryAnswer,
     TurnAnswer,
     TurnEntry,
     TurnRangeAnswer,
     UncoveredTurnsAnswer,
+    UnsettledAnswer,
 )
 from turnlog.client.events import DoneEvent, SseDecoder, SseMessage, parse_turn_event
 from turnlog.client.operations import MAX_DELAY, MAX_TRIES, compute_retry_delay
@@ -38,6 +44,12 @@ AGREEMENTS = (
     (CommandAnswer, "CommandResult"),
     (SubmitAnswer, "SubmittedTurn"),
     (TurnAnswer, "SettledTurnView"),
+    (UnsettledAnswer, "UndecidedTurnView"),
+    (PendingApprovalAnswer, "RequestedApproval"),
+    (ReplyDone, "ReplyDonePayload"),
+    (ExchangeDone, "ExchangeDonePayload"),
+    (DebriefDone, "DebriefDonePayload"),
+    (StoredEnvelope, "TurnCompletedEvent"),
     (TurnEntry, "TurnView"),
     (HistoryAnswer, "HistoryView"),
     (SessionAnswer, "SessionView"),
@@ -61,11 +73,21 @@ def list_types(schema: dict[str, Any]) -> set[str]:
     return {schema.get("type", "any")}
 
 
+def list_fields(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an object, with those of the objects it extends."""
+    if "$ref" in schema:
+        schema = SCHEMAS[schema["$ref"].rpartition("/")[2]]
+    fields = dict(schema.get("properties", {}))
+    for part in schema.get("allOf", ()):
+        fields |= list_fields(part)
+    return fields
+
+
 @pytest.mark.parametrize(("answer", "name"), AGREEMENTS, ids=str)
 def test_each_field_of_an_answer_is_one_that_the_service_has(
     answer: type[BaseModel], name: str
 ) -> None:
-    mine, theirs = answer.model_json_schema()["properties"], SCHEMAS[name]["properties"]
+    mine, theirs = answer.model_json_schema()["properties"], list_fields(SCHEMAS[name])
     assert mine.keys() <= theirs.keys()
     for field, schema in theirs.items():
         if field in mine:
@@ -88,7 +110,11 @@ def test_the_blocking_client_is_written_from_the_asynchronous_one() -> None:
 
 
 def test_the_end_of_a_stream_has_the_value_of_a_structured_reply() -> None:
-    for data, output in (('{"turn":1,"output":{"mood":"fine"}}', {"mood": "fine"}), ("{}", None)):
+    reply = '{"turn":1,"sequence":7,"finish":"stop"'
+    for data, output in (
+        (reply + ',"output":{"mood":"fine"}}', {"mood": "fine"}),
+        (reply + "}", None),
+    ):
         end = parse_turn_event(SseMessage("done", data, "1.1.9.done"))
         assert isinstance(end, DoneEvent)
         assert end.output == output

@@ -8,7 +8,13 @@ from typing import Any, Final
 import pytest
 
 from tests.docs.doc_pages import ROOT
-from turnlog.client.events import OtherEvent, SseMessage, parse_turn_event
+from turnlog.client.events import (
+    DoneEvent,
+    OtherEvent,
+    SseMessage,
+    parse_session_event,
+    parse_turn_event,
+)
 
 EXAMPLES: Final = runpy.run_path(str(ROOT / "docs/generate/event_reference.py"))["EXAMPLES"]
 
@@ -20,3 +26,17 @@ def test_an_event_of_a_stream_is_one_that_the_client_knows(example: tuple[str, A
     event = parse_turn_event(SseMessage(payload.event, data, cursor))
     assert not isinstance(event, OtherEvent)
     assert event.cursor == cursor
+    if isinstance(event, DoneEvent):
+        assert event.data.model_dump(exclude_none=True) == payload.model_dump(exclude_none=True)
+
+
+def test_what_is_recorded_comes_with_its_envelope_and_what_is_lost_without() -> None:
+    sample = (ROOT / "tests/events/golden/turn-completed.v1.json").read_text()
+    event = parse_session_event(SseMessage("turn-completed", sample, "7"))
+    assert event.envelope
+    assert event.envelope.type == "turnlog.turn-completed.v1"
+    assert event.data["turn"]
+    lost = parse_session_event(
+        SseMessage("unreadable", '{"subject": "s.3", "detail": "lost"}', "3")
+    )
+    assert (lost.envelope, lost.data["detail"]) == (None, "lost")

@@ -123,6 +123,19 @@ async def test_a_command_whose_answer_was_lost_is_carried_out_once(
     assert len(await up.service.list_events_of_type(session, TurnSubmitted)) == 1
 
 
+async def test_a_turn_that_waits_for_a_person_says_so_at_once(
+    up: TurnlogUp, provider: OpenAIServer, program: Path
+) -> None:
+    asked = ("time_get_current_time", '{"timezone": "UTC"}')
+    provider.queue_behaviours(
+        ModelAnswer((), finish="tool_calls", tool_calls=(asked,)), ModelAnswer(("Noon.",))
+    )
+    async with run_consumer(program, "approve", str(up.service.http.base_url)) as process:
+        needed, done = await read_lines(process)
+    assert needed == [1, 1, "time_get_current_time", {"timezone": "UTC"}]
+    assert done == [1, "stop"]
+
+
 async def test_a_turn_that_takes_longer_than_the_caller_waits_goes_on(
     up: TurnlogUp, provider: OpenAIServer, program: Path
 ) -> None:

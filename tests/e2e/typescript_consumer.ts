@@ -1,7 +1,7 @@
 /** A program of the tests that uses the client: one of its parts, by the first argument. */
 
-import { NotFound, TurnlogClient, TurnUnsettled } from "./index.js";
-import type { TurnAnswer } from "./index.js";
+import { ApprovalNeeded, NotFound, TurnlogClient, TurnUnsettled } from "./index.js";
+import type { ReplyDone, TurnAnswer } from "./index.js";
 
 declare const process: { argv: string[] };
 
@@ -48,5 +48,21 @@ async function leave(): Promise<void> {
   print(left instanceof TurnUnsettled);
 }
 
-const parts: Record<string, () => Promise<void>> = { converse, stream, submit, leave };
+async function approve(): Promise<void> {
+  const opened = await turnlog.openSession("guarded");
+  const needed = await opened.runTurn("What time is it?").catch((error: unknown) => error);
+  if (!(needed instanceof ApprovalNeeded)) throw needed;
+  for (const { approval, tool, arguments: given } of needed.approvals) {
+    print([needed.turn, approval, tool, JSON.parse(given)]);
+    await opened.decideApproval(needed.turn, approval, "refuse", { reason: "guess" });
+  }
+  for await (const event of opened.watchTurn(needed.turn)) {
+    if (event.name === "done" && "sequence" in event.data) {
+      const done: ReplyDone = event.data;
+      print([done.turn, done.finish]);
+    }
+  }
+}
+
+const parts: Record<string, () => Promise<void>> = { converse, stream, submit, leave, approve };
 await parts[mode]?.();

@@ -1,7 +1,7 @@
 /** The client of a service and of its sessions. */
 
 import type { components } from "./api.js";
-import { createError, TurnUnsettled } from "./errors.js";
+import { ApprovalNeeded, createError, TurnUnsettled } from "./errors.js";
 import { decodeMessages, END_EVENTS } from "./events.js";
 import type { SessionEvent, SseMessage, TurnEvent } from "./events.js";
 
@@ -13,6 +13,9 @@ export type SessionAnswer = Schemas["SessionView"];
 export type SessionListAnswer = Schemas["SessionPage"];
 export type SubmitAnswer = Schemas["SubmittedTurn"];
 export type TurnAnswer = Schemas["SettledTurnView"];
+
+/** A turn that goes on; with the tools it waits for, where it waits for a person. */
+type UnsettledAnswer = SubmitAnswer & Partial<Pick<Schemas["UndecidedTurnView"], "approvals">>;
 
 /** What a turn may have beside its text. */
 export interface TurnOptions {
@@ -185,7 +188,8 @@ export class SessionClient {
   /**
    * Submit a turn and return its outcome; a failed turn is an outcome, not an error.
    *
-   * Rejects with `TurnUnsettled` after `timeout` seconds; the turn goes on.
+   * Rejects with `TurnUnsettled` after `timeout` seconds, and with `ApprovalNeeded` as soon as the
+   * turn waits for a person; in both cases the turn goes on.
    */
   async runTurn(text: string, options: TurnOptions = {}, timeout = MAX_WAIT): Promise<TurnAnswer> {
     const submit = buildCommand(`${this.path}/turns`, { text, ...options });
@@ -193,11 +197,10 @@ export class SessionClient {
     for (;;) {
       const left = Math.min(Math.max((ends - performance.now()) / 1000, 0.001), MAX_WAIT);
       const response = await this.turnlog.request({ ...submit, query: { wait: left.toFixed(3) } });
-      const answer = (await response.json()) as TurnAnswer;
-      if (response.status === 200) return answer;
-      if (performance.now() >= ends) {
-        throw new TurnUnsettled(`turn ${answer.turn} is not settled`, null, { code: "unsettled" });
-      }
+      if (response.status === 200) return (await response.json()) as TurnAnswer;
+      const { turn, approvals = [] } = (await response.json()) as UnsettledAnswer;
+      if (approvals.length > 0) throw new ApprovalNeeded(turn, approvals);
+      if (performance.now() >= ends) throw new TurnUnsettled(turn);
     }
   }
 

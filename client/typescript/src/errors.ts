@@ -1,5 +1,9 @@
 /** What a request may end with instead of an answer, as classes by what the caller can do. */
 
+import type { components } from "./api.js";
+
+export type RequestedApproval = components["schemas"]["RequestedApproval"];
+
 /** The problem details (RFC 9457) that a service refuses a request with. */
 export interface Problem {
   status?: number;
@@ -55,7 +59,29 @@ export class ServiceUnavailable extends RequestFailed {}
 export class ServiceFault extends RequestFailed {}
 
 /** A turn is recorded and was not settled in time; it goes on. */
-export class TurnUnsettled extends RequestFailed {}
+export class TurnUnsettled extends RequestFailed {
+  constructor(
+    /** The number of the turn. */
+    readonly turn: number,
+    detail = `turn ${turn} is not settled`,
+    problem: Problem = { code: "unsettled" },
+  ) {
+    super(detail, null, problem);
+  }
+}
+
+/** A turn waits for a person: it goes on when its `approvals` are decided. */
+export class ApprovalNeeded extends TurnUnsettled {
+  constructor(
+    turn: number,
+    /** The tools that wait for a decision. */
+    readonly approvals: readonly RequestedApproval[],
+  ) {
+    const tools = approvals.map((each) => each.tool).join(", ");
+    const fix = "decide it, and go on with the turn's stream";
+    super(turn, `turn ${turn} waits for approval of ${tools}`, { code: "approval-needed", fix });
+  }
+}
 
 /** Return the error that a response describes, or that there was none. */
 export async function createError(path: string, response: Response | null): Promise<RequestFailed> {

@@ -19,6 +19,11 @@ type TurnEventOf<Frame> = Frame extends { event: infer Name; data: infer Data }
 /** One event of a turn stream; `cursor` is where a stream can go on after it. */
 export type TurnEvent = TurnEventOf<Schemas["TurnStreamEvent"]>;
 
+/** What a `done` event says: of a reply, of an exchange within a phase, or of a debrief. */
+export type ReplyDone = Schemas["ReplyDonePayload"];
+export type ExchangeDone = Schemas["ExchangeDonePayload"];
+export type DebriefDone = Schemas["DebriefDonePayload"];
+
 /** The names of the events that end a turn stream. */
 export const END_EVENTS: ReadonlySet<string> = new Set(["done", "redact", "failed", "cancelled"]);
 

@@ -3,4 +3,11 @@
 export * from "./client.js";
 export * from "./errors.js";
 export { END_EVENTS } from "./events.js";
-export type { SessionEvent, SseMessage, TurnEvent } from "./events.js";
+export type {
+  DebriefDone,
+  ExchangeDone,
+  ReplyDone,
+  SessionEvent,
+  SseMessage,
+  TurnEvent,
+} from "./events.js";

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -17,7 +18,13 @@ from tests.agent_programs.agent_service import (
     answer_with_tool_calls,
 )
 from tests.agent_programs.approvals.test_approvals import GUARDED_TOOLS
-from turnlog.client import ApprovalEvent, AsyncTurnlogClient
+from turnlog.client import (
+    ApprovalEvent,
+    ApprovalNeeded,
+    AsyncTurnlogClient,
+    DoneEvent,
+    ReplyDone,
+)
 from turnlog.events.model.tool_events import ApprovalRequested
 from turnlog.events.model.turn_events import TurnCompleted
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
@@ -155,6 +162,56 @@ async def test_a_program_decides_with_the_client(platform: AgentService) -> None
                         await client.decide_approval(1, event.approval, "approve")
     assert told == [('{"what": "hammer"}', None), ('{"what": "hammer"}', "approve")]
     assert len(platform.shop.tool_calls) == 1
+
+
+async def test_a_submit_that_waits_returns_when_the_turn_waits_for_a_person(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_loop_blueprint(tools=GUARDED_TOOLS))
+    both = answer_with_tool_calls(("shop_pay", {"what": "hammer"}), ("shop_pay", {"what": "nail"}))
+    platform.provider.queue_behaviours(both, answer_with_text("It is yours."))
+    submit = partial(
+        platform.http.post,
+        f"/v1/sessions/{session}/turns?wait=300",
+        json={"text": "A hammer and a nail, please."},
+        headers={"Idempotency-Key": "once"},
+    )
+    answer = await submit()
+    waiting = answer.json()
+    assert (answer.status_code, waiting["status"]) == (202, "waiting-for-approval")
+    asked = [(each["approval"], each["tool"], each["arguments"]) for each in waiting["approvals"]]
+    assert asked == [
+        (1, "shop_pay", '{"what": "hammer"}'),
+        (2, "shop_pay", '{"what": "nail"}'),
+    ]
+    first, second = waiting["approvals"]
+    await platform.http.post(first["decide"], json={"decision": "approve"})
+    again = (await submit()).json()
+    assert [each["approval"] for each in again["approvals"]] == [2]
+    await platform.http.post(second["decide"], json={"decision": "refuse"})
+    settled = await submit()
+    assert (settled.status_code, settled.json()["reply"]) == (200, "It is yours.")
+    assert platform.shop.tool_calls == [("pay", {"what": "hammer"})]
+
+
+async def test_a_program_that_runs_a_turn_is_told_at_once_that_it_waits_for_a_person(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_loop_blueprint(tools=GUARDED_TOOLS))
+    platform.provider.queue_behaviours(PAY, answer_with_text("It is yours."))
+    async with AsyncTurnlogClient(platform.gateway.address) as turnlog:
+        client = turnlog.use_session(session)
+        with pytest.raises(ApprovalNeeded) as needed:
+            await client.run_turn("A hammer, please.")
+        (asked,) = needed.value.approvals
+        assert (needed.value.turn, needed.value.code) == (1, "approval-needed")
+        assert (asked.tool, asked.arguments) == ("shop_pay", '{"what": "hammer"}')
+        await client.decide_approval(needed.value.turn, asked.approval, "approve")
+        async with aclosing(client.watch_turn(needed.value.turn)) as events:
+            end = [event async for event in events][-1]
+    assert isinstance(end, DoneEvent)
+    assert isinstance(end.data, ReplyDone)
+    assert (end.data.turn, end.data.finish) == (1, "stop")
 
 
 async def test_a_terminal_shows_what_waits(platform: AgentService) -> None:

@@ -17,9 +17,17 @@ from tests.support.processes.blocking_turnlog_up import (
     BlockingTurnlogUp,
     run_blocking_turnlog_up,
 )
+from tests.support.processes.separate_roles import BLUEPRINT_FOLDER
 
 SCRIPT = """
 replies:
+  - match: clock
+    pace: 0
+    text: ""
+    tools: [{name: time_get_current_time, arguments: {timezone: UTC}}]
+  - result: "too late"
+    pace: 0
+    text: I did not look.
   - match: quick
     pace: 0
     text: Done at once.
@@ -37,6 +45,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingTurnlogUp]:
     (folder / "scripts" / "slow.yaml").write_text(SCRIPT)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("TURNLOG_SCRIPTS", str(folder / "scripts"))
+        environment.setenv("TURNLOG_BLUEPRINTS", str(BLUEPRINT_FOLDER))
         with run_blocking_turnlog_up(folder / "data", "--model", "scripted/slow") as up:
             yield up
 
@@ -108,6 +117,29 @@ def test_ctrl_c_cancels_the_turn_and_not_the_conversation(up: BlockingTurnlogUp)
         person.wait_for_text("you ▌")
         person.send_line("a quick one\n")
         person.wait_for_text("Done at once.")
+
+
+def test_a_person_is_asked_about_a_tool_and_what_was_typed_before_is_no_answer(
+    up: BlockingTurnlogUp,
+) -> None:
+    with start_chat(up, "--blueprint", "guarded") as user:
+        user.wait_for_text("you ▌")
+        user.send_line("Look at the clock\ny\n")
+        user.wait_for_text("time_get_current_time")
+        user.wait_for_text("timezone: UTC")
+        user.wait_for_text("(l)eave it: ")
+        user.send_line("perhaps\n")
+        user.wait_for_text("(l)eave it: ")
+        user.send_line("n\n")
+        user.wait_for_text("may be empty): ")
+        user.send_line("too late\n")
+        user.wait_for_text("I did not look.")
+        user.wait_for_text("you ▌")
+        user.send_line("The clock again\n")
+        user.wait_for_text("(l)eave it: ")
+        user.send_line("l\n")
+        user.wait_for_text("decide with `turnlog approve")
+        user.repeat_until_seen("cancelled", lambda: user.process.send_signal(signal.SIGINT))
 
 
 def test_ctrl_d_leaves(up: BlockingTurnlogUp) -> None:

@@ -22,9 +22,9 @@ async def iterate_frames(*events: Said) -> AsyncGenerator[SseMessage]:
         yield SseMessage(name, json.dumps(data), "1.1.0")
 
 
-async def render_stream(*events: Said) -> list[str]:
-    console = Console(width=60, file=StringIO(), highlight=False)
-    await ReplyDisplay(console).show_turn(iterate_frames(*events))
+async def render_stream(*events: Said, width: int = 60) -> list[str]:
+    console = Console(width=width, file=StringIO(), highlight=False)
+    await ReplyDisplay(console, "s1").show_turn(iterate_frames(*events))
     file = console.file
     assert isinstance(file, StringIO)
     return [" ".join(line.replace("▌", "").split()) for line in file.getvalue().splitlines()]
@@ -55,7 +55,7 @@ async def test_what_a_turn_is_at_is_said_until_its_first_word() -> None:
             yield frame
             console.print(end="")  # as the spinner's own thread does, ten times a second
 
-    await ReplyDisplay(console).show_turn(slowly())
+    await ReplyDisplay(console, "s1").show_turn(slowly())
     file = console.file
     assert isinstance(file, StringIO)
     places = [file.getvalue().find(what) for what in ("planning", "running shop_look", "Hello.")]
@@ -74,7 +74,7 @@ async def test_on_a_terminal_nothing_is_left_of_a_reply_that_is_withheld() -> No
         "text": "One two three four five six seven eight nine ten eleven twelve. "
     }
     redact: Said = ("redact", {"replacement": "(No.)"})
-    await ReplyDisplay(console).show_turn(iterate_frames(("token", three_lines), redact))
+    await ReplyDisplay(console, "s1").show_turn(iterate_frames(("token", three_lines), redact))
     file = console.file
     assert isinstance(file, StringIO)
     assert render_terminal(file.getvalue()) == ["  withheld ▌ (No.)"]
@@ -109,3 +109,41 @@ async def test_nothing_is_void_where_nothing_was_said() -> None:
     again: Said = ("attempt-reset", {"attempt": 2})
     failed: Said = ("failed", {"code": "tools_unreachable"})
     assert await render_stream(again, again, failed) == ["reply failed: tools_unreachable"]
+
+
+APPROVAL: Said = (
+    "approval",
+    {
+        "approval": 1,
+        "call": "1.1",
+        "id": "call_7",
+        "tool": "shop_pay",
+        "arguments": '{"what": "hammer\\u001b[2J\\nand nails", "count": 3, "gift": {"to": "Ada"}}',
+        "deadline": "2026-01-01T12:00:00.000000Z",
+        "decision": None,
+    },
+)
+
+
+async def test_where_nobody_can_be_asked_it_is_said_how_to_decide() -> None:
+    decided: Said = ("approval", {**APPROVAL[1], "decision": "refuse"})
+    shown = await render_stream(APPROVAL, decided, HELLO, ("done", {"finish": "stop"}), width=90)
+    assert shown == [
+        "approve shop_pay approval 1, until 2026-01-01T12:00:00Z",
+        "what: hammer␛[2J",
+        "and nails",
+        "count: 3",
+        'gift: {"to": "Ada"}',
+        "decide with `turnlog approve s1 1 1` (--refuse --reason TEXT), or on the page",
+        "shop_pay is refused (approval 1)",
+        "reply Hello.",
+    ]
+
+
+async def test_a_person_is_asked_about_each_approval_once() -> None:
+    console = Console(width=60, file=StringIO(), highlight=False)
+    display = ReplyDisplay(console, "s1", asked=set())
+    asked = await display.show_turn(iterate_frames(APPROVAL, HELLO))
+    assert asked
+    assert (asked.approval, asked.cursor) == (1, "1.1.0")
+    assert await display.show_turn(iterate_frames(APPROVAL, HELLO, ("done", {}))) is None

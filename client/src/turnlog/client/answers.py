@@ -37,6 +37,26 @@ class SubmitAnswer(_Answer):
     """The sequence of the event that submitted it."""
 
 
+class PendingApprovalAnswer(_Answer):
+    """A tool that waits for a person's approval."""
+
+    approval: int
+    """The number to decide it by."""
+    tool: str
+    """The name of the tool."""
+    arguments: str
+    """The arguments as the model wrote them."""
+    deadline: str
+    """Without a decision by then the tool is refused."""
+
+
+class UnsettledAnswer(SubmitAnswer):
+    """A turn that goes on."""
+
+    approvals: tuple[PendingApprovalAnswer, ...] = ()
+    """The tools it waits for; empty where it waits for no person."""
+
+
 class TurnAnswer(SubmitAnswer):
     """A settled turn with its outcome."""
 
@@ -83,6 +103,78 @@ class TurnEntry(_Answer):
     """The phase it belongs to."""
     output: JsonValue = None
     """The reply as the value that it is, where its call requires a schema; otherwise None."""
+
+
+class ReplyDone(_Answer):
+    """The reply is complete and recorded, in a session without phases or outside them."""
+
+    turn: int
+    """The turn number."""
+    sequence: int
+    """The sequence of the event that holds the reply."""
+    finish: str | None
+    """Why the model stopped; `length` means that the reply was cut off. None without a model."""
+    fallback: str | None = None
+    """Why the reply is a fallback; None when a model wrote it."""
+    output: JsonValue = None
+    """The reply as the value that it is, where its call requires a schema; otherwise None."""
+
+
+class ExchangeDone(_Answer):
+    """The reply is complete and recorded, in a phase of kind `freeform`."""
+
+    phase_transition: str | None
+    """The signal that ended the phase with this turn; None if the phase goes on."""
+    next_phase: str | None
+    """The next phase; None if the phase goes on."""
+    exchanges_count: int
+    """The number of exchanges in the phase so far, including this one."""
+    output: JsonValue = None
+    """The reply as the value that it is, where its call requires a schema; otherwise None."""
+
+
+class DebriefDone(_Answer):
+    """The reply is complete and recorded, in a phase of kind `debrief`."""
+
+    debrief_complete: bool
+    """Always true."""
+    output: JsonValue = None
+    """The reply as the value that it is, where its call requires a schema; otherwise None."""
+
+
+class StoredEnvelope(_Answer):
+    """Everything around the data of an event of the log, as CloudEvents 1.0."""
+
+    id: str
+    """A UUID of the event."""
+    type: str
+    """Its type with its version, such as `turnlog.turn-completed.v1`."""
+    source: str
+    """The process that wrote it."""
+    subject: str
+    """The session."""
+    time: str
+    """When the event was decided: RFC 3339 in UTC, by the writer's clock."""
+    tenant: str
+    """The tenant that owns the session."""
+    sequence: int
+    """Position in the session: 1..n without a gap."""
+    actor: str
+    """On whose behalf the event was written."""
+    prevhash: str | None = None
+    """Digest of the stored bytes of the session's previous event."""
+    causationid: str | None = None
+    """Id of the event that caused this one."""
+    correlationid: str | None = None
+    """Groups the events of one operation."""
+    traceparent: str | None = None
+    """W3C trace context."""
+    copyof: str | None = None
+    """Id of the original event, in the session that this one was forked from."""
+    withheldby: int | None = None
+    """Sequence of the redaction by which a text of this event is withheld."""
+    storedat: str | None = None
+    """Path of the stored bytes of the event."""
 
 
 class HistoryAnswer(_Answer):

@@ -35,7 +35,7 @@ from turnlog.client.events import (
     parse_turn_event,
 )
 from turnlog.client.operations import AnswerT, ClientOperation, compute_retry_delay
-from turnlog.client.request_errors import TurnUnsettled, create_error
+from turnlog.client.request_errors import ApprovalNeeded, TurnUnsettled, create_error
 
 
 class AsyncTurnlogClient:
@@ -183,7 +183,8 @@ class AsyncSessionClient:
     ) -> TurnAnswer:
         """Submit a turn and return its outcome; a failed turn is an outcome, not an error.
 
-        Raises `TurnUnsettled` after `timeout` seconds; the turn goes on.
+        Raises `TurnUnsettled` after `timeout` seconds, and `ApprovalNeeded` as soon as the turn
+        waits for a person; in both cases the turn goes on.
         """
         submitted = operations.submit_turn(self.session, text, inputs, meta)
         ends = time.monotonic() + timeout
@@ -192,9 +193,11 @@ class AsyncSessionClient:
             response = await self.turnlog.request(waiting)
             if response.status_code == operations.SETTLED_STATUS:
                 return waiting.parse_answer(response)
+            unsettled = operations.parse_unsettled(response)
+            if unsettled.approvals:
+                raise ApprovalNeeded(unsettled.turn, unsettled.approvals)
             if time.monotonic() >= ends:
-                turn = submitted.parse_answer(response).turn
-                raise TurnUnsettled(f"turn {turn} is not settled", code="unsettled")
+                raise TurnUnsettled(unsettled.turn)
 
     async def submit_turn(
         self,

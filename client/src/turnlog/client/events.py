@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pydantic import JsonValue
+
+from turnlog.client.answers import DebriefDone, ExchangeDone, ReplyDone, StoredEnvelope
+
 
 @dataclass(frozen=True, slots=True)
 class SseMessage:
@@ -110,14 +114,14 @@ class ApprovalEvent:
 class DoneEvent:
     """The turn is completed; its reply is the joined text since the last reset."""
 
-    data: dict[str, Any]
-    """`finish`, `turn` and `sequence`, or what the phase of the turn says."""
+    data: ReplyDone | ExchangeDone | DebriefDone
+    """What was recorded: in a phase, what the phase says of it."""
     cursor: str
 
     @property
-    def output(self) -> Any:  # noqa: ANN401 - JSON of the form that the blueprint requires
+    def output(self) -> JsonValue:
         """The reply as the value that it is, where its call requires a schema; otherwise None."""
-        return self.data.get("output")
+        return self.data.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +187,10 @@ class SessionEvent:
     """Its type, such as `turn-completed`."""
     cursor: str
     """The position to go on from: the `sequence` in a session, the stream sequence in a tenant."""
-    envelope: dict[str, Any]
-    """The CloudEvents envelope; the payload is its `data`."""
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """The payload of the event."""
-        payload: dict[str, Any] = self.envelope.get("data") or {}
-        return payload
+    data: dict[str, Any]
+    """The payload of the event, which its type describes."""
+    envelope: StoredEnvelope | None
+    """What is around the payload; None for an `unreadable` event, which has none."""
 
 
 UNREADABLE_NAME: Final = "unreadable"
@@ -199,7 +199,11 @@ UNREADABLE_NAME: Final = "unreadable"
 
 def parse_session_event(message: SseMessage) -> SessionEvent:
     """Return the event of the log that a message holds."""
-    return SessionEvent(message.name, message.cursor, json.loads(message.data))
+    event: dict[str, Any] = json.loads(message.data)
+    if message.name == UNREADABLE_NAME:
+        return SessionEvent(message.name, message.cursor, event, None)
+    envelope = StoredEnvelope.model_validate(event)
+    return SessionEvent(message.name, message.cursor, event.get("data") or {}, envelope)
 
 
 def parse_turn_event(message: SseMessage) -> TurnEvent:
@@ -218,7 +222,7 @@ def parse_turn_event(message: SseMessage) -> TurnEvent:
             deadline, decision = data["deadline"], data["decision"]
             return ApprovalEvent(approval, tool, arguments, deadline, decision, cursor)
         case "done":
-            return DoneEvent(data, cursor)
+            return DoneEvent(_parse_done_data(data), cursor)
         case "redact":
             return RedactEvent(data["reason"], data["replacement"], cursor)
         case "failed":
@@ -227,3 +231,11 @@ def parse_turn_event(message: SseMessage) -> TurnEvent:
             return CancelledEvent(data["reason"], cursor)
         case name:
             return OtherEvent(name, data, cursor)
+
+
+def _parse_done_data(data: dict[str, Any]) -> ReplyDone | ExchangeDone | DebriefDone:
+    if "debrief_complete" in data:
+        return DebriefDone.model_validate(data)
+    if "exchanges_count" in data:
+        return ExchangeDone.model_validate(data)
+    return ReplyDone.model_validate(data)

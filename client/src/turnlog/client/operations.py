@@ -23,6 +23,7 @@ from turnlog.client.answers import (
     SessionListAnswer,
     SubmitAnswer,
     TurnAnswer,
+    UnsettledAnswer,
 )
 
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
@@ -166,6 +167,11 @@ def wait_for_turn(
         {"wait": f"{min(max(seconds, 0.001), MAX_WAIT):.3f}"},
         submitted.headers,
     )
+
+
+def parse_unsettled(response: httpx.Response) -> UnsettledAnswer:
+    """Return what a response with 202 says of a turn that goes on."""
+    return UnsettledAnswer.model_validate_json(response.content)
 
 
 def cancel_turn(session: str, turn: int | None) -> ClientOperation[CommandAnswer]:

@@ -7,11 +7,13 @@ is worth another try, or whether the operator is needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import httpx
 from pydantic import TypeAdapter, ValidationError
+
+from turnlog.client.answers import PendingApprovalAnswer
 
 
 class RequestFailed(Exception):
@@ -72,6 +74,28 @@ class ServiceFault(RequestFailed):
 
 class TurnUnsettled(RequestFailed):
     """A turn is recorded and was not settled in time; it goes on."""
+
+    def __init__(
+        self, turn: int, detail: str = "", *, code: str = "unsettled", fix: str | None = None
+    ) -> None:
+        super().__init__(detail or f"turn {turn} is not settled", code=code, fix=fix)
+        self.turn = turn
+        """The number of the turn."""
+
+
+class ApprovalNeeded(TurnUnsettled):
+    """A turn waits for a person: it goes on when its `approvals` are decided."""
+
+    def __init__(self, turn: int, approvals: Sequence[PendingApprovalAnswer]) -> None:
+        tools = ", ".join(each.tool for each in approvals)
+        super().__init__(
+            turn,
+            f"turn {turn} waits for approval of {tools}",
+            code="approval-needed",
+            fix="decide it, and go on with the turn's stream",
+        )
+        self.approvals = tuple(approvals)
+        """The tools that wait for a decision."""
 
 
 _PROBLEM: Final = TypeAdapter(dict[str, Any])

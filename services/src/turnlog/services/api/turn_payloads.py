@@ -29,6 +29,34 @@ class SubmittedTurn(ResponseModel):
     """The path of its events."""
 
 
+class RequestedApproval(ResponseModel):
+    """A tool that waits for a person, with what the person has to know."""
+
+    approval: int
+    """The number of the approval within the turn."""
+    call: str
+    """The call whose answer requested the tool."""
+    id: str
+    """The provider's id of the tool request."""
+    tool: str
+    """The name of the tool."""
+    arguments: str
+    """Its arguments as the model wrote them."""
+    deadline: str
+    """Without a decision by then the tool is refused."""
+    decide: str
+    """The path to which the decision is posted."""
+
+
+class UndecidedTurnView(SubmittedTurn):
+    """A submitted turn that goes on when a person has decided."""
+
+    status: Literal["waiting-for-approval"]
+    """Why it is not settled yet."""
+    approvals: tuple[RequestedApproval, ...]
+    """The tools that wait for a decision."""
+
+
 class SettledTurnView(SubmittedTurn):
     """A submitted turn with its outcome."""
 

@@ -9,6 +9,12 @@ from typing import Final
 from turnlog.services.api.published_errors.error_code import ErrorCode, ExitCode
 
 INSTALLATION_CODES: Final[Mapping[str, ErrorCode]] = {
+    "approval-needed": ErrorCode(
+        "A client waited for a turn that waits for a person itself; the turn goes on.",
+        "decide the approvals, and go on with the stream of the turn",
+        status=None,
+        retry="later",
+    ),
     "bad-address": ErrorCode(
         "An address is not `host:port`.",
         "write 127.0.0.1:0",

@@ -1,5 +1,8 @@
 """A chat at the terminal: a line is a turn, Ctrl-C cancels it, Ctrl-D leaves.
 
+When a turn waits for an approval, the person is asked, or told how to decide where there is no
+terminal.
+
 Reading a line blocks, so the event loop runs only while a turn is being answered; between turns the
 terminal handles Ctrl-C. Echo is off while a reply is shown, so that typed keys do not appear in the
 middle of it; they are kept for the next line.
@@ -21,6 +24,7 @@ import httpx
 from rich.console import Console
 from rich.text import Text
 
+from turnlog.client.events import ApprovalEvent
 from turnlog.events.errors import Refused
 from turnlog.services.api.turn_payloads import SubmittedTurn
 from turnlog.services.cli.actions.query_actions import parse_attributes
@@ -28,6 +32,7 @@ from turnlog.services.cli.client.service_connection import create_client as open
 from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.console import create_output_console
+from turnlog.services.cli.conversation.approval_questions import ask_person, describe_decision
 from turnlog.services.cli.conversation.reply_display import ReplyDisplay
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
@@ -36,7 +41,8 @@ from turnlog.services.cli.conversation.session_conversation import (
 )
 from turnlog.services.cli.options import ServiceTarget
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, USER_COLOUR
-from turnlog.services.cli.views.theme import MUTED
+from turnlog.services.cli.views.text_format import escape_controls
+from turnlog.services.cli.views.theme import MUTED, WARNING
 
 _LOCAL_MODES: Final = 3
 """Index of the local modes among the attributes of a terminal."""
@@ -100,11 +106,30 @@ class ChatTerminal:
         prompt = self._format_prompt()
         while (line := self._read_line(prompt)) is not None:
             if line.strip():
-                self.runner.run(self._run_turn(line))
+                self._run_turn(line)
         self.console.print()
 
-    async def _run_turn(self, text: str) -> None:
-        turn: SubmittedTurn | None = await self.conversation.submit_turn(text)
+    def _run_turn(self, text: str) -> None:
+        turn: SubmittedTurn | None = self.runner.run(self.conversation.submit_turn(text))
+        while turn is not None:
+            can_ask = self.console.is_terminal and sys.stdin.isatty()
+            asked = set[int]() if can_ask else None
+            display, cursor = ReplyDisplay(self.console, self.conversation.session, asked), ""
+            while True:
+                try:
+                    waiting = self.runner.run(self._show_turn(display, turn, cursor))
+                    if waiting is None:
+                        break
+                    cursor = waiting.cursor
+                    self._ask_person(turn.turn, waiting)
+                except KeyboardInterrupt:  # At the question, or just before or after it.
+                    self.console.print()
+                    self.runner.run(self._cancel_turn())
+            turn = self.runner.run(find_follow_up_turn(self.conversation, turn))
+
+    async def _show_turn(
+        self, display: ReplyDisplay, turn: SubmittedTurn, cursor: str
+    ) -> ApprovalEvent | None:
         loop = asyncio.get_running_loop()
         cancelling = set[asyncio.Task[None]]()
         loop.add_signal_handler(
@@ -112,12 +137,25 @@ class ChatTerminal:
         )
         try:
             with suppress_echo():
-                while turn is not None:
-                    await ReplyDisplay(self.console).show_turn(self.conversation.watch_turn(turn))
-                    turn = await find_follow_up_turn(self.conversation, turn)
+                return await display.show_turn(self.conversation.watch_turn(turn, cursor))
         finally:
             loop.remove_signal_handler(signal.SIGINT)
             await asyncio.gather(*cancelling)
+
+    def _ask_person(self, turn: int, waiting: ApprovalEvent) -> None:
+        found = ask_person(waiting, self.console)
+        if found.decision is None:
+            self.console.print(
+                describe_decision(self.conversation.session, waiting), soft_wrap=True
+            )
+            return
+        deciding = self.conversation.decide_approval(
+            turn, waiting.approval, found.decision, found.reason
+        )
+        try:
+            self.runner.run(deciding)
+        except Refused as refused:  # Somebody else was faster, or the deadline was.
+            self.console.print(Text(escape_controls(refused.detail), WARNING))
 
     async def _cancel_turn(self) -> None:
         # The reply may have been completed before the key was pressed.

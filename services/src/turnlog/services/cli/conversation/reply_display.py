@@ -19,7 +19,8 @@ from rich.control import Control
 from rich.segment import ControlType
 from rich.text import Text
 
-from turnlog.client.events import SseMessage
+from turnlog.client.events import ApprovalEvent, SseMessage, parse_turn_event
+from turnlog.services.cli.conversation.approval_questions import describe_decision, render_request
 from turnlog.services.cli.views.session_view import LABEL_WIDTH, REPLY_COLOUR
 from turnlog.services.cli.views.text_format import escape_controls, format_one_line
 from turnlog.services.cli.views.theme import BAD, MUTED, WARNING
@@ -115,13 +116,16 @@ class ReplyDisplay:
     """Shows the stream of one turn on a terminal."""
 
     console: Console
+    session: str
+    asked: set[int] | None = None
+    """The approvals that a person was asked about; None where nobody can be asked."""
     _writer: LabelledTextWriter = field(init=False)
 
     def __post_init__(self) -> None:
         self._writer = self._create_writer()
 
-    async def show_turn(self, frames: AsyncGenerator[SseMessage]) -> None:
-        """Show a turn until its end."""
+    async def show_turn(self, frames: AsyncGenerator[SseMessage]) -> ApprovalEvent | None:
+        """Show a turn until its end, or until a person has to be asked, and return about what."""
         waiting = self.console.status(Text(_describe_progress({}), MUTED), spinner="dots")
         waiting.start()
         async with aclosing(frames):
@@ -131,14 +135,25 @@ class ReplyDisplay:
                     waiting.update(Text(_describe_progress(data), MUTED))
                     continue
                 waiting.stop()
+                event = parse_turn_event(frame) if frame.name == "approval" else None
+                if isinstance(event, ApprovalEvent):
+                    if self._must_ask(event):
+                        return event
+                    self._show_approval(event)
+                    continue
                 self._handle_frame(frame.name, data)
+        return None
+
+    def _must_ask(self, event: ApprovalEvent) -> bool:
+        if event.decision is not None or self.asked is None or event.approval in self.asked:
+            return False
+        self.asked.add(event.approval)
+        return True
 
     def _handle_frame(self, name: str, data: Mapping[str, Any]) -> None:
         match name:
             case "token":
                 self._writer.write_text(data["text"])
-            case "approval" if data["decision"] is None:
-                self._show_approval(data)
             case "attempt-reset" if self._writer.has_text:
                 self._writer.end_text("what was said so far is void", WARNING)
                 self._writer = self._create_writer()
@@ -153,10 +168,14 @@ class ReplyDisplay:
             case _:
                 pass
 
-    def _show_approval(self, data: Mapping[str, Any]) -> None:
-        tool, arguments = format_one_line(data["tool"]), format_one_line(data["arguments"])
-        line = f"waits for approval {data['approval']}: {tool} {arguments}"
-        self.console.print(Text(f"{line}  (`turnlog approve`, or on the page)", WARNING))
+    def _show_approval(self, event: ApprovalEvent) -> None:
+        if event.decision is not None:
+            word = "approved" if event.decision == "approve" else "refused"
+            line = f"{format_one_line(event.tool)} is {word} (approval {event.approval})"
+            self.console.print(Text(line, MUTED))
+        elif self.asked is None:
+            self.console.print(render_request(event))
+            self.console.print(describe_decision(self.session, event), soft_wrap=True)
 
     def _replace_reply(self, replacement: str) -> None:
         self._writer.erase_text()

@@ -15,6 +15,7 @@ import httpx
 from pydantic import JsonValue
 
 from turnlog.client.events import SseMessage
+from turnlog.events.model.tool_events import ApprovalDecision
 from turnlog.services.api.session_payloads import OpenedSession
 from turnlog.services.api.turn_payloads import CommandResult, SubmittedTurn
 from turnlog.services.cli.client.http_responses import stream_messages
@@ -43,9 +44,19 @@ class SessionConversation:
         path = f"/v1/sessions/{self.session}/cancel"
         await send_client_command(self.client, "POST", path, {}, CommandResult)
 
-    async def watch_turn(self, turn: SubmittedTurn) -> AsyncGenerator[SseMessage]:
-        """Yield the frames of a turn until its end; reconnect when the connection is lost."""
-        cursor = ""
+    async def decide_approval(
+        self, turn: int, approval: int, decision: ApprovalDecision, reason: str = ""
+    ) -> None:
+        """Approve or refuse a tool that waits for it."""
+        path = f"/v1/sessions/{self.session}/turns/{turn}/approvals/{approval}"
+        body: dict[str, JsonValue] = {"decision": decision, "reason": reason}
+        await send_client_command(self.client, "POST", path, body, CommandResult)
+
+    async def watch_turn(self, turn: SubmittedTurn, cursor: str = "") -> AsyncGenerator[SseMessage]:
+        """Yield the frames of a turn after a cursor until its end.
+
+        It reconnects when the connection is lost.
+        """
         for _ in range(MAX_RECONNECTS):
             async with aclosing(self._stream_frames(turn.stream, cursor)) as frames:
                 async for frame in frames:

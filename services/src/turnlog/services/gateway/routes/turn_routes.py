@@ -7,24 +7,18 @@ change what is recorded, so the idempotency key does not cover it.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import JsonValue
 from starlette.responses import JSONResponse
-from starlette.types import Receive
 
-from turnlog.events.async_tasks import run_tasks
 from turnlog.events.codec import CommandRef
 from turnlog.events.content import PlainText, get_plain_text, parse_structured_text
-from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.model.redaction_events import ReplyRedacted
-from turnlog.events.model.turn_events import TurnResolved, is_end_of_turn
+from turnlog.events.model.turn_events import TurnResolved
 from turnlog.projections.blueprint.schema.blueprint_model import Blueprint
 from turnlog.projections.blueprint.storable_json import check_json
 from turnlog.projections.blueprint.validation.input_values import check_values
@@ -50,9 +44,11 @@ from turnlog.services.api.turn_payloads import (
     HistoryView,
     QuestionAnswer,
     QuestionStatus,
+    RequestedApproval,
     SettledTurnView,
     SubmittedTurn,
     TurnView,
+    UndecidedTurnView,
 )
 from turnlog.services.gateway.dependencies import Dependencies, GatewayDependencies, RequestTenant
 from turnlog.services.gateway.http.component_schemas import refer_to_component
@@ -69,56 +65,12 @@ from turnlog.services.gateway.http.request_identity import CallerIdentity, Reque
 from turnlog.services.gateway.routes.session_routes import find_or_open_session
 from turnlog.services.gateway.streaming.turn_cursor import create_cursor_refusal
 from turnlog.services.gateway.streaming.turn_stream import open_new_turn_stream, open_turn_stream
+from turnlog.services.gateway.streaming.turn_wait import (
+    SettledTurn,
+    UndecidedTurn,
+    wait_for_outcome,
+)
 from turnlog.services.sessions.command_handler import CommandOutcome
-
-
-@dataclass(frozen=True, slots=True)
-class SettledTurn:
-    """A settled turn, and the sequence of the event that settled it."""
-
-    turn: HistoryTurn
-    sequence: int
-
-
-async def wait_for_settlement(
-    deps: GatewayDependencies,
-    tenant: str,
-    submitted: SubmittedTurn,
-    timeout: float,
-    receive: Receive,
-) -> SettledTurn | None:
-    """Wait until a turn is settled.
-
-    Returns None after the timeout, at shutdown, or when the client disconnects.
-    """
-    watching = _watch_until_settled(deps, tenant, submitted)
-    async with run_tasks(
-        watching, deps.shutdown_event.wait(), _wait_for_disconnect(receive)
-    ) as tasks:
-        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        settled: SettledTurn | None = tasks[0].result() if tasks[0].done() else None
-        return settled
-
-
-async def _wait_for_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _watch_until_settled(
-    deps: GatewayDependencies, tenant: str, submitted: SubmittedTurn
-) -> SettledTurn:
-    seen: list[RecordedEvent] = []
-    turn, before = submitted.turn, submitted.sequence - 1
-    async with aclosing(deps.log.watch_session(tenant, submitted.session, before)) as events:
-        async for recorded in events:
-            seen.append(recorded)
-            deps.command_handler.apply_observed_event(recorded)
-            if is_end_of_turn(recorded.event, turn):
-                (settled_turn,) = (each for each in build_history(seen) if each.turn == turn)
-                return SettledTurn(settled_turn, recorded.sequence)
-    raise AssertionError("a watch ends only with its reader")
-
 
 router = APIRouter()
 
@@ -135,7 +87,8 @@ WaitQuery = Annotated[
     Query(
         gt=0,
         le=MAX_WAIT_SECONDS,
-        description="Seconds to wait for the reply; the status is 202 when there is none by then",
+        description="Seconds to wait for the reply; the status is 202 when there is none by then, "
+        "or when the turn begins to wait for an approval",
     ),
 ]
 
@@ -143,7 +96,7 @@ WaitQuery = Annotated[
 @router.post(
     "/v1/sessions/{session}/turns",
     status_code=202,
-    response_model=SubmittedTurn,
+    response_model=UndecidedTurnView | SubmittedTurn,
     responses={200: {"model": SettledTurnView, "content": {SSE_MEDIA_TYPE: TURN_STREAM_CONTENT}}},
     summary="Submit a turn",
 )
@@ -170,12 +123,13 @@ async def submit_turn(
         return _create_recorded_response(submitted)
     if wait is None:
         return _create_accepted_response(submitted)
-    settlement = await wait_for_settlement(deps, caller.tenant, submitted, wait, request.receive)
-    return (
-        _create_settled_response(submitted, settlement)
-        if settlement
-        else _create_accepted_response(submitted)
-    )
+    match await wait_for_outcome(deps, caller.tenant, submitted, wait, request.receive):
+        case SettledTurn() as settlement:
+            return _create_settled_response(submitted, settlement)
+        case UndecidedTurn() as undecided:
+            return _create_undecided_response(submitted, undecided)
+        case None:
+            return _create_accepted_response(submitted)
 
 
 async def submit_to_session(
@@ -265,6 +219,29 @@ def _find_submission(done: CommandOutcome) -> tuple[int, int]:
 def _create_accepted_response(submitted: SubmittedTurn) -> Response:
     headers = {"ETag": format_etag(submitted.sequence), "Location": submitted.stream}
     return JSONResponse(submitted.model_dump(mode="json"), 202, headers)
+
+
+def _create_undecided_response(submitted: SubmittedTurn, undecided: UndecidedTurn) -> Response:
+    path = f"/v1/sessions/{submitted.session}/turns/{submitted.turn}/approvals"
+    view = UndecidedTurnView(
+        **submitted.model_dump(),
+        status="waiting-for-approval",
+        approvals=tuple(
+            RequestedApproval(
+                approval=approval.approval,
+                call=use.call,
+                id=use.id,
+                tool=use.tool,
+                arguments=use.arguments,
+                deadline=approval.deadline,
+                decide=f"{path}/{approval.approval}",
+            )
+            for use in undecided.uses
+            if (approval := use.approval)
+        ),
+    )
+    headers = {"ETag": format_etag(undecided.sequence), "Location": submitted.stream}
+    return JSONResponse(view.model_dump(mode="json"), 202, headers)
 
 
 def _create_recorded_response(submitted: SubmittedTurn) -> Response:
@@ -368,8 +345,8 @@ async def answer_question(
     )
     policies = blueprint.resolve_policies(blueprint.default_profile)
     wait = min(MAX_WAIT_SECONDS, policies.deadline_seconds + deps.read_model_timeout)
-    settlement = await wait_for_settlement(deps, caller.tenant, submitted, wait, request.receive)
-    if settlement is None:
+    settlement = await wait_for_outcome(deps, caller.tenant, submitted, wait, request.receive)
+    if not isinstance(settlement, SettledTurn):
         fix = "repeat the question with the same Idempotency-Key"
         raise Refused("not-in-time", "the question is recorded, and not answered yet", fix=fix)
     return _create_answer(settlement.turn)
