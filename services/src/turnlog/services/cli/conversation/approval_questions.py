@@ -43,7 +43,7 @@ class PersonDecision:
     reason: str = ""
 
 
-def ask_person(event: ApprovalEvent, console: Console) -> PersonDecision:
+def request_decision(event: ApprovalEvent, console: Console) -> PersonDecision:
     """Show a tool that waits, and ask about it; Ctrl-D leaves it.
 
     Raises `KeyboardInterrupt` at Ctrl-C.

@@ -32,7 +32,7 @@ from turnlog.services.cli.client.service_connection import create_client as open
 from turnlog.services.cli.client.service_location import require_service
 from turnlog.services.cli.client.service_reader import ServiceReader
 from turnlog.services.cli.console import create_output_console
-from turnlog.services.cli.conversation.approval_questions import ask_person, describe_decision
+from turnlog.services.cli.conversation.approval_questions import describe_decision, request_decision
 from turnlog.services.cli.conversation.reply_display import ReplyDisplay
 from turnlog.services.cli.conversation.session_conversation import (
     SessionConversation,
@@ -121,7 +121,7 @@ class ChatTerminal:
                     if waiting is None:
                         break
                     cursor = waiting.cursor
-                    self._ask_person(turn.turn, waiting)
+                    self._decide_approval(turn.turn, waiting)
                 except KeyboardInterrupt:  # At the question, or just before or after it.
                     self.console.print()
                     self.runner.run(self._cancel_turn())
@@ -142,8 +142,8 @@ class ChatTerminal:
             loop.remove_signal_handler(signal.SIGINT)
             await asyncio.gather(*cancelling)
 
-    def _ask_person(self, turn: int, waiting: ApprovalEvent) -> None:
-        found = ask_person(waiting, self.console)
+    def _decide_approval(self, turn: int, waiting: ApprovalEvent) -> None:
+        found = request_decision(waiting, self.console)
         if found.decision is None:
             self.console.print(
                 describe_decision(self.conversation.session, waiting), soft_wrap=True
