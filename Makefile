@@ -10,6 +10,7 @@ BIN := .venv/bin
 STAMP := .venv/installed
 SERVERS := .venv/servers
 TYPESCRIPT := .venv/typescript
+AXE := .venv/axe
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 .DEFAULT_GOAL := help
@@ -18,7 +19,7 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(STAMP) $(SERVERS)/installed $(TYPESCRIPT)/installed ## make .venv from the pinned requirements
+install: $(STAMP) $(SERVERS)/installed $(TYPESCRIPT)/installed $(AXE)/installed ## make .venv from the pinned requirements
 
 # pip brings uv, at the version and hash of the pins, and uv does the rest. The members are editable:
 # their new files are seen at once, so only a change of pins or metadata installs again. The root is
@@ -32,11 +33,13 @@ $(STAMP): requirements.txt requirements-uv.txt $(PROJECTS)
 	@$(INSTALL) --no-deps --no-build-isolation $(MEMBERS:%=-e ./%) .
 	@touch $(STAMP)
 
-# Written for node: a server of tools that tests speak to, and the compiler of the TypeScript client.
+# Written for node: a server of tools that tests speak to, the compiler of the TypeScript client, and axe,
+# which examines the page.
 # Where there is no npm, or it cannot be had, their tests skip; to try again, remove the folder.
 $(SERVERS)/installed: tests/agent_programs/servers/package-lock.json | $(STAMP)
 $(TYPESCRIPT)/installed: client/typescript/package-lock.json | $(STAMP)
-$(SERVERS)/installed $(TYPESCRIPT)/installed:
+$(AXE)/installed: tests/e2e/axe/package-lock.json | $(STAMP)
+$(SERVERS)/installed $(TYPESCRIPT)/installed $(AXE)/installed:
 	@mkdir -p $(@D) && cp $(<D)/package*.json $(@D)
 	@! command -v npm >/dev/null || (cd $(@D) && npm ci --silent --ignore-scripts --no-audit --no-fund --fetch-retries=0 --fetch-timeout=60000) \
 		|| echo 'npm could not install $(@D); the tests that need it skip'

@@ -32,6 +32,19 @@ LAUNCH = (
     "os.execv(sys.argv[3], sys.argv[3:])"
 )
 RECORDED_EVENTS = ("Runtime.exceptionThrown", "Log.entryAdded", "Network.requestWillBeSent")
+KEY_CODES = {
+    "Tab": 9,
+    "Enter": 13,
+    "Escape": 27,
+    " ": 32,
+    "End": 35,
+    "Home": 36,
+    "ArrowLeft": 37,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "ArrowDown": 40,
+}
+NARROW = 600
 READ_LIMIT = 64 * 1024 * 1024
 
 
@@ -93,6 +106,30 @@ class Browser:
         """Click the element of a selector, once it exists."""
         found = f"document.querySelector({json.dumps(selector)})"
         await self.wait_for(f"{found} && ({found}.click(), true)")
+
+    async def press_key(self, key: str, text: str = "") -> None:
+        """Press a key as a user does; `text` is what it types, if anything."""
+        press = {"key": key, "code": key, "windowsVirtualKeyCode": KEY_CODES[key]}
+        typed = {"text": text} if text else {}
+        await self.send_command("Input.dispatchKeyEvent", type="keyDown", **press, **typed)
+        await self.send_command("Input.dispatchKeyEvent", type="keyUp", **press)
+
+    async def show_as(self, scheme: str, width: int, height: int) -> None:
+        """Show the page in a colour scheme and a size."""
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        await self.send_command("Emulation.setEmulatedMedia", features=[feature])
+        await self.send_command(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < NARROW,
+        )
+
+    async def show_as_opened(self) -> None:
+        """Undo `show_as`."""
+        await self.send_command("Emulation.clearDeviceMetricsOverride")
+        await self.send_command("Emulation.setEmulatedMedia", features=[])
 
     def list_complaints(self) -> list[dict[str, Any]]:
         """List the errors of the page: exceptions and log entries."""

@@ -15,7 +15,10 @@ from tests.projections.store.session_histories import (
     build_submitted,
 )
 from turnlog.events.content import PlainText
+from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.redaction_events import ReplyRedacted
+from turnlog.events.model.session_events import ProfileSwitched
+from turnlog.events.model.turn_events import TurnFailed
 from turnlog.events.store.memory_log import MemoryLog
 from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.read import session_queries
@@ -158,6 +161,35 @@ async def test_redacted_sessions_can_be_told_from_the_others(
     )
     assert await list_sessions(store, log, SessionQuery(redacted=True)) == ["redacted"]
     assert await list_sessions(store, log, SessionQuery(redacted=False)) == ["kept"]
+
+
+async def test_profile_phase_and_failed_turns_are_filters(
+    store: ReadModelStore, log: MemoryLog
+) -> None:
+    def enter(phase: str, before: str | None = None) -> PhaseEntered:
+        return PhaseEntered(phase=phase, before=before)
+
+    await StoredSession(log, "calm").append_events(
+        build_opened(), enter("one"), build_submitted(1, "Hi"), build_completed(1, "Hello.")
+    )
+    await StoredSession(log, "failed").append_events(
+        build_opened(),
+        enter("one"),
+        enter("two", "one"),
+        build_submitted(1, "Hi"),
+        TurnFailed(turn=1, code="bad_request", detail="no", retryable=False),
+        ProfileSwitched(profile="agent", before="chat", reason="asked"),
+    )
+    await StoredSession(log, "plain").append_events(build_opened())
+    for query, found in (
+        (SessionQuery(failed=True), ["failed"]),
+        (SessionQuery(failed=False), ["plain", "calm"]),
+        (SessionQuery(phase="one"), ["calm"]),
+        (SessionQuery(phase="two"), ["failed"]),
+        (SessionQuery(profile="agent"), ["failed"]),
+        (SessionQuery(profile="agent", failed=False), []),
+    ):
+        assert await list_sessions(store, log, query) == found, query
 
 
 async def test_no_tenant_sees_anothers_sessions(store: ReadModelStore, log: MemoryLog) -> None:

@@ -56,6 +56,7 @@ from turnlog.projections.store.schema.read_model_tables import (
     ATTEMPTS,
     ATTRIBUTES,
     CALLS,
+    PHASES,
     SESSIONS,
     TURNS,
     compute_attribute_digest,
@@ -96,6 +97,12 @@ class SessionQuery:
     """A text it is pinned to: blueprint, cartridge, memory policy or prompt file."""
     open: bool | None = None
     """Whether it is not closed."""
+    profile: str | None = None
+    """Its current profile."""
+    phase: str | None = None
+    """Its current phase."""
+    failed: bool | None = None
+    """Whether one of its turns failed."""
 
 
 async def list_sessions(
@@ -172,7 +179,38 @@ def _build_conditions(query: SessionQuery) -> list[ColumnElement[bool]]:
         conditions.append(match_pinned_text(replace_nul(query.digest)))
     if query.open is not None:
         conditions.append(_SESSION_COLUMNS.closed_at.is_(None) == query.open)
+    if query.profile is not None:
+        conditions.append(_SESSION_COLUMNS.profile == replace_nul(query.profile))
+    if query.phase is not None:
+        conditions.append(_is_in_phase(query.phase))
+    if query.failed is not None:
+        conditions.append(_HAS_FAILED_TURN if query.failed else ~_HAS_FAILED_TURN)
     return conditions
+
+
+_HAS_FAILED_TURN: Final = exists().where(
+    TURNS.c.build == _SESSION_COLUMNS.build,
+    TURNS.c.tenant == _SESSION_COLUMNS.tenant,
+    TURNS.c.session == _SESSION_COLUMNS.session,
+    TURNS.c.status == "failed",
+)
+
+
+def _is_in_phase(phase: str) -> ColumnElement[bool]:
+    """Match sessions whose last entered phase is this one."""
+    rows = PHASES.c
+    last = (
+        select(rows.phase)
+        .where(
+            rows.build == _SESSION_COLUMNS.build,
+            rows.tenant == _SESSION_COLUMNS.tenant,
+            rows.session == _SESSION_COLUMNS.session,
+        )
+        .order_by(rows.sequence.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    return last == replace_nul(phase)
 
 
 def _has_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:

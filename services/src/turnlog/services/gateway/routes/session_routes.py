@@ -315,6 +315,12 @@ class SessionFilter(BaseModel):
     """Whether the session is not closed."""
     redacted: bool | None = None
     """Whether a reply of the session was redacted."""
+    profile: str | None = None
+    """The current profile."""
+    phase: str | None = None
+    """The current phase."""
+    failed: bool | None = None
+    """Whether a turn of the session failed."""
     limit: Annotated[int, Field(ge=1, le=500)] = SESSION_PAGE_SIZE
     """The maximum number of sessions in a page."""
     before: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
@@ -329,7 +335,7 @@ class SessionFilter(BaseModel):
 
         Raises `Refused` for text that cannot be stored and for unknown parameters.
         """
-        for name in ("q", "blueprint", "origin"):
+        for name in ("q", "blueprint", "origin", "profile", "phase"):
             check_text(getattr(self, name) or "", name)
         extra: dict[str, str] = self.model_extra or {}
         if len(extra) > MAX_ATTRIBUTE_FILTERS:
@@ -347,6 +353,9 @@ class SessionFilter(BaseModel):
             self.origin,
             self.digest,
             self.open,
+            self.profile,
+            self.phase,
+            self.failed,
         )
 
 

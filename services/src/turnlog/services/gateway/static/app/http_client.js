@@ -5,9 +5,13 @@ export class ProblemError extends Error {
     super(body.detail ?? `status ${status}`);
     this.status = status;
     this.code = body.code ?? "unknown";
+    this.field = body.field ?? "";
     this.fix = body.fix ?? "";
   }
 }
+
+// What went wrong and what to do about it, in words.
+export const describeProblem = (problem) => [problem.message, problem.fix].filter(Boolean).join(" · ");
 
 async function readResponse(response) {
   const body = await response.json().catch(() => ({}));
@@ -24,6 +28,24 @@ export async function fetchJson(path, query = {}) {
 export async function postJson(path, body) {
   return readResponse(await sendPost(path, body));
 }
+
+// Returns a function that sends commands, each press under an idempotency key of its own. The same command
+// keeps its key until it is answered, so that pressing again after a lost answer carries nothing out twice.
+export function createKeyedSender() {
+  const keys = new Map();
+  return async (method, path, body = null) => {
+    const content = body === null ? undefined : JSON.stringify(body);
+    const command = [method, path, content].join(" ");
+    if (!keys.has(command)) keys.set(command, createKey());
+    const headers = { accept: "application/json", "content-type": "application/json", "idempotency-key": keys.get(command) };
+    const response = await fetch(path, { method, headers, body: content });
+    if (response.status < 500) keys.delete(command);
+    return readResponse(response);
+  };
+}
+
+// `crypto.randomUUID` exists only on https and loopback.
+const createKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 // Yields the values of an NDJSON response as they arrive.
 export async function* streamLines(path, body) {

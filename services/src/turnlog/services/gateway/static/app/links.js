@@ -1,6 +1,7 @@
 // Every view of the page has an address behind the `#`, so that users can share links:
-//   #/?q=words&before=17        sessions; ?origin=ID forks of one, ?digest=..&open=true those pinned to a text
-//   #/sessions/ID               one session with its events
+//   #/?q=words&before=17        sessions; ?origin=ID forks of one, ?digest=..&open=true those pinned to a text, and the other
+//                               filters of `GET /v1/sessions`: blueprint, profile, phase, redacted, failed, attribute.NAME
+//   #/sessions/ID?turn=3        one session with its events, filtered by family, type, turn and text
 //   #/sessions/ID/events/7      one event of it
 //   #/sessions/ID/at/7          its conversation as it was after that event
 //   #/sessions/ID/calls/3.1     the prompt of one call

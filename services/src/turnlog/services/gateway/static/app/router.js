@@ -5,6 +5,7 @@ import { createSessionView } from "../session/session_view.js";
 import { createElement, setChildren } from "./dom.js";
 import { fetchJson } from "./http_client.js";
 import { readLocation } from "./links.js";
+import { moveFocus, showSkipLinks } from "./skip_links.js";
 
 const container = document.getElementById("view");
 let view = null;
@@ -13,19 +14,27 @@ function showView() {
   const { steps, query } = readLocation();
   const [section, session, ...rest] = steps;
   const viewName = section === "sessions" && session ? `session ${session}` : "sessions";
-  if (view?.name !== viewName) {
-    view?.close();
-    view = { name: viewName, ...(viewName === "sessions" ? createSessionList() : createSessionView(session)) };
-    setChildren(container, view.element);
-  }
+  if (view?.name !== viewName) openView(viewName, session);
   view.go(rest, query);
+}
+
+function openView(viewName, session) {
+  const isFirst = !view;
+  view?.close();
+  view = { name: viewName, ...(viewName === "sessions" ? createSessionList() : createSessionView(session)) };
+  setChildren(container, view.element);
+  showSkipLinks(view.skips);
+  // The element that led here is gone; the next Tab begins at the new view.
+  if (!isFirst) moveFocus(container);
 }
 
 const THEMES = ["auto", "light", "dark"];
 
 function applyTheme(theme) {
+  const button = document.getElementById("theme");
   document.documentElement.dataset.theme = theme;
-  document.getElementById("theme").textContent = { auto: "◐", light: "○", dark: "●" }[theme];
+  button.textContent = { auto: "◐", light: "○", dark: "●" }[theme];
+  button.setAttribute("aria-label", `Colours: ${{ auto: "as the system has them", light: "light", dark: "dark" }[theme]}`);
 }
 
 function switchTheme() {

@@ -56,7 +56,7 @@ export function createDiffView(session) {
   }
 
   function renderDiff(diff) {
-    return [renderSummary(diff), diff.changes.map((change, place) => renderChange(change, place === diff.prefix.change, session)), renderComponents(diff), renderPrefix(diff)];
+    return [renderSummary(diff), diff.changes.length ? createElement("h2", { class: "unseen" }, "changes") : null, diff.changes.map((change, place) => renderChange(change, place === diff.prefix.change, session)), renderComponents(diff), renderPrefix(diff)];
   }
 
   return { element, show: showCalls };

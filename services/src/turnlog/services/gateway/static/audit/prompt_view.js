@@ -7,6 +7,7 @@ import { renderFoldedText } from "../app/folding.js";
 import { formatCount, formatNumber, formatPercent } from "../app/formatting.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { linkToCall, linkToEvent } from "../app/links.js";
+import { makeFocusRove } from "../app/roving_focus.js";
 import { renderCallAnswer } from "../turn/call_answer.js";
 import { chooseLayerHues, describeOutputRequest, formatSource, listShortenedParts, listToolParts, splitMessages, sumByComponent } from "./prompt_parts.js";
 
@@ -16,6 +17,7 @@ export function createPromptView(session, loadTurn) {
   const promptPane = createElement("div", { class: "prompt-pane" });
   const answerPane = createElement("div", { class: "answer-pane" });
   const element = createElement("div", { class: "prompt" }, callChart, createElement("div", { class: "prompt-and-answer" }, promptPane, answerPane));
+  makeFocusRove(callChart, "a", { horizontal: true });
   const prompts = new Map();
   let shown = null;
 

@@ -19,7 +19,7 @@ export function createTimeTravel(session) {
     on: { input: () => location.replace(linkToPast(session, slider.value)) } });
   const toolbar = createElement("div", { class: "past" }, createElement("span", {}, "as it was after ", position, last), previous, slider, next,
     createElement("a", { class: "now", href: linkToSession(session) }, "now"), createForkButton(session, () => Number(slider.value)));
-  const element = createElement("section", { class: "chat" }, toolbar, createElement("div", { class: "scroll" }, list));
+  const element = createElement("section", { class: "chat" }, toolbar, createElement("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Conversation as it was" }, list));
   let shownSequence = null;
 
   async function showHistory(sequence, head) {

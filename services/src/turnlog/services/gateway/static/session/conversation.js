@@ -4,9 +4,10 @@
 import { createElement, setChildren } from "../app/dom.js";
 import { renderFoldedText } from "../app/folding.js";
 import { readContent } from "../app/formatting.js";
-import { buildSessionPath, postJson } from "../app/http_client.js";
+import { makeFocusRove } from "../app/roving_focus.js";
 import { formatEventName } from "../events/event_sentences.js";
 import { renderCallLines } from "../turn/call_figures.js";
+import { createComposer } from "./composer.js";
 import { buildPhaseVisit, drawInOrder, renderPhaseDivider } from "./phase_dividers.js";
 import { ACTIVITY_FOLDS, renderTurnActivity } from "./turn_activity.js";
 import { watchTurn } from "./turn_stream.js";
@@ -16,11 +17,12 @@ const PAGE_SIZE = 100;
 export function createConversation(session) {
   const turns = new Map();
   const articles = new Map();
-  const list = createElement("div", { class: "turns", "aria-live": "polite" });
+  const list = createElement("div", { class: "turns", role: "group", "aria-label": "Turns; arrow keys move between them" });
   const earlier = createElement("button", { class: "quiet earlier", type: "button", hidden: true, on: { click: showEarlier } }, "earlier turns");
-  const scroll = createElement("div", { class: "scroll" }, earlier, list);
+  const scroll = createElement("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Conversation" }, earlier, list);
   const composer = createComposer(session);
   const element = createElement("section", { class: "chat" }, scroll, composer.element);
+  makeFocusRove(list, "article", { startsAtEnd: true });
   const streams = new Map();
   let visits = [];
   let lastSequence = 0;
@@ -125,13 +127,18 @@ export function createConversation(session) {
     findTurn: (number) => turns.get(number),
     title: () => turns.values().next().value?.text,
     setCalls: (calls) => {
-      for (const turn of turns.values()) turn.calls = calls.filter((call) => call.turn === turn.turn);
-      for (const number of articles.keys()) drawTurn(number);
+      for (const turn of turns.values()) {
+        const callsOfTurn = calls.filter((call) => call.turn === turn.turn);
+        const isUnchanged = JSON.stringify(callsOfTurn) === JSON.stringify(turn.calls ?? []);
+        turn.calls = callsOfTurn;
+        if (!isUnchanged && articles.has(turn.turn)) drawTurn(turn.turn);
+      }
     },
     markCall: (call) => {
       if (call === markedCall) return;
+      const marked = [markedCall, call];
       markedCall = call;
-      for (const number of articles.keys()) drawTurn(number);
+      for (const number of articles.keys()) if (turns.get(number).calls?.some((each) => marked.includes(each.call))) drawTurn(number);
       element.querySelector(".why.here")?.closest(".turn").scrollIntoView({ block: "nearest" });
     },
     close: () => streams.forEach((stream) => stream.close()),
@@ -165,37 +172,4 @@ export function renderReply(session, turn, stream) {
     case "cancelled": return createElement("div", { class: "bubble reply given-up" }, `cancelled: ${turn.reason}`);
     default: return stream?.element ?? createElement("div", { class: "bubble reply waiting" }, "waits");
   }
-}
-
-function createComposer(session) {
-  const error = createElement("p", { class: "fault", hidden: true });
-  const text = createElement("textarea", { rows: 1, placeholder: "Submit a turn", "aria-label": "Submit a turn", on: { keydown: sendOnEnter } });
-  const send = createElement("button", { type: "submit" }, "Send");
-  const stop = createElement("button", { type: "button", class: "quiet", hidden: true, on: { click: () => sendCommand("cancel", {}) } }, "Stop");
-  const element = createElement("form", { class: "composer", on: { submit: submitTurn } }, error, text, stop, send);
-
-  function sendOnEnter(event) {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    element.requestSubmit();
-  }
-
-  async function submitTurn(event) {
-    event.preventDefault();
-    if (text.value.trim() && (await sendCommand("turns", { text: text.value }))) text.value = "";
-  }
-
-  async function sendCommand(what, body) {
-    try {
-      await postJson(buildSessionPath(session, what), body);
-      error.hidden = true;
-      return true;
-    } catch (problem) {
-      error.hidden = false;
-      error.textContent = [problem.message, problem.fix].filter(Boolean).join(" · ");
-      return false;
-    }
-  }
-
-  return { element, close: (closed) => { element.hidden = closed; }, busy: (busy) => { stop.hidden = !busy; } };
 }

@@ -2,7 +2,7 @@
 
 import { createElement, setChildren } from "../app/dom.js";
 import { formatCostSum, formatCount, formatNumber, formatOneLine, formatTokenSum } from "../app/formatting.js";
-import { linkTo } from "../app/links.js";
+import { getListAddress } from "./session_list.js";
 import { renderExports } from "./session_exports.js";
 import { renderForkLinks } from "./session_forks.js";
 
@@ -15,7 +15,7 @@ export function createSessionHeader(session, verify) {
     const cost = usage ? formatCostSum(usage.cost) : "";
     document.title = first ? `${formatOneLine(first).slice(0, 60)} · Turnlog` : "Turnlog";
     setChildren(element,
-      createElement("a", { class: "back", href: linkTo([]), title: "All sessions" }, "←"),
+      createElement("a", { class: "back", href: getListAddress(), title: "All sessions", "aria-label": "All sessions" }, "←"),
       createElement("div", { class: "name" }, createElement("h1", {}, first ? formatOneLine(first) : session),
         createElement("div", { class: "id" }, session, renderForkLinks(session, facts.origin, forks))),
       createElement("dl", {},

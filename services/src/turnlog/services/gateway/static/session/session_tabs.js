@@ -1,33 +1,80 @@
-// The tabs beside a conversation; each links to its view of the selected call.
+// The tabs beside a conversation; each leads to its view of the selected call. Arrow keys move between the
+// tabs, Enter opens one. A tab stays the same element while its address changes, so that it keeps the focus.
 
 import { createElement, setChildren } from "../app/dom.js";
+import { makeScrollersFocusable } from "../app/kept_place.js";
 import { linkToCall, linkToDiff, linkToGrowth, linkToPast, linkToSession, linkToVerification, linkToVersion, linkToWhatIf, linkToWhy } from "../app/links.js";
+import { makeFocusRove } from "../app/roving_focus.js";
 
 // The views of a whole session that an address can name.
 export const SESSION_VIEWS = ["growth", "proof", "what-if", "version"];
+export const PANEL = "session-view";
 
 export function createSessionTabs(session) {
-  const element = createElement("nav", { class: "tabs" });
+  const element = createElement("div", { class: "tabs", role: "tablist", "aria-label": "Views of the session" });
+  const tabs = new Map();
+  let recordAddress = linkToSession(session);
+  let selectedCall = null;
 
   function drawTabs(path, other, calls, sequence) {
     const [view, item, mode, otherItem] = path;
     const call = view === "calls" ? item : null;
-    const selectedCall = (otherItem && !other ? otherItem : call) ?? calls.at(-1)?.call;
-    const place = calls.findIndex((each) => each.call === selectedCall);
+    selectedCall = (otherItem && !other ? otherItem : call) ?? selectedCall;
+    const shownCall = selectedCall ?? calls.at(-1)?.call;
+    const place = calls.findIndex((each) => each.call === shownCall);
     const before = mode === "diff" ? call : calls[Math.max(0, place - 1)]?.call;
-    const renderTab = (name, href, current) => createElement("a", { href, "aria-current": current ? "page" : null }, name);
-    setChildren(element,
-      renderTab("Record", linkToSession(session), !call && view !== "at" && !SESSION_VIEWS.includes(view)),
-      selectedCall ? renderTab("Prompts", linkToCall(session, selectedCall), call && !mode) : null,
-      selectedCall ? renderTab("Why", linkToWhy(session, selectedCall), mode === "why") : null,
-      calls.length > 1 ? renderTab("Difference", mode === "diff" ? location.hash : linkToDiff(session, before, selectedCall), mode === "diff") : null,
-      renderTab("Past", linkToPast(session, sequence), view === "at"),
-      selectedCall ? renderTab("What if", view === "what-if" ? location.hash : linkToWhatIf(session), view === "what-if") : null,
-      selectedCall ? renderTab("Growth", linkToGrowth(session), view === "growth") : null,
-      renderTab("Proof", linkToVerification(session), view === "proof"),
-      renderTab("Version", linkToVersion(session), view === "version"));
+    const isRecord = !call && view !== "at" && !SESSION_VIEWS.includes(view);
+    if (isRecord) recordAddress = location.hash;
+    showTabs([
+      ["Record", recordAddress, isRecord],
+      shownCall && ["Prompts", linkToCall(session, shownCall), call && !mode],
+      shownCall && ["Why", linkToWhy(session, shownCall), mode === "why"],
+      calls.length > 1 && ["Difference", mode === "diff" ? location.hash : linkToDiff(session, before, shownCall), mode === "diff"],
+      ["Past", linkToPast(session, sequence), view === "at"],
+      shownCall && ["What if", view === "what-if" ? location.hash : linkToWhatIf(session), view === "what-if"],
+      shownCall && ["Growth", linkToGrowth(session), view === "growth"],
+      ["Proof", linkToVerification(session), view === "proof"],
+      ["Version", linkToVersion(session), view === "version"],
+    ].filter(Boolean));
+  }
+
+  function showTabs(wanted) {
+    const shown = wanted.map(([name, href, isSelected]) => updateTab(name, href, Boolean(isSelected)));
+    const isSame = shown.length === element.childElementCount && shown.every((tab, place) => tab === element.children[place]);
+    if (!isSame) showChangedTabs(shown);
     element.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
-  return { element, draw: drawTabs };
+  function showChangedTabs(shown) {
+    const focused = shown.find((tab) => tab === document.activeElement);
+    setChildren(element, shown);
+    focused?.focus();
+  }
+
+  function updateTab(name, href, isSelected) {
+    if (!tabs.has(name)) tabs.set(name, createElement("a", { role: "tab", id: `tab-${tabs.size}`, "aria-controls": PANEL, on: { keydown: openBySpace } }, name));
+    const tab = tabs.get(name);
+    tab.href = href;
+    tab.setAttribute("aria-selected", String(isSelected));
+    if (isSelected) tab.setAttribute("aria-current", "page");
+    else tab.removeAttribute("aria-current");
+    return tab;
+  }
+
+  function openBySpace(event) {
+    if (event.key !== " ") return;
+    event.preventDefault();
+    event.currentTarget.click();
+  }
+
+  // The tab of the view that is shown names its panel.
+  function labelPanel(panel) {
+    panel.id = PANEL;
+    makeScrollersFocusable(panel);
+    panel.setAttribute("role", "tabpanel");
+    panel.setAttribute("aria-labelledby", element.querySelector("[aria-current]")?.id ?? "");
+  }
+
+  makeFocusRove(element, "a", { horizontal: true });
+  return { element, draw: drawTabs, labelPanel };
 }

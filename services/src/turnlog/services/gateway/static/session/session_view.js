@@ -4,6 +4,7 @@
 import { createElement, setChildren } from "../app/dom.js";
 import { openEventSource } from "../app/event_source.js";
 import { buildSessionPath, fetchJson } from "../app/http_client.js";
+import { noteScroll, restoreScroll } from "../app/kept_place.js";
 import { linkTo, linkToVerification } from "../app/links.js";
 import { createVersionView } from "../audit/blueprint_version.js";
 import { createDiffView } from "../audit/diff_view.js";
@@ -16,6 +17,7 @@ import { createWhyView } from "../audit/why_view.js";
 import { formatEventName } from "../events/event_sentences.js";
 import { createEventTable } from "../events/event_table.js";
 import { createTurnEvents } from "../turn/turn_events.js";
+import { createAnnouncer } from "./announcements.js";
 import { createConversation } from "./conversation.js";
 import { countForks } from "./session_forks.js";
 import { createSessionHeader } from "./session_header.js";
@@ -27,10 +29,11 @@ const CALL_EVENTS = ["context-assembled", "attempt-ended", "call-completed"];
 export function createSessionView(session) {
   const header = createSessionHeader(session, showVerification);
   const tabs = createSessionTabs(session);
-  const side = createElement("section", { class: "side" }, tabs.element);
+  const announcer = createAnnouncer();
+  const side = createElement("section", { class: "side", "aria-label": "Record and audit" }, tabs.element);
   const conversation = createConversation(session);
   const panes = createElement("div", { class: "panes" }, conversation.element, side);
-  const element = createElement("div", { class: "session" }, header.element, panes);
+  const element = createElement("div", { class: "session" }, header.element, panes, announcer.element);
   const eventTable = createEventTable(session);
   const timeTravel = createTimeTravel(session);
   const prompt = createPromptView(session, loadTurn);
@@ -73,6 +76,7 @@ export function createSessionView(session) {
     turnEvents.apply(envelope);
     facts.sequence = envelope.sequence;
     const name = formatEventName(envelope.type);
+    announcer.announce(name, envelope.data);
     if (name === "session-closed") facts.closed = true;
     if (name === "turn-submitted" || name === "turn-queued") facts.turns += 1;
     if (name === "blueprint-moved") applyMove(envelope.data.blueprint);
@@ -122,7 +126,8 @@ export function createSessionView(session) {
     drawConversation(at);
     const pane = { why, diff }[call && mode] ?? (call ? prompt : { growth, proof: verification, version, "what-if": whatIf }[view] ?? eventTable);
     const isSwitched = pane.element.parentNode !== side;
-    if (isSwitched) setChildren(side, tabs.element, pane.element);
+    if (isSwitched) switchPane(pane.element);
+    tabs.labelPanel(pane.element);
     if (pane === diff) diff.show(call, otherItem, other, calls);
     else if (pane === why) why.show(call);
     else if (pane === prompt) prompt.show(call, calls);
@@ -130,19 +135,33 @@ export function createSessionView(session) {
     else if (pane === verification && isSwitched) verification.show(facts.sequence);
     else if (pane === version) version.show(facts);
     else if (pane === whatIf) whatIf.show(query);
-    else if (pane === eventTable) drawEvents(view === "events" ? Number(item) : at, isSwitched);
+    else if (pane === eventTable) eventTable.open(view === "events" ? Number(item) : at, query);
     conversation.markCall(otherItem ?? call);
   }
 
-  function drawEvents(sequence, isSwitched) {
-    eventTable.open(sequence);
-    if (isSwitched && sequence === null) eventTable.atEnd();
+  // A pane that comes back is where it was left.
+  function switchPane(pane) {
+    if (side.lastChild !== tabs.element) {
+      noteScroll(side.lastChild);
+      side.lastChild.removeAttribute("id");
+      side.lastChild.remove();
+    }
+    side.append(pane);
+    if (pane === eventTable.element) eventTable.restorePlace();
+    else restoreScroll(pane);
   }
 
   function drawConversation(at) {
     const pane = at ? timeTravel : conversation;
-    if (pane.element.parentNode !== panes) setChildren(panes, pane.element, side);
+    if (pane.element.parentNode !== panes) switchConversation(pane.element);
     if (at) timeTravel.show(at, facts.sequence);
+  }
+
+  function switchConversation(pane) {
+    if (panes.firstChild !== side) noteScroll(panes.firstChild);
+    if (panes.firstChild !== side) panes.firstChild.remove();
+    panes.prepend(pane);
+    restoreScroll(pane);
   }
 
   const opening = openSession().then(drawSidePane).catch((problem) => {
@@ -152,6 +171,11 @@ export function createSessionView(session) {
 
   return {
     element,
+    skips: {
+      "the message input": () => element.querySelector(".composer textarea"),
+      "the conversation": () => element.querySelector(".chat .scroll"),
+      "the views of the session": () => element.querySelector(".tabs [aria-current]"),
+    },
     close: () => { closed = true; source?.close(); conversation.close(); },
     go: (steps, newQuery) => {
       path = steps;

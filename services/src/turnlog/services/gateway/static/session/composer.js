@@ -1,0 +1,50 @@
+// The message input of a session. What is typed survives a change of the view and a reload; a press that
+// got no answer is sent again under the same idempotency key, so that it is carried out once.
+
+import { createElement } from "../app/dom.js";
+import { buildSessionPath, createKeyedSender, describeProblem } from "../app/http_client.js";
+
+export function createComposer(session) {
+  const draftName = `draft of ${session}`;
+  const error = createElement("p", { class: "fault", id: "composer-fault", role: "alert", hidden: true });
+  const text = createElement("textarea", { rows: 1, placeholder: "Submit a turn", "aria-label": "Submit a turn", "aria-describedby": "composer-fault",
+    on: { keydown: sendOnEnter, input: noteDraft } });
+  const send = createElement("button", { type: "submit" }, "Send");
+  const stop = createElement("button", { type: "button", class: "quiet", hidden: true, on: { click: () => sendCommand("cancel", {}) } }, "Stop");
+  const element = createElement("form", { class: "composer", "aria-label": "Submit a turn", on: { submit: submitTurn } }, error, text, stop, send);
+  const sendKeyed = createKeyedSender();
+  text.value = sessionStorage.getItem(draftName) ?? "";
+
+  function noteDraft() {
+    if (text.value) sessionStorage.setItem(draftName, text.value);
+    else sessionStorage.removeItem(draftName);
+  }
+
+  function sendOnEnter(event) {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    element.requestSubmit();
+  }
+
+  async function submitTurn(event) {
+    event.preventDefault();
+    const sent = text.value;
+    if (!sent.trim() || !(await sendCommand("turns", { text: sent }))) return;
+    if (text.value === sent) text.value = "";
+    noteDraft();
+  }
+
+  async function sendCommand(what, body) {
+    try {
+      await sendKeyed("POST", buildSessionPath(session, what), body);
+      error.hidden = true;
+      return true;
+    } catch (problem) {
+      error.hidden = false;
+      error.textContent = describeProblem(problem);
+      return false;
+    }
+  }
+
+  return { element, close: (closed) => { element.hidden = closed; }, busy: (busy) => { stop.hidden = !busy; } };
+}
