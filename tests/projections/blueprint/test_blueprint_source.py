@@ -73,6 +73,26 @@ def test_words_that_other_yaml_takes_for_something_else_are_text(word: str) -> N
     assert read_blueprint(text).attributes["tone"].default == word
 
 
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ("redacted", "`redacted` means nothing here; write `reply_redacted`"),
+        ("{atribute: tone}", "one of: `context`, `attribute`, `phase`; write `attribute`"),
+        ("{attribute: tone, is: dry}", "`is` means nothing here; use one of: attribute"),
+    ],
+)
+def test_a_condition_that_is_none_has_one_fault(written: str, fault: str) -> None:
+    text = replace_text('text: "Be {tone}."', f'text: "Be {{tone}}.", when: {written}')
+    (found,) = list_faults(text)
+    assert found.startswith("8: layers.tone.when")
+    assert found.endswith(fault)
+
+
+def test_a_word_that_begins_a_known_one_is_taken_for_it() -> None:
+    (found,) = list_faults(replace_text("drop_oldest_pairs", "drop_oldest"))
+    assert found.endswith("`drop_oldest` means nothing here; write `drop_oldest_pairs`")
+
+
 def test_a_word_that_only_looks_like_true_is_refused_where_true_is_meant() -> None:
     assert list_faults(replace_text("default: true", "default: on")) == [
         "25: profiles.chat.default: it must be a valid boolean; write `true` or `false`"

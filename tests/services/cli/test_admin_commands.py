@@ -6,14 +6,17 @@ import shutil
 import signal
 import socket
 import sqlite3
+import subprocess
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.services.cli.conftest import RecordedSession, RunCommand
-from tests.support.processes.blocking_turnlog_up import run_blocking_turnlog_up
+from tests.support.processes.blocking_turnlog_up import TURNLOG_PROGRAM, run_blocking_turnlog_up
 from turnlog.services.audit.checkpoint_signatures import KEY_FILE, load_or_create_key
 from turnlog.services.blueprints.blueprint_folders import SHIPPED_BLUEPRINTS
 from turnlog.services.cli.doctor import machine_checks, setup_checks
@@ -63,6 +66,42 @@ def test_a_server_that_does_not_answer_is_named_and_its_password_is_not(
         assert found[what]["verdict"] == "bad"
         assert "127.0.0.1:9" in found[what]["said"]
     assert "hunter2" not in ran.out + ran.err
+
+
+class UnsyncedMonitor(BaseHTTPRequestHandler):
+    """The monitoring page of a nats-server that acknowledges before fsync."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"jetstream": {"config": {"sync_always": False}}}).encode())
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - as its base
+        """Print nothing."""
+
+
+def test_a_server_that_acknowledges_before_fsync_is_told_what_to_write_and_where(
+    turnlog: RunCommand, monkeypatch: pytest.MonkeyPatch, nats_url: str, tmp_path: Path
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), UnsyncedMonitor) as monitor:
+        Thread(target=monitor.serve_forever, daemon=True).start()
+        monkeypatch.setenv("TURNLOG_NATS_URL", nats_url)
+        monkeypatch.setenv("TURNLOG_NATS_MONITOR", f"http://127.0.0.1:{monitor.server_port}")
+        examined = turnlog("doctor", "-o", "json")
+        started = subprocess.run(
+            [TURNLOG_PROGRAM, "run", "projector"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        monitor.shutdown()
+    (found,) = (each for each in examined.json if each["what"] == "NATS")
+    assert (examined.code, found["verdict"]) == (1, "bad")
+    assert "`sync_interval: always` into the `jetstream` block" in found["fix"]
+    assert started.returncode == 2, "the set-up is at fault, not the record"
+    assert "sync_interval: always" in started.stderr
+    assert "turnlog verify" not in started.stderr
 
 
 def test_files_and_folders_that_are_configured_are_examined(tmp_path: Path) -> None:

@@ -154,6 +154,40 @@ def test_a_prompt_is_shown_whole_with_every_source_and_its_proof(
     assert digest in ran.out
 
 
+def test_a_turn_stands_for_the_call_that_gave_its_reply(
+    turnlog: RunCommand, played: RecordedSession
+) -> None:
+    for command, turns, calls in (
+        ("prompt", ["2"], ["2.1"]),
+        ("diff", ["1", "2"], ["1.1", "2.1"]),
+    ):
+        of_turns = turnlog(command, played.session, *turns, "-o", "json", *played.here)
+        of_calls = turnlog(command, played.session, *calls, "-o", "json", *played.here)
+        assert (of_turns.code, of_turns.json) == (0, of_calls.json)
+    assert turnlog("prompt", played.session, "9", *played.here).code == 3
+
+
+def test_a_route_for_a_call_says_how_the_call_of_a_turn_is_written(played: RecordedSession) -> None:
+    path = f"/v1/sessions/{played.session}/calls/2/prompt"
+    problem = httpx.get(f"{played.up.http}{path}", timeout=100).json()
+    assert (problem["code"], problem["fix"]) == (
+        "unknown-call",
+        "write 2.1 for the first call of turn 2",
+    )
+
+
+def test_the_address_of_a_service_may_be_in_the_environment(
+    turnlog: RunCommand, played: RecordedSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert turnlog("show", played.session).code == 3, "nothing runs here"
+    monkeypatch.setenv("TURNLOG_URL", played.up.http)
+    assert turnlog("show", played.session).code == 0
+    assert turnlog("config", "show").code == 0, "it is no unknown variable"
+    named = turnlog("show", played.session, "--data-dir", tmp_path / "other")
+    assert "unknown-data-dir" in named.err, "a directory that is named counts, not the variable"
+
+
 def test_every_event_is_a_line(turnlog: RunCommand, played: RecordedSession) -> None:
     ran = turnlog("tail", played.session, "--no-follow", *played.here)
     lines = ran.out.splitlines()

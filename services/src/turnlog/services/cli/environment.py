@@ -20,7 +20,7 @@ from rich.text import Text
 from turnlog.events.errors import Refused
 from turnlog.services.caches.session_snapshots import KEY_FILE
 from turnlog.services.cli.console import create_output_console, print_json
-from turnlog.services.cli.options import DEFAULT_DATA_DIR
+from turnlog.services.cli.options import DEFAULT_DATA_DIR, URL_VARIABLE
 from turnlog.services.cli.views.theme import MUTED
 from turnlog.services.platform.nats_server import read_kept_address
 from turnlog.services.platform.process_settings import (
@@ -99,8 +99,9 @@ def format_variable(setting: str) -> str:
 
 
 def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
-    """Raise `Refused` for a variable with Turnlog's prefix that no process reads."""
+    """Raise `Refused` for a variable with Turnlog's prefix that nothing here reads."""
     known = {format_variable(field) for kind in PROCESSES.values() for field in kind.model_fields}
+    known.add(URL_VARIABLE)
     for name in sorted(environ):
         if name.startswith(VARIABLE_PREFIX) and name not in known:
             near = get_close_matches(name, known, n=1)
@@ -116,7 +117,8 @@ def refuse_provided_variables(environ: Mapping[str, str]) -> None:
                 "not-for-up",
                 f"what opens a data directory cannot use it: {reason}",
                 field=format_variable(name),
-                fix="unset it; or start roles with `turnlog run`, and give commands their --url",
+                fix="unset it; or start roles with `turnlog run`, and give commands their --url"
+                f" or {URL_VARIABLE}",
             )
 
 

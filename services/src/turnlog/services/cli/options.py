@@ -64,8 +64,30 @@ DEFAULT_DATA_DIR: Final = Path(".turnlog")
 DEFAULT_TENANT: Final = "default"
 """The tenant that is read when none is named."""
 
+URL_VARIABLE: Final = "TURNLOG_URL"
+"""The variable that commands take the address of a service from."""
+
+
+def _prefer_named_directory(context: typer.Context, url: str | None) -> str | None:
+    """Return the URL, but not that of the variable where the command line names a directory.
+
+    Options of the command line are read before those that only a variable sets.
+    """
+    sources = (context.get_parameter_source(name) for name in ("url", "data_dir"))
+    url_source, directory_source = (source.name if source else None for source in sources)
+    is_overruled = (url_source, directory_source) == ("ENVIRONMENT", "COMMANDLINE")
+    return None if is_overruled else url
+
+
 UrlOption = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="Address of a running service.")
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        envvar=URL_VARIABLE,
+        callback=_prefer_named_directory,
+        help="Address of a running service.",
+    ),
 ]
 
 DataDirOption = Annotated[

@@ -1,8 +1,8 @@
 """Set up the log of this process.
 
 A service logs to standard error. A command that talks or shows something on a terminal logs to a
-file beside its data, so that log lines do not interrupt its output. The standard library's logging
-goes to the same stream.
+file beside its data, so that log lines do not interrupt its output. What libraries log with the
+standard library goes to the same stream in the same format, with the name of its logger.
 """
 
 from __future__ import annotations
@@ -24,14 +24,30 @@ def configure_log(
         if log_format == "json"
         else structlog.dev.ConsoleRenderer(colors=stream.isatty())
     )
+    add_time = structlog.processors.TimeStamper(fmt="iso", utc=True)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            add_time,
             structlog.processors.format_exc_info,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(minimum_level),
         logger_factory=structlog.PrintLoggerFactory(stream),
     )
-    logging.basicConfig(stream=stream, level=logging.WARNING, force=True)
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                renderer,
+            ],
+            foreign_pre_chain=[
+                structlog.stdlib.add_log_level,
+                structlog.stdlib.add_logger_name,
+                add_time,
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)

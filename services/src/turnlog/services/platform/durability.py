@@ -16,7 +16,7 @@ from typing import Literal, cast
 
 from pydantic import JsonValue
 
-from turnlog.events.errors import Corrupt, Unavailable
+from turnlog.events.errors import Refused, Unavailable
 from turnlog.services.platform.concurrency import run_in_thread
 
 DurabilityLevel = Literal["fsync-acked", "replicated", "relaxed"]
@@ -33,16 +33,26 @@ class Durability:
 async def check_durability(
     required: DurabilityLevel, replicas: int, monitor: str | None
 ) -> Durability:
-    """Return the level in force; raise `Corrupt` when it is less than required."""
+    """Return the level in force; raise `Refused` when it is less than required."""
     if required == "relaxed":
         return Durability("relaxed", checked=monitor is not None)
     if required == "replicated" and replicas < 3:  # noqa: PLR2004 - the fewest that outlive one loss
-        raise Corrupt("durability", f"`replicated` needs 3 replicas, there are {replicas}")
+        raise Refused(
+            "bad-setting",
+            f"`replicated` needs 3 replicas, there are {replicas}",
+            field="TURNLOG_REPLICAS",
+            fix="set it to 3, and give NATS three servers",
+        )
     if monitor is None:
         return Durability(required, checked=False)
     if not await run_in_thread(partial(_has_sync_always, monitor)):
-        fix = "set `sync_interval: always`, or ask for durability `relaxed`"
-        raise Corrupt("nats-server", f"it acknowledges before fsync; {fix}")
+        raise Refused(
+            "bad-setting",
+            "nats-server acknowledges before fsync",
+            field="sync_interval",
+            fix="write `sync_interval: always` into the `jetstream` block of its configuration,"
+            " or set TURNLOG_DURABILITY=relaxed",
+        )
     return Durability(required, checked=True)
 
 

@@ -25,7 +25,8 @@ def find_call(events: Sequence[RecordedEvent], call: str) -> tuple[RecordedEvent
     """Return the event that fixed the prompt of a call; refuse a call that was never made."""
     found = [pair for pair in iterate_calls(events) if pair[1].call == call]
     if not found:
-        raise Refused("unknown-call", f"there is no call {call[:80]!r}", field="call")
+        fix = f"write {call}.1 for the first call of turn {call}" if call.isdecimal() else ""
+        raise Refused("unknown-call", f"there is no call {call[:80]!r}", field="call", fix=fix)
     return found[-1]
 
 

@@ -43,7 +43,7 @@ _TYPE_FIXES: Final = {
 }
 
 _UNION_ERROR_TYPES: Final = frozenset(
-    f"{each}_kind" for each in ("counter", "message", "resolver", "rule", "server")
+    f"{each}_kind" for each in ("condition", "counter", "message", "resolver", "rule", "server")
 ) | {"layer_source"}
 """Error types of unions whose variants are recognised by a field."""
 

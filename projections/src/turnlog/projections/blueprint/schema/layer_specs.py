@@ -83,9 +83,27 @@ class WhenPhase(StrictModel):
     """The name of the phase."""
 
 
-LayerCondition = (
-    Literal["first_turn", "reply_redacted", "step_failed"] | WhenContext | WhenAttribute | WhenPhase
-)
+_tag_condition_object = build_discriminator("context", "attribute", "phase")
+
+
+def _tag_condition(condition: object) -> str | None:
+    return "(word)" if isinstance(condition, str) else _tag_condition_object(condition)
+
+
+LayerCondition = Annotated[
+    Annotated[Literal["first_turn", "reply_redacted", "step_failed"], Tag("(word)")]
+    | Annotated[WhenContext, Tag("(context)")]
+    | Annotated[WhenAttribute, Tag("(attribute)")]
+    | Annotated[WhenPhase, Tag("(phase)")],
+    Discriminator(
+        _tag_condition,
+        custom_error_type="condition_kind",
+        custom_error_message=(
+            "a condition is `first_turn`, `reply_redacted`, `step_failed`, or one of:"
+            " `context`, `attribute`, `phase`"
+        ),
+    ),
+]
 """The condition under which a layer is included.
 
 `reply_redacted` is true for one call: the next one after a reply was withheld. `first_turn` is the

@@ -89,8 +89,10 @@ def suggest_word(word: str, known: Iterable[str]) -> str:
 
 
 def find_near_word(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most similar to a word; None if no word is similar."""
-    return next(iter(get_close_matches(word, list(known), n=1)), None)
+    """Return the known word that a word begins, or is most similar to; None if there is none."""
+    words = list(known)
+    continued = [each for each in words if word and each.startswith(f"{word}_")]
+    return next(iter(continued or get_close_matches(word, words, n=1)), None)
 
 
 def format_words(words: Iterable[str]) -> str:

@@ -166,8 +166,15 @@ class ServiceReader:
         """Return the tokens by component of the calls of one session or of all."""
         return await self._get_view(GrowthView, "/v1/growth", query)
 
-    async def fetch_prompt(self, session: str, call: str) -> RecordedPromptView:
-        """Return the exact prompt of a call."""
+    async def find_reply_call(self, session: str, which: str) -> str:
+        """Return the call that gave the reply of a turn (3); a call (3.1) is returned as it is."""
+        if not which.isdecimal():
+            return which
+        return (await self.fetch_explanation(session, which)).call
+
+    async def fetch_prompt(self, session: str, which: str) -> RecordedPromptView:
+        """Return the exact prompt of a call, or of the call that gave the reply of a turn."""
+        call = await self.find_reply_call(session, which)
         return await self._get_view(
             RecordedPromptView, f"/v1/sessions/{session}/calls/{call}/prompt"
         )
@@ -183,8 +190,9 @@ class ServiceReader:
         return await self._get_view(TurnExplanation, f"/v1/sessions/{session}/{what}/{which}/why")
 
     async def fetch_diff(self, session: str, calls: tuple[str, str], other: str | None) -> CallDiff:
-        """Compare two calls; the second may belong to session `other`."""
-        before, after = calls
+        """Compare two calls, or those of two replies; the second may be of session `other`."""
+        before = await self.find_reply_call(session, calls[0])
+        after = await self.find_reply_call(other or session, calls[1])
         path = f"/v1/sessions/{session}/calls/{before}/diff/{after}"
         return await self._get_view(CallDiff, path, {"other": other})
 

@@ -35,8 +35,13 @@ def explain_turn(
 
 def compare_calls(
     session: SessionArgument,
-    before: Annotated[str, typer.Argument(metavar="A", help="A call: 3.1 is turn 3, call 1.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="The call to compare it with.")],
+    before: Annotated[
+        str,
+        typer.Argument(
+            metavar="A", help="A call (3.1), or the turn (3) that it gave the reply of."
+        ),
+    ],
+    after: Annotated[str, typer.Argument(metavar="B", help="What to compare it with.")],
     *,
     other: Annotated[
         str | None,

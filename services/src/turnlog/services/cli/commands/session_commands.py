@@ -232,7 +232,12 @@ def show_growth(
 
 def show_prompt(
     session: SessionArgument,
-    call: Annotated[str, typer.Argument(metavar="CALL", help="The call: 3.1 is turn 3, call 1.")],
+    which: Annotated[
+        str,
+        typer.Argument(
+            metavar="TURN|CALL", help="A call (3.1), or the turn (3) that it gave the reply of."
+        ),
+    ],
     *,
     target: ReadTarget,
     output: OutputOption = "table",
@@ -240,4 +245,4 @@ def show_prompt(
     """Show the exact prompt of a call, with the source of every part."""
     from turnlog.services.cli.views.prompt_view import render_prompt
 
-    show_answer(target, lambda reader: reader.fetch_prompt(session, call), render_prompt, output)
+    show_answer(target, lambda reader: reader.fetch_prompt(session, which), render_prompt, output)

@@ -61,6 +61,8 @@ async def check_nats(settings: ProcessSettings) -> CheckFinding:
             return report_failure(what, f"{address}: {detail}", "enable JetStream for this account")
         monitor = settings.nats_monitor
         level = await check_durability(settings.durability, settings.replicas, monitor)
+    except Refused as refused:
+        return report_failure(what, f"{address}: {refused.detail}", refused.fix)
     except TurnlogError as error:
         return report_failure(what, f"{address}: {error}", fix)
     detail = f"{address}, {level.level}"
