@@ -87,8 +87,12 @@ async def test_the_blocking_client_does_the_same(up: TurnlogUp, provider: OpenAI
             for event in session.watch_events():
                 names.append(event.name)
                 if names.count("turn-completed") == 2:
-                    return session, events, names
-        raise AssertionError("a watch has no end")
+                    break
+            first = next(session.watch_events(types=["turn-submitted", "turn-completed"]))
+            assert first.name == "turn-submitted"
+            ended = next(turnlog.watch_events(types=["turn-completed"]))
+            assert ended.name == "turn-completed"
+            return session, events, names
 
     session, events, names = await asyncio.to_thread(converse)
     assert join_tokens(events) == "One answer."
@@ -151,6 +155,8 @@ async def test_a_refusal_names_the_field_and_the_fix(turnlog: AsyncTurnlogClient
         await turnlog.use_session("nobody").redact_reply(1, "")
     with pytest.raises(NotFound):
         await turnlog.use_session("nobody/../1").fetch_state()
+    with pytest.raises(InvalidRequest, match="unknown-type"):
+        _ = [event async for event in turnlog.watch_events(types=["turn-complete"])]
     with pytest.raises(NotFound, match="unknown-session"):
         _ = [event async for event in turnlog.use_session("nobody").watch_events()]
 

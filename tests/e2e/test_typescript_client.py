@@ -147,3 +147,20 @@ async def test_a_turn_that_takes_longer_than_the_caller_waits_goes_on(
         assert await read_lines(process) == [True]
     gate.set()
     assert len(await up.service.list_events_of_type(session, TurnSubmitted)) == 1
+
+
+async def test_a_signal_ends_a_stream_of_some_types_that_is_at_rest(
+    up: TurnlogUp, program: Path
+) -> None:
+    session = await up.service.open_session()
+    await up.service.run_turn(session, "Hello")
+    async with run_consumer(program, "abort", str(up.service.http.base_url), session) as process:
+        assert await read_lines(process) == ["turn-submitted"]
+
+
+async def test_a_service_that_does_not_answer_is_named_with_the_reason(program: Path) -> None:
+    async with run_consumer(program, "explain", "http://127.0.0.1:9") as process:
+        ((code, message),) = await read_lines(process)
+    assert code == "no-answer"
+    assert "http://127.0.0.1:9/v1/sessions was not answered" in message
+    assert "connect ECONNREFUSED; see that a service runs at this address" in message

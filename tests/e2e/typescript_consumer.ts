@@ -1,6 +1,6 @@
 /** A program of the tests that uses the client: one of its parts, by the first argument. */
 
-import { ApprovalNeeded, NotFound, TurnlogClient, TurnUnsettled } from "./index.js";
+import { ApprovalNeeded, createError, NotFound, TurnlogClient, TurnUnsettled } from "./index.js";
 import type { ReplyDone, TurnAnswer } from "./index.js";
 
 declare const process: { argv: string[] };
@@ -64,5 +64,29 @@ async function approve(): Promise<void> {
   }
 }
 
-const parts: Record<string, () => Promise<void>> = { converse, stream, submit, leave, approve };
+async function abort(): Promise<void> {
+  const leaving = new AbortController();
+  const options = { types: ["turn-submitted"], signal: leaving.signal };
+  for await (const event of turnlog.useSession(session).watchEvents(0, options)) {
+    print(event.name);
+    // No other event of this type comes, so the stream is at rest when the signal ends it
+    setTimeout(() => leaving.abort(), 0);
+  }
+}
+
+async function explain(): Promise<void> {
+  const failure = new TypeError("fetch failed", { cause: new Error("connect ECONNREFUSED") });
+  const error = await createError(new URL("/v1/sessions?q=Ada", url), null, failure);
+  print([error.code, error.message]);
+}
+
+const parts: Record<string, () => Promise<void>> = {
+  converse,
+  stream,
+  submit,
+  leave,
+  approve,
+  abort,
+  explain,
+};
 await parts[mode]?.();

@@ -23,8 +23,20 @@ export interface TurnOptions {
   meta?: Record<string, unknown>;
 }
 
+/** How a stream is watched. */
+export interface WatchOptions {
+  /** Ends the stream when it is aborted: without an error, and at once. */
+  signal?: AbortSignal;
+}
+
+/** How events of the log are watched. */
+export interface EventWatchOptions extends WatchOptions {
+  /** The types of events, such as `turn-completed`; all others are left out. */
+  types?: readonly string[];
+}
+
 /** One request, the same for each try; a command carries an idempotency key. */
-interface Operation {
+export interface Operation {
   method: string;
   path: string;
   body?: Record<string, unknown>;
@@ -51,8 +63,21 @@ function computeRetryDelay(tries: number, response: Response | null): number | n
   return Math.min(delay, MAX_DELAY);
 }
 
-function sleep(seconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+/** Wait for some seconds, or until a signal is aborted. */
+function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const finish = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", finish);
+      resolve();
+    };
+    const timer = setTimeout(finish, seconds * 1000);
+    signal?.addEventListener("abort", finish);
+  });
+}
+
+function formatEventsPath(path: string, types: readonly string[] = []): string {
+  return types.length === 0 ? `${path}/events` : `${path}/events?types=${types.join(",")}`;
 }
 
 function buildCommand(path: string, body: Record<string, unknown> = {}, method = "POST"): Operation {
@@ -97,8 +122,9 @@ export class TurnlogClient {
   }
 
   /** Yield the events of all sessions, past and then live, without end. */
-  async *watchEvents(after?: string): AsyncGenerator<SessionEvent> {
-    for await (const message of this.watchStream("/v1/events", after ?? "")) {
+  async *watchEvents(after = "", options: EventWatchOptions = {}): AsyncGenerator<SessionEvent> {
+    const path = formatEventsPath("/v1", options.types);
+    for await (const message of this.watchStream(path, after, options)) {
       yield parseSessionEvent(message);
     }
   }
@@ -122,10 +148,14 @@ export class TurnlogClient {
     };
     const content = body === undefined ? {} : { body: JSON.stringify(body) };
     for (let tries = 1; ; tries += 1) {
-      const response = await fetch(address, { method, headers, ...content }).catch(() => null);
+      let failure: unknown = null;
+      const response = await fetch(address, { method, headers, ...content }).catch((error: unknown) => {
+        failure = error;
+        return null;
+      });
       if (response?.ok) return response;
       const delay = computeRetryDelay(tries, response);
-      if (delay === null) throw await createError(path, response);
+      if (delay === null) throw await createError(address, response, failure);
       await response?.body?.cancel();
       await sleep(delay);
     }
@@ -134,21 +164,35 @@ export class TurnlogClient {
   /**
    * Yield the messages of a stream; go on after the last one when it breaks off.
    *
-   * Rejects when the service cannot be reached, or the stream gets no further, for long.
+   * Rejects when the service cannot be reached, or the stream gets no further, for long. It ends
+   * when `signal` is aborted.
    */
-  async *watchStream(path: string, after: string): AsyncGenerator<SseMessage> {
+  async *watchStream(
+    path: string,
+    after: string,
+    { signal }: WatchOptions = {},
+  ): AsyncGenerator<SseMessage> {
+    const address = new URL(path, this.url);
     let cursor = after;
     for (let tries = 1; ; tries += 1) {
       const position = cursor === "" ? {} : { "Last-Event-ID": cursor };
       const headers = { ...this.headers, Accept: "text/event-stream", ...position };
       let refusal: Response | null = null;
+      let failure: unknown = null;
       const begun = performance.now();
-      const response = await fetch(new URL(path, this.url), { headers }).catch(() => null);
+      const request = { headers, ...(signal && { signal }) };
+      const response = await fetch(address, request).catch((error: unknown) => {
+        failure = error;
+        return null;
+      });
       if (response?.ok && response.body !== null) {
         const messages = decodeMessages(response.body);
         try {
           for (;;) {
-            const next = await messages.next().catch(() => null);
+            const next = await messages.next().catch((error: unknown) => {
+              failure = error;
+              return null;
+            });
             if (next === null || next.done) break; // Broken off, it goes on after the cursor.
             if (next.value.cursor !== "" && next.value.cursor !== cursor) {
               cursor = next.value.cursor;
@@ -163,9 +207,10 @@ export class TurnlogClient {
         refusal = response;
       }
       if (performance.now() - begun > LASTING_STREAM * 1000) tries = 1;
+      if (signal?.aborted) return;
       const delay = computeRetryDelay(tries, refusal);
-      if (delay === null) throw await createError(path, refusal);
-      await sleep(delay);
+      if (delay === null) throw await createError(address, refusal, failure);
+      await sleep(delay, signal);
     }
   }
 }
@@ -210,23 +255,32 @@ export class SessionClient {
   }
 
   /** Submit a turn and yield the events of its reply, to its end. */
-  async *streamTurn(text: string, options: TurnOptions = {}): AsyncGenerator<TurnEvent> {
+  async *streamTurn(
+    text: string,
+    options: TurnOptions = {},
+    watch: WatchOptions = {},
+  ): AsyncGenerator<TurnEvent> {
     const submitted = await this.submitTurn(text, options);
-    yield* this.watchTurn(submitted.turn);
+    yield* this.watchTurn(submitted.turn, "", watch);
   }
 
   /** Yield the events of a turn's reply, to its end; `after` is the cursor of an event. */
-  async *watchTurn(turn: number, after = ""): AsyncGenerator<TurnEvent> {
+  async *watchTurn(
+    turn: number,
+    after = "",
+    options: WatchOptions = {},
+  ): AsyncGenerator<TurnEvent> {
     const path = `${this.path}/turns/${turn}/stream`;
-    for await (const { name, data, cursor } of this.turnlog.watchStream(path, after)) {
+    for await (const { name, data, cursor } of this.turnlog.watchStream(path, after, options)) {
       yield { name, data: JSON.parse(data), cursor } as TurnEvent;
       if (END_EVENTS.has(name)) return;
     }
   }
 
   /** Yield the events of the session after a sequence, past and then live, without end. */
-  async *watchEvents(after = 0): AsyncGenerator<SessionEvent> {
-    for await (const message of this.turnlog.watchStream(`${this.path}/events`, String(after))) {
+  async *watchEvents(after = 0, options: EventWatchOptions = {}): AsyncGenerator<SessionEvent> {
+    const path = formatEventsPath(this.path, options.types);
+    for await (const message of this.turnlog.watchStream(path, String(after), options)) {
       yield parseSessionEvent(message);
     }
   }

@@ -83,14 +83,30 @@ export class ApprovalNeeded extends TurnUnsettled {
   }
 }
 
-/** Return the error that a response describes, or that there was none. */
-export async function createError(path: string, response: Response | null): Promise<RequestFailed> {
+/** Return the error that a response describes, or that there was none, by the last failure. */
+export async function createError(
+  address: URL,
+  response: Response | null,
+  failure: unknown,
+): Promise<RequestFailed> {
   if (response === null) {
-    return new ServiceUnavailable(`${path} was not answered, or its stream broke off`, null, {});
+    const reason = describeFailure(failure);
+    return new ServiceUnavailable(
+      `${address.origin}${address.pathname} was not answered, or its stream broke off${reason}`,
+      null,
+      { code: "no-answer", fix: "see that a service runs at this address, and send it again" },
+    );
   }
   const problem = await readProblem(response);
   const detail = problem.detail ?? `the service answered ${response.status}`;
   return new (chooseError(response.status))(detail, response.status, problem);
+}
+
+/** Return why nothing was answered; `fetch` has the reason of the connection as its cause. */
+function describeFailure(failure: unknown): string {
+  if (!(failure instanceof Error)) return "";
+  const reason = failure.cause instanceof Error ? failure.cause : failure;
+  return reason.message ? `: ${reason.message}` : "";
 }
 
 /** Return the problem of a response; empty where a proxy answered in another form. */

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -96,12 +96,16 @@ class AsyncTurnlogClient:
         """Return a page of sessions, newest first; `before` is the `next` of the page before it."""
         return await self.send(operations.list_sessions(text, blueprint, attributes or {}, before))
 
-    async def watch_events(self, *, after: str | None = None) -> AsyncGenerator[SessionEvent]:
+    async def watch_events(
+        self, *, after: str | None = None, types: Sequence[str] = ()
+    ) -> AsyncGenerator[SessionEvent]:
         """Yield the events of all sessions, past and then live, without end.
 
         Store the `cursor` of an event once it is handled, and begin `after` it the next time.
+        `types`, such as `turn-completed`, leave out all others.
         """
-        async with aclosing(self.watch_stream("/v1/events", after)) as messages:
+        path = operations.format_events_path(None, types)
+        async with aclosing(self.watch_stream(path, after)) as messages:
             async for message in messages:
                 yield parse_session_event(message)
 
@@ -115,13 +119,16 @@ class AsyncTurnlogClient:
         while True:
             tries += 1
             response: httpx.Response | None = None
-            with suppress(httpx.TransportError):
+            failure: httpx.TransportError | None = None
+            try:
                 response = await self._http.send(request)
+            except httpx.TransportError as error:
+                failure = error
             if response is not None and response.is_success:
                 return response
             delay = compute_retry_delay(tries, response)
             if delay is None:
-                raise create_error(operation.path, response)
+                raise create_error(request.url, response, failure)
             await asyncio.sleep(delay)
 
     async def watch_stream(self, path: str, cursor: str | None) -> AsyncGenerator[SseMessage]:
@@ -133,7 +140,8 @@ class AsyncTurnlogClient:
         while True:
             tries, begun = tries + 1, time.monotonic()
             refusal: httpx.Response | None = None
-            with suppress(httpx.TransportError):  # Broken off, it goes on after the cursor.
+            failure: httpx.TransportError | None = None
+            try:
                 async with self._open_stream(path, cursor) as response:
                     if response.is_success:
                         async for message in _decode_messages(response):
@@ -143,11 +151,14 @@ class AsyncTurnlogClient:
                     else:
                         await response.aread()
                         refusal = response
+            except httpx.TransportError as error:  # Broken off, it goes on after the cursor.
+                failure = error
             if time.monotonic() - begun > operations.LASTING_STREAM:
                 tries = 1
             delay = compute_retry_delay(tries, refusal)
             if delay is None:
-                raise create_error(path, refusal)
+                url = self._http.build_request("GET", path).url
+                raise create_error(url, refusal, failure)
             await asyncio.sleep(delay)
 
     @asynccontextmanager
@@ -232,9 +243,14 @@ class AsyncSessionClient:
                 if isinstance(event, EndEvent):
                     return
 
-    async def watch_events(self, *, after: int = 0) -> AsyncGenerator[SessionEvent]:
-        """Yield the events of the session after a sequence, past and then live, without end."""
-        path = f"{operations.format_session_path(self.session)}/events"
+    async def watch_events(
+        self, *, after: int = 0, types: Sequence[str] = ()
+    ) -> AsyncGenerator[SessionEvent]:
+        """Yield the events of the session after a sequence, past and then live, without end.
+
+        `types`, such as `turn-completed`, leave out all others.
+        """
+        path = operations.format_events_path(self.session, types)
         async with aclosing(self.turnlog.watch_stream(path, str(after))) as messages:
             async for message in messages:
                 yield parse_session_event(message)

@@ -6,7 +6,7 @@ sending it again after a lost answer has one effect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
@@ -106,6 +106,13 @@ def _build_read(
 def format_session_path(session: str) -> str:
     """Return the path of a session."""
     return f"/v1/sessions/{quote(session, safe='')}"
+
+
+def format_events_path(session: str | None, types: Sequence[str]) -> str:
+    """Return the path of the events of a session or of all, of these types if there are any."""
+    path = "/v1" if session is None else format_session_path(session)
+    query = f"?types={quote(','.join(types), safe=',')}" if types else ""
+    return f"{path}/events{query}"
 
 
 def format_stream_path(session: str, turn: int) -> str:

@@ -103,10 +103,17 @@ _PROBLEM: Final = TypeAdapter(dict[str, Any])
 _UNAVAILABLE: Final = frozenset({429, 502, 503, 504})
 
 
-def create_error(path: str, response: httpx.Response | None) -> RequestFailed:
+def create_error(
+    url: httpx.URL, response: httpx.Response | None, failure: httpx.TransportError | None
+) -> RequestFailed:
     """Return the error that a response, whose body was read, describes; or that there was none."""
     if response is None:
-        return ServiceUnavailable(f"{path} was not answered, or its stream broke off")
+        address = url.copy_with(userinfo=b"", query=None)
+        reason = f": {failure}" if failure and str(failure) else ""
+        return ServiceUnavailable(
+            f"{address} was not answered, or its stream broke off{reason}",
+            fix="see that a service runs at this address, and send it again",
+        )
     problem = _read_problem(response)
     kind = _choose_error(response.status_code)
     return kind(

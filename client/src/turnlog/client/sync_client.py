@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -90,12 +90,16 @@ class TurnlogClient:
         """Return a page of sessions, newest first; `before` is the `next` of the page before it."""
         return self.send(operations.list_sessions(text, blueprint, attributes or {}, before))
 
-    def watch_events(self, *, after: str | None = None) -> Generator[SessionEvent]:
+    def watch_events(
+        self, *, after: str | None = None, types: Sequence[str] = ()
+    ) -> Generator[SessionEvent]:
         """Yield the events of all sessions, past and then live, without end.
 
         Store the `cursor` of an event once it is handled, and begin `after` it the next time.
+        `types`, such as `turn-completed`, leave out all others.
         """
-        with closing(self.watch_stream("/v1/events", after)) as messages:
+        path = operations.format_events_path(None, types)
+        with closing(self.watch_stream(path, after)) as messages:
             for message in messages:
                 yield parse_session_event(message)
 
@@ -109,13 +113,16 @@ class TurnlogClient:
         while True:
             tries += 1
             response: httpx.Response | None = None
-            with suppress(httpx.TransportError):
+            failure: httpx.TransportError | None = None
+            try:
                 response = self._http.send(request)
+            except httpx.TransportError as error:
+                failure = error
             if response is not None and response.is_success:
                 return response
             delay = compute_retry_delay(tries, response)
             if delay is None:
-                raise create_error(operation.path, response)
+                raise create_error(request.url, response, failure)
             time.sleep(delay)
 
     def watch_stream(self, path: str, cursor: str | None) -> Generator[SseMessage]:
@@ -127,7 +134,8 @@ class TurnlogClient:
         while True:
             tries, begun = tries + 1, time.monotonic()
             refusal: httpx.Response | None = None
-            with suppress(httpx.TransportError):  # Broken off, it goes on after the cursor.
+            failure: httpx.TransportError | None = None
+            try:
                 with self._open_stream(path, cursor) as response:
                     if response.is_success:
                         for message in _decode_messages(response):
@@ -137,11 +145,14 @@ class TurnlogClient:
                     else:
                         response.read()
                         refusal = response
+            except httpx.TransportError as error:  # Broken off, it goes on after the cursor.
+                failure = error
             if time.monotonic() - begun > operations.LASTING_STREAM:
                 tries = 1
             delay = compute_retry_delay(tries, refusal)
             if delay is None:
-                raise create_error(path, refusal)
+                url = self._http.build_request("GET", path).url
+                raise create_error(url, refusal, failure)
             time.sleep(delay)
 
     @contextmanager
@@ -226,9 +237,12 @@ class SessionClient:
                 if isinstance(event, EndEvent):
                     return
 
-    def watch_events(self, *, after: int = 0) -> Generator[SessionEvent]:
-        """Yield the events of the session after a sequence, past and then live, without end."""
-        path = f"{operations.format_session_path(self.session)}/events"
+    def watch_events(self, *, after: int = 0, types: Sequence[str] = ()) -> Generator[SessionEvent]:
+        """Yield the events of the session after a sequence, past and then live, without end.
+
+        `types`, such as `turn-completed`, leave out all others.
+        """
+        path = operations.format_events_path(self.session, types)
         with closing(self.turnlog.watch_stream(path, str(after))) as messages:
             for message in messages:
                 yield parse_session_event(message)
