@@ -108,7 +108,7 @@ def _find_client_class(status: HTTPStatus | None) -> str:
     """Return the class that the clients raise for a status."""
     if status is None:
         return "-"
-    return f"`{type(create_error('/', httpx.Response(status))).__name__}`"
+    return f"`{type(create_error(httpx.URL('/'), httpx.Response(status))).__name__}`"
 
 
 if __name__ == "__main__":

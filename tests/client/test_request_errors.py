@@ -19,5 +19,5 @@ def test_a_service_that_does_not_answer_is_named_with_the_reason_and_without_a_p
 
 
 def test_a_stream_that_breaks_off_without_an_error_is_named_too() -> None:
-    error = create_error(httpx.URL("http://127.0.0.1:9/v1/events"), None, None)
+    error = create_error(httpx.URL("http://127.0.0.1:9/v1/events"), None)
     assert "/v1/events was not answered, or its stream broke off; see" in str(error)

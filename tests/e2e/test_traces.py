@@ -74,6 +74,12 @@ async def test_rows_are_linked_to_the_traces_they_come_from_and_part_of_none(
 
 
 async def test_spans_carry_what_the_conventions_ask_for(traced: TracedTurn) -> None:
+    (request,) = traced.collector.find_spans("gateway", "POST /v1/sessions/{session}/turns")
+    assert {name: request.attributes[name] for name in request.attributes if "http." in name} == {
+        "http.request.method": "POST",
+        "http.route": "/v1/sessions/{session}/turns",
+        "http.response.status_code": "200",
+    }
     failed, answered = traced.collector.find_spans("worker", CHAT)
     assert failed.attributes["error.type"] == "server_error"
     assert answered.attributes["gen_ai.usage.input_tokens"] == "7"

@@ -104,7 +104,7 @@ _UNAVAILABLE: Final = frozenset({429, 502, 503, 504})
 
 
 def create_error(
-    url: httpx.URL, response: httpx.Response | None, failure: httpx.TransportError | None
+    url: httpx.URL, response: httpx.Response | None, failure: httpx.TransportError | None = None
 ) -> RequestFailed:
     """Return the error that a response, whose body was read, describes; or that there was none."""
     if response is None:

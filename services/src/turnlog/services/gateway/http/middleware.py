@@ -24,7 +24,7 @@ from turnlog.events.errors import Refused, TooLarge
 from turnlog.services.gateway.http.strict_json import check_strict_json
 from turnlog.services.gateway.problem_details import create_error_response
 from turnlog.services.platform.concurrency import run_text_work
-from turnlog.services.platform.telemetry.traces import Tracing
+from turnlog.services.platform.telemetry.traces import Tracing, record_response, record_route
 
 MAX_DISCARDED_BYTES: Final = 8 * 1024 * 1024
 """How many bytes of a refused body are read and discarded."""
@@ -134,10 +134,14 @@ class TracingMiddleware:
         method: str = scope["method"]
         parent = Headers(scope=scope).get("traceparent")
         with self.tracing.start_request_span(method, parent) as span:
-            await self.app(scope, receive, send)
-            route = find_route(scope)
-            if route is not None:
-                span.update_name(f"{method} {route}")
+
+            async def send_recorded(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    record_response(span, message["status"])
+                await send(message)
+
+            await self.app(scope, receive, send_recorded if span.is_recording() else send)
+            record_route(span, method, find_route(scope))
 
 
 def find_route(scope: Mapping[str, object]) -> str | None:

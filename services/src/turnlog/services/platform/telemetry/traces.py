@@ -103,6 +103,22 @@ def _extract_span_context(cause: str) -> trace.SpanContext:
     return trace.get_current_span(_W3C.extract({_HEADER: cause})).get_span_context()
 
 
+def record_response(span: Span, status: int) -> None:
+    """Record the status of the response to a request; the span of a fault is marked as failed."""
+    span.set_attribute("http.response.status_code", status)
+    if status >= 500:  # noqa: PLR2004 - the server errors of HTTP
+        span.set_status(StatusCode.ERROR)
+        span.set_attribute("error.type", str(status))
+
+
+def record_route(span: Span, method: str, route: str | None) -> None:
+    """Record the method and the template of the route, of which the name of the span consists."""
+    span.set_attribute("http.request.method", method)
+    if route is not None:
+        span.set_attribute("http.route", route)
+        span.update_name(f"{method} {route}")
+
+
 class CountedTokens(Protocol):
     """Token counts of an attempt, as the provider reported them."""
 
