@@ -119,6 +119,9 @@ async def test_the_page_asks_for_approvals_and_shows_what_was_decided(
     assert arguments == ['{"what": "hammer"}']
     assert platform.shop.tool_calls == []
     await browser.wait_for(build_click_script(".work .use button", "Approve"))
+    await browser.wait_for("document.querySelector('dialog[open]') !== null")
+    assert platform.shop.tool_calls == []
+    await browser.wait_for(build_click_script("dialog button", "Approve"))
     await browser.wait_for(f"{build_texts_script('.bubble.reply')}.at(-1) === 'It is yours.'")
     assert await browser.run_script(build_texts_script(".work .use button")) == []
     assert platform.shop.tool_calls == [("pay", {"what": "hammer"})]

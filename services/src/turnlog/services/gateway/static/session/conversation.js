@@ -1,6 +1,7 @@
 // The conversation as people read it, folded from the stored events. The text of an open turn comes
 // from the turn stream; the recorded reply replaces it.
 
+import { renderTurnActions } from "../actions/turn_actions.js";
 import { createElement, setChildren } from "../app/dom.js";
 import { renderFoldedText } from "../app/folding.js";
 import { readContent } from "../app/formatting.js";
@@ -119,11 +120,12 @@ export function createConversation(session) {
     if (turn.purged) parts.push(createElement("span", { class: "badge excluded" }, "purged"));
     if (turn.redacted) parts.push(createElement("span", { class: "badge redacted", title: turn.reason }, "redacted"));
     if (turn.finish === "length") parts.push(createElement("span", { class: "badge length" }, "cut at the model's limit"));
-    return createElement("footer", {}, parts, renderCallLines(session, turn, markedCall));
+    return createElement("footer", {}, parts, renderCallLines(session, turn, markedCall), renderTurnActions(session, turn));
   }
 
   return {
     element, load: loadHistory, apply: applyEvent,
+    listPhases: () => [...new Set(visits.flatMap(({ phase, shared = [], hidden = [] }) => [phase, ...shared, ...hidden]))],
     findTurn: (number) => turns.get(number),
     title: () => turns.values().next().value?.text,
     setCalls: (calls) => {

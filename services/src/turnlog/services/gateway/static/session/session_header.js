@@ -1,12 +1,14 @@
 // The header of a session: its blueprint, origin, cost, and verification result.
 
+import { renderPhaseButton, renderProfileButton } from "../actions/session_actions.js";
 import { createElement, setChildren } from "../app/dom.js";
 import { formatCostSum, formatCount, formatNumber, formatOneLine, formatTokenSum } from "../app/formatting.js";
-import { getListAddress } from "./session_list.js";
 import { renderExports } from "./session_exports.js";
 import { renderForkLinks } from "./session_forks.js";
+import { getListAddress } from "./session_list.js";
 
-export function createSessionHeader(session, verify) {
+// `listPhases` returns the phases that the session is known to have.
+export function createSessionHeader(session, verify, listPhases) {
   const element = createElement("header", { class: "head" });
   const verdict = createElement("button", { type: "button", on: { click: verify } });
   const exportMenu = renderExports(session);
@@ -20,8 +22,8 @@ export function createSessionHeader(session, verify) {
         createElement("div", { class: "id" }, session, renderForkLinks(session, facts.origin, forks))),
       createElement("dl", {},
         renderFact("blueprint", `${facts.blueprint} v${facts.version}`),
-        renderFact("profile", facts.model ? `${facts.profile} · ${facts.model}` : facts.profile),
-        facts.phase ? renderFact("phase", facts.phase) : null,
+        renderFact("profile", facts.model ? `${facts.profile} · ${facts.model}` : facts.profile, facts.closed ? null : renderProfileButton(session, facts)),
+        facts.phase ? renderFact("phase", facts.phase, facts.closed ? null : renderPhaseButton(session, facts, listPhases)) : null,
         renderFact("turns", formatNumber(facts.turns)),
         renderFact("events", formatNumber(facts.sequence)),
         usage ? renderFact("tokens", formatTokenSum(usage)) : null,
@@ -49,4 +51,4 @@ export function createSessionHeader(session, verify) {
   return { element, draw: drawHeader, showUnverified, showVerified };
 }
 
-const renderFact = (name, value) => createElement("div", {}, createElement("dt", {}, name), createElement("dd", {}, value));
+const renderFact = (name, value, button = null) => createElement("div", {}, createElement("dt", {}, name), createElement("dd", {}, value, button));

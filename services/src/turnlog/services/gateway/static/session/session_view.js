@@ -27,7 +27,7 @@ const RECENT_EVENTS = 200;
 const CALL_EVENTS = ["context-assembled", "attempt-ended", "call-completed"];
 
 export function createSessionView(session) {
-  const header = createSessionHeader(session, showVerification);
+  const header = createSessionHeader(session, showVerification, () => conversation.listPhases());
   const tabs = createSessionTabs(session);
   const announcer = createAnnouncer();
   const side = createElement("section", { class: "side", "aria-label": "Record and audit" }, tabs.element);

@@ -1,11 +1,12 @@
 // What a turn did before its reply: the steps of its plan and the tools of each step. A tool links to the
 // prompt of its call, because no other view shows that call.
 
+import { renderApprovalActions } from "../actions/turn_actions.js";
 import { createElement, setChildren } from "../app/dom.js";
 import { renderFigures } from "../app/figures.js";
 import { renderDetails, renderFoldedText } from "../app/folding.js";
 import { formatCount, formatDuration, formatOneLine, readContent } from "../app/formatting.js";
-import { buildSessionPath, fetchJson, postJson } from "../app/http_client.js";
+import { buildSessionPath, fetchJson } from "../app/http_client.js";
 import { linkToCall } from "../app/links.js";
 
 export function renderTurnActivity(session, turn, isLive = false) {
@@ -18,20 +19,6 @@ export function renderTurnActivity(session, turn, isLive = false) {
     renderToolsOf(null));
 }
 
-function renderDecision(session, turn, approval) {
-  const error = createElement("span", { class: "fault", hidden: true });
-  const decide = async (decision) => {
-    try {
-      await postJson(buildSessionPath(session, "turns", turn, "approvals", approval), { decision });
-    } catch (problem) {
-      error.hidden = false;
-      error.textContent = [problem.message, problem.fix].filter(Boolean).join(" · ");
-    }
-  };
-  const renderButton = (word, decision) => createElement("button", { type: "button", class: "quiet", on: { click: () => decide(decision) } }, word);
-  return createElement("p", {}, renderButton("Approve", "approve"), " ", renderButton("Refuse", "refuse"), " ", error);
-}
-
 // `turn` is the number of a turn that may be decided about; null where an earlier event is looked at.
 export function renderToolUse(session, use, turn) {
   const isWaiting = Boolean(use.approval) && !use.approval.decision && !use.outcome;
@@ -40,7 +27,7 @@ export function renderToolUse(session, use, turn) {
     createElement("summary", {}, createElement("a", { href: linkToCall(session, use.call), title: `The prompt of call ${use.call}, which used the tool` }, use.tool),
       createElement("code", {}, formatOneLine(use.arguments)), renderFigures(listToolFigures(use, isWaiting), { class: "faint" }),
       use.detail ? createElement("span", { class: "reason" }, formatOneLine(use.detail.split("\n")[0])) : null),
-    isWaiting && turn !== null ? renderDecision(session, turn, use.approval.approval) : null,
+    isWaiting && turn !== null ? renderApprovalActions(session, turn, use) : null,
     renderToolTexts(key, use, isWaiting),
     use.condensed && use.text ? renderWholeResult(session, use, key) : null);
 }

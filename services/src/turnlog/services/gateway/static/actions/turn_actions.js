@@ -1,0 +1,86 @@
+// What can be done with a turn: exclude it from later prompts, include it again, withhold its reply, and
+// decide about a tool that waits for approval.
+
+import { createElement } from "../app/dom.js";
+import { formatCostSum, formatNumber, formatOneLine } from "../app/formatting.js";
+import { buildSessionPath, fetchJson } from "../app/http_client.js";
+import { linkToEvent } from "../app/links.js";
+import { formatTurnRange } from "../events/event_links.js";
+import { createActionButton, createField, openActionDialog } from "./action_dialog.js";
+
+const MAX_SUMMARY_CHARACTERS = 160;
+const MAX_REASON_CHARACTERS = 1000;
+
+// Only a completed turn is in prompts, so only such a turn can be excluded or withheld.
+export function renderTurnActions(session, turn) {
+  if (turn.status !== "completed" || turn.purged) return null;
+  const key = formatKey(session, turn.turn);
+  const word = turn.excluded ? "include again" : "exclude";
+  return createElement("span", { class: "turn-actions" },
+    createActionButton(`${key} exclusion`, word, () => openExclusion(session, turn), { "aria-label": `${word}: turn ${turn.turn}` }),
+    turn.redacted || turn.role === "system" ? null
+      : createActionButton(`${key} redaction`, "redact", () => openRedaction(session, turn.turn), { "aria-label": `redact: the reply of turn ${turn.turn}` }));
+}
+
+const formatKey = (session, turn) => `${session} turn ${turn}`;
+
+function openExclusion(session, { turn, excluded }) {
+  const path = buildSessionPath(session, "turns", turn, "exclusion");
+  if (excluded) {
+    openActionDialog({
+      title: `Include turn ${turn} again`, intro: "Prompts include it again from the next call on, as far as the blueprint's history reaches.",
+      confirm: "Include again", buildCommand: () => ["DELETE", path],
+    });
+    return;
+  }
+  openActionDialog({
+    title: `Exclude turn ${turn}`, intro: "No prompt includes it from the next call on. The record keeps it, and it can be included again.",
+    confirm: "Exclude", buildCommand: () => ["PUT", path],
+    loadPreview: async () => renderExclusionPreview(session, await fetchJson(path)),
+  });
+}
+
+function renderExclusionPreview(session, { undone, uncovered, cost }) {
+  if (!undone.length) return createElement("p", {}, "No summary tells of this turn, so nothing is summed up again.");
+  return [
+    createElement("p", {}, `It undoes ${undone.length === 1 ? "1 summary" : `${formatNumber(undone.length)} summaries`} that ${undone.length === 1 ? "tells" : "tell"} of this turn:`),
+    createElement("ul", {}, undone.map((summary) => createElement("li", {}, `${summary.view}, ${formatRanges(summary.turns)} · `,
+      createElement("a", { href: linkToEvent(session, summary.sequence), target: "_blank" }, `event ${summary.sequence}`),
+      createElement("span", { class: "faint" }, summary.text ? ` “${formatOneLine(summary.text).slice(0, MAX_SUMMARY_CHARACTERS)}”` : " (no longer readable)")))),
+    uncovered.length ? createElement("p", {}, `Prompts show again ${uncovered.map(({ view, turns }) => `${formatRanges(turns)} of ${view}`).join(", ")}, until a model sums them up again.`) : null,
+    createElement("p", {}, `Writing ${undone.length === 1 ? "that summary" : "those summaries"} cost ${formatCostSum(cost) || "an unknown amount"}; to sum up again costs about as much.`),
+  ];
+}
+
+const formatRanges = (turns) => turns.map(({ first, last }) => formatTurnRange(first, last)).join(", ");
+
+function openRedaction(session, turn) {
+  openActionDialog({
+    title: `Redact the reply of turn ${turn}`, isSevere: true, confirm: "Redact", nextKey: `${formatKey(session, turn)} exclusion`,
+    intro: "Another text replaces the reply wherever it is shown and in later prompts, and summaries of it are undone. This cannot be taken back.",
+    fields: [
+      createField({ name: "reason", label: "Reason", kind: "textarea", maxlength: MAX_REASON_CHARACTERS, need: "Say why: the record and readers get the reason.", hint: "Recorded and shown to readers." }),
+      createField({ name: "replacement", label: "Text instead of the reply", hint: "If empty, that of the blueprint." }),
+    ],
+    buildCommand: ({ reason, replacement }) => ["POST", buildSessionPath(session, "redactions"), { turn, reason, ...(replacement ? { replacement } : {}) }],
+  });
+}
+
+// The buttons beside a tool that waits; `use` has the tool, its arguments and the number of the approval.
+export function renderApprovalActions(session, turn, use) {
+  const key = `${formatKey(session, turn)} approval ${use.approval.approval}`;
+  return createElement("p", { class: "turn-actions" },
+    createActionButton(`${key} approve`, "Approve", () => openDecision(session, turn, use, "approve")), " ",
+    createActionButton(`${key} refuse`, "Refuse", () => openDecision(session, turn, use, "refuse")));
+}
+
+function openDecision(session, turn, use, decision) {
+  const isRefusal = decision === "refuse";
+  openActionDialog({
+    title: `${isRefusal ? "Refuse" : "Approve"} ${use.tool}`, isSevere: isRefusal, confirm: isRefusal ? "Refuse" : "Approve", nextKey: `${session} tool ${use.call} ${use.id}`,
+    intro: isRefusal ? "The tool does not run, and the turn goes on without its result." : "The tool runs with these arguments, and the turn goes on.",
+    fields: [createField({ name: "reason", label: "Reason", kind: "textarea", maxlength: MAX_REASON_CHARACTERS, hint: isRefusal ? "Recorded; the model reads it. It may be empty." : "Recorded. It may be empty." })],
+    loadPreview: async () => createElement("pre", { tabindex: "0" }, use.arguments),
+    buildCommand: ({ reason }) => ["POST", buildSessionPath(session, "turns", turn, "approvals", use.approval.approval), { decision, reason }],
+  });
+}
