@@ -66,6 +66,7 @@ async def test_a_conversation_from_the_first_turn_to_the_last(
     events = [event async for event in session.stream_turn("And how many live there?")]
     assert join_tokens(events) == "About two million."
     assert isinstance(events[-1], DoneEvent)
+    assert [event async for event in session.watch_turn(2, after=events[-1].cursor)] == []
     history = await session.fetch_history()
     assert [turn.reply for turn in history.turns] == ["Paris.", "About two million."]
     assert (await session.fetch_state(at=1)).turns == 0
@@ -82,6 +83,7 @@ async def test_the_blocking_client_does_the_same(up: TurnlogUp, provider: OpenAI
         with TurnlogClient(get_address(up)) as turnlog:
             session = turnlog.open_session("assistant")
             events = list(session.stream_turn("Hello"))
+            assert list(session.watch_turn(1, after=events[-1].cursor)) == [], "it was at its end"
             session.run_turn("And?")
             names = list[str]()
             for event in session.watch_events():

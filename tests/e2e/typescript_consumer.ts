@@ -13,9 +13,12 @@ async function converse(): Promise<void> {
   const opened = await turnlog.openSession("assistant", { attributes: { name: "Ada" } });
   const answer: TurnAnswer = await opened.runTurn("What is the capital of France?");
   print([answer.status, answer.reply]);
+  let end = "";
   for await (const event of opened.streamTurn("And how many live there?")) {
     print(event.name === "token" ? event.data.text : event.name);
+    end = event.cursor;
   }
+  for await (const event of opened.watchTurn(2, end)) throw new Error(`${event.name} after the end`);
   print((await opened.fetchHistory()).turns.map((turn) => turn.reply));
   const preview = await opened.previewExclusion(1);
   print([preview.turn, preview.undone, preview.uncovered, preview.cost.micro_dollars]);

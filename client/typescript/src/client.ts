@@ -53,6 +53,8 @@ const MAX_WAIT = 300;
 /** Seconds after which a stream has worked, though nothing happened on it. */
 const LASTING_STREAM = 10;
 const BASE_DELAY = 0.2;
+/** The status of a stream that was read to its end already. */
+const NO_CONTENT = 204;
 const RETRIED = new Set([429, 502, 503, 504]);
 
 /** Return the seconds until a request is sent again; null if its outcome stands. */
@@ -185,6 +187,7 @@ export class TurnlogClient {
         failure = error;
         return null;
       });
+      if (response?.status === NO_CONTENT) return;
       if (response?.ok && response.body !== null) {
         const messages = decodeMessages(response.body);
         try {
