@@ -18,6 +18,7 @@ from turnlog.events.model.memory_events import (
     MemoryPurged,
     SummaryBegun,
     SummaryFailed,
+    SummaryTrigger,
     SummaryUndone,
     TurnRange,
 )
@@ -35,7 +36,7 @@ LONG = "word " * 20
 """100 characters."""
 
 
-def build_summarising_blueprint(above: int = 500, **window: object) -> Blueprint:
+def build_summarising_blueprint(above: int | None = 500, **window: object) -> Blueprint:
     """Return a blueprint that summarises all but the last two turns; a character is a token."""
     made: dict[str, Any] = {
         "layers": {
@@ -50,7 +51,13 @@ def build_summarising_blueprint(above: int = 500, **window: object) -> Blueprint
             "summarise": {"messages": [{"history": "older"}, {"user": ["sum_up"]}]},
         },
         "history": {
-            "recent": {"summary": {"above_tokens": above, "keep_messages": 4, "call": "summarise"}},
+            "recent": {
+                "summary": {
+                    **({"above_tokens": above} if above else {}),
+                    "keep_messages": 4,
+                    "call": "summarise",
+                }
+            },
             "older": {"of": "selected"},
         },
         "budget": {
@@ -265,6 +272,91 @@ async def test_what_the_steps_before_it_make_short_enough_is_not_summarised() ->
     await shop.run_turn(["They counted."], [f"Well. {LONG * 4}"], text="And to what end?")
     (begun,) = shop.list_events(SummaryBegun)
     assert begun.turns == (TurnRange(first=1, last=7),)
+
+
+def build_ladder_blueprint(*ladder: str, history: int | None = None) -> Blueprint:
+    """Return a blueprint whose view has no limit of its own: the ladder says what is too long.
+
+    The ladder is that of the component `history` with so many tokens, or of the whole prompt.
+    """
+    steps: list[dict[str, Any]] = [
+        {"trim": {"layer": "notes", "chars": [100]}} if step == "trim" else {step: {}}
+        for step in ladder
+    ]
+    limits: dict[str, Any] = {"tokens": 900, "ladder": steps}
+    if history:
+        limits = {"tokens": 3_000, "components": {"history": {"tokens": history, "ladder": steps}}}
+    plain = build_summarising_blueprint(None, **limits).model_dump(
+        mode="json", by_alias=True, exclude_unset=True
+    )
+    plain["layers"]["notes"] = {"text": "A note. " * 40 if "trim" in ladder else "A note."}
+    plain["calls"]["reply"]["messages"][0] = {"system": ["rules", "notes"]}
+    return Blueprint.model_validate(plain)
+
+
+async def test_the_limit_of_its_component_says_when_a_view_without_one_is_summarised() -> None:
+    shop = await run_turns(3, build_ladder_blueprint("summarise", history=500))
+    assert shop.list_events(SummaryBegun) == []
+    await run_numbered_turn(shop, 4, ["They spoke of words."])
+    (begun,) = shop.list_events(SummaryBegun)
+    assert begun.trigger == SummaryTrigger(of="component", tokens=645, limit=500)
+    assert shop.get_request_texts(-1)[1:3] == ["They spoke of words.", f"turn 2 {LONG}"]
+
+
+async def test_trim_then_summarise_trims_first_and_summarises_what_is_still_too_long() -> None:
+    ladder = ("trim", "summarise", "drop_oldest_pairs")
+    shop = await run_turns(4, build_ladder_blueprint(*ladder))
+    steps = [
+        [step.step for step in each.manifest.steps] for each in shop.list_events(ContextAssembled)
+    ]
+    assert steps == [[], [], [], ["trim"]], "the first step suffices, so no model is asked"
+    assert shop.list_events(SummaryBegun) == []
+    await run_numbered_turn(shop, 5, ["They spoke of words."])
+    (begun,) = shop.list_events(SummaryBegun)
+    assert begun.turns == (TurnRange(first=1, last=2),)
+    assert begun.trigger is not None
+    assert (begun.trigger.of, begun.trigger.limit) == ("prompt", 900)
+    assert [(each.step, each.on) for each in begun.trigger.steps] == [("trim", "notes")]
+    assert begun.trigger.steps[0].after == begun.trigger.tokens > 900
+    last = shop.list_events(ContextAssembled)[-1].manifest
+    assert [step.step for step in last.steps] == []
+    assert "They spoke of words." in shop.get_request_texts(-1)
+
+
+@pytest.mark.parametrize(
+    "ladder", [("summarise", "drop_oldest_pairs"), ("drop_oldest_pairs", "summarise")]
+)
+async def test_the_order_of_the_steps_says_whether_turns_are_summarised_or_dropped(
+    ladder: tuple[str, ...],
+) -> None:
+    shop = await run_turns(4, build_ladder_blueprint(*ladder))
+    summary: list[list[ScriptStep]] = [["They spoke of words."]]
+    await run_numbered_turn(shop, 5, *(summary if ladder[0] == "summarise" else ()))
+    rules = {part.rule for part in shop.list_events(ContextAssembled)[-1].manifest.parts}
+    assert ("summarised" in rules, "drop_oldest_pairs" in rules) == (
+        (True, False) if ladder[0] == "summarise" else (False, True)
+    )
+    assert len(shop.list_events(SummaryBegun)) == (ladder[0] == "summarise")
+
+
+async def test_the_steps_after_a_summary_that_failed_are_taken_in_its_place() -> None:
+    shop = await run_turns(4, build_ladder_blueprint("summarise", "drop_oldest_pairs"))
+    await run_numbered_turn(shop, 5, [ModelFailure("server_error", "busy")])
+    (failed,) = shop.list_events(SummaryFailed)
+    assert failed.code == "server_error"
+    last = shop.list_events(ContextAssembled)[-1].manifest
+    assert [step.step for step in last.steps] == ["drop_oldest_pairs"]
+
+
+async def test_an_undone_summary_is_not_made_again_while_the_rest_of_the_prompt_is_short() -> None:
+    shop = await run_turns(4, build_ladder_blueprint("summarise", "drop_oldest_pairs"))
+    await run_numbered_turn(shop, 5, ["They spoke of words."])
+    (made,) = [e for e in shop.house.list_events() if isinstance(e.event, HistorySummarised)]
+    await shop.house.sessions.handle(TENANT, "s", UndoSummary(made.sequence), TESTER)
+    await run_numbered_turn(shop, 6)
+    assert len(shop.list_events(SummaryBegun)) == 1
+    last = shop.list_events(ContextAssembled)[-1].manifest
+    assert [step.step for step in last.steps] == ["drop_oldest_pairs"]
 
 
 async def test_the_summary_is_the_last_of_the_history_to_go() -> None:

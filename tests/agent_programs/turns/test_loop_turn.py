@@ -20,6 +20,7 @@ from tests.agent_programs.agent_harness import (
 from tests.support.sessions.puppet_model import ScriptStep
 from turnlog.events.content import PlainText
 from turnlog.events.model.call_events import ContextAssembled
+from turnlog.events.model.memory_events import SummaryBegun
 from turnlog.events.model.tool_events import ToolCalled, ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnCompleted, TurnFailed
 from turnlog.projections.blueprint.validation.blueprint_checks import check_blueprint
@@ -194,3 +195,41 @@ async def test_every_prompt_of_a_loop_names_where_its_rounds_come_from() -> None
         ("tool_calls", "tool_call", "shop_look"),
         ("tool_results", "tool", None),
     ]
+
+
+async def test_a_summary_between_two_rounds_leaves_the_rounds_as_they_are() -> None:
+    older: list[Any] = [{"history": "older"}, {"user": ["sum_up"]}]
+    plain = build_loop_blueprint().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    steps = [{"condense_results": {"layer": "tool_results", "to": "digest"}}, {"summarise": {}}]
+    window = {"tokens": 560, "counter": {"chars_per_token": 1}, "ladder": steps}
+    shop = await open_loop(
+        layers={**plain["layers"], "sum_up": {"text": "Sum up what was said."}},
+        calls={
+            "converse": {**plain["calls"]["converse"], "budget": "window"},
+            "sum_up": {"messages": older},
+        },
+        history={
+            "recent": {"summary": {"call": "sum_up", "keep_messages": 2}},
+            "older": {"of": "selected"},
+        },
+        budget={"window": window},
+    )
+    for number in (1, 2):
+        await shop.run_turn([f"Reply {number}: {'word ' * 20}"], text=f"Turn {number}.")
+    assert shop.list_events(SummaryBegun) == []
+    look = build_tool_script(("shop_look", '{"what": "hammer"}'))
+    shop.shop.results = ["in stock: hammers, nails, ropes, saws, screws"]
+    await shop.run_turn(look, ["They spoke."], ["Three."], text="Turn 3.")
+    (begun,) = shop.list_events(SummaryBegun)
+    assert begun.trigger is not None
+    assert begun.trigger.of == "prompt"
+    assert [each.manifest.kind for each in shop.list_events(ContextAssembled)][-3:] == [
+        *("converse", "sum_up", "converse")
+    ]
+    messages = shop.house.model.requests[-1].messages
+    assert [each["role"] for each in messages] == [
+        *("system", "system", "user", "assistant", "user", "assistant", "tool")
+    ]
+    assert messages[1]["content"] == "They spoke."
+    assert len(shop.shop.tool_calls) == 1
+    assert len(shop.list_events(TurnCompleted)) == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from turnlog.projections.blueprint.ladder_words import describe_ladders
 from turnlog.projections.blueprint.loading.blueprint_source import load_blueprint_source
 from turnlog.projections.blueprint.validation.blueprint_faults import FaultyBlueprint
 
@@ -37,7 +38,16 @@ FAULTS = [
     ("chat: {summary", "chat: {last_messages: 1, summary", "be greater than or equal to 2"),
     ("chat: {summary", "chat: {memory: narrator, summary", "must not be told by a summary"),
     ("chat: {summary: {call: summarise}}", "chat: {}", "no view that it means is ever summed up"),
-    ("ladder: [{drop_oldest", "ladder: [{summarise: {}}, {drop_oldest", "the ladder of component"),
+    (
+        "components: {history",
+        "sections: {rules: {tokens: 9, ladder: [{summarise: {}}]}}\n    components: {history",
+        "a summary makes room in component `history`, or in the whole",
+    ),
+    (
+        "{talk: {default: true, call: reply}}",
+        "{talk: {default: true, program: tools, plan: plan, act: act, call: reply}}",
+        "`reply` is not the first call of its turn, so nobody knows yet what is too long",
+    ),
 ]
 
 
@@ -45,7 +55,7 @@ def test_a_view_like_another_is_summed_up_by_the_words_of_that_one() -> None:
     blueprint = load_blueprint_source(TEXT).blueprint
     summary = blueprint.resolve_view("short").summary
     assert summary is not None
-    assert (summary.above_tokens, summary.keep_messages) == (4_000, 6)
+    assert (summary.above_tokens, summary.keep_messages) == (None, 6), "its ladder has a limit"
     assert blueprint.find_summary_view("short") == "chat"
 
 
@@ -56,3 +66,44 @@ def test_a_summary_that_cannot_be_had_is_named_before_any_session_opens(
     with pytest.raises(FaultyBlueprint) as faulty:
         load_blueprint_source(TEXT.replace(right, wrong))
     assert fault in "\n".join(map(str, faulty.value.faults))
+
+
+LIMITED = TEXT.replace("{call: summarise}", "{call: summarise, above_tokens: 4000}")
+"""The view has a limit of its own beside that of its component."""
+
+
+def test_a_view_with_a_limit_of_its_own_is_not_summarised_by_the_limit_of_the_whole() -> None:
+    whole = LIMITED.replace(
+        "    ladder: [{drop_oldest", "    ladder: [{summarise: {}}, {drop_oldest"
+    )
+    with pytest.raises(FaultyBlueprint) as faulty:
+        load_blueprint_source(whole)
+    (fault,) = faulty.value.faults
+    assert fault.path == "budget.window.ladder.0.summarise"
+    assert "`chat` is summarised above 4000 tokens of its own" in fault.what
+
+
+def test_a_step_that_would_be_taken_before_the_summary_it_follows_is_a_warning() -> None:
+    assert load_blueprint_source(TEXT).list_warnings() == ()
+    (warning,) = load_blueprint_source(LIMITED).list_warnings()
+    assert warning.severity == "warning"
+    assert warning.path == "budget.window.components.history.ladder.0.summarise"
+    assert warning.what == (
+        "the steps after it are taken above 3000 tokens, and `chat` is summarised above 4000 only"
+    )
+    enough = LIMITED.replace("{history: {tokens: 3000", "{history: {tokens: 4000")
+    assert load_blueprint_source(enough).list_warnings() == ()
+
+
+def test_the_ladders_are_said_in_words_in_the_order_of_their_steps() -> None:
+    found = load_blueprint_source(TEXT).blueprint
+    history, whole = describe_ladders(found)
+    assert history == (
+        "window, component history above 3,000 tokens: have a model summarise chat, "
+        "then drop the oldest turns, then leave it to the whole"
+    )
+    assert whole == (
+        "window, the whole prompt above 8,000 tokens: drop the oldest turns, then refuse the call"
+    )
+    own = describe_ladders(load_blueprint_source(LIMITED).blueprint)
+    assert "have a model summarise chat (above 4,000 tokens of it), then" in own[0]

@@ -16,7 +16,12 @@ from turnlog.events.model.call_events import (
     ContextAssembled,
     TokenUsage,
 )
-from turnlog.events.model.memory_events import SummaryBegun, SummaryUndone, TurnRange
+from turnlog.events.model.memory_events import (
+    SummaryBegun,
+    SummaryTrigger,
+    SummaryUndone,
+    TurnRange,
+)
 from turnlog.events.model.session_events import BlueprintRef, ProfileSwitched, SessionOpened
 from turnlog.events.model.tool_events import ToolReturned, ToolsSnapshotted
 from turnlog.events.model.turn_events import TurnDisplayed, TurnQueued, TurnResolved
@@ -49,7 +54,10 @@ def _iterate_variants() -> Iterator[KnownEvent]:
             timings=AttemptTimings(total=milliseconds),
         )
     yield AttemptEnded(turn=1, call="1.1", attempt=1, outcome="lost", usage=unknown, cost=cost)
-    yield SummaryBegun(turn=3, view="chat", turns=(TurnRange(first=2, last=2),), characters=1)
+    trigger = SummaryTrigger(of="component", tokens=4_310, limit=4_000)
+    ranges = (TurnRange(first=2, last=2),)
+    yield SummaryBegun(turn=3, view="chat", turns=ranges, characters=1)
+    yield SummaryBegun(turn=3, view="chat", turns=ranges, characters=1, trigger=trigger)
     yield SummaryUndone(sequence=4, view="chat")
     yield ProfileSwitched(profile="agent", before="agent", reason="asked")
     yield ToolsSnapshotted(profile="agent", digest=digest, tools={}, full=digest, names=digest)

@@ -17,6 +17,7 @@ from turnlog.events.model.memory_events import (
     MemoryPurged,
     SummaryBegun,
     SummaryFailed,
+    SummaryTrigger,
     SummaryUndone,
     TurnRange,
 )
@@ -270,6 +271,13 @@ EVENT_STRATEGIES: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         turns=RANGES,
         former=st.none() | TURN_NUMBERS,
         characters=st.integers(0, 9),
+        trigger=st.none()
+        | st.builds(
+            SummaryTrigger,
+            of=st.sampled_from(["view", "component", "prompt"]),
+            tokens=st.integers(0, 9),
+            limit=st.integers(1, 9),
+        ),
     ),
     HistorySummarised: st.builds(
         HistorySummarised,

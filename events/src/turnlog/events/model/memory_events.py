@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 from turnlog.events.content import Content, Digest
 from turnlog.events.event_model import EventModel
 from turnlog.events.model.call_events import AttemptCost
+from turnlog.events.model.manifest import AppliedTrimStep
 
 
 class TurnRange(EventModel):
@@ -20,6 +21,20 @@ class TurnRange(EventModel):
     """The first turn."""
     last: int
     """The last turn."""
+
+
+class SummaryTrigger(EventModel):
+    """The size that made a summary due, after the ladder steps that come before it."""
+
+    of: Literal["view", "component", "prompt"]
+    """What was measured: the view, the component `history`, or the whole prompt of the next call.
+    """
+    tokens: int
+    """Its tokens after those steps."""
+    limit: int
+    """The tokens that it may have."""
+    steps: tuple[AppliedTrimStep, ...] = ()
+    """The steps that shortened it before, in order."""
 
 
 class SummaryBegun(EventModel):
@@ -38,6 +53,8 @@ class SummaryBegun(EventModel):
     """Sequence of the earlier summary that it absorbs; None if there is none."""
     characters: int
     """Total length of the source texts in code points."""
+    trigger: SummaryTrigger | None = None
+    """Why it is due; None if the view includes as many turns as it can, and in older records."""
 
 
 class HistorySummarised(EventModel):

@@ -33,7 +33,11 @@ from turnlog.projections.prompt.assembly_inputs import (
     PromptNeeds,
     PromptTexts,
 )
-from turnlog.projections.prompt.budget.trim_ladder import BudgetContext, fit_plan
+from turnlog.projections.prompt.budget.trim_ladder import (
+    BudgetContext,
+    UnfittedPrompt,
+    fit_plan,
+)
 from turnlog.projections.prompt.cache_prefix import compute_common_prefix
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.history.history_selection import HistoryWindow
@@ -43,8 +47,8 @@ from turnlog.projections.prompt.history.history_window import (
     render_history,
 )
 from turnlog.projections.prompt.part_template import PartTemplate, TextKey
-from turnlog.projections.prompt.planned_output import plan_output
-from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedSlot
+from turnlog.projections.prompt.planned_output import PlannedOutput, plan_output
+from turnlog.projections.prompt.prompt_plan import PlannedMessage, PlannedSlot, PromptPlan
 from turnlog.projections.prompt.render import render_plan
 from turnlog.projections.prompt.sources.layer_content import LayerBlock, include_layers
 from turnlog.projections.prompt.sources.layer_sources import LayerSources, plan_layer
@@ -126,13 +130,29 @@ def _find_budget(blueprint: Blueprint, call: PromptCall) -> BudgetSpec | None:
     return blueprint.budget[name] if name else None
 
 
-def assemble(
-    material: SessionMaterial, state: SessionState, call: PromptCall, texts: PromptTexts
-) -> AssembledPrompt:
-    """Assemble the prompt of a call.
+@dataclass(frozen=True, slots=True)
+class PlannedPrompt:
+    """A prompt with all its texts, before it is fitted to its budget."""
 
-    Raises `Refused` if it cannot fit its budget, and `Corrupt` if a text was not fetched.
-    """
+    plan: PromptPlan
+    tools: tuple[OfferedTool, ...]
+    output: PlannedOutput | None
+    beside: tuple[PromptPart, ...]
+    """The parts that are sent beside the messages."""
+    counting: TokenCounter
+    fitting: BudgetContext | None
+    """None if the call has no budget."""
+
+    @property
+    def unfitted(self) -> UnfittedPrompt | None:
+        """What is to be fitted; None if the call has no budget."""
+        return UnfittedPrompt(self.plan, self.fitting) if self.fitting else None
+
+
+def plan_prompt(
+    material: SessionMaterial, state: SessionState, call: PromptCall, texts: PromptTexts
+) -> PlannedPrompt:
+    """Plan the prompt of a call; raises `Corrupt` if a text was not fetched."""
     spec = material.blueprint.calls[call.kind]
     budget = _find_budget(material.blueprint, call)
     counting = build_call_counter(budget, material.vocabularies, call.model)
@@ -156,10 +176,23 @@ def assemble(
         if budget
         else None
     )
-    plan, steps = fit_plan(plan, fitting) if fitting else (plan, ())
+    return PlannedPrompt(plan, tools, output, beside, counting, fitting)
+
+
+def assemble(
+    material: SessionMaterial, state: SessionState, call: PromptCall, texts: PromptTexts
+) -> AssembledPrompt:
+    """Assemble the prompt of a call.
+
+    Raises `Refused` if it cannot fit its budget, and `Corrupt` if a text was not fetched.
+    """
+    planned = plan_prompt(material, state, call, texts)
+    counting, fitting, output = planned.counting, planned.fitting, planned.output
+    plan, steps = fit_plan(planned.plan, fitting) if fitting else (planned.plan, ())
     messages, message_parts = render_plan(plan, counting)
-    parts = (*message_parts, *beside)
-    offered = tuple(each.tool for each in tools)
+    parts = (*message_parts, *planned.beside)
+    offered = tuple(each.tool for each in planned.tools)
+    spec = material.blueprint.calls[call.kind]
     parameters = {**spec.parameters, **(output.parameters if output else {})}
     request = ChatRequest(call.model, messages, offered, parameters)
     manifest = Manifest(

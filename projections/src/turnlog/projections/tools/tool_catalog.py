@@ -22,6 +22,7 @@ from turnlog.events.model.tool_events import ToolPin, ToolsSnapshotted
 from turnlog.projections.blueprint.bounded_json import InvalidJson, parse_json
 from turnlog.projections.blueprint.schema.tool_specs import ALL_TOOLS, ServerSpec, ToolsSpec
 from turnlog.projections.blueprint.storable_json import cut_text, replace_unstorable
+from turnlog.projections.blueprint.token_counters import TokenCounter
 
 _TOOL_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Tool names that every provider accepts."""
@@ -56,6 +57,14 @@ class ToolOffer:
     """Whether its server says that it only reads, or that a repeated call changes nothing more."""
     read_only: bool = False
     """Whether its server says that it only reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionLimit:
+    """The tokens that the definition of one tool may have, so that a call can offer it."""
+
+    tokens: int
+    counting: TokenCounter
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +124,10 @@ def find_unknown_approvals(
 
 
 def build_tool_catalog(
-    profile: str, spec: ToolsSpec, offers_by_server: Mapping[str, Iterable[ToolOffer]]
+    profile: str,
+    spec: ToolsSpec,
+    offers_by_server: Mapping[str, Iterable[ToolOffer]],
+    limit: DefinitionLimit | None = None,
 ) -> ToolCatalog:
     """Build the catalog of a profile, in the order of the blueprint and of the servers."""
     named: dict[str, _NamedTool] = {}
@@ -126,7 +138,7 @@ def build_tool_catalog(
             is_read = offer.kind == "prompt" or offer.idempotent
             idempotent = is_read or offer.tool in of.idempotent
             each = _NamedTool(f"{server}_{offer.tool}", server, offer, idempotent)
-            if reason := _explain_exclusion(each, of, named):
+            if reason := _explain_exclusion(each, of, named, limit):
                 if len(left_out) < _MAX_LEFT_OUT:
                     left_out[_format_single_line(each.name)] = reason
             else:
@@ -163,7 +175,10 @@ def build_tool_catalog(
 
 
 def _explain_exclusion(
-    named: _NamedTool, spec: ServerSpec, taken: Mapping[str, _NamedTool]
+    named: _NamedTool,
+    spec: ServerSpec,
+    taken: Mapping[str, _NamedTool],
+    limit: DefinitionLimit | None,
 ) -> str | None:
     """Return why a tool or prompt is left out, or None."""
     offer = named.offer
@@ -184,6 +199,9 @@ def _explain_exclusion(
         parse_json(text)
     except InvalidJson as fault:
         return f"its description cannot be read: {fault}"
+    tokens = limit.counting.count_tokens(text) if limit else 0
+    if limit and tokens > limit.tokens:
+        return f"its description has {tokens} tokens, and a call has room for {limit.tokens}"
     return None
 
 

@@ -89,7 +89,10 @@ EVENT_TEMPLATES: Final[Mapping[str, str]] = {
         "[ · hides {hidden|list}][ · {carried|content}]"
     ),
     "reference-updated": "turn {turn} was about {identifiers|pairs}",
-    "summary-begun": "{view}: summarising {turns|turns}",
+    "summary-begun": (
+        "{view}: summarising {turns|turns}"
+        "[ · {trigger.of} of {trigger.tokens} tokens, above {trigger.limit}]"
+    ),
     "history-summarised": "{view}: {turns|turns} as {summary|content}",
     "summary-failed": "{view} {code}: {detail}",
     "summary-undone": ("{view}: summary of event {sequence}[ · turn {turn}] {cause|else:asked}"),

@@ -87,6 +87,8 @@ class BlueprintSchemas(BlueprintView):
     """The JSON Schema of the attributes of a session."""
     inputs: JsonObject
     """The JSON Schema of the inputs of a turn."""
+    ladders: tuple[str, ...]
+    """Each limit of its budgets and what happens above it, in order, for people."""
 
 
 class ComponentHealth(ResponseModel):

@@ -35,7 +35,12 @@ from turnlog.projections.library.segment_selection import (
     SelectedSegment,
     select_segments,
 )
-from turnlog.projections.prompt.assemble import assemble, find_prompt_needs
+from turnlog.projections.prompt.assemble import (
+    PlannedPrompt,
+    assemble,
+    find_prompt_needs,
+    plan_prompt,
+)
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
     PromptCall,
@@ -201,6 +206,10 @@ class PromptInputs:
     def assemble_prompt(self) -> AssembledPrompt:
         """Assemble the prompt; raises what `assemble` raises."""
         return assemble(self.material, self.state, self.call, self.texts)
+
+    def plan_prompt(self) -> PlannedPrompt:
+        """Plan the prompt without fitting it to its budget; raises what `plan_prompt` raises."""
+        return plan_prompt(self.material, self.state, self.call, self.texts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,8 +118,13 @@ class CallRunner:
         await active.begin_stage(setup)
         active.progress.guard = guard
         if setup.stage == "plan":
-            prior_results = list_prior_results(material, state)
-            active.progress.setup = replace(setup, prior_results=prior_results)
+            active.progress.setup = replace(
+                setup,
+                prior_results=list_prior_results(material, state),
+                tool_room=await self.contexts.measure_tool_room(
+                    state, active.attempt, material, by
+                ),
+            )
         if setup.stage in REPLY_STAGES:
             profile = material.blueprint.profiles[state.profile]
             active.progress.setup = replace(

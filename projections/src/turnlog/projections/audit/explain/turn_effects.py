@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from turnlog.events.envelope import RecordedEvent
 from turnlog.events.model.call_events import ContextAssembled
-from turnlog.events.model.memory_events import HistorySummarised
+from turnlog.events.model.memory_events import HistorySummarised, SummaryBegun, SummaryTrigger
 from turnlog.events.model.phase_events import PhaseEntered
 from turnlog.events.model.tool_events import ApprovalDecided, PlanMade, ToolCalled, ToolReturned
 from turnlog.events.model.turn_events import ReplyFallback, TurnCompleted, TurnFailed, TurnSubmitted
@@ -109,6 +109,8 @@ def _describe_effect(recorded: RecordedEvent, turn: int) -> str:
             return f"{event.tool} was {event.outcome}" + (
                 f": {event.detail}" if event.detail else ""
             )
+        case SummaryBegun(trigger=SummaryTrigger() as trigger) as event if event.turn == turn:
+            return f"{event.view} was summarised first: {_describe_trigger(trigger)}"
         case TurnCompleted(fallback=ReplyFallback() as instead) as event if event.turn == turn:
             return f"it was answered without the model: {instead.code}"
         case TurnFailed(code=code, detail=detail) as event if event.turn == turn:
@@ -118,6 +120,13 @@ def _describe_effect(recorded: RecordedEvent, turn: int) -> str:
             return f"{event.before} → {event.phase} by {event.signal}{forced}"
         case _:
             return ""
+
+
+def _describe_trigger(trigger: SummaryTrigger) -> str:
+    """Say what was too long after which steps."""
+    steps = (f"{step.step} ({step.before:,} → {step.after:,})" for step in trigger.steps)
+    taken = f"after {', then '.join(steps)} " if trigger.steps else ""
+    return f"{taken}the {trigger.of} had {trigger.tokens:,} tokens, above {trigger.limit:,}"
 
 
 def _find_started_turn(phase: str, after: RecordedEvent | None) -> Iterator[TurnEffect]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from pydantic import ValidationError
@@ -24,6 +25,7 @@ from turnlog.projections.blueprint.validation.blueprint_faults import (
     LineNumbers,
     locate_finding,
 )
+from turnlog.projections.blueprint.validation.history_view_checks import find_summary_warnings
 from turnlog.projections.blueprint.validation.message_order_checks import find_order_warnings
 
 BLUEPRINT_FILE: Final = "blueprint.yaml"
@@ -42,8 +44,8 @@ class BlueprintSource:
         return locate_finding(self.file, self.lines, finding)
 
     def list_warnings(self) -> tuple[BlueprintFault, ...]:
-        """Return what can be used, and what some providers refuse."""
-        findings = find_order_warnings(self.blueprint)
+        """Return what can be used, but which some providers refuse, or which works otherwise."""
+        findings = chain(find_order_warnings(self.blueprint), find_summary_warnings(self.blueprint))
         return tuple(
             locate_finding(self.file, self.lines, finding, "warning") for finding in findings
         )

@@ -156,10 +156,11 @@ class CondenseRepeats(StrictModel):
 
 
 class SummariseHistory(StrictModel):
-    """Requests a model summary of the older turns before the next turn is answered.
+    """Has a model summarise the older turns before the turn is answered.
 
-    The summary is made where the steps before this one leave the view above its `above_tokens`. It
-    does not shorten the prompt that is being assembled.
+    The summary is made only where the steps before this one leave too much: more than the limit of
+    their ladder, or than the `above_tokens` of the view if it has one. The steps after this one are
+    applied to what is too long beside the summary.
     """
 
     history: Name | None = None
@@ -218,7 +219,7 @@ class LadderStep(StrictModel):
     condense_repeats: CondenseRepeats | None = None
     """Combine turns that are alike."""
     summarise: SummariseHistory | None = None
-    """Request a summary of older turns."""
+    """Have a model summarise older turns."""
     drop_oldest_pairs: DropOldestPairs | None = None
     """Remove the oldest turn."""
     registered: RegisteredStep | None = None

@@ -6,7 +6,7 @@ limits count messages: a question is one and its answer another, and the two are
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -73,11 +73,17 @@ class MemoryFileSpec(StrictModel):
     """Its path, relative to the blueprint."""
 
 
+DEFAULT_SUMMARY_TOKENS: Final = 4_000
+"""Tokens above which a view is summarised where neither it nor a ladder says so."""
+
+
 class SummarySpec(StrictModel):
     """When older turns are summarised, and by which call."""
 
-    above_tokens: Annotated[int, Field(ge=1)] = 4_000
-    """Older turns are summarised once the view has more tokens than this."""
+    above_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Older turns are summarised once the view has more tokens than this. Without it, the limit is
+    that of the ladder which lists the step `summarise`, or else 4,000.
+    """
     keep_messages: Annotated[int, Field(ge=0)] = 6
     """Number of latest messages that are kept verbatim, in whole turns."""
     call: Name

@@ -1,8 +1,9 @@
-"""Whether older turns of a history view must be summarised before the next turn continues.
+"""Whether older turns of a history view must be summarised before the next call of a turn.
 
 A view that has grown too long keeps its latest turns, and a model summarises all older ones. A
-ladder that requests the summary is followed in its order: what the steps before it can shorten is
-not summarised. This module only decides that a summary is due; the event that records the decision
+summary is a step of a ladder like any other: what the steps before it can shorten is not
+summarised. What is too long is said by the view itself (`above_tokens`), or else by the ladder that
+lists the step. This module only decides that a summary is due; the event that records the decision
 determines the rest.
 """
 
@@ -14,18 +15,27 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from turnlog.events.model.memory_events import SummaryBegun
+from turnlog.events.model.manifest import AppliedTrimStep
+from turnlog.events.model.memory_events import SummaryBegun, SummaryTrigger
 from turnlog.projections.blueprint.schema.budget_specs import (
     BudgetSpec,
+    Ladder,
     resolve_limit,
 )
 from turnlog.projections.blueprint.schema.call_specs import HistoryMessageSlot
-from turnlog.projections.blueprint.schema.history_specs import SummarySpec
+from turnlog.projections.blueprint.schema.history_specs import (
+    DEFAULT_SUMMARY_TOKENS,
+    SummarySpec,
+)
+from turnlog.projections.blueprint.schema.layer_specs import HISTORY_COMPONENT
 from turnlog.projections.blueprint.token_counters import TokenCounter, build_call_counter
 from turnlog.projections.prompt.assembly_inputs import PromptTexts
 from turnlog.projections.prompt.budget.trim_ladder import (
     BudgetContext,
+    UnfittedPrompt,
     apply_steps_before_summary,
+    find_steps_before_summary,
+    find_summary_requests,
 )
 from turnlog.projections.prompt.history.history_selection import HistoryWindow, build_exchanges
 from turnlog.projections.prompt.history.history_window import (
@@ -33,6 +43,7 @@ from turnlog.projections.prompt.history.history_window import (
     render_history,
 )
 from turnlog.projections.prompt.history.memory_access import list_message_refs
+from turnlog.projections.prompt.history.planned_history import PlannedHistory
 from turnlog.projections.prompt.history.turn_messages import TurnExchange, count_latest_turns
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.state import (
@@ -59,12 +70,31 @@ class SummaryCandidate:
     budget: BudgetSpec | None
     """The budget of the call that lists the view."""
     inputs: Mapping[str, JsonValue]
+    is_next: bool
+    """Whether that call is the next one, so that its whole prompt can be measured."""
+
+    @property
+    def view_limit(self) -> int | None:
+        """The tokens that the view may have; None where only a ladder limits it."""
+        if self.spec.above_tokens is None and self.is_in_ladder:
+            return None
+        return self.spec.above_tokens or DEFAULT_SUMMARY_TOKENS
+
+    @property
+    def is_in_ladder(self) -> bool:
+        """Whether a ladder of its call has it summarised."""
+        ladders = list_summary_ladders(self.budget) if self.budget else ()
+        name = self.history_window.name
+        return any(find_steps_before_summary(each, name) is not None for each in ladders)
 
     def list_refs(self, state: SessionState) -> tuple[TextRef, ...]:
-        """Return the references of its texts; empty if it cannot be too long."""
+        """Return the references of its texts; empty if it is short or has no older turns."""
+        turns, _ = self.history_window.select_turns(state)
+        if not _list_older_turns(turns, self.spec.keep_messages):
+            return ()
         refs = tuple(self.history_window.list_refs(state))
         most = sum(ref.characters for ref in refs) * MAX_TOKENS_PER_CHARACTER
-        return refs if most > self.spec.above_tokens or self.has_full_reach(state) else ()
+        return refs if most > (self.view_limit or 0) or self.has_full_reach(state) else ()
 
     def has_full_reach(self, state: SessionState) -> bool:
         """Return whether it includes so many turns that the next one would push out the oldest."""
@@ -74,6 +104,12 @@ class SummaryCandidate:
         """Return whether it could include turns that the state keeps only as runs."""
         tokens = resolve_limit(self.budget.tokens, self.inputs) if self.budget else 0
         return self.history_window.has_reachable_runs(state, self.budget, tokens)
+
+
+def list_summary_ladders(budget: BudgetSpec) -> tuple[Ladder, ...]:
+    """Return the ladders that may have a view summarised: of its component, and of the whole."""
+    component = budget.components.get(HISTORY_COMPONENT)
+    return (*((component.ladder,) if component else ()), budget.ladder)
 
 
 def has_summaries(material: SessionMaterial) -> bool:
@@ -87,7 +123,7 @@ def list_summary_candidates(
     """Yield the views that may be summarised before the turn's first call, each once."""
     if state.open is None or not _is_at_start(state.open):
         return
-    seen = set(state.open.summed)
+    seen, next_kind = set(state.open.summed), material.find_call_kind(state)
     for kind in material.list_call_kinds(state):
         spec = material.blueprint.calls[kind]
         budget = material.blueprint.budget.get(spec.budget or "")
@@ -103,6 +139,7 @@ def list_summary_candidates(
                     by,
                     budget,
                     inputs,
+                    is_next=kind == next_kind,
                 )
 
 
@@ -116,25 +153,29 @@ def find_due_summary(
     state: SessionState,
     texts: PromptTexts,
     model: str,
+    prompt: UnfittedPrompt | None = None,
 ) -> SummaryBegun | None:
-    """Return the summary to begin; None if the view is short enough or has no old turns.
+    """Return the summary to begin; None if nothing is too long or the view has no old turns.
 
-    It takes all older turns, or about as much as the view may hold where its call has a budget.
+    `prompt` is the next call, where a ladder of it says what is too long. The summary takes all
+    older turns, or about as much as may stay where its call has a budget.
     """
     counting = build_call_counter(candidate.budget, material.vocabularies, model)
     back, opened = candidate.history_window, state.open
-    is_short = _measure_growth(candidate, state, texts, counting) <= candidate.spec.above_tokens
-    if opened is None or (is_short and not candidate.has_full_reach(state)):
+    if candidate.view_limit is not None:
+        trigger = _find_view_trigger(candidate, candidate.view_limit, state, texts, counting)
+    else:
+        trigger = _find_ladder_trigger(candidate, state, prompt) if prompt else None
+    if opened is None or (trigger is None and not candidate.has_full_reach(state)):
         return None
     turns, _ = back.select_turns(state)
     older = _list_older_turns(turns, candidate.spec.keep_messages)
     taken = older
-    if material.blueprint.calls[candidate.spec.call].budget:
+    if most := _compute_portion(candidate, material, trigger):
         work = back.view.of == "work"
         turns_with_exchanges = zip(
             older, build_exchanges(older, texts.by_ref, counting, work=work), strict=True
         )
-        most = candidate.spec.above_tokens
         taken = [
             ref for ref, before in _sum_preceding_tokens(turns_with_exchanges) if before < most
         ]
@@ -148,22 +189,71 @@ def find_due_summary(
         turns=build_ranges([*before, *(ref.turn for ref in taken)]),
         former=former.sequence if former else None,
         characters=sum(ref.characters for ref in taken) + (former.said.characters if former else 0),
+        trigger=trigger,
     )
 
 
-def _measure_growth(
-    candidate: SummaryCandidate, state: SessionState, texts: PromptTexts, counting: TokenCounter
-) -> int:
-    """Count the tokens of a view after the steps before its summary, without turns kept whole."""
+def _compute_portion(
+    candidate: SummaryCandidate, material: SessionMaterial, trigger: SummaryTrigger | None
+) -> int | None:
+    """Return about how many tokens one summary may cover; None without a limit.
+
+    It is what the view or its component may have. Where only the whole prompt has a limit, it is
+    half of what the call that summarises may have: the former summary needs room as well.
+    """
+    name = material.blueprint.calls[candidate.spec.call].budget
+    if name is None:
+        return None
+    if trigger is not None and trigger.of != "prompt":
+        return trigger.limit
+    if candidate.view_limit is not None:
+        return candidate.view_limit
+    return max(1, resolve_limit(material.blueprint.budget[name].tokens, candidate.inputs) // 2)
+
+
+def _find_view_trigger(
+    candidate: SummaryCandidate,
+    limit: int,
+    state: SessionState,
+    texts: PromptTexts,
+    counting: TokenCounter,
+) -> SummaryTrigger | None:
+    """Measure a view after the steps before its summary, without the turns kept whole."""
     slot = render_history(candidate.history_window, state, texts, counting)
+    steps: tuple[AppliedTrimStep, ...] = ()
     if candidate.budget:
-        slot = apply_steps_before_summary(
-            slot, BudgetContext(candidate.budget, counting, candidate.inputs)
-        )
-    last_whole_turn = state.whole.get(candidate.summarised_view)
-    if last_whole_turn is None:
-        return slot.tokens
-    return sum(each.tokens for each in slot.exchanges if each.turn > last_whole_turn)
+        fitting = BudgetContext(candidate.budget, counting, candidate.inputs)
+        slot, steps = apply_steps_before_summary(slot, fitting)
+    tokens = slot.tokens
+    if (whole := state.whole.get(candidate.summarised_view)) is not None:
+        tokens = sum(each.tokens for each in slot.exchanges if each.turn > whole)
+    if tokens <= limit:
+        return None
+    return SummaryTrigger(of="view", tokens=tokens, limit=limit, steps=steps)
+
+
+def _find_ladder_trigger(
+    candidate: SummaryCandidate, state: SessionState, prompt: UnfittedPrompt
+) -> SummaryTrigger | None:
+    """Apply the ladders of the next call up to the step that has the view summarised.
+
+    Turns that are kept whole, since their summary was undone, do not count.
+    """
+    name = candidate.history_window.name
+    for request in find_summary_requests(prompt, name):
+        tokens = request.tokens
+        if (whole := state.whole.get(candidate.summarised_view)) is not None:
+            slots = (each for each in request.plan if isinstance(each, PlannedHistory))
+            exchanges = (each for slot in slots if slot.view == name for each in slot.exchanges)
+            tokens -= sum(each.tokens for each in exchanges if each.turn <= whole)
+        if tokens > request.limit:
+            return SummaryTrigger(
+                of="component" if request.scope.component else "prompt",
+                tokens=tokens,
+                limit=request.limit,
+                steps=request.steps,
+            )
+    return None
 
 
 def _list_older_turns(turns: Sequence[SettledTurnRef], keep: int) -> Sequence[SettledTurnRef]:

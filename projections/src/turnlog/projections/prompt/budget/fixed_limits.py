@@ -22,13 +22,19 @@ from turnlog.projections.blueprint.schema.budget_specs import (
 )
 from turnlog.projections.blueprint.schema.call_specs import (
     DEFAULT_MESSAGE_FORMAT,
+    CallSpec,
     HistoryMessageSlot,
 )
-from turnlog.projections.blueprint.schema.layer_specs import QUERY_COMPONENT, AttributeLayer
+from turnlog.projections.blueprint.schema.layer_specs import (
+    INPUT_LAYER,
+    QUERY_COMPONENT,
+    AttributeLayer,
+)
 from turnlog.projections.blueprint.template_slots import format_prompt_value
 from turnlog.projections.blueprint.token_counters import TokenVocabulary, build_token_counter
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.tools.tool_catalog import DefinitionLimit
 
 
 def check_turn_text(
@@ -99,6 +105,37 @@ def _check_text(
             field=field,
             fix=f"shorten it by {tokens - limit} tokens",
         )
+
+
+def find_definition_limit(material: SessionMaterial, profile: str) -> DefinitionLimit | None:
+    """Return how large a tool of a profile may be, so that each call that may offer it has room.
+
+    It is what the budgets leave once every fixed component of the call is as large as it may be.
+    """
+    blueprint = material.blueprint
+    named = blueprint.profiles[profile]
+    kinds = (named.act,) if named.program == "tools" else blueprint.list_reply_calls(named)
+    limits = [
+        _compute_definition_limit(material, blueprint.calls[kind], blueprint.budget[budget])
+        for kind in kinds
+        if kind and (budget := blueprint.calls[kind].budget)
+    ]
+    return min(limits, key=lambda each: each.tokens, default=None)
+
+
+def _compute_definition_limit(
+    material: SessionMaterial, call: CallSpec, budget: BudgetSpec
+) -> DefinitionLimit:
+    layers = material.blueprint.layers
+    listed = {layers[name].component for name in call.layers if name in layers}
+    listed |= {QUERY_COMPONENT} if INPUT_LAYER in call.layers else set()
+    fixed = (
+        resolve_limit(component.tokens, {})
+        for name, component in budget.components.items()
+        if component.fixed and name in listed
+    )
+    counting = build_token_counter(budget.counter, material.vocabularies, "")
+    return DefinitionLimit(max(0, resolve_limit(budget.tokens, {}) - sum(fixed)), counting)
 
 
 def keep_fixed_parts(material: SessionMaterial, kind: str) -> SessionMaterial:

@@ -11,7 +11,7 @@ what is in the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
@@ -199,6 +199,14 @@ class BudgetContext:
         return resolve_limit(self.budget.tokens, self.inputs)
 
 
+@dataclass(frozen=True, slots=True)
+class UnfittedPrompt:
+    """A plan with a budget, before any step."""
+
+    plan: PromptPlan
+    fitting: BudgetContext
+
+
 def fit_plan(
     plan: PromptPlan, fitting: BudgetContext
 ) -> tuple[PromptPlan, tuple[AppliedTrimStep, ...]]:
@@ -241,23 +249,60 @@ def _list_ladder_runs(fitting: BudgetContext) -> list[LadderRun]:
     return [*sections, *components, LadderRun(budget.ladder, measure, fitting.limit)]
 
 
-def apply_steps_before_summary(slot: PlannedHistory, fitting: BudgetContext) -> PlannedHistory:
-    """Return a view after the steps that its ladder lists before the request for a summary."""
-    component = fitting.budget.components.get(HISTORY_COMPONENT)
-    ladder = component.ladder if component else ()
+def find_steps_before_summary(ladder: Ladder, view: str) -> Ladder | None:
+    """Return the steps before the one that has a view summarised; None if there is none."""
     places = (
         place
         for place, step in enumerate(ladder)
-        if isinstance(step.action, SummariseHistory) and step.target in {None, slot.view}
+        if isinstance(step.action, SummariseHistory) and step.target in {None, view}
     )
-    before = ladder[: next(places, 0)]
+    place = next(places, None)
+    return None if place is None else ladder[:place]
+
+
+def apply_steps_before_summary(
+    slot: PlannedHistory, fitting: BudgetContext
+) -> tuple[PlannedHistory, tuple[AppliedTrimStep, ...]]:
+    """Return a view after the steps that its component lists before its summary, and the steps."""
+    component = fitting.budget.components.get(HISTORY_COMPONENT)
+    before = find_steps_before_summary(component.ladder, slot.view) if component else None
     if component is None or not before:
-        return slot
+        return slot, ()
     measure = partial(measure_component, component=HISTORY_COMPONENT, counting=fitting.counting)
     limit = resolve_limit(component.tokens, fitting.inputs)
     run = LadderRun(before, measure, limit, BudgetScope(component=HISTORY_COMPONENT), is_soft=True)
-    (shortened,), _ = _apply_ladder((slot,), run, fitting)
-    return shortened if isinstance(shortened, PlannedHistory) else slot
+    (shortened,), steps = _apply_ladder((slot,), run, fitting)
+    return (shortened if isinstance(shortened, PlannedHistory) else slot), tuple(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRequest:
+    """A prompt at the ladder step that has a view summarised, which is too long there."""
+
+    plan: PromptPlan
+    """The prompt after the steps before that one."""
+    tokens: int
+    limit: int
+    scope: BudgetScope
+    steps: tuple[AppliedTrimStep, ...]
+    """The steps of that ladder that were taken."""
+
+
+def find_summary_requests(prompt: UnfittedPrompt, view: str) -> Iterator[SummaryRequest]:
+    """Yield the places where the ladders of a prompt have a view summarised, in their order.
+
+    After such a place the ladders go on as if no summary could be made.
+    """
+    plan, fitting = prompt.plan, prompt.fitting
+    for run in _list_ladder_runs(fitting):
+        before = find_steps_before_summary(run.ladder, view)
+        if before is not None:
+            up_to_it = replace(run, ladder=before, is_soft=True)
+            shortened, steps = _apply_ladder(plan, up_to_it, fitting)
+            tokens = run.measure(shortened).tokens
+            if tokens > run.limit:
+                yield SummaryRequest(shortened, tokens, run.limit, run.scope, tuple(steps))
+        plan, _ = _apply_ladder(plan, run, fitting)
 
 
 def _apply_ladder(

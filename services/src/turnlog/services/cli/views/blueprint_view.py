@@ -53,7 +53,9 @@ def render_blueprint(found: BlueprintSchemas) -> RenderableType:
             table.add_row(f"{place}.{name}", accepted, _describe_default(schema, name, value))
     profiles = Text(f"profiles: {', '.join(found.profiles)}", MUTED)
     parts = (heading, Text(escape_controls(found.summary)), profiles)
-    return Group(*parts, *((Text(), table) if table.row_count else ()))
+    ladders = [Text(escape_controls(line)) for line in found.ladders]
+    lines = (Text("\nabove a limit", MUTED), *ladders) if ladders else ()
+    return Group(*parts, *((Text(), table) if table.row_count else ()), *lines)
 
 
 def _get_properties(schema: JsonValue) -> dict[str, JsonObject]:

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.model.session_events import BlueprintMoved, BlueprintRef
+from turnlog.projections.blueprint.ladder_words import describe_ladders
 from turnlog.projections.blueprint.loading.cartridge_source import Cartridge
 from turnlog.projections.blueprint.schema.blueprint_model import (
     Blueprint,
@@ -66,13 +67,14 @@ async def list_blueprints(tenant: RequestTenant, deps: Dependencies) -> Blueprin
 async def show_blueprint(
     blueprint: str, tenant: RequestTenant, deps: Dependencies
 ) -> BlueprintSchemas:
-    """Return a blueprint with the JSON Schemas of its attributes and inputs."""
+    """Return a blueprint with the JSON Schemas of its attributes and inputs, and its ladders."""
     del tenant
     found = deps.blueprint_folders.load_offered_blueprint(blueprint)
     return BlueprintSchemas(
         **create_blueprint_view(found).model_dump(),
         attributes=build_values_schema(found.attributes),
         inputs=build_values_schema(found.inputs),
+        ladders=describe_ladders(found),
     )
 
 

@@ -32,6 +32,7 @@ from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, AttemptUsage
 from turnlog.projections.session.program import CallStage
 from turnlog.projections.session.rules.outcome_commands import AttemptReport
+from turnlog.projections.tools.step_tools import StepToolRoom
 from turnlog.services.worker.attempts.output_guard import GuardViolation, OutputGuard
 from turnlog.services.worker.model.model_types import (
     FinishedAnswer,
@@ -79,6 +80,8 @@ class CallSetup:
     """The tools of servers, by the names that the model sees."""
     prior_results: Mapping[str, int] = field(default_factory=dict[str, int])
     """Results of the previous turn that a plan may reuse, each with its event sequence."""
+    tool_room: StepToolRoom | None = None
+    """What the steps of a plan have room for; None if nothing limits their tools."""
     work: str | None = None
     """How the turn was worked out, if this may be the reply and later prompts show it."""
     has_used_rounds: bool = False

@@ -62,6 +62,7 @@ from turnlog.projections.tools.parsed_plan import (
     parse_plan,
 )
 from turnlog.projections.tools.result_condensation import list_rows
+from turnlog.projections.tools.step_tools import fit_step_tools
 from turnlog.services.blueprints.model_prices import PriceTable, compute_cost
 from turnlog.services.blueprints.response_formats import RESPONSE_FORMAT_VARIABLE
 from turnlog.services.extensions.resolver_contract import ResolverFailure
@@ -198,6 +199,8 @@ class OutcomeRecorder:
             return self._find_failure_outcome(active, ModelFailure("malformed", str(fault)))
         if answer.plan:
             plan = await self._expand_loops(active, answer.plan)
+            if room := active.progress.setup.tool_room:
+                plan = fit_step_tools(plan, room)
             answer = replace(answer, plan=plan, repairs=(*answer.repairs, *plan.repairs))
         has_used_rounds = active.progress.setup.has_used_rounds and active.stage == "reply"
         if has_used_rounds and answer.continues_turn and not answer.text:

@@ -26,25 +26,30 @@ from turnlog.projections.blueprint.schema.layer_specs import (
     SourceLayer,
 )
 from turnlog.projections.blueprint.schema.prompt_overrides import list_prompt_layers
+from turnlog.projections.blueprint.token_counters import build_call_counter
 from turnlog.projections.prompt.assembly_inputs import (
     AssembledPrompt,
     PromptCall,
     parse_provider,
 )
 from turnlog.projections.prompt.budget.fixed_limits import keep_fixed_parts
+from turnlog.projections.prompt.budget.trim_ladder import UnfittedPrompt
 from turnlog.projections.prompt.chat_request import ChatRequest
 from turnlog.projections.prompt.sources.prior_results import find_prior_results, label_results
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
+from turnlog.projections.prompt.sources.tool_sources import find_tool_snapshot
 from turnlog.projections.session.commands import AttemptRef, FixContext, SnapshotPrompts
 from turnlog.projections.session.pinned_prompts import ANY_PROVIDER, find_pinned_files
 from turnlog.projections.session.rules.attempt_events import find_claimed_turn, get_call_id
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.tools.result_condensation import format_turn_work
+from turnlog.projections.tools.step_tools import StepToolRoom
 from turnlog.services.blueprints.blueprint_files import FoundPromptFile, is_provider_specific
 from turnlog.services.blueprints.blueprint_folders import BlueprintFolders
 from turnlog.services.blueprints.blueprint_store import BlueprintStore
 from turnlog.services.caches.text_cache import TextReader, read_event
 from turnlog.services.extensions.plugins import load_source
+from turnlog.services.platform.concurrency import run_text_work
 from turnlog.services.sessions.command_handler import CommandHandler
 from turnlog.services.sessions.idempotent_commands import CommandMetadata
 from turnlog.services.sessions.prompt_inputs import PromptInputLoader, PromptInputs
@@ -53,6 +58,10 @@ from turnlog.services.worker.turn_takeover import AttemptSuperseded
 
 MODEL_OFF: Final = "off"
 """The model name of a service without a model."""
+
+
+JOINT_TOKENS: Final = 16
+"""Tokens kept free where the goal of a step joins the other texts of its message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,54 @@ class CallContextBuilder:
             call = PromptCall(kind, model, at, is_foreseen=True)
             bare = keep_fixed_parts(material, kind)
             (await self.prompt_inputs.load_new_call(bare, pinned, call)).assemble_prompt()
+
+    async def plan_next_call(
+        self,
+        state: SessionState,
+        attempt: AttemptRef,
+        material: SessionMaterial,
+        by: CommandMetadata,
+    ) -> UnfittedPrompt | None:
+        """Return the next call before it is fitted to its budget; prompt files are pinned."""
+        model = material.resolve_model(state, self.default_model)
+        at = format_rfc3339(self.sessions.clock())
+        call = PromptCall(material.find_call_kind(state), model, at)
+        pinned = await self._pin_prompts(state, attempt, material.blueprint, call.provider, by)
+        inputs = await self.prompt_inputs.load_new_call(material, pinned, call)
+        return inputs.plan_prompt().unfitted
+
+    async def measure_tool_room(
+        self,
+        state: SessionState,
+        attempt: AttemptRef,
+        material: SessionMaterial,
+        by: CommandMetadata,
+    ) -> StepToolRoom | None:
+        """Return what the steps of a plan have room for; None if nothing limits their tools."""
+        blueprint, taken = material.blueprint, find_tool_snapshot(material, state)
+        kind = blueprint.profiles[state.profile].act
+        spec = blueprint.calls.get(kind or "")
+        model = material.resolve_model(state, self.default_model)
+        if kind is None or spec is None or spec.budget is None or taken is None:
+            return None
+        if "for_step" not in spec.tools or model == MODEL_OFF:
+            return None
+        call = PromptCall(kind, model, format_rfc3339(self.sessions.clock()), is_foreseen=True)
+        pinned = await self._pin_prompts(state, attempt, blueprint, call.provider, by)
+        bare = keep_fixed_parts(material, kind)
+        manifest = (
+            (await self.prompt_inputs.load_new_call(bare, pinned, call)).assemble_prompt().manifest
+        )
+        room = (manifest.budget or 0) - manifest.tokens - JOINT_TOKENS
+        digests = {name: pin.digest for name, pin in taken.tools.items()}
+        texts = await self.sessions.texts.read_blobs(state.tenant, set(digests.values()))
+        counting = build_call_counter(blueprint.budget[spec.budget], material.vocabularies, model)
+
+        def count() -> dict[str, int]:
+            return {name: counting.count_tokens(texts[each]) for name, each in digests.items()}
+
+        sizes = await run_text_work(count, sum(map(len, texts.values())))
+        return StepToolRoom(room, sizes, counting)
 
     async def _pin_prompts(
         self,

@@ -1,13 +1,15 @@
 """The summary step: begin a due summary of older turns before a turn continues.
 
-Whether one is due is decided once, before the first call of a turn, and recorded. A summary call
-that fails or takes too long is recorded and not repeated, and the turn continues with what its
-prompt can hold.
+Whether one is due is decided before the first call of a turn, and before each call of a loop, and
+recorded. A summary call that fails or takes too long is recorded and not repeated, and the turn
+continues with what its prompt can hold.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from turnlog.events.codec import format_rfc3339
@@ -19,6 +21,7 @@ from turnlog.projections.prompt.budget.due_summaries import (
     has_summaries,
     list_summary_candidates,
 )
+from turnlog.projections.prompt.budget.trim_ladder import UnfittedPrompt
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.session.commands import AttemptRef, BeginSummary
 from turnlog.projections.session.state import SessionState
@@ -54,7 +57,8 @@ class SummaryStep:
             await self.contexts.prompt_inputs.load_turn_inputs(state),
         )
         for candidate in list_summary_candidates(material, state, at, inputs):
-            if found := await self._find_due_summary(candidate, material, state, model):
+            plan_next = partial(self.contexts.plan_next_call, state, attempt, material, by)
+            if found := await self._find_due_summary(candidate, material, state, model, plan_next):
                 command = BeginSummary(attempt, found)
                 return (await self.sessions.handle(state.tenant, state.session, command, by)).state
         return state
@@ -65,6 +69,7 @@ class SummaryStep:
         material: SessionMaterial,
         state: SessionState,
         model: str,
+        plan_next_call: Callable[[], Awaitable[UnfittedPrompt | None]],
     ) -> SummaryBegun | None:
         if candidate.has_reachable_runs(state):
             state = await self.sessions.load_older_turns(state)
@@ -74,7 +79,9 @@ class SummaryStep:
         texts = await self.sessions.texts.fetch_texts(
             state.tenant, PromptNeeds((), refs, needs_older_turns=False)
         )
-        return find_due_summary(candidate, material, state, texts, model)
+        by_ladder = candidate.view_limit is None and candidate.is_next
+        prompt = await plan_next_call() if by_ladder else None
+        return find_due_summary(candidate, material, state, texts, model, prompt)
 
 
 def compute_time_limit(active: ActiveAttempt, profile: str) -> float | None:

@@ -32,6 +32,7 @@ from turnlog.events.model.tool_events import (
 from turnlog.events.store.ports import BlobStore
 from turnlog.projections.blueprint.bounded_json import parse_tool_arguments
 from turnlog.projections.blueprint.schema.tool_specs import ToolsSpec
+from turnlog.projections.prompt.budget.fixed_limits import find_definition_limit
 from turnlog.projections.prompt.sources.session_material import SessionMaterial
 from turnlog.projections.prompt.sources.tool_sources import has_tools
 from turnlog.projections.session.commands import AttemptRef, ReturnTool, SnapshotTools, StartTool
@@ -52,6 +53,7 @@ from turnlog.projections.tools.result_condensation import (
     summarise_result,
 )
 from turnlog.projections.tools.tool_catalog import (
+    DefinitionLimit,
     ToolOffer,
     build_tool_catalog,
     compute_offers_digest,
@@ -89,7 +91,13 @@ class ToolSnapshots:
     _cached: dict[str, _CachedSnapshot] = field(default_factory=dict[str, _CachedSnapshot])
 
     async def snapshot_tools(
-        self, servers: ToolServers, blobs: BlobStore, tenant: str, profile: str, spec: ToolsSpec
+        self,
+        servers: ToolServers,
+        blobs: BlobStore,
+        tenant: str,
+        profile: str,
+        spec: ToolsSpec,
+        limit: DefinitionLimit | None = None,
     ) -> ToolsSnapshotted:
         """Return the snapshot for a session that begins now, its texts stored.
 
@@ -98,13 +106,14 @@ class ToolSnapshots:
         """
         found = await _fetch_offers(servers, spec)
         offered = compute_offers_digest(found)
-        key = f"{tenant} {profile} {spec.model_dump_json(include={'servers'})}"
+        room = f"{limit.tokens} {limit.counting.counter}" if limit else ""
+        key = f"{tenant} {profile} {spec.model_dump_json(include={'servers'})} {room}"
         known = self._cached.pop(key, None)
         for server, tools in find_unknown_approvals(spec, found).items():
             detail = f"`approve` of server {server} names tools that it does not have: "
             raise ToolServerFailure("tools_unknown", detail + ", ".join(tools), retryable=False)
         if known is None or known.offers_digest != offered:
-            taken = build_tool_catalog(profile, spec, found)
+            taken = build_tool_catalog(profile, spec, found, limit)
             await asyncio.gather(*(blobs.put_blob(tenant, text.encode()) for text in taken.texts))
             known = _CachedSnapshot(offered, taken.event)
         self._cached[key] = known
@@ -164,7 +173,7 @@ class ToolRunner:
         spec = material.blueprint.tools
         if spec is None or not has_tools(material, state):
             return state
-        state = await self._pin_tools(state, spec)
+        state = await self._pin_tools(state, material, spec)
         opened, pinned = find_claimed_turn(state, self.attempt), state.tools.get(state.profile)
         if opened is None or pinned is None:
             return state
@@ -176,11 +185,18 @@ class ToolRunner:
                 state = await self._run_tools(state, some, spec)
         return state
 
-    async def _pin_tools(self, state: SessionState, spec: ToolsSpec) -> SessionState:
+    async def _pin_tools(
+        self, state: SessionState, material: SessionMaterial, spec: ToolsSpec
+    ) -> SessionState:
         if state.profile in state.tools:
             return state
         pinned = await self.tool_snapshots.snapshot_tools(
-            self.servers, self.blobs, state.tenant, state.profile, spec
+            self.servers,
+            self.blobs,
+            state.tenant,
+            state.profile,
+            spec,
+            find_definition_limit(material, state.profile),
         )
         command = SnapshotTools(self.attempt, pinned)
         done = await self.sessions.handle(state.tenant, state.session, command, self.by)

@@ -78,7 +78,7 @@ export const EVENT_TEMPLATES = {
   "reply-redacted": ["turn ", {"path": ["turn"], "filters": []}, " by ", {"path": ["rule"], "filters": []}, ": ", {"path": ["reason"], "filters": []}],
   "phase-entered": [[{"path": ["before"], "filters": []}, " → "], {"path": ["phase"], "filters": []}, [" · ", {"path": ["signal"], "filters": []}], [", ", {"path": ["forced"], "filters": [["flag", "forced"]]}], [" · hides ", {"path": ["hidden"], "filters": [["list", ""]]}], [" · ", {"path": ["carried"], "filters": [["content", ""]]}]],
   "reference-updated": ["turn ", {"path": ["turn"], "filters": []}, " was about ", {"path": ["identifiers"], "filters": [["pairs", ""]]}],
-  "summary-begun": [{"path": ["view"], "filters": []}, ": summarising ", {"path": ["turns"], "filters": [["turns", ""]]}],
+  "summary-begun": [{"path": ["view"], "filters": []}, ": summarising ", {"path": ["turns"], "filters": [["turns", ""]]}, [" · ", {"path": ["trigger", "of"], "filters": []}, " of ", {"path": ["trigger", "tokens"], "filters": []}, " tokens, above ", {"path": ["trigger", "limit"], "filters": []}]],
   "history-summarised": [{"path": ["view"], "filters": []}, ": ", {"path": ["turns"], "filters": [["turns", ""]]}, " as ", {"path": ["summary"], "filters": [["content", ""]]}],
   "summary-failed": [{"path": ["view"], "filters": []}, " ", {"path": ["code"], "filters": []}, ": ", {"path": ["detail"], "filters": []}],
   "summary-undone": [{"path": ["view"], "filters": []}, ": summary of event ", {"path": ["sequence"], "filters": []}, [" · turn ", {"path": ["turn"], "filters": []}], " ", {"path": ["cause"], "filters": [["else", "asked"]]}],
