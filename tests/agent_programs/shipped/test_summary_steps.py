@@ -81,7 +81,7 @@ async def test_u10_the_ladder_of_the_history_summarises_above_its_own_limit(
     )
 
 
-async def test_trim_then_summarise_in_the_ladder_of_the_whole_prompt(
+async def test_u10_trim_then_summarise_in_the_ladder_of_the_whole_prompt(
     platform: AgentService,
 ) -> None:
     session = await open_copied_session(

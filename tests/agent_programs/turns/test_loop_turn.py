@@ -200,8 +200,15 @@ async def test_every_prompt_of_a_loop_names_where_its_rounds_come_from() -> None
 async def test_a_summary_between_two_rounds_leaves_the_rounds_as_they_are() -> None:
     older: list[Any] = [{"history": "older"}, {"user": ["sum_up"]}]
     plain = build_loop_blueprint().model_dump(mode="json", by_alias=True, exclude_unset=True)
-    steps = [{"condense_results": {"layer": "tool_results", "to": "digest"}}, {"summarise": {}}]
-    window = {"tokens": 560, "counter": {"chars_per_token": 1}, "ladder": steps}
+    steps: list[JsonValue] = [
+        {"condense_results": {"layer": "tool_results", "to": "digest"}},
+        {"summarise": {}},
+    ]
+    window: dict[str, JsonValue] = {
+        "tokens": 560,
+        "counter": {"chars_per_token": 1},
+        "ladder": steps,
+    }
     shop = await open_loop(
         layers={**plain["layers"], "sum_up": {"text": "Sum up what was said."}},
         calls={
