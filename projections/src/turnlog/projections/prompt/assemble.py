@@ -144,7 +144,7 @@ class PlannedPrompt:
     """None if the call has no budget."""
 
     @property
-    def unfitted(self) -> UnfittedPrompt | None:
+    def unfitted_prompt(self) -> UnfittedPrompt | None:
         """What is to be fitted; None if the call has no budget."""
         return UnfittedPrompt(self.plan, self.fitting) if self.fitting else None
 
