@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent_programs.agent_harness import build_agent_blueprint
+from tests.agent_programs.agent_harness import build_agent_blueprint, build_loop_blueprint
 from tests.agent_programs.agent_service import (
     MODEL,
     TWO_STEP_ANSWERS,
@@ -181,7 +181,13 @@ async def test_excluding_a_turn_says_beforehand_which_summaries_it_undoes(
 
     assert await fetch_client_previews(platform, session, 2) == [both, both]
 
-    words = ("exclude", session, "3", "--url", str(platform.http.base_url).rstrip("/"))
+    here = ("--url", str(platform.http.base_url).rstrip("/"))
+    shown = (await run_turnlog("summaries", session, *here))[1].splitlines()
+    (heading,) = [line for line in shown if "turns 1 to 2" in line]
+    assert heading.endswith(f"continued by {second['sequence']}")
+    assert sum("continued by" in line for line in shown) == 1
+
+    words = ("exclude", session, "3", *here)
     code, out, err = await run_turnlog(*words, "--dry-run")
     assert (code, err) == (0, "")
     assert "windows of recent show again turn 4" in out
@@ -239,3 +245,25 @@ async def test_u10_a_summary_that_fails_blocks_nothing(platform: AgentService) -
     assert platform.get_request_texts(9)[1] == f"1: {PAGE}"
     await run_long_turn(platform, session, 6, answer_with_text("They wrote page after page."))
     assert platform.get_request_texts(12)[1] == "They wrote page after page."
+
+
+async def test_an_operator_excludes_restores_and_redacts_a_turn_on_a_terminal(
+    platform: AgentService,
+) -> None:
+    session = await platform.open_session(build_loop_blueprint())
+    await platform.complete_turn(session, answer_with_text("Your card is 4111."), text="My card?")
+    here = ("--url", str(platform.http.base_url).rstrip("/"))
+
+    async def read_turn() -> dict[str, Any]:
+        (turn,) = (await platform.fetch_json(f"/v1/sessions/{session}/history"))["turns"]
+        return dict[str, Any](turn)
+
+    for command, is_excluded in (("exclude", True), ("restore", False)):
+        assert (await run_turnlog(command, session, "1", *here))[::2] == (0, "")
+        assert (await read_turn())["excluded"] is is_excluded
+    code, _, err = await run_turnlog("redact", session, "1", *here)
+    assert (code, "--reason" in err) == (2, True)
+    words = ("redact", session, "1", "--reason", "a card number", "--replacement", "(gone)")
+    assert (await run_turnlog(*words, *here))[::2] == (0, "")
+    turn = await read_turn()
+    assert (turn["text"], turn["reply"], turn["reason"]) == ("My card?", "(gone)", "a card number")

@@ -24,7 +24,7 @@ def test_a_session_is_listed_with_what_was_said_first(
 ) -> None:
     ran = turnlog("sessions", *played.here)
     assert ran.code == 0
-    for known in (played.session, "assistant v1", SESSION_QUESTIONS[0], "redacted"):
+    for known in (played.session, "assistant v1", SESSION_QUESTIONS[0], "redacted", "$0.00"):
         assert known in ran.out
 
 

@@ -67,6 +67,8 @@ COMMAND_SECTIONS: Final = (
             CommandEntry("schemas", steering_commands.request_schemas),
             CommandEntry("purge", memory_commands.purge_memory),
             CommandEntry("exclude", memory_commands.exclude_turn),
+            CommandEntry("restore", memory_commands.restore_turn),
+            CommandEntry("redact", steering_commands.redact_reply),
             CommandEntry("undo", memory_commands.undo_summary),
             CommandEntry("fork", steering_commands.fork_session),
         ),

@@ -92,6 +92,14 @@ async def send_exclusion(
     print_answer(done, _render_confirmation(f"no later window shows turn {turn}", done), output)
 
 
+async def send_restoration(
+    target: ServiceTarget, session: str, turn: int, output: OutputFormat
+) -> None:
+    path = f"/v1/sessions/{session}/turns/{turn}/exclusion"
+    done = await send_command(target, "DELETE", path, {}, CommandResult)
+    print_answer(done, _render_confirmation(f"windows show turn {turn} again", done), output)
+
+
 def render_exclusion_preview(found: ExclusionPreviewView) -> RenderableType:
     """Render what excluding a turn would undo, and what it costs to write that again."""
     if not found.undone:
@@ -123,9 +131,13 @@ def _render_confirmation(what: str, done: CommandResult) -> Text:
 def render_summaries(found: SummariesView) -> RenderableType:
     """Render the summaries that are in effect in a session's windows."""
     lines: list[RenderableType] = []
+    included = {each.former: each.sequence for each in found.summaries if each.former is not None}
     for each in found.summaries:
+        heading = _render_summary_heading(each)
+        if each.sequence in included:
+            heading.append(f" · continued by {included[each.sequence]}", MUTED)
         lines += [
-            _render_summary_heading(each),
+            heading,
             render_labelled_text("", each.text or "(gone)", REPLY_COLOUR, LABEL_WIDTH),
         ]
     if found.purged:

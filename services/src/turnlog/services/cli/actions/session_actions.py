@@ -101,6 +101,22 @@ async def send_decision(
     print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
 
 
+async def send_redaction(
+    target: ServiceTarget,
+    session: str,
+    turn: int,
+    reason: str,
+    replacement: str | None,
+    output: OutputFormat,
+) -> None:
+    """Redact the reply of a turn and print the event that records it."""
+    body = {"turn": turn, "reason": reason, "replacement": replacement}
+    path = f"/v1/sessions/{session}/redactions"
+    done = await send_command(target, "POST", path, body, CommandResult)
+    line = Text("✓ ", GOOD).append(f"the reply of turn {turn} is redacted", "default")
+    print_answer(done, line.append(f"  event {done.sequence}", MUTED), output)
+
+
 async def send_blueprint_move(
     target: ServiceTarget, session: str, digest: str | None, output: OutputFormat
 ) -> None:

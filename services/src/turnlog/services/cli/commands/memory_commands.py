@@ -25,7 +25,11 @@ def show_memory(
     target: ReadTarget,
     output: OutputOption = "table",
 ) -> None:
-    """Show the earlier turns that the next turn's prompt would include."""
+    """Show the messages that the session's memory policy allows prompts; without one, all.
+
+    What the next prompt really includes, and what its views and summaries leave out, is shown by
+    `turnlog window`.
+    """
     from turnlog.services.cli.actions.memory_actions import render_memory
 
     show_answer(
@@ -129,6 +133,19 @@ def exclude_turn(
         render_exclusion_preview,
         output,
     )
+
+
+def restore_turn(
+    session: SessionArgument,
+    turn: Annotated[int, typer.Argument(metavar="TURN", min=1, help="Number of the turn.")],
+    *,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Include an excluded turn in later windows again."""
+    from turnlog.services.cli.actions.memory_actions import send_restoration
+
+    run_async(send_restoration(target, session, turn, output))
 
 
 def purge_memory(

@@ -112,6 +112,32 @@ def decide_approval(
     run_async(send_decision(target, place, "refuse" if refuse else "approve", reason, output))
 
 
+def redact_reply(
+    session: SessionArgument,
+    turn: Annotated[int, typer.Argument(metavar="TURN", min=1, help="Number of the turn.")],
+    *,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Recorded, and shown to readers.")
+    ],
+    replacement: Annotated[
+        str | None,
+        typer.Option(
+            "--replacement", metavar="TEXT", help="Shown instead; by default the blueprint's."
+        ),
+    ] = None,
+    target: ServiceTarget,
+    output: OutputOption = "table",
+) -> None:
+    """Redact the reply of a turn, with what its tools gave, for all readers but an audit.
+
+    This cannot be undone. The text of the user stays as it is; `turnlog exclude` keeps the turn
+    out of later windows.
+    """
+    from turnlog.services.cli.actions.session_actions import send_redaction
+
+    run_async(send_redaction(target, session, turn, reason, replacement, output))
+
+
 def request_schemas(
     session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:

@@ -184,12 +184,18 @@ def _render_session_table(page: SessionPage) -> Table:
     table.add_column("opened", no_wrap=True, style=MUTED)
     table.add_column("blueprint", no_wrap=True)
     table.add_column("turns", justify="right")
+    table.add_column("cost", justify="right", style=MUTED)
     table.add_column("first turn", no_wrap=True, overflow="ellipsis", ratio=1)
     for session in page.sessions:
         blueprint = f"{session.blueprint} v{session.version}"
         opened = format_date_time(session.opened_at)
         table.add_row(
-            session.session, opened, blueprint, str(session.turns), _render_session_title(session)
+            session.session,
+            opened,
+            blueprint,
+            str(session.turns),
+            format_cost(session.usage.cost),
+            _render_session_title(session),
         )
     return table
 
