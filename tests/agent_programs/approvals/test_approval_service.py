@@ -154,12 +154,24 @@ async def test_a_program_decides_with_the_client(platform: AgentService) -> None
     told = list[tuple[str, str | None]]()
     async with AsyncTurnlogClient(platform.gateway.address) as turnlog:
         client = turnlog.use_session(session)
+        waiting = (await client.fetch_state()).open
+        assert waiting
+        (pending,) = waiting.approvals
+        assert (waiting.turn, pending.approval, pending.tool) == (1, 1, "shop_pay")
         async with aclosing(client.watch_turn(1)) as events:
             async for event in events:
                 if isinstance(event, ApprovalEvent):
                     told.append((event.arguments, event.decision))
                     if event.decision is None:
                         await client.decide_approval(1, event.approval, "approve")
+        assert (await client.fetch_state()).open is None
+        types = ("tool-returned", "turn-completed")
+        async with aclosing(client.watch_events(types=types)) as recorded:
+            returned, settled = [await anext(recorded), await anext(recorded)]
+        assert (returned.name, settled.name) == types
+        use = await client.fetch_tool_result(returned.data["call"], returned.data["id"])
+    assert (use.tool, use.arguments) == ("shop_pay", '{"what": "hammer"}')
+    assert (use.outcome, bool(use.result)) == ("answered", True)
     assert told == [('{"what": "hammer"}', None), ('{"what": "hammer"}', "approve")]
     assert len(platform.shop.tool_calls) == 1
 

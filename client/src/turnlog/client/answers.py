@@ -188,6 +188,45 @@ class HistoryAnswer(_Answer):
     """The turns in order."""
 
 
+class OpenApprovalAnswer(_Answer):
+    """A tool that waits for a person's approval."""
+
+    approval: int
+    """The number of the approval within the turn."""
+    call: str
+    """The call whose answer requested the tool; with `id` it names the tool use."""
+    id: str
+    """The id of the tool use."""
+    tool: str
+    """The tool name."""
+    deadline: str
+    """Without a decision by then the tool is refused, RFC 3339."""
+
+
+class OpenTurnAnswer(_Answer):
+    """The turn that is not settled yet."""
+
+    turn: int
+    """The turn number."""
+    approvals: tuple[OpenApprovalAnswer, ...] = ()
+    """The tools that wait for approval."""
+
+
+class ToolResultAnswer(_Answer):
+    """A tool use with its whole result."""
+
+    tool: str
+    """The tool name."""
+    arguments: str
+    """Its arguments as the model wrote them."""
+    outcome: str | None
+    """`answered`, `failed`, `refused` or `lost`; None while it has not returned."""
+    detail: str = ""
+    """Why it was refused, failed or lost."""
+    result: str | None
+    """The result as the tool gave it; None if there is none."""
+
+
 class SessionAnswer(_Answer):
     """The state of a session."""
 
@@ -211,6 +250,8 @@ class SessionAnswer(_Answer):
     """The number of turns with a reply."""
     phase: str | None = None
     """The current phase."""
+    open: OpenTurnAnswer | None = None
+    """The turn that is not settled yet, with the approvals it waits for."""
 
 
 class SessionListEntry(_Answer):

@@ -23,6 +23,7 @@ from turnlog.client.answers import (
     SessionAnswer,
     SessionListAnswer,
     SubmitAnswer,
+    ToolResultAnswer,
     TurnAnswer,
 )
 from turnlog.client.events import (
@@ -264,6 +265,13 @@ class AsyncSessionClient:
     async def fetch_history(self, *, at: int | None = None) -> HistoryAnswer:
         """Return the turns of the session, now or at a sequence."""
         return await self.turnlog.send(operations.fetch_history(self.session, at))
+
+    async def fetch_tool_result(self, call: str, id: str) -> ToolResultAnswer:
+        """Return a tool use with its arguments and its whole result.
+
+        An event `tool-returned` names both, as `call` and `id`.
+        """
+        return await self.turnlog.send(operations.fetch_tool_result(self.session, call, id))
 
     async def cancel_turn(self, turn: int | None = None) -> CommandAnswer:
         """Cancel the open turn, or a queued one."""

@@ -22,6 +22,7 @@ from turnlog.client.answers import (
     SessionAnswer,
     SessionListAnswer,
     SubmitAnswer,
+    ToolResultAnswer,
     TurnAnswer,
     UnsettledAnswer,
 )
@@ -259,3 +260,9 @@ def fetch_state(session: str, at: int | None) -> ClientOperation[SessionAnswer]:
 def fetch_history(session: str, at: int | None) -> ClientOperation[HistoryAnswer]:
     """Fetch the turns of a session, now or at a sequence."""
     return _build_read(f"{format_session_path(session)}/history", HistoryAnswer, {"at": at})
+
+
+def fetch_tool_result(session: str, call: str, id: str) -> ClientOperation[ToolResultAnswer]:
+    """Fetch a tool use with its whole result."""
+    place = f"calls/{quote(call, safe='')}/tools/{quote(id, safe='')}"
+    return _build_read(f"{format_session_path(session)}/{place}", ToolResultAnswer)

@@ -19,6 +19,7 @@ from turnlog.client.answers import (
     SessionAnswer,
     SessionListAnswer,
     SubmitAnswer,
+    ToolResultAnswer,
     TurnAnswer,
 )
 from turnlog.client.events import (
@@ -256,6 +257,13 @@ class SessionClient:
     def fetch_history(self, *, at: int | None = None) -> HistoryAnswer:
         """Return the turns of the session, now or at a sequence."""
         return self.turnlog.send(operations.fetch_history(self.session, at))
+
+    def fetch_tool_result(self, call: str, id: str) -> ToolResultAnswer:
+        """Return a tool use with its arguments and its whole result.
+
+        An event `tool-returned` names both, as `call` and `id`.
+        """
+        return self.turnlog.send(operations.fetch_tool_result(self.session, call, id))
 
     def cancel_turn(self, turn: int | None = None) -> CommandAnswer:
         """Cancel the open turn, or a queued one."""

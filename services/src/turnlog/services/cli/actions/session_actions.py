@@ -5,6 +5,7 @@ A running service carries out each action.
 
 from __future__ import annotations
 
+from pydantic import JsonValue
 from rich.console import Group
 from rich.text import Text
 
@@ -110,7 +111,7 @@ async def send_redaction(
     output: OutputFormat,
 ) -> None:
     """Redact the reply of a turn and print the event that records it."""
-    body = {"turn": turn, "reason": reason, "replacement": replacement}
+    body: dict[str, JsonValue] = {"turn": turn, "reason": reason, "replacement": replacement}
     path = f"/v1/sessions/{session}/redactions"
     done = await send_command(target, "POST", path, body, CommandResult)
     line = Text("✓ ", GOOD).append(f"the reply of turn {turn} is redacted", "default")
